@@ -96,7 +96,7 @@ pub struct App {
     clock: Arc<dyn Clock>,
     store: Arc<Store>,
     queue: Arc<dyn Queue>,
-    gate: Arc<dyn Gate>,
+    gate: Arc<Gate>,
     judges: Arc<Judges>,
     providers: Providers,
     caps: Caps,

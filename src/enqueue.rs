@@ -13,8 +13,9 @@ mod rescore;
 mod source;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::RwLock;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -176,18 +177,18 @@ impl Enqueue {
 
     /// The criteria that new requests of a kind get.
     pub fn current_criteria_of(&self, kind: Kind) -> Arc<Criteria> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.read();
         current.of(kind).clone()
     }
 
     /// Replaces the current criteria of all kinds (a reload).
     pub fn set_current(&self, criteria: CurrentCriteria) {
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = criteria;
+        *self.current.write() = criteria;
     }
 
     /// Replaces the current criteria of the kind that they are for.
     pub fn set_current_criteria(&self, criteria: Arc<Criteria>) {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.write();
         current.set(criteria.kind, criteria);
     }
 
@@ -281,12 +282,7 @@ impl Enqueue {
 
     /// The judge that a stored definition names, if it is of the current one's kind. The current one is stored on its first use.
     async fn judge_of(&self, hash: &str, current: &Arc<Criteria>) -> Result<String, EnqueueError> {
-        let known = self
-            .judge_of
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(hash)
-            .cloned();
+        let known = self.judge_of.read().get(hash).cloned();
         let (kind, judge) = match known {
             Some(known) => known,
             None => self.look_up(hash, current).await?,
@@ -322,10 +318,7 @@ impl Enqueue {
                 })?;
             (stored.kind, stored.judge)
         };
-        self.judge_of
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(hash.to_owned(), found.clone());
+        self.judge_of.write().insert(hash.to_owned(), found.clone());
         Ok(found)
     }
 

@@ -14,9 +14,7 @@ use crate::clock::Clock;
 use crate::config::{Settings, redacted_url};
 use crate::enqueue::{JudgeCheck, JudgeProblem};
 use crate::events::{Feed, RedisEvents};
-use crate::judge::gate::Gate;
-use crate::judge::gate::memory::{GateOptions, MemoryGate};
-use crate::judge::gate::redis::RedisGate;
+use crate::judge::gate::{Gate, GateOptions, shared_gate};
 use crate::judge::{Cap, Caps, Providers, RetryOptions};
 use crate::queue::Queue;
 use crate::queue::memory::MemoryQueue;
@@ -135,15 +133,12 @@ pub(super) fn open_gate(
     redis: Option<&RedisClient>,
     providers: &Providers,
     stop: CancellationToken,
-) -> (Arc<dyn Gate>, BoxFuture<'static, ()>) {
+) -> (Arc<Gate>, BoxFuture<'static, ()>) {
     let options = gate_options(settings, providers);
     match redis {
-        None => (
-            Arc::new(MemoryGate::new(options)),
-            std::future::ready(()).boxed(),
-        ),
+        None => (Arc::new(Gate::new(options)), std::future::ready(()).boxed()),
         Some(client) => {
-            let (gate, keeping) = RedisGate::new(client, &settings.redis.queue, options, stop);
+            let (gate, keeping) = shared_gate(client, &settings.redis.queue, options, stop);
             (gate, keeping.boxed())
         }
     }

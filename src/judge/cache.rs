@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
+use super::provider::Rung;
 use super::providers::Entry;
 use super::{JudgeSpec, Question};
 
@@ -21,13 +22,13 @@ impl CacheKey {
     pub(super) fn of(spec: &JudgeSpec, question: &Question) -> Self {
         let entry = spec.entry();
         let parameters = json!({
-            "type": entry.entry_type.as_str(),
+            "type": entry.format.name,
             "headers": headers(entry),
             "path": entry.path,
             "temperature": entry.temperature,
             "max_output_tokens": entry.max_output_tokens,
             "extra_body": entry.extra_body,
-            "structured": entry.structured.as_str(),
+            "structured": entry.structured.map_or("auto", Rung::as_str),
         })
         .to_string();
         let mut hash = Sha256::new();
@@ -53,17 +54,17 @@ impl CacheKey {
     /// The key under which it is remembered that the judge declined a question of one asker. No reply is kept under it, and
     /// no other asker looks there: to everybody else the judge hasn't declined yet.
     pub(super) fn of_refusal(spec: &JudgeSpec, question: &Question, asked_for: Uuid) -> Self {
-        let mut hash = Sha256::new();
-        hash.update(b"declined");
-        hash.update(asked_for.as_bytes());
-        hash.update(Self::of(spec, question).0);
-        Self(hex::encode(hash.finalize()))
+        Self::of_one_asker("declined", spec, question, asked_for)
     }
 
     /// The key under which a reply lies that was collected for one asker; nobody else looks there.
     pub(super) fn of_collected(spec: &JudgeSpec, question: &Question, asked_for: Uuid) -> Self {
+        Self::of_one_asker("collected", spec, question, asked_for)
+    }
+
+    fn of_one_asker(what: &str, spec: &JudgeSpec, question: &Question, asked_for: Uuid) -> Self {
         let mut hash = Sha256::new();
-        hash.update(b"collected");
+        hash.update(what);
         hash.update(asked_for.as_bytes());
         hash.update(Self::of(spec, question).0);
         Self(hex::encode(hash.finalize()))

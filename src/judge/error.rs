@@ -64,6 +64,18 @@ pub struct JudgeError {
 }
 
 impl JudgeError {
+    /// An error of which no more is known.
+    pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
+        Self {
+            class,
+            message: message.into(),
+            status: None,
+            retry_after: None,
+            raw_reply: None,
+            unasked: None,
+        }
+    }
+
     /// The word for its class in results.
     pub fn class_name(&self) -> &str {
         self.unasked.as_deref().unwrap_or(self.class.as_str())

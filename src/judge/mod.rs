@@ -1,4 +1,4 @@
-//! One question to one model, patiently: cache -> turn -> gate -> retry -> provider -> parse -> (repair).
+//! One question to one model: cache -> permit -> gate -> retry -> provider -> parse -> (repair).
 //!
 //! A judge never sees a job, a session or a database row: it gets a [`Question`] and gives an [`Answer`], or says why to
 //! wait. What it needs to remember elsewhere goes through the traits [`ReplyCache`] and [`CallLog`], which the store
@@ -19,7 +19,8 @@ mod retry;
 mod tokens;
 
 pub use ask::{
-    Accepted, Ahead, AskContext, Asked, BatchEndpoint, HandedOver, Judge, JudgeWiring, Judges,
+    Accepted, AskContext, AskEnd, Asked, BatchEndpoint, HandedOver, Judge, JudgeWiring, Judges,
+    Prefetch,
 };
 pub use cache::{CacheKey, CachedReply, ReplyCache};
 pub use call_log::{CallLog, CallRecord, CallUsage};

@@ -10,10 +10,11 @@ mod address;
 mod link;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use parking_lot::{Mutex, MutexGuard};
 use redis::aio::{MultiplexedConnection, PubSubSink, PubSubStream};
 use redis::{
     Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, Script, ScriptInvocation, Value,
@@ -279,7 +280,7 @@ fn first_fault(error: RedisError) -> RedisError {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Links> {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+        self.links.lock()
     }
 
     fn entry(&self) -> Link {

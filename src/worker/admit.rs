@@ -1,11 +1,12 @@
 //! Between the queue and a run: which lanes are open, and the claim of rows for ids.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -28,7 +29,7 @@ const LANES_FRESH: Duration = Duration::from_secs(1);
 /// Admits ids by claiming their rows in the store.
 pub(super) struct StoreAdmit {
     store: Arc<Store>,
-    gate: Arc<dyn Gate>,
+    gate: Arc<Gate>,
     clock: Arc<dyn Clock>,
     brakes: Arc<Brakes>,
     worker_id: Uuid,
@@ -69,7 +70,7 @@ impl StoreAdmit {
     /// Lanes of judges by name (`entry:model`) that no list in a file names, but that the store has work for.
     async fn refresh_lanes(&self) {
         {
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seen = self.seen.lock();
             if seen.0.is_some_and(|at| at.elapsed() < LANES_FRESH) {
                 return;
             }
@@ -81,7 +82,7 @@ impl StoreAdmit {
                     .into_iter()
                     .filter(|lane| !lane.is_suspect() && self.judges.get(lane.as_str()).is_ok())
                     .collect();
-                self.seen.lock().unwrap_or_else(PoisonError::into_inner).1 = mine;
+                self.seen.lock().1 = mine;
             }
             Err(error) => tracing::debug!(%error, "could not read the lanes"),
         }
@@ -91,7 +92,7 @@ impl StoreAdmit {
         if self.brakes.queue_paused() {
             return Vec::new();
         }
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.seen.lock();
         self.configured
             .union(&seen.1)
             .filter_map(|lane| {

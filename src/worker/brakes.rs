@@ -2,11 +2,12 @@
 //! within a second; what this gate closed for good is written down for the others.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -30,7 +31,7 @@ const COUNTED_EVERY: Duration = Duration::from_secs(2);
 /// What is closed until somebody opens it, as this worker last read it.
 pub(super) struct Brakes {
     store: Arc<Store>,
-    gate: Arc<dyn Gate>,
+    gate: Arc<Gate>,
     clock: Arc<dyn Clock>,
     worker_id: Uuid,
     worker_name: String,
@@ -273,7 +274,7 @@ impl Brakes {
 ///
 /// What the gate holds is compared, not what was read before: a brake that this gate's own closure set may be released
 /// before anybody read it.
-fn close_and_open(gate: &dyn Gate, brakes: &[Brake], now: DateTime<Utc>) -> BTreeSet<String> {
+fn close_and_open(gate: &Gate, brakes: &[Brake], now: DateTime<Utc>) -> BTreeSet<String> {
     let mut closed = BTreeSet::new();
     for brake in brakes {
         match &brake.target {
@@ -303,7 +304,7 @@ pub(super) fn opened(target: BrakeTarget, now: DateTime<Utc>) -> Event {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 /// Whether two looks at a gate show the same. No news is what always changes, and is written soon anyway: how long a wait
@@ -369,14 +370,13 @@ fn closed_by(reason: WaitReason) -> Closed {
 mod tests {
     use super::*;
     use crate::judge::ErrorClass;
-    use crate::judge::gate::memory::{GateOptions, MemoryGate};
-    use crate::judge::gate::{CallOutcome, Load};
+    use crate::judge::gate::{CallOutcome, GateOptions, Load};
 
     const JUDGE: &str = "openai-default";
 
     /// A gate that met a used-up quota.
-    async fn exhausted() -> MemoryGate {
-        let gate = MemoryGate::new(GateOptions::default());
+    async fn exhausted() -> Gate {
+        let gate = Gate::new(GateOptions::default());
         let permit = gate
             .enter(JUDGE, Duration::ZERO, &Load::default)
             .await
@@ -408,7 +408,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_the_store_closes_is_closed_and_what_it_no_longer_closes_is_open() {
-        let gate = MemoryGate::new(GateOptions::default());
+        let gate = Gate::new(GateOptions::default());
         let brake = Brake {
             target: BrakeTarget::Judge(JUDGE.to_owned()),
             reason: WaitReason::Paused,

@@ -1,10 +1,11 @@
 //! The deadline of a judge's whole question, retries included, as kind `sql_metrics` has one. Its time begins with the first call: waiting for
 //! a turn or a gate is not failing.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use crate::judge::{
@@ -77,18 +78,11 @@ impl Deadline {
 }
 
 fn timeout() -> JudgeError {
-    JudgeError {
-        class: ErrorClass::Transient,
-        message: "LLM judge timeout".to_owned(),
-        status: None,
-        retry_after: None,
-        raw_reply: None,
-        unasked: None,
-    }
+    JudgeError::new(ErrorClass::Transient, "LLM judge timeout")
 }
 
-fn held(used: &Mutex<Vec<CallUsage>>) -> std::sync::MutexGuard<'_, Vec<CallUsage>> {
-    used.lock().unwrap_or_else(PoisonError::into_inner)
+fn held(used: &Mutex<Vec<CallUsage>>) -> MutexGuard<'_, Vec<CallUsage>> {
+    used.lock()
 }
 
 /// Turns that tell when a call goes out, and what it used.

@@ -2,8 +2,9 @@
 //!
 //! A beat has a connection of its own and a third of a lease. Never decides who is dead.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -91,9 +92,7 @@ impl Pulse {
         beaten
     }
 
-    fn confirmed(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        self.confirmed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn confirmed(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.confirmed.lock()
     }
 }

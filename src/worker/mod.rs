@@ -66,7 +66,7 @@ pub struct WorkerParts {
     /// Who is asked.
     pub judges: Arc<Judges>,
     /// Whether they may be asked now; the same gate that the judges were built with.
-    pub gate: Arc<dyn Gate>,
+    pub gate: Arc<Gate>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Who is told what happens to jobs.

@@ -4,10 +4,11 @@
 //! nobody runs it. The comparison returns it to the queue. Never touches a row that is in hand, or claimed a moment ago.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -78,11 +79,11 @@ impl Owned {
 
     fn in_doubt_until(&self) -> MutexGuard<'_, Option<Instant>> {
         let until = &self.0.in_doubt_until;
-        until.lock().unwrap_or_else(PoisonError::into_inner)
+        until.lock()
     }
 
     fn claims(&self) -> MutexGuard<'_, HashMap<JobId, i64>> {
-        self.0.claims.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.claims.lock()
     }
 }
 

@@ -7,10 +7,11 @@
 mod question;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use parking_lot::{Mutex, MutexGuard};
 use serde::Deserialize as _;
 use uuid::Uuid;
 
@@ -23,7 +24,9 @@ use super::scored::{
 use super::weight::Weight;
 use crate::clock::Clock;
 use crate::job::{Failure, FailureClass, Job, SessionPayload, Usage, Wait, WaitReason};
-use crate::judge::{Ahead, Answer, AskContext, Asked, CallUsage, Judge, Judges, Nonce, Question};
+use crate::judge::{
+    Answer, AskContext, AskEnd, CallUsage, Judge, Judges, Nonce, Prefetch, Question,
+};
 use crate::score::{BadRequest, Case, Criteria, Fault, Request, Scorecard, about};
 use crate::store::{Ending, Fence, Record, Store, StoreError};
 
@@ -167,7 +170,7 @@ impl Pipeline {
             asked_for: job.job_id.0,
             retries_spent: u32::try_from(spent.retries).unwrap_or(0),
             skip_cache: job.force_rescore,
-            ahead: ahead(job),
+            prefetch: prefetch(job),
             concurrency: match &deadline {
                 Some(deadline) => deadline.concurrency(),
                 None => self.concurrency.clone(),
@@ -196,39 +199,28 @@ impl Pipeline {
         context: AskContext,
         spent: &mut Spent,
     ) -> Result<Answer, Ending> {
-        match judge.ask(question, context).await {
-            Asked::Answered {
-                answer,
-                retries_spent,
-                usage,
-            } => {
-                spent.add(retries_spent, usage);
-                Ok(answer)
-            }
-            Asked::Wait {
+        let asked = judge.ask(question, context).await;
+        spent.add(asked.retries_spent, asked.usage);
+        match asked.end {
+            AskEnd::Answered(answer) => Ok(answer),
+            AskEnd::Wait {
                 why,
                 retry_in,
-                retries_spent,
-                usage,
+                fallback,
             } => {
-                spent.add(retries_spent, usage);
-                Err(ending_of_wait(why, retry_in, self.clock.now()))
-            }
-            Asked::WaitForFallback {
-                judge,
-                why,
-                retry_in,
-                retries_spent,
-                usage,
-            } => {
-                spent.add(retries_spent, usage);
-                tracing::info!(
-                    fallback = judge,
-                    ?why,
-                    ?retry_in,
-                    "a job waits for the fallback of its judge, which declined"
-                );
-                Err(ending_of_fallback_wait(retry_in, self.clock.now()))
+                if let Some(fallback) = &fallback {
+                    tracing::info!(
+                        fallback,
+                        ?why,
+                        ?retry_in,
+                        "a job waits for the fallback of its judge, which declined"
+                    );
+                }
+                let now = self.clock.now();
+                Err(match fallback {
+                    Some(_) => ending_of_fallback_wait(retry_in.unwrap_or_default(), now),
+                    None => ending_of_wait(why, retry_in, now),
+                })
             }
         }
     }
@@ -264,10 +256,8 @@ impl Pipeline {
         self.known_criteria().get(hash).cloned()
     }
 
-    fn known_criteria(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Criteria>>> {
-        self.criteria
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn known_criteria(&self) -> MutexGuard<'_, HashMap<String, Arc<Criteria>>> {
+        self.criteria.lock()
     }
 
     /// The subject of a job, as its kind's request.
@@ -403,11 +393,11 @@ impl Spent {
     }
 }
 
-/// Whether the job's reply may have been fetched ahead.
-fn ahead(job: &Job) -> Ahead {
+/// Whether the job's reply may have been prefetched.
+fn prefetch(job: &Job) -> Prefetch {
     match SessionPayload::deserialize(&job.payload) {
-        Ok(payload) if !job.kind.is_case() && payload.is_fetched_ahead => Ahead::Collected,
-        Ok(_) | Err(_) => Ahead::Not,
+        Ok(payload) if !job.kind.is_case() && payload.is_fetched_ahead => Prefetch::Collected,
+        Ok(_) | Err(_) => Prefetch::None,
     }
 }
 

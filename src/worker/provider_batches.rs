@@ -400,12 +400,5 @@ fn theirs(chunk: &ChunkRow) -> &str {
 }
 
 fn trouble(class: ErrorClass, message: String) -> JudgeError {
-    JudgeError {
-        class,
-        message,
-        status: None,
-        retry_after: None,
-        raw_reply: None,
-        unasked: None,
-    }
+    JudgeError::new(class, message)
 }

@@ -83,14 +83,7 @@ pub(super) fn evaluated(job: &Job, mut evaluation: Evaluation, at: DateTime<Utc>
 
 /// A question that doesn't fit, as its answer.
 pub(super) fn too_large(message: String) -> JudgeError {
-    JudgeError {
-        class: ErrorClass::TooLarge,
-        message,
-        status: None,
-        retry_after: None,
-        raw_reply: None,
-        unasked: None,
-    }
+    JudgeError::new(ErrorClass::TooLarge, message)
 }
 
 pub(super) fn judge_failed(error: &JudgeError) -> Ending {

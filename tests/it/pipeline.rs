@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::Utc;
 use gavel::clock::SystemClock;
 use gavel::job::{FailureClass, Job, JobId, Kind, NewJob, Priority, Purpose, WaitReason};
-use gavel::judge::gate::memory::{GateOptions, MemoryGate};
+use gavel::judge::gate::{Gate, GateOptions};
 use gavel::judge::{Judges, Providers};
 use gavel::score::Criteria;
 use gavel::store::{Accepted, Ending, Recorded, Store};
@@ -91,7 +91,7 @@ fn pipeline(store: &Arc<Store>, worker: Uuid) -> Pipeline {
         "type": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "m", "auth": "none",
     }});
     let providers = Providers::from_value(&entry, &|_| Err("none".to_owned())).unwrap();
-    let gate = Arc::new(MemoryGate::new(GateOptions::default()));
+    let gate = Arc::new(Gate::new(GateOptions::default()));
     let judges = Judges::new(&providers, gate, store.clone(), store.clone());
     Pipeline::new(
         Arc::clone(store),

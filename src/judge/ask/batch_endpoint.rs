@@ -16,14 +16,15 @@ use super::run::first_call;
 use super::{Inner, Judge, usage};
 use crate::judge::call_log::{CallRecord, CallUsage};
 use crate::judge::provider::{
-    Added, Answers, Chunk, ChunkSize, CollectedAnswer, Endpoint, Found, Progress, ProviderReply,
-    Uploaded,
+    Added, Answers, BatchApi, Chunk, ChunkSize, CollectedAnswer, Endpoint, Found, Progress,
+    ProviderReply, Uploaded,
 };
 use crate::judge::{CacheKey, CachedReply, JudgeError, Question, Reply};
 
 /// A judge whose provider answers batches at a fraction of the price.
 pub struct BatchEndpoint {
     inner: Arc<Inner>,
+    api: &'static dyn BatchApi,
     factor: f64,
 }
 
@@ -46,17 +47,17 @@ pub struct HandedOver<'a> {
 }
 
 impl Judge {
-    /// Its endpoint lane; `None` where its entry names no `batch_price_factor`, or is asked at `custom_base_url`.
+    /// Its batch endpoint; `None` where its entry names no `batch_price_factor`, or is asked at `custom_base_url`.
     pub fn batch_endpoint(&self) -> Option<BatchEndpoint> {
-        let factor = self.inner.spec.entry().batch_price_factor?;
-        self.inner.provider.batches()?;
         Some(BatchEndpoint {
             inner: Arc::clone(&self.inner),
-            factor,
+            api: self.inner.provider.batches()?,
+            factor: self.inner.spec.batch_price_factor()?,
         })
     }
 }
 
+/// Errors are of one try, in the class that a call's error would have.
 impl BatchEndpoint {
     /// What a call costs of an ordinary one.
     pub fn price_factor(&self) -> f64 {
@@ -64,17 +65,11 @@ impl BatchEndpoint {
     }
 
     /// An empty chunk, no larger than `most` and than the provider takes. `tag` is its name among ours.
-    ///
-    /// # Errors
-    /// As all below: of one try, in the class that a call's error would have.
-    pub fn chunk(&self, tag: Uuid, most: ChunkSize) -> Result<Chunk, JudgeError> {
-        Ok(self.batches()?.chunk(tag, most))
+    pub fn chunk(&self, tag: Uuid, most: ChunkSize) -> Chunk {
+        Endpoint::chunk(self.api, tag, most)
     }
 
     /// Adds a question of `asked_for`. A chunk that is full stays as it is.
-    ///
-    /// # Errors
-    /// `Misconfigured` where no request can be made of it.
     pub fn add(
         &self,
         chunk: &mut Chunk,
@@ -82,55 +77,37 @@ impl BatchEndpoint {
         question: &Question,
     ) -> Result<Added, JudgeError> {
         let call = first_call(&self.inner, question);
-        self.batches()?.add(chunk, asked_for, &call)
+        self.inner.provider.add(self.api, chunk, asked_for, &call)
     }
 
     /// Brings a chunk's calls to the provider, where it takes them beforehand. Nothing of it is answered or billed yet.
-    ///
-    /// # Errors
-    /// Of one try.
     pub async fn upload(&self, chunk: Chunk) -> Result<Uploaded, JudgeError> {
-        self.batches()?.upload(chunk).await
+        self.api.upload(&self.inner.provider, chunk).await
     }
 
     /// Hands a chunk over; the provider's name for it. After an error it may have arrived all the same: [`Self::find`] tells.
-    ///
-    /// # Errors
-    /// Of one try.
     pub async fn submit(&self, chunk: Uploaded) -> Result<String, JudgeError> {
-        self.batches()?.submit(chunk).await
+        self.api.submit(&self.inner.provider, chunk).await
     }
 
     /// Looks for a chunk that may have been handed over.
-    ///
-    /// # Errors
-    /// Of one try.
     pub async fn find(&self, tag: Uuid) -> Result<Found, JudgeError> {
-        self.batches()?.find(tag).await
+        self.api.find(&self.inner.provider, tag).await
     }
 
     /// How far a chunk is.
-    ///
-    /// # Errors
-    /// Of one try.
     pub async fn look(&self, batch: &str) -> Result<Progress, JudgeError> {
-        self.batches()?.look(batch).await
+        self.api.look(&self.inner.provider, batch).await
     }
 
-    /// The answers of a chunk that has ended.
-    ///
-    /// # Errors
-    /// Of one try; those met while reading come from [`Answers::next`].
+    /// The answers of a chunk that has ended; errors met while reading come from [`Answers::next`].
     pub async fn collect(&self, batch: &str) -> Result<Answers<'_>, JudgeError> {
-        self.batches()?.collect(batch).await
+        Answers::of_batch(&self.inner.provider, self.api, batch).await
     }
 
     /// Asks the provider to answer no more of a chunk; what it did answer is billed, and can be collected.
-    ///
-    /// # Errors
-    /// Of one try.
     pub async fn cancel(&self, batch: &str) -> Result<(), JudgeError> {
-        self.batches()?.cancel(batch).await
+        self.api.cancel(&self.inner.provider, batch).await
     }
 
     /// The key under which a reply to this question is kept for `asked_for`.
@@ -178,21 +155,10 @@ impl BatchEndpoint {
     }
 
     fn record(&self, chunk: HandedOver<'_>, answer: &CollectedAnswer) -> CallRecord {
-        let spec = &self.inner.spec;
-        let mut record = CallRecord {
-            call_id: call_id(chunk.batch, answer.asked_for),
-            asked_for: answer.asked_for,
-            judge: spec.name().to_owned(),
-            model: spec.model().to_owned(),
-            at: chunk.at,
-            // Nobody waited for it, and nobody knows how long it took.
-            latency: Duration::ZERO,
-            error: None,
-            message: None,
-            status: None,
-            usage: usage::nothing(),
-            reply: None,
-        };
+        let id = call_id(chunk.batch, answer.asked_for);
+        // Nobody waited for it, and nobody knows how long it took.
+        let (at, latency) = (chunk.at, Duration::ZERO);
+        let mut record = CallRecord::new(&self.inner.spec, id, answer.asked_for, at, latency);
         if let Ok(reply) = &answer.ended {
             record.replied(reply, self.usage(reply));
         }
@@ -215,17 +181,6 @@ impl BatchEndpoint {
             cost_usd: ordinary.cost_usd.map(|cost| cost * self.factor),
             ..ordinary
         }
-    }
-
-    fn batches(&self) -> Result<&Endpoint, JudgeError> {
-        self.inner.provider.batches().ok_or_else(|| JudgeError {
-            class: crate::judge::ErrorClass::Misconfigured,
-            message: format!("judge {:?} has no batch endpoint", self.inner.spec.name()),
-            status: None,
-            retry_after: None,
-            raw_reply: None,
-            unasked: None,
-        })
     }
 }
 

@@ -32,6 +32,29 @@ impl From<JudgeError> for Failed {
 }
 
 impl CallRecord {
+    /// A call of which nothing came yet.
+    pub(super) fn new(
+        spec: &JudgeSpec,
+        call_id: Uuid,
+        asked_for: Uuid,
+        at: DateTime<Utc>,
+        latency: Duration,
+    ) -> Self {
+        Self {
+            call_id,
+            asked_for,
+            judge: spec.name().to_owned(),
+            model: spec.model().to_owned(),
+            at,
+            latency,
+            error: None,
+            message: None,
+            status: None,
+            usage: usage::nothing(),
+            reply: None,
+        }
+    }
+
     /// Notes what came back, and what it used.
     pub(super) fn replied(&mut self, reply: &ProviderReply, usage: CallUsage) {
         self.model.clone_from(&reply.model);
@@ -72,7 +95,7 @@ impl Run<'_> {
             .ok()
             .map(|reply| usage::of_reply(&self.judge.spec, reply));
         if let Some(used) = used {
-            // The next call goes out before this one's reply is read. A failed call keeps the turn for its retry: a judge
+            // The next call goes out before this one's reply is read. A failed call keeps its permit for its retry: a judge
             // in trouble isn't asked more meanwhile.
             if let Some(mut concurrency_permit) = self.concurrency_permit.take() {
                 concurrency_permit.used(used);
@@ -81,7 +104,8 @@ impl Run<'_> {
         let name = self.judge.spec.name();
         wiring.gate.report(name, permit, &end_of(&called, rates));
 
-        let mut record = self.record(at, latency);
+        let (spec, id) = (&self.judge.spec, Uuid::now_v7());
+        let mut record = CallRecord::new(spec, id, self.asked_for, at, latency);
         if let Ok(reply) = &called {
             record.replied(reply, used.unwrap_or(record.usage));
             usage::add(&mut self.usage, record.usage);
@@ -95,22 +119,6 @@ impl Run<'_> {
         }
         wiring.log.log(record);
         read
-    }
-
-    fn record(&self, at: DateTime<Utc>, latency: Duration) -> CallRecord {
-        CallRecord {
-            call_id: Uuid::now_v7(),
-            asked_for: self.asked_for,
-            judge: self.judge.spec.name().to_owned(),
-            model: self.judge.spec.model().to_owned(),
-            at,
-            latency,
-            error: None,
-            message: None,
-            status: None,
-            usage: usage::nothing(),
-            reply: None,
-        }
     }
 
     /// From what the provider gave to a checked reply.
@@ -165,12 +173,9 @@ pub(super) fn read(
 ) -> Result<Reply, Failed> {
     let failed = |class, what: String, faults, raw: &str| Failed {
         error: JudgeError {
-            class,
-            message: format!("judge {:?} {what}", spec.name()),
             status: Some(reply.status),
-            retry_after: None,
             raw_reply: Some(cut(raw)),
-            unasked: None,
+            ..JudgeError::new(class, format!("judge {:?} {what}", spec.name()))
         },
         faults,
     };

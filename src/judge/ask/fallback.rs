@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 
-use super::{AskContext, Asked, Inner, usage};
+use super::{AskContext, AskEnd, Asked, Inner, usage};
 use crate::judge::call_log::CallUsage;
 use crate::judge::error::ErrorClass;
 use crate::judge::gate::Closed;
@@ -62,8 +62,8 @@ pub(super) async fn ask(
             (refusal, own)
         }
         None => match first.ask(question, context).await {
-            Asked::Answered {
-                answer: Err(error),
+            Asked {
+                end: AskEnd::Answered(Err(error)),
                 retries_spent,
                 usage,
             } if error.class == ErrorClass::Refused => {
@@ -73,7 +73,7 @@ pub(super) async fn ask(
                     usage,
                 };
                 first.wiring.cache.put(key, refusal.kept(first)).await;
-                // The question was asked once already: it isn't sent elsewhere for want of a turn.
+                // The question was asked once already: it isn't sent elsewhere for want of a permit.
                 let own = AskContext {
                     retries_spent: 0,
                     concurrency: Arc::new(AskedOnce(Arc::clone(&context.concurrency))),
@@ -81,11 +81,7 @@ pub(super) async fn ask(
                 };
                 (refusal, own)
             }
-            ended @ (Asked::Answered { .. }
-            | Asked::Wait { .. }
-            | Asked::WaitForFallback { .. }) => {
-                return ended;
-            }
+            ended => return ended,
         },
     };
     let second = match &fallback.judge {
@@ -122,8 +118,8 @@ impl Refusal {
 
     /// The question ends here: nobody else was asked.
     fn ends(&self, error: JudgeError) -> Asked {
-        Asked::Answered {
-            answer: Err(error),
+        Asked {
+            end: AskEnd::Answered(Err(error)),
             retries_spent: self.retries_spent,
             usage: self.usage,
         }
@@ -131,36 +127,25 @@ impl Refusal {
 
     /// What the fallback's end comes to, with what both spent.
     fn with(&self, first: &JudgeSpec, second: &JudgeSpec, asked: Asked) -> Asked {
-        let total = |spent: CallUsage| {
-            let mut sum = self.usage;
-            usage::add(&mut sum, spent);
-            sum
-        };
-        let retries = |spent: u32| self.retries_spent.saturating_add(spent);
-        match asked {
-            Asked::Answered {
-                answer,
-                retries_spent,
-                usage,
-            } => Asked::Answered {
-                answer: self.answer(first, second, answer),
-                retries_spent: retries(retries_spent),
-                usage: total(usage),
+        let mut usage = self.usage;
+        usage::add(&mut usage, asked.usage);
+        Asked {
+            end: match asked.end {
+                AskEnd::Answered(answer) => AskEnd::Answered(self.answer(first, second, answer)),
+                AskEnd::Wait { why, retry_in, .. } => {
+                    let longest = match why == Closed::Busy {
+                        true => LOOK_AGAIN_SOON,
+                        false => LOOK_AGAIN,
+                    };
+                    AskEnd::Wait {
+                        why,
+                        retry_in: Some(retry_in.unwrap_or(longest).min(longest)),
+                        fallback: Some(second.name().to_owned()),
+                    }
+                }
             },
-            Asked::Wait {
-                why,
-                retry_in,
-                retries_spent,
-                usage,
-            } => Asked::WaitForFallback {
-                judge: second.name().to_owned(),
-                why,
-                retry_in: retry_in.unwrap_or(LOOK_AGAIN).min(look_again(why)),
-                retries_spent: retries(retries_spent),
-                usage: total(usage),
-            },
-            // No fallback of a fallback is followed, so there is none to wait for.
-            ended @ Asked::WaitForFallback { .. } => ended,
+            retries_spent: self.retries_spent.saturating_add(asked.retries_spent),
+            usage,
         }
     }
 
@@ -176,19 +161,9 @@ impl Refusal {
                 ..reply
             }),
             Err(error) => {
-                let message = match error.class {
-                    ErrorClass::Refused => {
-                        format!("{}, and so did its fallback {name:?}", self.message)
-                    }
-                    ErrorClass::Transient
-                    | ErrorClass::Throttled
-                    | ErrorClass::Exhausted
-                    | ErrorClass::Misconfigured
-                    | ErrorClass::Capability
-                    | ErrorClass::TooLarge
-                    | ErrorClass::Truncated
-                    | ErrorClass::Rejected
-                    | ErrorClass::Unparsable => format!(
+                let message = match error.class == ErrorClass::Refused {
+                    true => format!("{}, and so did its fallback {name:?}", self.message),
+                    false => format!(
                         "{}; it was asked as the fallback, since {}",
                         error.message, self.message
                     ),
@@ -196,19 +171,6 @@ impl Refusal {
                 Err(JudgeError { message, ..error })
             }
         }
-    }
-}
-
-fn look_again(why: Closed) -> Duration {
-    match why {
-        Closed::Busy => LOOK_AGAIN_SOON,
-        Closed::BreakerOpen
-        | Closed::Throttled
-        | Closed::Exhausted
-        | Closed::Misconfigured
-        | Closed::Paused
-        | Closed::Budget
-        | Closed::Paced => LOOK_AGAIN,
     }
 }
 
@@ -229,17 +191,10 @@ fn too_large(question: &Question, limits: &Limits) -> String {
 }
 
 fn refused(message: String) -> JudgeError {
-    JudgeError {
-        class: ErrorClass::Refused,
-        message,
-        status: None,
-        retry_after: None,
-        raw_reply: None,
-        unasked: None,
-    }
+    JudgeError::new(ErrorClass::Refused, message)
 }
 
-/// The turns of a question that was answered once: it waits for its next one, however long.
+/// The permits of a question that was answered once: it waits for its next one, however long.
 #[derive(Debug)]
 struct AskedOnce(Arc<dyn CallPermits>);
 

@@ -1,10 +1,11 @@
 //! Questions in flight: whoever asks an equal one joins, and whoever is left carries it on.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared, WeakShared};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::Asked;
 use crate::judge::CacheKey;
@@ -99,7 +100,7 @@ impl Flights {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<FlightKey, Aloft>> {
-        self.aloft.lock().unwrap_or_else(PoisonError::into_inner)
+        self.aloft.lock()
     }
 }
 
@@ -110,13 +111,17 @@ mod tests {
 
     use tokio::sync::Notify;
 
+    use super::super::AskEnd;
     use super::*;
     use crate::judge::gate::Closed;
 
     fn waits() -> Asked {
-        Asked::Wait {
-            why: Closed::Paused,
-            retry_in: None,
+        Asked {
+            end: AskEnd::Wait {
+                why: Closed::Paused,
+                retry_in: None,
+                fallback: None,
+            },
             retries_spent: 0,
             usage: super::super::usage::nothing(),
         }

@@ -1,5 +1,5 @@
-//! `Judge::ask`: cache -> turn -> gate -> provider -> parse -> repair, patiently, and equal questions in flight once. Where the
-//! judge declines, its fallback is asked in the same way.
+//! `Judge::ask`: cache -> permit -> gate -> provider -> parse -> repair, with retries, and equal questions in flight once. Where
+//! the judge declines, its fallback is asked in the same way.
 
 mod batch_endpoint;
 mod call;
@@ -10,16 +10,17 @@ mod run;
 mod usage;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::call_log::CallUsage;
 use super::error::ErrorClass;
 use super::gate::{Closed, Gate};
-use super::provider::{Provider, ProviderMaker};
+use super::provider::{Endpoint, ProviderMaker};
 use super::question::{Answer, Limits, Question};
 use super::retry::RetryOptions;
 use super::{
@@ -40,56 +41,46 @@ pub struct AskContext {
     /// Whether the cache is passed over (force_rescore). What comes back is cached all the same.
     pub skip_cache: bool,
     /// Whether a reply may lie ready that was collected for `asked_for`; it is taken whatever `skip_cache` says.
-    pub ahead: Ahead,
+    pub prefetch: Prefetch,
     /// What bounds the asker's calls at once.
     pub concurrency: Arc<dyn CallPermits>,
 }
 
 /// Whether a question may have been answered by a provider's batch before it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ahead {
+pub enum Prefetch {
     /// It wasn't: nobody looks.
-    Not,
+    None,
     /// It may have been.
     Collected,
 }
 
 /// How asking ended.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Asked {
-    /// With an answer, good or bad.
-    Answered {
-        /// The reply, or the error that no patience helps.
-        answer: Answer,
-        /// Retries spent over all runs, these included.
-        retries_spent: u32,
-        /// What this run's calls used.
-        usage: CallUsage,
-    },
-    /// With a wait too long to spend in a slot. Nothing was lost: ask again later with the same `retries_spent`.
+pub struct Asked {
+    /// With an answer, or a wait.
+    pub end: AskEnd,
+    /// Retries spent over all runs, these included, of both judges where there is a fallback.
+    pub retries_spent: u32,
+    /// What this run's calls used.
+    pub usage: CallUsage,
+}
+
+/// An answer, or a wait.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AskEnd {
+    /// The reply, or an error that no retry helps.
+    Answered(Answer),
+    /// A wait too long to spend in a slot. Nothing was lost: ask again later with the same `retries_spent`.
     Wait {
         /// Why.
         why: Closed,
         /// When to come again; `None` where somebody must act first.
         retry_in: Option<Duration>,
-        /// Retries spent over all runs, these included.
-        retries_spent: u32,
-        /// What this run's calls used.
-        usage: CallUsage,
-    },
-    /// With a wait for the second judge: the first one declined, which is remembered, and isn't asked again by whoever asks
-    /// with the same `asked_for` within 24 h.
-    WaitForFallback {
-        /// The second judge's name.
-        judge: String,
-        /// Why it can't be asked now.
-        why: Closed,
-        /// When to come again. Always known: the lane of the question is the first judge's, which is open.
-        retry_in: Duration,
-        /// Retries spent over all runs by both, these included.
-        retries_spent: u32,
-        /// What this run's calls used.
-        usage: CallUsage,
+        /// The judge that is waited for, if it is the fallback: the first one declined, which is remembered, and isn't asked
+        /// again by whoever asks with the same `asked_for` within 24 h. `retry_in` is known then, as the lane of the question is
+        /// the first judge's, which is open.
+        fallback: Option<String>,
     },
 }
 
@@ -101,7 +92,7 @@ pub struct Judge {
 
 struct Inner {
     spec: JudgeSpec,
-    provider: Arc<dyn Provider>,
+    provider: Endpoint,
     wiring: JudgeWiring,
     flights: Arc<Flights>,
 }
@@ -110,14 +101,14 @@ struct Inner {
 #[derive(Clone)]
 pub struct JudgeWiring {
     /// Lets calls pass.
-    pub gate: Arc<dyn Gate>,
+    pub gate: Arc<Gate>,
     /// Keeps replies across runs.
     pub cache: Arc<dyn ReplyCache>,
     /// Takes every call.
     pub log: Arc<dyn CallLog>,
     /// Stamps calls.
     pub clock: Arc<dyn Clock>,
-    /// How patient they are.
+    /// How often and how long they retry.
     pub retry: RetryOptions,
 }
 
@@ -132,7 +123,7 @@ impl Judge {
         self.inner.spec.limits()
     }
 
-    /// Asks, patiently. Cancel-safe: dropping the future frees the permit.
+    /// Asks, with retries. Cancel-safe: dropping the future frees the permit.
     ///
     /// A question that is already in flight isn't asked again: its asker gets the same answer, marked as cached, for
     /// which it spent nothing. A question that skips the cache is always asked. A judge that declines is asked once; its
@@ -148,15 +139,15 @@ impl Judge {
 impl Inner {
     /// Asks this judge, and no other.
     async fn ask(self: &Arc<Self>, question: &Question, context: &AskContext) -> Asked {
-        if context.ahead == Ahead::Collected {
+        if context.prefetch == Prefetch::Collected {
             let key = CacheKey::of_collected(&self.spec, question, context.asked_for);
             if let Some(reply) = kept::cached(self, question, &key).await {
-                return Asked::Answered {
+                return Asked {
                     // It was paid for, by this asker, when it was collected.
-                    answer: Ok(Reply {
+                    end: AskEnd::Answered(Ok(Reply {
                         cached: false,
                         ..reply
-                    }),
+                    })),
                     retries_spent: context.retries_spent,
                     usage: usage::nothing(),
                 };
@@ -192,34 +183,21 @@ impl Inner {
 }
 
 /// What an asker that joined makes of the answer; `None`: it asks for itself, since whoever asked had fewer retries left.
-fn shared(asked: Asked, context: &AskContext, led_with: u32) -> Option<Asked> {
-    let retries_spent = context.retries_spent;
-    let usage = usage::nothing();
-    match asked {
-        Asked::Answered { mut answer, .. } => {
-            match &mut answer {
-                Ok(reply) => reply.cached = true,
-                Err(error) => {
-                    if error.class == ErrorClass::Transient && led_with > retries_spent {
-                        return None;
-                    }
-                }
+fn shared(mut asked: Asked, context: &AskContext, led_with: u32) -> Option<Asked> {
+    match &mut asked.end {
+        AskEnd::Answered(Ok(reply)) => reply.cached = true,
+        AskEnd::Answered(Err(error)) => {
+            if error.class == ErrorClass::Transient && led_with > context.retries_spent {
+                return None;
             }
-            Some(Asked::Answered {
-                answer,
-                retries_spent,
-                usage,
-            })
         }
-        Asked::Wait { why, retry_in, .. } => Some(Asked::Wait {
-            why,
-            retry_in,
-            retries_spent,
-            usage,
-        }),
-        // No flight waits for a fallback: it is a flight of its own.
-        Asked::WaitForFallback { .. } => None,
+        AskEnd::Wait { .. } => {}
     }
+    Some(Asked {
+        retries_spent: context.retries_spent,
+        usage: usage::nothing(),
+        ..asked
+    })
 }
 
 /// Every judge that `llm_providers.yaml` names, by name.
@@ -232,10 +210,10 @@ pub struct Judges {
 }
 
 impl Judges {
-    /// Builds the judges of all configured entries, by the machine's clock and with the documented patience.
+    /// Builds the judges of all configured entries, by the machine's clock and with the documented retries.
     pub fn new(
         providers: &Providers,
-        gate: Arc<dyn Gate>,
+        gate: Arc<Gate>,
         cache: Arc<dyn ReplyCache>,
         log: Arc<dyn CallLog>,
     ) -> Self {
@@ -290,7 +268,7 @@ impl Judges {
     }
 
     fn inner(&self, spec: JudgeSpec) -> Arc<Inner> {
-        let mut maker = self.maker.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut maker = self.maker.lock();
         Arc::new(Inner {
             provider: maker.make(&spec, &self.wiring.clock),
             spec,
@@ -306,15 +284,8 @@ mod tests {
     use super::*;
 
     fn failed(class: ErrorClass) -> Asked {
-        Asked::Answered {
-            answer: Err(JudgeError {
-                class,
-                message: "it said no".to_owned(),
-                status: None,
-                retry_after: None,
-                raw_reply: None,
-                unasked: None,
-            }),
+        Asked {
+            end: AskEnd::Answered(Err(JudgeError::new(class, "it said no"))),
             retries_spent: 3,
             usage: CallUsage::default(),
         }
@@ -325,7 +296,7 @@ mod tests {
             asked_for: Uuid::nil(),
             retries_spent,
             skip_cache: false,
-            ahead: Ahead::Not,
+            prefetch: Prefetch::None,
             concurrency: Arc::new(crate::judge::Unbounded),
         }
     }
@@ -334,8 +305,8 @@ mod tests {
     fn who_joins_shares_the_end_and_spends_nothing() {
         for class in [ErrorClass::Refused, ErrorClass::Transient] {
             let shared = shared(failed(class), &joined_with(1), 1);
-            let Some(Asked::Answered {
-                answer: Err(error),
+            let Some(Asked {
+                end: AskEnd::Answered(Err(error)),
                 retries_spent,
                 usage,
             }) = shared

@@ -8,13 +8,15 @@ use uuid::Uuid;
 
 use super::call::Failed;
 use super::kept::{cached, kept};
-use super::{AskContext, Asked, Inner, usage};
+use super::{AskContext, AskEnd, Asked, Inner, usage};
 use crate::judge::call_log::CallUsage;
 use crate::judge::error::ErrorClass;
 use crate::judge::gate::{Closed, Load, Permit, Refusal};
 use crate::judge::provider::{CallRequest, Message, Role};
 use crate::judge::retry::{self, Attempt, Decision, Spends};
-use crate::judge::{Answer, CacheKey, ConcurrencyPermit, JudgeError, ModelFamily, Question, reply};
+use crate::judge::{
+    Answer, CacheKey, ConcurrencyPermit, JudgeError, ModelFamily, Question, Reply, reply,
+};
 
 /// A server that refuses field after field is asked so often; there are fewer fields than that.
 const MOST_DROPPED_FIELDS: u32 = 8;
@@ -28,9 +30,7 @@ pub(super) async fn run(
 ) -> Asked {
     let mut run = Run::new(judge, question, context);
     let mut key = key.clone();
-    if !context.skip_cache
-        && let Some(reply) = cached(judge, question, &key).await
-    {
+    if let Some(reply) = look_up(judge, &run.question, context, &key).await {
         return run.answered(Ok(reply));
     }
     loop {
@@ -69,9 +69,7 @@ pub(super) async fn run(
             }
             // Another question: it may have been answered before, and is kept under a key of its own.
             key = CacheKey::of(&judge.spec, &run.question);
-            if !context.skip_cache
-                && let Some(reply) = cached(judge, &run.question, &key).await
-            {
+            if let Some(reply) = look_up(judge, &run.question, context, &key).await {
                 return run.answered(Ok(reply));
             }
         }
@@ -83,6 +81,18 @@ pub(super) async fn run(
                 return run.answered(Err(error));
             }
         }
+    }
+}
+
+async fn look_up(
+    judge: &Inner,
+    question: &Question,
+    context: &AskContext,
+    key: &CacheKey,
+) -> Option<Reply> {
+    match context.skip_cache {
+        true => None,
+        false => cached(judge, question, key).await,
     }
 }
 
@@ -148,13 +158,13 @@ impl<'a> Run<'a> {
 
     async fn enter(&mut self) -> Result<Permit, Refusal> {
         let wiring = &self.judge.wiring;
-        let patience = wiring.retry.longest_in_slot.saturating_sub(self.waited);
+        let timeout = wiring.retry.longest_in_slot.saturating_sub(self.waited);
         let asked = Instant::now();
         let (request, family) = (&self.request, self.judge.spec.limits().family);
         let load = || load_of(request, family);
         let entered = wiring
             .gate
-            .enter(self.judge.spec.name(), patience, &load)
+            .enter(self.judge.spec.name(), timeout, &load)
             .await;
         self.waited += asked.elapsed();
         entered
@@ -162,24 +172,14 @@ impl<'a> Run<'a> {
 
     fn decide(&self, error: &JudgeError) -> Decision {
         let wiring = &self.judge.wiring;
-        let retry_after = match error.class {
-            // The gate knows how often the judge has throttled in a row.
-            ErrorClass::Throttled => error.retry_after.or_else(|| {
-                let closed = wiring.gate.closed(self.judge.spec.name())?;
-                (closed.why == Closed::Throttled)
-                    .then_some(closed.retry_in)
-                    .flatten()
-            }),
-            ErrorClass::Transient
-            | ErrorClass::Exhausted
-            | ErrorClass::Misconfigured
-            | ErrorClass::Capability
-            | ErrorClass::TooLarge
-            | ErrorClass::Truncated
-            | ErrorClass::Refused
-            | ErrorClass::Rejected
-            | ErrorClass::Unparsable => error.retry_after,
+        // The gate knows how often the judge has throttled in a row.
+        let paused = || {
+            let closed = wiring.gate.closed(self.judge.spec.name())?;
+            closed
+                .retry_in
+                .filter(|_| error.class == ErrorClass::Throttled && closed.why == Closed::Throttled)
         };
+        let retry_after = error.retry_after.or_else(paused);
         let attempt = Attempt {
             cap_can_grow: error.class == ErrorClass::Truncated && self.larger_cap().is_some(),
             ..self.attempt()
@@ -304,27 +304,30 @@ impl<'a> Run<'a> {
     /// The repair turn: the model sees its own reply and what is wrong with it.
     fn show_faults(&mut self, failed: &Failed) {
         let reply = failed.error.raw_reply.clone().unwrap_or_default();
-        let concurrency = [
+        let messages = [
             // Some servers refuse a message without content.
             (Role::Assistant, non_empty(reply).into()),
             (Role::User, reply::repair_prompt(&failed.faults).into()),
         ];
-        let concurrency = concurrency.map(|(role, content)| Message { role, content });
-        self.request.messages.extend(concurrency);
+        let messages = messages.map(|(role, content)| Message { role, content });
+        self.request.messages.extend(messages);
     }
 
     fn answered(&self, answer: Answer) -> Asked {
-        Asked::Answered {
-            answer,
-            retries_spent: self.retries_spent,
-            usage: self.usage,
-        }
+        self.ended(AskEnd::Answered(answer))
     }
 
     fn waits(&self, why: Closed, retry_in: Option<Duration>) -> Asked {
-        Asked::Wait {
+        self.ended(AskEnd::Wait {
             why,
             retry_in,
+            fallback: None,
+        })
+    }
+
+    fn ended(&self, end: AskEnd) -> Asked {
+        Asked {
+            end,
             retries_spent: self.retries_spent,
             usage: self.usage,
         }

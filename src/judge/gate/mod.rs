@@ -1,20 +1,20 @@
 //! Whether a call may go out now: breaker, pauses, pace, concurrency. One gate serves all judges of a process.
 //!
-//! The in-process form is [`memory`]; the form that all workers share is [`redis`], behind the same trait. Durations count from now,
-//! so that a gate needs no wall clock and its tests run on paused time.
+//! [`Gate::new`] is the gate of a process that is alone; [`shared_gate`] keeps it in step with the other workers' through Redis.
+//! Durations count from now, so that a gate needs no wall clock and its tests run on paused time.
 
 use std::time::Duration;
 
-use async_trait::async_trait;
-
 use super::error::ErrorClass;
 
-pub mod memory;
+mod memory;
 mod rates;
-pub mod redis;
+mod redis;
 
 pub(in crate::judge) use memory::Ticket;
+pub use memory::{Gate, GateOptions};
 pub use rates::{LimitReport, RateReport, Span};
+pub use redis::shared_gate;
 
 /// Why a lane is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,7 +33,7 @@ pub enum Closed {
     Budget,
     /// Nothing is wrong: the judge's requests or tokens a minute are used up for the moment. Closes no lane.
     Paced,
-    /// Nothing is wrong: as many calls are out as the entry's `max_concurrency`, or the asker's turns, allow. Closes no
+    /// Nothing is wrong: as many calls are out as the entry's `max_concurrency`, or the asker's permits, allow. Closes no
     /// lane.
     Busy,
 }
@@ -45,6 +45,15 @@ pub struct Refusal {
     pub why: Closed,
     /// When to come again; `None` where somebody must act first.
     pub retry_in: Option<Duration>,
+}
+
+impl Refusal {
+    pub(in crate::judge) fn new(why: Closed, wait: Duration) -> Self {
+        Self {
+            why,
+            retry_in: Some(wait),
+        }
+    }
 }
 
 /// A gate's leave to make one call. Dropping it without [`Gate::report`] frees its slot and its probe, and counts as nothing.
@@ -241,36 +250,4 @@ pub struct Closure {
     pub message: String,
     /// When it opens by itself, if known.
     pub reopens_in: Option<Duration>,
-}
-
-/// Lets calls pass, or says why not.
-#[async_trait]
-pub trait Gate: Send + Sync {
-    /// Asks leave for one call. Waits at most `patience` for a slot of the judge's concurrency and for its pace; one call
-    /// of a judge at a time may wait longer for its tokens, up to a minute or so, where smaller calls would overtake it
-    /// for ever. `load` is asked for only where tokens are limited, as the estimate isn't free.
-    async fn enter(
-        &self,
-        judge: &str,
-        patience: Duration,
-        load: &(dyn Fn() -> Load + Send + Sync),
-    ) -> Result<Permit, Refusal>;
-    /// Says how the call ended. Must be called with the permit, before the next `enter` of the same question.
-    fn report(&self, judge: &str, permit: Permit, end: &CallEnd);
-    /// Why the judge's lane is closed now; `None` if it is open. Never consumes a probe. A pace closes no lane.
-    fn closed(&self, judge: &str) -> Option<Refusal>;
-    /// For how many runs the judge has room now and soon, or why its lane is closed. Consumes nothing.
-    fn room(&self, judge: &str) -> Result<Room, Refusal>;
-    /// Closes a lane until [`Gate::open`], or for `reopens_in`; a brake read from the store, or an operator's pause.
-    fn close(&self, judge: &str, why: Closed, reopens_in: Option<Duration>);
-    /// Takes back what [`Gate::close`] did, and nothing else: the breaker, a throttling and the pace stay.
-    fn open(&self, judge: &str);
-    /// How many workers live, by the store: among so many the figures are divided while no worker hears of the others.
-    fn live_workers(&self, count: u32);
-    /// Judges whose lanes are closed until somebody opens them, by [`Gate::close`] or by a closure that was taken.
-    fn held(&self) -> Vec<String>;
-    /// Closures of class exhausted or misconfigured since the last call, for the worker to store.
-    fn take_closures(&self) -> Vec<Closure>;
-    /// What it knows of each judge it has seen.
-    fn snapshot(&self) -> Vec<GateSnapshot>;
 }

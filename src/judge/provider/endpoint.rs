@@ -1,7 +1,5 @@
-//! One entry and model over HTTP, in the words of its family.
-//!
-//! What the families have in common is here: where and how a call goes out, what its end means, and that no error shows a
-//! secret. A [`Dialect`] says the rest: bodies, replies and errors as one family words them.
+//! One entry and model over HTTP: where and how a call goes out, what its end means, and that no error shows a secret. A
+//! [`WireFormat`] says the rest.
 
 mod batch;
 pub(super) mod results;
@@ -9,83 +7,33 @@ pub(super) mod results;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use chrono::{DateTime, Utc};
-use reqwest::header::HeaderMap;
 use secrecy::ExposeSecret as _;
 
-pub(super) use self::batch::{BatchDialect, Content, Wire};
+pub(in crate::judge) use self::batch::BatchApi;
 pub(super) use self::results::{Line, LineSays};
+use super::format::WireFormat;
 use super::http::{Client, Exchange, NoExchange};
 use super::refusal::{self, Said, Verdict};
 use super::reply::Unreadable;
-use super::shape::{Field, Learned, Rung, Shape};
-use super::{CallRequest, Called, Provider, ProviderReply};
+use super::shape::{Field, Learned, Shape};
+use super::{CallRequest, Called, ProviderReply};
 use crate::clock::Clock;
 use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
 use crate::judge::gate::RateReport;
-use crate::judge::providers::{Auth, JudgeSpec, Structured};
+use crate::judge::providers::{Auth, JudgeSpec};
 use crate::outbound::percent_encoded;
 
 /// A server's own words are kept up to this many characters.
 const LONGEST_WORDS: usize = 500;
+pub(super) const JSON: &str = "application/json";
 /// Stands for the model in an entry's path.
 const MODEL: &str = "{model}";
 
-/// How one family words calls and their ends.
-pub(super) trait Dialect: Send + Sync {
-    /// The ways to ask for the reply's shape, the strictest first.
-    fn ladder(&self) -> &'static [Rung];
-
-    /// Headers that every call has, unless the entry sets them.
-    fn headers(&self) -> &'static [(&'static str, &'static str)];
-
-    /// The request's body.
-    fn body(
-        &self,
-        spec: &JudgeSpec,
-        request: &CallRequest,
-        shape: Shape,
-    ) -> Result<Vec<u8>, serde_json::Error>;
-
-    /// Reads a body of status 2xx.
-    fn read(&self, body: &[u8], status: u16, spec: &JudgeSpec)
-    -> Result<ProviderReply, Unreadable>;
-
-    /// What errors call a field that a request of shape `sent` has; empty where the family doesn't know it.
-    fn names(&self, field: Field, sent: Shape) -> &'static [&'static str];
-
-    /// The status that an error in a body of status 200 stands for.
-    fn inner_status(&self, said: &Said) -> Option<u16>;
-
-    /// Whether a 429 says that waiting won't help.
-    fn used_up(&self, said: &Said) -> bool;
-
-    /// The class of a 400 or 422 that names no field of ours, if it is known by its words.
-    fn bad_request(&self, said: &Said) -> Option<ErrorClass>;
-
-    /// How long a refusal of `class` asks to wait.
-    fn wait(
-        &self,
-        class: ErrorClass,
-        headers: &HeaderMap,
-        said: &Said,
-        now: DateTime<Utc>,
-    ) -> Option<Duration>;
-
-    /// What a reply's headers say of the limits, whatever its status.
-    fn rates(&self, headers: &HeaderMap, now: DateTime<Utc>) -> RateReport;
-
-    /// The words of its batch endpoint; `None` where the family has none.
-    fn batches(&self) -> Option<&'static dyn BatchDialect>;
-}
-
 /// One entry and model.
 pub(in crate::judge) struct Endpoint {
-    dialect: &'static dyn Dialect,
-    spec: JudgeSpec,
-    /// Read once; or what is wrong with it, told at the first call.
+    pub(super) spec: JudgeSpec,
+    /// Read once; or what is wrong with it, for the first call.
     url: Result<reqwest::Url, String>,
     client: Client,
     learned: Arc<Learned>,
@@ -94,14 +42,12 @@ pub(in crate::judge) struct Endpoint {
 
 impl Endpoint {
     pub(super) fn new(
-        dialect: &'static dyn Dialect,
         spec: &JudgeSpec,
         client: Client,
         learned: Arc<Learned>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
-            dialect,
             url: url(spec),
             spec: spec.clone(),
             client,
@@ -110,19 +56,51 @@ impl Endpoint {
         }
     }
 
+    /// Calls once. An error of class capability means that the next call leaves out what was refused.
+    pub(in crate::judge) async fn call(&self, request: &CallRequest) -> Called {
+        let shape = self.shape();
+        let built = (self.format().body)(&self.spec, request, shape)
+            .map_err(|error| unusable(&error.to_string()))
+            .and_then(|body| self.request(body));
+        let exchange = match built {
+            Ok(http) => self.client.exchange(http, request.timeout).await,
+            Err(unusable) => Err(unusable),
+        };
+        let rates = match (&exchange, &self.format().rate_headers) {
+            (Ok(exchange), Some(limits)) => limits.read(&exchange.headers, self.clock.now()),
+            (Ok(_), None) | (Err(_), _) => RateReport::default(),
+        };
+        let ended = exchange
+            .map_err(|broken| self.broken(&broken))
+            .and_then(|exchange| {
+                self.read(&exchange, |exchange| {
+                    self.refusal(exchange, shape, |field| self.narrow(shape, field))
+                })
+            });
+        Called { ended, rates }
+    }
+
+    fn format(&self) -> &'static WireFormat {
+        self.spec.entry().format
+    }
+
+    /// What a call sends now.
+    fn shape(&self) -> Shape {
+        self.learned.shape(&self.spec, self.clock.now())
+    }
+
     fn request(&self, body: Vec<u8>) -> Result<reqwest::Request, NoExchange> {
         let url = self.url.as_ref().map_err(|fault| unusable(fault))?;
         let request = self.client.inner()?.post(url.clone());
-        let request = request
-            .header("content-type", "application/json")
-            .header("accept", "application/json");
-        self.signed(request.body(body))
+        let request = request.header("content-type", JSON).body(body);
+        self.signed(request)
     }
 
-    /// A request with the headers of family and entry, and the key.
-    fn signed(&self, mut request: reqwest::RequestBuilder) -> Result<reqwest::Request, NoExchange> {
+    /// A request with the headers of format and entry, and the key.
+    fn signed(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Request, NoExchange> {
         let entry = self.spec.entry();
-        for (name, value) in self.dialect.headers() {
+        let mut request = request.header("accept", JSON);
+        for (name, value) in entry.format.headers {
             let own = entry.headers.keys();
             if !own.into_iter().any(|own| own.eq_ignore_ascii_case(name)) {
                 request = request.header(*name, *value);
@@ -156,17 +134,14 @@ impl Endpoint {
         let plain = |c: char| if c.is_control() { ' ' } else { c };
         let words: String = words.chars().map(plain).take(LONGEST_WORDS).collect();
         JudgeError {
-            class,
-            message: format!("judge {:?} {words}", self.spec.name()),
             status,
             retry_after,
-            raw_reply: None,
-            unasked: None,
+            ..JudgeError::new(class, format!("judge {:?} {words}", self.spec.name()))
         }
     }
 
-    fn refused(&self, exchange: &Exchange, sent: Shape) -> JudgeError {
-        self.refusal(exchange, sent, |field| self.narrow(sent, field))
+    fn broken(&self, broken: &NoExchange) -> JudgeError {
+        self.error(broken.class, broken.status, &broken.message, None)
     }
 
     /// What a refusal means; `refuses` says what follows where the server doesn't want a field of a request of shape `sent`.
@@ -178,12 +153,12 @@ impl Endpoint {
     ) -> JudgeError {
         let text = String::from_utf8_lossy(&exchange.body);
         let said = Said::read(&text);
-        let class = match refusal::classify(self.dialect, exchange.status, &said, sent) {
+        let class = match refusal::classify(self.format(), exchange.status, &said, sent) {
             Verdict::Capability(field) => refuses(field),
             Verdict::Class(class) => class,
         };
         let now = self.clock.now();
-        let retry_after = self.dialect.wait(class, &exchange.headers, &said, now);
+        let retry_after = self.format().wait(class, &exchange.headers, &said, now);
         let words = match exchange.status {
             // An error in a body of status 200.
             200..=299 => format!("answered with an error: {}", said.words()),
@@ -206,10 +181,7 @@ impl Endpoint {
             return Err(refused(exchange));
         }
         let status = Some(exchange.status);
-        match self
-            .dialect
-            .read(&exchange.body, exchange.status, &self.spec)
-        {
+        match (self.format().read)(&exchange.body, exchange.status, &self.spec) {
             Ok(reply) => Ok(reply),
             Err(Unreadable::ErrorInside) => Err(refused(exchange)),
             Err(Unreadable::BrokenOff) => Err(self.error(
@@ -227,44 +199,14 @@ impl Endpoint {
     /// Remembers that a field is refused; a field that can't be spared, or not any further, is a rejection.
     fn narrow(&self, sent: Shape, field: Field) -> ErrorClass {
         // An entry that fixes how the reply is asked for has said that it wants no other way.
-        let fixed = field == Field::Format && self.spec.entry().structured != Structured::Auto;
-        match sent.without(field, self.dialect.ladder()) {
+        let fixed = field == Field::Format && self.spec.entry().structured.is_some();
+        match sent.without(field, self.format().ladder) {
             Some(narrower) if !fixed => {
                 self.learned.narrow(&self.spec, narrower, self.clock.now());
                 ErrorClass::Capability
             }
             Some(_) | None => ErrorClass::Rejected,
         }
-    }
-}
-
-#[async_trait]
-impl Provider for Endpoint {
-    async fn call(&self, request: &CallRequest) -> Called {
-        let shape = self.learned.shape(&self.spec, self.clock.now());
-        let built = self
-            .dialect
-            .body(&self.spec, request, shape)
-            .map_err(|error| unusable(&error.to_string()))
-            .and_then(|body| self.request(body));
-        let exchange = match built {
-            Ok(http) => self.client.exchange(http, request.timeout).await,
-            Err(unusable) => Err(unusable),
-        };
-        match exchange {
-            Ok(exchange) => Called {
-                ended: self.read(&exchange, |exchange| self.refused(exchange, shape)),
-                rates: self.dialect.rates(&exchange.headers, self.clock.now()),
-            },
-            Err(broken) => Called {
-                ended: Err(self.error(broken.class, broken.status, &broken.message, None)),
-                rates: RateReport::default(),
-            },
-        }
-    }
-
-    fn batches(&self) -> Option<&Endpoint> {
-        self.batch_words().map(|_| self)
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use reqwest::header::HeaderMap;
 
-use crate::judge::gate::{LimitReport, Span};
+use crate::judge::error::ErrorClass;
+use crate::judge::gate::{LimitReport, RateReport, Span};
 use crate::outbound::{self, LONGEST_WAIT};
 
 /// How long the server asks to wait.
@@ -13,40 +14,60 @@ pub(super) fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Dur
     outbound::retry_after(headers, Some(now))
 }
 
-/// The longest of the resets of those limits that have nothing left; none where all have. `read` reads a reset's form.
-pub(super) fn spent_limits(
-    headers: &HeaderMap,
-    names: &[(String, String)],
-    read: impl Fn(&str) -> Option<Duration>,
-) -> Option<Duration> {
-    names
-        .iter()
-        .filter(|(remaining, _)| text(headers, remaining) == Some("0"))
-        .filter_map(|(_, reset)| read(text(headers, reset)?))
-        .max()
+/// The headers by which a kind of provider tells its limits.
+pub(super) struct RateHeaders {
+    /// The header of a quantity's `limit`, `remaining` or `reset`.
+    pub(super) name: fn(&str, &str) -> String,
+    /// Requests, tokens, and tokens of prompts and of answers where these have limits of their own.
+    pub(super) quantities: &'static [&'static str],
+    pub(super) span: Span,
+    /// Reads a reset's form.
+    pub(super) reset: fn(&str, DateTime<Utc>) -> Option<Duration>,
+    /// The classes of refusal that last until the reset of what is spent.
+    pub(super) resets: &'static [ErrorClass],
 }
 
-/// One limit by the names of its headers: the limit, what remains of it, its reset. `read` reads a reset's form. What makes no
-/// sense (a negative count, a word) is as if it weren't there.
-pub(super) fn limit(
-    headers: &HeaderMap,
-    names: [&str; 3],
-    span: Span,
-    read: impl Fn(&str) -> Option<Duration>,
-) -> LimitReport {
-    let [limit, remaining, reset] = names.map(|name| text(headers, name));
-    let count = |text: &str| text.parse::<u64>().ok();
-    LimitReport {
-        limit: limit.and_then(count),
-        remaining: remaining.and_then(count),
-        resets_in: reset.and_then(read),
-        span,
+impl RateHeaders {
+    /// The limits. What makes no sense (a negative count, a word) is as if it weren't there.
+    pub(super) fn read(&self, headers: &HeaderMap, now: DateTime<Utc>) -> RateReport {
+        let limit = |at: usize| {
+            let Some(what) = self.quantities.get(at) else {
+                return LimitReport::default();
+            };
+            let said = |part| text(headers, &(self.name)(what, part));
+            let count = |part| said(part).and_then(|text| text.parse().ok());
+            LimitReport {
+                limit: count("limit"),
+                remaining: count("remaining"),
+                resets_in: said("reset").and_then(|text| (self.reset)(text, now)),
+                span: self.span,
+            }
+        };
+        RateReport {
+            requests: limit(0),
+            tokens: limit(1),
+            input_tokens: limit(2),
+            output_tokens: limit(3),
+        }
     }
-}
 
-/// At least a second: a quota that is said to be back at once would be asked for without a pause.
-pub(super) fn at_least_a_second(wait: Duration) -> Duration {
-    wait.max(Duration::from_secs(1))
+    /// How long to wait: what was asked for, else the longest reset of those limits that have nothing left. At least a second:
+    /// a quota that is said to be back at once would be asked for without a pause.
+    pub(super) fn wait(
+        &self,
+        asked: Option<Duration>,
+        headers: &HeaderMap,
+        now: DateTime<Utc>,
+    ) -> Option<Duration> {
+        let spent = || {
+            let limits = self.read(headers, now);
+            let spent = limits.all().into_iter();
+            let spent = spent.filter(|limit| limit.remaining == Some(0));
+            spent.filter_map(|limit| limit.resets_in).max()
+        };
+        let wait = asked.or_else(spent);
+        wait.map(|wait| wait.max(Duration::from_secs(1)))
+    }
 }
 
 /// A time of day and date by RFC 3339, as a wait from `now`.

@@ -1,13 +1,14 @@
 //! Providers and their wire types: one folder each.
 //!
 //! A provider makes one HTTP call and says how it ended, in terms that don't name the provider. It never retries, never
-//! waits for a gate and never keeps a reply. What families have in common is `endpoint`; a family's folder holds its wire
-//! types and the words of its errors, and nothing that another family needs.
+//! waits for a gate and never keeps a reply. What providers have in common is `endpoint`; a folder holds one [`WireFormat`]
+//! with its wire types, and nothing that another one needs.
 
 mod anthropic;
 mod batch;
 mod body;
 mod endpoint;
+mod format;
 mod gemini;
 mod headers;
 mod http;
@@ -19,30 +20,21 @@ mod shape;
 pub mod simulated;
 
 pub use batch::{Added, Chunk, ChunkSize, CollectedAnswer, Found, Progress, Uploaded};
-pub(in crate::judge) use endpoint::Endpoint;
 pub use endpoint::results::Answers;
+pub(in crate::judge) use endpoint::{BatchApi, Endpoint};
+pub(in crate::judge) use format::{FORMATS, WireFormat};
+pub(in crate::judge) use shape::Rung;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde_json::Value;
 
 use super::JudgeError;
 use super::gate::RateReport;
-use super::providers::{EntryType, JudgeSpec};
+use super::providers::JudgeSpec;
 use crate::outbound::Route;
-
-/// Makes one call.
-#[async_trait]
-pub(in crate::judge) trait Provider: Send + Sync {
-    /// Calls once. An error of class capability means that the next call leaves out what was refused.
-    async fn call(&self, request: &CallRequest) -> Called;
-
-    /// Its batch endpoint, where the entry gives a price for it and the family has one.
-    fn batches(&self) -> Option<&Endpoint>;
-}
 
 /// A call's end, and what the server said of its limits on the way.
 pub(in crate::judge) struct Called {
@@ -96,7 +88,7 @@ pub(in crate::judge) enum Stop {
     Truncated,
     /// It declined, or a filter did.
     Refused(String),
-    /// A reason that nobody has told us of.
+    /// An unknown reason.
     Unknown(String),
 }
 
@@ -124,28 +116,10 @@ impl ProviderMaker {
         &mut self,
         spec: &JudgeSpec,
         clock: &Arc<dyn crate::clock::Clock>,
-    ) -> Arc<dyn Provider> {
+    ) -> Endpoint {
         let route = Route::to(&spec.entry().base_url);
-        let client = self
-            .clients
-            .entry(route)
-            .or_insert_with(|| http::Client::new(route))
-            .clone();
-        Arc::new(endpoint::Endpoint::new(
-            dialect_of(spec.entry().entry_type),
-            spec,
-            client,
-            Arc::clone(&self.learned),
-            Arc::clone(clock),
-        ))
-    }
-}
-
-/// The words of each family.
-fn dialect_of(family: EntryType) -> &'static dyn endpoint::Dialect {
-    match family {
-        EntryType::OpenAi => &openai::OpenAi,
-        EntryType::Anthropic => &anthropic::Anthropic,
-        EntryType::Gemini => &gemini::Gemini,
+        let client = self.clients.entry(route);
+        let client = client.or_insert_with(|| http::Client::new(route)).clone();
+        Endpoint::new(spec, client, Arc::clone(&self.learned), Arc::clone(clock))
     }
 }

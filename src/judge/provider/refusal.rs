@@ -1,8 +1,11 @@
 //! What a refusal means: from status and error body to a class. One table for all families.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
-use super::endpoint::Dialect;
+use super::format::WireFormat;
+use super::headers::duration;
 use super::shape::{Field, Shape};
 use crate::judge::error::ErrorClass;
 
@@ -10,11 +13,31 @@ use crate::judge::error::ErrorClass;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Said {
     message: String,
-    /// `code` and `type`, whichever there are.
+    /// `code`, `type`, `status` and the reasons of its details, whichever there are.
     codes: Vec<String>,
     param: Option<String>,
     /// What Google's errors hold besides their message.
     details: Vec<Value>,
+}
+
+/// What tells a meaning: one of these codes, or one of these words, in lower case, in the message.
+pub(super) struct Signal {
+    pub(super) codes: &'static [&'static str],
+    pub(super) words: &'static [&'static str],
+}
+
+impl Signal {
+    pub(super) const fn codes(codes: &'static [&'static str]) -> Self {
+        Self { codes, words: &[] }
+    }
+
+    pub(super) const fn words(words: &'static [&'static str]) -> Self {
+        Self { codes: &[], words }
+    }
+
+    pub(super) fn is_in(&self, said: &Said) -> bool {
+        self.codes.iter().any(|code| said.is(code)) || said.mentions(self.words)
+    }
 }
 
 /// What a refusal means.
@@ -51,22 +74,17 @@ impl Said {
                 .find_map(|key| error.get(key).or_else(|| value.get(key)))
                 .map_or_else(String::new, words_of),
         };
+        let param = error.get("param").and_then(Value::as_str);
+        let details = error.get("details").and_then(Value::as_array);
+        let details = details.cloned().unwrap_or_default();
+        let codes = ["code", "type", "status"].into_iter();
+        let codes = codes.filter_map(|key| error.get(key));
+        let reasons = details.iter().filter_map(|detail| detail.get("reason"));
         Self {
             message,
-            codes: ["code", "type", "status"]
-                .into_iter()
-                .filter_map(|key| error.get(key))
-                .map(words_of)
-                .collect(),
-            param: error
-                .get("param")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
-            details: error
-                .get("details")
-                .and_then(Value::as_array)
-                .cloned()
-                .unwrap_or_default(),
+            codes: codes.chain(reasons).map(words_of).collect(),
+            param: param.map(str::to_owned),
+            details,
         }
     }
 
@@ -90,6 +108,12 @@ impl Said {
             let named = detail.get("@type").and_then(Value::as_str);
             named.is_some_and(|named| named.rsplit('/').next() == Some(kind))
         })
+    }
+
+    /// The wait that Google's RetryInfo asks for, "17s".
+    pub(super) fn retry_delay(&self) -> Option<Duration> {
+        self.details("google.rpc.RetryInfo")
+            .find_map(|info| duration(info.get("retryDelay")?.as_str()?))
     }
 
     /// The server's words, for people.
@@ -123,34 +147,37 @@ impl Said {
     }
 }
 
-/// The class of a refusal of a request of shape `sent`.
-pub(super) fn classify(dialect: &dyn Dialect, status: u16, said: &Said, sent: Shape) -> Verdict {
+/// What a refusal of a request of shape `sent` means.
+pub(super) fn classify(format: &WireFormat, status: u16, said: &Said, sent: Shape) -> Verdict {
     let class = match status {
         // A gateway's 200 with an error inside: its code may stand for the status that it got.
-        200..=299 => match dialect.inner_status(said) {
-            Some(inner) if inner >= 400 => return classify(dialect, inner, said, sent),
+        200..=299 => match format.inner_status(said) {
+            Some(inner) if inner >= 400 => return classify(format, inner, said, sent),
             Some(_) | None => ErrorClass::Rejected,
         },
         401 | 403 | 404 => ErrorClass::Misconfigured,
         402 => ErrorClass::Exhausted,
         408 | 409 | 425 | 500 | 502 | 503 | 504 | 529 => ErrorClass::Transient,
         413 => ErrorClass::TooLarge,
-        429 if dialect.used_up(said) => ErrorClass::Exhausted,
+        429 if (format.used_up)(said) => ErrorClass::Exhausted,
         429 => ErrorClass::Throttled,
-        400 | 422 => match dialect.bad_request(said) {
-            Some(class) => class,
-            None => match refused_field(dialect, said, sent) {
-                Some(field) => return Verdict::Capability(field),
-                None => ErrorClass::Rejected,
-            },
-        },
+        400 | 422 => {
+            let mut known = format.bad_requests.iter();
+            match known.find(|(signal, _)| signal.is_in(said)) {
+                Some((_, class)) => *class,
+                None => match refused_field(format, said, sent) {
+                    Some(field) => return Verdict::Capability(field),
+                    None => ErrorClass::Rejected,
+                },
+            }
+        }
         _ => ErrorClass::Rejected,
     };
     Verdict::Class(class)
 }
 
 /// The field that the server names, if we sent it: by `param`, else the first that its message names.
-fn refused_field(dialect: &dyn Dialect, said: &Said, sent: Shape) -> Option<Field> {
+fn refused_field(format: &WireFormat, said: &Said, sent: Shape) -> Option<Field> {
     // A cap that is known and too high keeps its name: renaming it would be remembered, and help nobody.
     let too_high = said.mentions(&["too large", "too high", "at most", "less than or equal"]);
     let ours = Field::ALL.into_iter().filter(|field| match field {
@@ -161,11 +188,10 @@ fn refused_field(dialect: &dyn Dialect, said: &Said, sent: Shape) -> Option<Fiel
         let param = param.split(['.', '[']).next().unwrap_or_default();
         return ours
             .into_iter()
-            .find(|field| dialect.names(*field, sent).contains(&param));
+            .find(|field| (format.names)(*field, sent).contains(&param));
     }
     ours.filter_map(|field| {
-        dialect
-            .names(field, sent)
+        (format.names)(field, sent)
             .iter()
             .filter_map(|name| whole_word(&said.message, name))
             .min()

@@ -1,15 +1,15 @@
 //! Which fields a request has, and what servers turned out to refuse. It never calls.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
+use parking_lot::Mutex;
 
-use crate::judge::providers::{Entry, EntryType, JudgeSpec, Structured};
+use crate::judge::providers::{Entry, JudgeSpec};
 
 /// How the reply's shape is asked for, the strictest way first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Rung {
+pub(in crate::judge) enum Rung {
     /// The server holds the model to the schema.
     JsonSchema,
     /// The model must call one tool, whose input has the schema.
@@ -18,6 +18,18 @@ pub(super) enum Rung {
     JsonObject,
     /// The schema stands in the prompt.
     Prompt,
+}
+
+impl Rung {
+    /// Its name in `structured:`.
+    pub(in crate::judge) fn as_str(self) -> &'static str {
+        match self {
+            Self::JsonSchema => "json_schema",
+            Self::Tool => "tool",
+            Self::JsonObject => "json_object",
+            Self::Prompt => "prompt",
+        }
+    }
 }
 
 /// Fields that some servers or models refuse.
@@ -71,15 +83,8 @@ impl Shape {
     pub(super) fn start(entry: &Entry) -> Self {
         let sent = |yes| if yes { Sent::Yes } else { Sent::No };
         Self {
-            rung: match entry.structured {
-                Structured::Auto | Structured::JsonSchema => Rung::JsonSchema,
-                Structured::Tool => Rung::Tool,
-                Structured::JsonObject => Rung::JsonObject,
-            },
-            cap: match entry.entry_type {
-                EntryType::OpenAi => Cap::MaxCompletionTokens,
-                EntryType::Anthropic | EntryType::Gemini => Cap::MaxTokens,
-            },
+            rung: entry.structured.unwrap_or(Rung::JsonSchema),
+            cap: entry.format.cap,
             temperature: sent(entry.temperature.is_some()),
             // There is one only where the entry's extra_body says so.
             seed: sent(entry.extra_body.contains_key("seed")),
@@ -112,26 +117,16 @@ impl Shape {
         if !self.has(field) {
             return None;
         }
+        let mut narrower = self;
         match field {
-            Field::Temperature => Some(Self {
-                temperature: Sent::No,
-                ..self
-            }),
-            Field::Seed => Some(Self {
-                seed: Sent::No,
-                ..self
-            }),
-            Field::MaxCompletionTokens => Some(Self {
-                cap: Cap::MaxTokens,
-                ..self
-            }),
+            Field::Temperature => narrower.temperature = Sent::No,
+            Field::Seed => narrower.seed = Sent::No,
+            Field::MaxCompletionTokens => narrower.cap = Cap::MaxTokens,
             // It was renamed to this one already, or has no other name.
-            Field::MaxTokens => None,
-            Field::Format => {
-                let rung = ladder.iter().copied().find(|rung| *rung > self.rung)?;
-                Some(Self { rung, ..self })
-            }
+            Field::MaxTokens => return None,
+            Field::Format => narrower.rung = *ladder.iter().find(|rung| **rung > self.rung)?,
         }
+        Some(narrower)
     }
 }
 
@@ -151,8 +146,8 @@ struct Lesson {
     until: DateTime<Utc>,
 }
 
-/// Two families at one address are told apart: what one refuses says nothing of the other.
-type Learner = (EntryType, String, String);
+/// Two formats at one address are told apart: what one refuses says nothing of the other.
+type Learner = (&'static str, String, String);
 
 impl Learned {
     /// Models of an entry that takes any are named by whoever asks: what is learned of them is bounded.
@@ -162,7 +157,7 @@ impl Learned {
     /// What is sent next.
     pub(super) fn shape(&self, spec: &JudgeSpec, now: DateTime<Utc>) -> Shape {
         let start = Shape::start(spec.entry());
-        let shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        let shapes = self.shapes.lock();
         shapes
             .get(&Self::key(spec))
             .filter(|lesson| now < lesson.until)
@@ -175,7 +170,7 @@ impl Learned {
             shape: narrower,
             until: now + Self::BELIEVED,
         };
-        let mut shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shapes = self.shapes.lock();
         if shapes.len() >= Self::MOST {
             shapes.clear();
         }
@@ -194,7 +189,7 @@ impl Learned {
     fn key(spec: &JudgeSpec) -> Learner {
         let entry = spec.entry();
         (
-            entry.entry_type,
+            entry.format.name,
             entry.base_url.clone(),
             spec.model().to_owned(),
         )
@@ -206,7 +201,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::judge::provider::dialect_of;
     use crate::judge::providers::Providers;
 
     fn spec(family: &str, structured: &str) -> JudgeSpec {
@@ -222,7 +216,7 @@ mod tests {
         // Temperature, the cap's other name where it has one, and two rungs of the format.
         for (family, most) in [("openai", 4), ("anthropic", 3), ("gemini", 3)] {
             let spec = spec(family, "auto");
-            let ladder = dialect_of(spec.entry().entry_type).ladder();
+            let ladder = spec.entry().format.ladder;
             let mut shape = Shape::start(spec.entry());
             let mut steps = 0;
             while let Some(narrower) = Field::ALL
@@ -271,7 +265,7 @@ mod tests {
     fn what_is_learned_is_tried_again_after_an_hour_without_a_refusal() {
         let learned = Learned::default();
         let spec = spec("openai", "auto");
-        let ladder = dialect_of(spec.entry().entry_type).ladder();
+        let ladder = spec.entry().format.ladder;
         let start = learned.shape(&spec, at(0));
         let object = start.without(Field::Format, ladder).unwrap();
         learned.narrow(&spec, object, at(0));

@@ -11,6 +11,7 @@ use super::ProvidersError;
 use super::caps::Cap;
 use super::prices::{self, Price};
 use super::read::Fields;
+use crate::judge::provider::{FORMATS, Rung, WireFormat};
 
 const KEYS: &[&str] = &[
     "type",
@@ -43,68 +44,6 @@ const KEYS: &[&str] = &[
     "monthly_cap_usd",
 ];
 
-/// What an entry speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::judge) enum EntryType {
-    /// Chat completions: OpenAI and every compatible server.
-    OpenAi,
-    /// Anthropic messages.
-    Anthropic,
-    /// Gemini, by generateContent.
-    Gemini,
-}
-
-impl EntryType {
-    const ALL: [(&str, Self); 3] = [
-        (Self::OpenAi.as_str(), Self::OpenAi),
-        (Self::Anthropic.as_str(), Self::Anthropic),
-        (Self::Gemini.as_str(), Self::Gemini),
-    ];
-
-    /// The name in the file.
-    pub(in crate::judge) const fn as_str(self) -> &'static str {
-        match self {
-            Self::OpenAi => "openai",
-            Self::Anthropic => "anthropic",
-            Self::Gemini => "gemini",
-        }
-    }
-
-    /// What is appended to the address.
-    const fn path(self) -> &'static str {
-        match self {
-            Self::OpenAi => "/chat/completions",
-            Self::Anthropic => "/v1/messages",
-            Self::Gemini => "/v1beta/models/{model}:generateContent",
-        }
-    }
-
-    /// The header that holds the key.
-    const fn auth_header(self) -> &'static str {
-        match self {
-            Self::OpenAi => "Authorization",
-            Self::Anthropic => "x-api-key",
-            Self::Gemini => "x-goog-api-key",
-        }
-    }
-
-    /// What stands before the key.
-    const fn auth_prefix(self) -> &'static str {
-        match self {
-            Self::OpenAi => "Bearer ",
-            Self::Anthropic | Self::Gemini => "",
-        }
-    }
-
-    /// The ways in which the reply's shape can be asked for.
-    const fn structured(self) -> &'static [(&'static str, Structured)] {
-        match self {
-            Self::OpenAi | Self::Gemini => Structured::WITH_OBJECT,
-            Self::Anthropic => Structured::WITH_TOOL,
-        }
-    }
-}
-
 /// How calls prove who they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::judge) enum Auth {
@@ -114,47 +53,11 @@ pub(in crate::judge) enum Auth {
     None,
 }
 
-/// How the reply's shape is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::judge) enum Structured {
-    /// By schema, and down the ladder where the server refuses that.
-    Auto,
-    /// By schema, always.
-    JsonSchema,
-    /// As the input of a tool, always.
-    Tool,
-    /// As any JSON object, always.
-    JsonObject,
-}
-
-impl Structured {
-    const WITH_OBJECT: &[(&str, Self)] = &[
-        (Self::Auto.as_str(), Self::Auto),
-        (Self::JsonSchema.as_str(), Self::JsonSchema),
-        (Self::JsonObject.as_str(), Self::JsonObject),
-    ];
-    const WITH_TOOL: &[(&str, Self)] = &[
-        (Self::Auto.as_str(), Self::Auto),
-        (Self::JsonSchema.as_str(), Self::JsonSchema),
-        (Self::Tool.as_str(), Self::Tool),
-    ];
-
-    /// The name in the file.
-    pub(in crate::judge) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::JsonSchema => "json_schema",
-            Self::Tool => "tool",
-            Self::JsonObject => "json_object",
-        }
-    }
-}
-
 /// One entry, checked.
 #[derive(Clone)]
 pub(in crate::judge) struct Entry {
     pub(in crate::judge) name: String,
-    pub(in crate::judge) entry_type: EntryType,
+    pub(in crate::judge) format: &'static WireFormat,
     pub(in crate::judge) base_url: String,
     pub(in crate::judge) path: String,
     pub(in crate::judge) model: String,
@@ -179,7 +82,8 @@ pub(in crate::judge) struct Entry {
     pub(in crate::judge) max_output_tokens: u32,
     pub(in crate::judge) temperature: Option<f64>,
     pub(in crate::judge) timeout: Option<Duration>,
-    pub(in crate::judge) structured: Structured,
+    /// How the reply's shape is asked for, always; `None`: by schema, and down the ladder where the server refuses that.
+    pub(in crate::judge) structured: Option<Rung>,
     pub(in crate::judge) simulated: bool,
     /// The judge that is asked what this one declines: `entry` or `entry:model`.
     pub(in crate::judge) fallback: Option<String>,
@@ -214,8 +118,9 @@ impl Entry {
             });
         }
         let fields = Fields::new(name, value, KEYS)?;
-        let entry_type = fields.word("type", &EntryType::ALL)?.ok_or_else(|| {
-            let known = EntryType::ALL.map(|(name, _)| name).join(", ");
+        let formats = FORMATS.map(|format| (format.name, format));
+        let format = fields.word("type", &formats)?.ok_or_else(|| {
+            let known = FORMATS.map(|format| format.name).join(", ");
             fields.fault("type", format!("is missing; known: {known}"))
         })?;
         let custom = fields.text("custom_base_url")?;
@@ -223,17 +128,17 @@ impl Entry {
             Some(url) => ("custom_base_url", url.clone()),
             None => ("base_url", fields.required("base_url")?),
         };
-        check_url(&fields, base_url_key, &base_url)?;
+        plausible_url(&base_url).map_err(|message| fields.fault(base_url_key, message))?;
         let mut models = fields.texts("models")?;
         let any_model = models.iter().any(|model| model == "*");
         models.retain(|model| model != "*");
         Ok(Self {
             name: name.to_owned(),
-            entry_type,
+            format,
             base_url: base_url.trim_end_matches('/').to_owned(),
             path: fields
                 .text("path")?
-                .unwrap_or_else(|| entry_type.path().to_owned()),
+                .unwrap_or_else(|| format.path.to_owned()),
             model: fields.required("model")?,
             models,
             any_model,
@@ -243,12 +148,12 @@ impl Entry {
             auth: fields
                 .word("auth", &[("bearer", Auth::Bearer), ("none", Auth::None)])?
                 .unwrap_or(Auth::Bearer),
-            auth_header: auth_header(&fields, entry_type)?,
-            auth_prefix: auth_prefix(&fields, entry_type)?,
+            auth_header: auth_header(&fields, format)?,
+            auth_prefix: auth_prefix(&fields, format)?,
             headers: headers(&fields)?,
             extra_body: extra_body(&fields)?,
             prices: prices::read(&fields.path("prices"), fields.raw("prices"))?,
-            batch_price_factor: batch_price_factor(&fields, entry_type, custom.as_deref())?,
+            batch_price_factor: batch_price_factor(&fields, format, custom.as_deref())?,
             max_concurrency: fields.count("max_concurrency")?.unwrap_or(64),
             requests_per_minute: positive(&fields, "requests_per_minute")?,
             tokens_per_minute: positive(&fields, "tokens_per_minute")?,
@@ -256,9 +161,7 @@ impl Entry {
             max_output_tokens: positive(&fields, "max_output_tokens")?.unwrap_or(8192),
             temperature: temperature(&fields)?,
             timeout: timeout(&fields)?,
-            structured: fields
-                .word("structured", entry_type.structured())?
-                .unwrap_or(Structured::Auto),
+            structured: structured(&fields, format)?,
             simulated: fields.flag("simulated")?.unwrap_or(false),
             fallback: fields.text("fallback")?,
             cap: Cap::new(
@@ -296,24 +199,17 @@ impl Entry {
     }
 }
 
-fn check_url(fields: &Fields<'_>, key: &str, url: &str) -> Result<(), ProvidersError> {
-    plausible_url(url).map_err(|message| fields.fault(key, message))
-}
-
 /// Enough of a check to catch what people mistype; the client parses it in full.
 fn plausible_url(url: &str) -> Result<(), String> {
     let rest = url
         .strip_prefix("http://")
         .or_else(|| url.strip_prefix("https://"))
         .ok_or_else(|| "expected an address that begins with http:// or https://".to_owned())?;
-    if rest.split('/').next().is_none_or(str::is_empty) || rest.contains(char::is_whitespace) {
+    let host = rest.split('/').next().unwrap_or_default();
+    if host.is_empty() || rest.contains(char::is_whitespace) {
         return Err("expected an address with a host and no spaces".to_owned());
     }
-    if rest
-        .split('/')
-        .next()
-        .is_some_and(|host| host.contains('@'))
-    {
+    if host.contains('@') {
         return Err("an address must not hold a password; use key or headers".to_owned());
     }
     Ok(())
@@ -346,10 +242,10 @@ fn clean_key(fields: &Fields<'_>, at: &str, key: &str) -> Result<SecretString, P
     Ok(SecretString::from(key.to_owned()))
 }
 
-fn auth_header(fields: &Fields<'_>, entry_type: EntryType) -> Result<String, ProvidersError> {
+fn auth_header(fields: &Fields<'_>, format: &WireFormat) -> Result<String, ProvidersError> {
     let name = fields
         .text("auth_header")?
-        .unwrap_or_else(|| entry_type.auth_header().to_owned());
+        .unwrap_or_else(|| format.auth_header.to_owned());
     if is_header_name(&name) {
         Ok(name)
     } else {
@@ -380,12 +276,12 @@ fn is_header_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
 
-fn auth_prefix(fields: &Fields<'_>, entry_type: EntryType) -> Result<String, ProvidersError> {
+fn auth_prefix(fields: &Fields<'_>, format: &WireFormat) -> Result<String, ProvidersError> {
     // `auth_prefix: ""` is a setting (Azure), not an absence.
     match fields.raw("auth_prefix") {
         Some(Value::String(text)) => Ok(text.clone()),
         Some(_) => Err(fields.fault("auth_prefix", "expected text")),
-        None => Ok(entry_type.auth_prefix().to_owned()),
+        None => Ok(format.auth_prefix.to_owned()),
     }
 }
 
@@ -400,26 +296,32 @@ fn extra_body(fields: &Fields<'_>) -> Result<Map<String, Value>, ProvidersError>
 /// Read whatever the address is; it holds for `base_url` alone: a server of one's own has no batches that cost less.
 fn batch_price_factor(
     fields: &Fields<'_>,
-    entry_type: EntryType,
+    format: &WireFormat,
     custom_base_url: Option<&str>,
 ) -> Result<Option<f64>, ProvidersError> {
     const KEY: &str = "batch_price_factor";
     let given = fields.number(KEY)?;
-    match (given, entry_type) {
-        (None, _) => Ok(None),
-        (Some(_), EntryType::Gemini) => Err(fields.fault(
-            KEY,
-            "gemini has no batch endpoint here; leave it out, or use type openai or anthropic",
-        )),
-        (Some(factor), EntryType::OpenAi | EntryType::Anthropic)
-            if factor > 0.0 && factor <= 1.0 =>
-        {
-            Ok(Some(factor).filter(|_| custom_base_url.is_none()))
-        }
-        (Some(_), EntryType::OpenAi | EntryType::Anthropic) => {
+    if given.is_some() && format.batches.is_none() {
+        let others = FORMATS.into_iter().filter(|other| other.batches.is_some());
+        let others: Vec<&str> = others.map(|other| other.name).collect();
+        let (own, others) = (format.name, others.join(" or "));
+        let message =
+            format!("{own} has no batch endpoint here; leave it out, or use type {others}");
+        return Err(fields.fault(KEY, message));
+    }
+    match given {
+        Some(factor) if factor <= 0.0 || factor > 1.0 => {
             Err(fields.fault(KEY, "expected a number above 0 and at most 1"))
         }
+        given => Ok(given.filter(|_| custom_base_url.is_none())),
     }
+}
+
+fn structured(fields: &Fields<'_>, format: &WireFormat) -> Result<Option<Rung>, ProvidersError> {
+    let rungs = format.ladder.iter().filter(|rung| **rung != Rung::Prompt);
+    let rungs = rungs.map(|rung| (rung.as_str(), Some(*rung)));
+    let words: Vec<_> = std::iter::once(("auto", None)).chain(rungs).collect();
+    Ok(fields.word("structured", &words)?.flatten())
 }
 
 fn positive(fields: &Fields<'_>, key: &str) -> Result<Option<u32>, ProvidersError> {

@@ -20,7 +20,7 @@ use super::provider::Tokens;
 use super::question::Limits;
 use super::tokens::ModelFamily;
 pub use caps::{Cap, Caps, EntryCap};
-pub(in crate::judge) use entry::{Auth, Entry, EntryType, Structured};
+pub(in crate::judge) use entry::{Auth, Entry};
 pub(in crate::judge) use prices::price_of;
 
 /// A fault in `llm_providers.yaml`: the path of the key, and what is wrong with it.

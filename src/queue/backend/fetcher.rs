@@ -4,7 +4,7 @@
 //! It never ends before the shutdown and never gives up: whatever fails is logged, and tried again within 2 s.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::DateTime;
@@ -305,10 +305,7 @@ impl<A: Admit> Fetcher<A> {
     async fn give_back(&self) {
         let mut unstarted = Vec::new();
         {
-            let mut waiting = self
-                .unstarted
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut waiting = self.unstarted.lock();
             while let Ok(delivery) = waiting.try_recv() {
                 unstarted.push(delivery);
             }

@@ -17,12 +17,13 @@ mod slots;
 mod source;
 
 use std::future::Future;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use apalis::prelude::{Event, Monitor, ParallelizeExt as _, WorkerBuilder, WorkerBuilderExt as _};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;

@@ -5,7 +5,7 @@
 use std::convert::Infallible;
 use std::future::Future as _;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use apalis_core::backend::finalize::Ephemeral;
@@ -13,6 +13,7 @@ use apalis_core::backend::{Backend, BackendConfig};
 use apalis_core::task::Task;
 use apalis_core::task::task_id::RandomId;
 use apalis_core::worker::context::WorkerContext;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tower::layer::util::Identity;
@@ -74,10 +75,7 @@ impl<Item: Send + 'static> Backend for Source<Item> {
         if self.stages.stop.is_cancelled() {
             return self.fetched.as_mut().poll(cx).map(|()| None);
         }
-        let mut unstarted = self
-            .unstarted
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut unstarted = self.unstarted.lock();
         unstarted
             .poll_recv(cx)
             .map(|delivery| delivery.map(|delivery| Ok(Task::new(delivery))))

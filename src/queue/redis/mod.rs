@@ -9,12 +9,13 @@
 mod scripts;
 mod wake;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use parking_lot::{Mutex, MutexGuard};
 use redis::{FromRedisValue, RedisError, Script};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -114,7 +115,7 @@ impl RedisQueue {
 
     /// Whether ids can be pushed: a server that is full answers claims that find nothing as ever, and takes no ids.
     async fn takes_writes(&self) -> Result<(), QueueError> {
-        let written = || self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = || self.written.lock();
         let known = *written();
         if known.is_some_and(|at| at.elapsed() < TAKES_WRITES) {
             return Ok(());
@@ -380,5 +381,5 @@ fn id_of(attempted: &'static str, text: &str) -> Result<JobId, QueueError> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

@@ -153,7 +153,7 @@ impl ChunkLoop {
             calls: size,
             bytes: CHUNK_BYTES,
         };
-        let mut chunk = endpoint.chunk(new.tag, most)?;
+        let mut chunk = endpoint.chunk(new.tag, most);
         while !page.is_empty() {
             let mut after = -1;
             for job in &page {

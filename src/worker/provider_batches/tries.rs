@@ -1,9 +1,9 @@
 //! How often in a row something led nowhere, by batch or chunk. Kept by the worker that looks after them; another one counts anew.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
+use parking_lot::{Mutex, MutexGuard};
 use uuid::Uuid;
 
 /// What led nowhere, in a row.
@@ -40,7 +40,7 @@ impl Tries {
     }
 
     fn counts(&self) -> MutexGuard<'_, HashMap<Uuid, Tried>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::Utc;
 use gavel::clock::SystemClock;
 use gavel::job::{FailureClass, Job, JobId, JobState, Kind, NewJob, Priority, Purpose};
-use gavel::judge::gate::memory::{GateOptions, MemoryGate};
+use gavel::judge::gate::{Gate, GateOptions};
 use gavel::judge::{Judges, Providers};
 use gavel::score::Criteria;
 use gavel::store::{Ending, Store};
@@ -151,7 +151,7 @@ fn pipeline(store: &Arc<Store>, judge: &JudgeServer, worker: Uuid) -> Pipeline {
         "type": "openai", "base_url": judge.url("w"), "model": "m", "auth": "none",
     }});
     let providers = Providers::from_value(&entry, &|_| Err("none".to_owned())).unwrap();
-    let gate = Arc::new(MemoryGate::new(GateOptions::default()));
+    let gate = Arc::new(Gate::new(GateOptions::default()));
     let judges = Judges::new(&providers, gate, store.clone(), store.clone());
     let concurrency = ConcurrencyPermits::new(1, gavel::queue::backend::Ahead::default());
     Pipeline::new(

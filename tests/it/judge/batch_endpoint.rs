@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use gavel::judge::gate::memory::{GateOptions, MemoryGate};
+use gavel::judge::gate::{Gate, GateOptions};
 use gavel::judge::{
-    Accepted, Added, Ahead, AskContext, BatchEndpoint, CallUsage, ChunkSize, ErrorClass, Found,
-    HandedOver, Judge, JudgeError, Progress, Question, ReplyCache as _,
+    Accepted, Added, AskContext, BatchEndpoint, CallUsage, ChunkSize, ErrorClass, Found,
+    HandedOver, Judge, JudgeError, Prefetch, Progress, Question, ReplyCache as _,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -39,7 +39,7 @@ impl Lane {
         for (key, value) in more.as_object().unwrap() {
             entry[key] = value.clone();
         }
-        let gate = Arc::new(MemoryGate::new(GateOptions::default()));
+        let gate = Arc::new(Gate::new(GateOptions::default()));
         let memory = Arc::new(Memory::default());
         let judge = judges(&server.url(family), &entry, &gate, &memory)
             .get("test")
@@ -58,7 +58,7 @@ impl Lane {
     /// Hands over a question for each of these askers.
     async fn hand_over(&self, askers: &[u128]) -> Result<String, JudgeError> {
         let endpoint = self.batch_endpoint();
-        let mut chunk = endpoint.chunk(Uuid::from_u128(7), ROOM).unwrap();
+        let mut chunk = endpoint.chunk(Uuid::from_u128(7), ROOM);
         for asker in askers {
             let added = endpoint
                 .add(&mut chunk, id(*asker), &about(*asker))
@@ -106,7 +106,7 @@ fn about(asker: u128) -> Question {
 fn by(asker: u128) -> AskContext {
     AskContext {
         asked_for: id(asker),
-        ahead: Ahead::Collected,
+        prefetch: Prefetch::Collected,
         skip_cache: true,
         ..context()
     }
@@ -175,7 +175,7 @@ async fn a_reply_that_was_collected_is_found_by_its_asker_alone_and_whatever_the
         assert_eq!(lane.server.asked().len(), 0, "{family}");
 
         let nobody_looks = AskContext {
-            ahead: Ahead::Not,
+            prefetch: Prefetch::None,
             ..by(1)
         };
         for (question, context) in [
@@ -352,7 +352,7 @@ async fn a_part_that_is_full_stays_as_it_is_and_goes_out() {
                 ..ROOM
             },
         ] {
-            let mut chunk = endpoint.chunk(Uuid::from_u128(9), most).unwrap();
+            let mut chunk = endpoint.chunk(Uuid::from_u128(9), most);
             let added = [1, 2, 3, 4].map(|n| endpoint.add(&mut chunk, id(n), &about(n)).unwrap());
             assert_eq!(added.last(), Some(&Added::Full), "{family}");
             let calls = chunk.calls();
@@ -363,7 +363,7 @@ async fn a_part_that_is_full_stays_as_it_is_and_goes_out() {
         }
         // One that is too large by itself isn't left for ever.
         let most = ChunkSize { bytes: 10, ..ROOM };
-        let mut chunk = endpoint.chunk(Uuid::from_u128(9), most).unwrap();
+        let mut chunk = endpoint.chunk(Uuid::from_u128(9), most);
         assert_eq!(
             endpoint.add(&mut chunk, id(1), &about(1)).unwrap(),
             Added::In

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gavel::judge::ErrorClass;
-use gavel::judge::gate::{Closed, Gate as _};
+use gavel::judge::gate::Closed;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wiremock::{MockServer, ResponseTemplate};

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use gavel::judge::gate::Closed;
-use gavel::judge::{AskContext, Asked, CallPermits, CallUsage, ConcurrencyPermit, Held};
+use gavel::judge::{AskContext, AskEnd, Asked, CallPermits, CallUsage, ConcurrencyPermit, Held};
 use tokio::sync::Notify;
 
 use super::patience::down;
@@ -97,7 +97,12 @@ async fn a_bad_reply_ends_the_turn_and_the_repair_takes_another() {
 async fn a_turn_is_told_what_its_call_used_whatever_the_reply_is_worth() {
     let stage = Stage::new(vec![down(), says("hm"), good()]).await;
     let ledger = Ledger::default();
-    let Asked::Answered { usage, .. } = ledger.ask(&stage).await else {
+    let Asked {
+        end: AskEnd::Answered(_),
+        usage,
+        ..
+    } = ledger.ask(&stage).await
+    else {
         panic!("expected an answer")
     };
     let used = ledger.used.lock().unwrap().clone();
@@ -117,9 +122,12 @@ async fn where_no_turn_is_near_nothing_is_asked_and_nothing_spent() {
     assert!(
         matches!(
             asked,
-            Asked::Wait {
-                why: Closed::Busy,
-                retry_in: None,
+            Asked {
+                end: AskEnd::Wait {
+                    why: Closed::Busy,
+                    retry_in: None,
+                    ..
+                },
                 retries_spent: 0,
                 ..
             }
@@ -168,8 +176,11 @@ async fn who_joined_a_question_that_finds_no_turn_goes_back_with_it_and_the_next
     for asked in [first, joined] {
         let busy = matches!(
             asked,
-            Asked::Wait {
-                why: Closed::Busy,
+            Asked {
+                end: AskEnd::Wait {
+                    why: Closed::Busy,
+                    ..
+                },
                 ..
             }
         );

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gavel::config::{LLM_PROVIDERS, yaml};
-use gavel::judge::gate::memory::{GateOptions, MemoryGate};
+use gavel::judge::gate::{Gate, GateOptions};
 use gavel::judge::{CallLog, Judges, Providers, ReplyCache};
 use serde_json::{Value, json};
 use wiremock::ResponseTemplate;
@@ -105,7 +105,7 @@ async fn each_example_is_read_and_asks_where_its_server_listens() {
         let memory = Arc::new(Memory::default());
         let judges = Judges::new(
             &providers,
-            Arc::new(MemoryGate::new(GateOptions::default())),
+            Arc::new(Gate::new(GateOptions::default())),
             Arc::clone(&memory) as Arc<dyn ReplyCache>,
             memory as Arc<dyn CallLog>,
         );

@@ -6,11 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gavel::judge::ErrorClass;
-use gavel::judge::gate::memory::{GateOptions, MemoryGate};
-use gavel::judge::gate::redis::RedisGate;
 use gavel::judge::gate::{
-    BreakerState, CallEnd, CallOutcome, Closed, Gate, LimitReport, Load, PaceLimits, Permit,
-    RateReport, Refusal, Sharing, Span, TokensUsed,
+    BreakerState, CallEnd, CallOutcome, Closed, Gate, GateOptions, LimitReport, Load, PaceLimits,
+    Permit, RateReport, Refusal, Sharing, Span, TokensUsed, shared_gate,
 };
 use gavel::redis_client::RedisClient;
 use tokio::task::JoinHandle;
@@ -27,7 +25,7 @@ const SHORT: Duration = Duration::from_millis(50);
 
 /// A process with its gate.
 struct Process {
-    gate: Arc<dyn Gate>,
+    gate: Arc<Gate>,
     stop: CancellationToken,
     keeping: Option<JoinHandle<()>>,
 }
@@ -35,7 +33,7 @@ struct Process {
 impl Process {
     fn memory(options: GateOptions) -> Self {
         Self {
-            gate: Arc::new(MemoryGate::new(options)),
+            gate: Arc::new(Gate::new(options)),
             stop: CancellationToken::new(),
             keeping: None,
         }
@@ -44,7 +42,7 @@ impl Process {
     fn redis(url: &str, queue: &str, options: GateOptions) -> Self {
         let stop = CancellationToken::new();
         let client = RedisClient::new(url).unwrap();
-        let (gate, keeping) = RedisGate::new(&client, queue, options, stop.clone());
+        let (gate, keeping) = shared_gate(&client, queue, options, stop.clone());
         Self {
             gate,
             stop,

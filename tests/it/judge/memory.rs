@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gavel::judge::gate::memory::{GateOptions, MemoryGate};
-use gavel::judge::{AskContext, Asked, NotConfigured};
+use gavel::judge::gate::{Gate, GateOptions};
+use gavel::judge::{AskContext, AskEnd, Asked, NotConfigured};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -86,7 +86,7 @@ async fn entries_that_differ_in_their_headers_or_type_share_no_replies() {
         let judges = judges(&base_url, &entry, &stage.gate, &stage.memory);
         let judge = judges.get("test").unwrap();
         let asked = judge.ask(&question("a"), context()).await;
-        matches!(asked, Asked::Answered { answer: Ok(reply), .. } if reply.cached)
+        matches!(asked, Asked { end: AskEnd::Answered(Ok(reply)), .. } if reply.cached)
     };
     let a = json!({ "headers": { "x-route": "a" } });
     assert!(!finds(a.clone()).await);
@@ -190,7 +190,7 @@ async fn a_long_reply_is_kept_up_to_64_kib() {
 
 #[tokio::test]
 async fn judges_are_found_by_entry_and_by_listed_model() {
-    let gate = Arc::new(MemoryGate::new(GateOptions::default()));
+    let gate = Arc::new(Gate::new(GateOptions::default()));
     let memory = Arc::new(Memory::default());
     let more = json!({ "models": ["gpt-4o"], "context_window": 5, "max_output_tokens": 3 });
     let judges = judges("http://127.0.0.1:1/v1", &more, &gate, &memory);

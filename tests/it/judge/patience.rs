@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use gavel::judge::gate::memory::GateOptions;
-use gavel::judge::gate::{BreakerState, Closed, Gate as _};
-use gavel::judge::{AskContext, Asked, ErrorClass};
+use gavel::judge::gate::{BreakerState, Closed, GateOptions};
+use gavel::judge::{AskContext, AskEnd, Asked, ErrorClass};
 use serde_json::json;
 use wiremock::ResponseTemplate;
 
@@ -60,8 +59,10 @@ async fn five_failed_calls_open_the_breaker_and_the_next_question_waits_and_spen
     let stage = Stage::new(vec![down()]).await;
     error_of(stage.ask().await);
     // The fifth failure in a row is this question's first call; its retry is refused.
-    let Asked::Wait {
-        why, retries_spent, ..
+    let Asked {
+        end: AskEnd::Wait { why, .. },
+        retries_spent,
+        ..
     } = stage.ask().await
     else {
         panic!("expected a wait");
@@ -69,11 +70,11 @@ async fn five_failed_calls_open_the_breaker_and_the_next_question_waits_and_spen
     assert_eq!((why, retries_spent), (Closed::BreakerOpen, 1));
     assert_eq!(stage.requests().await.len(), 5);
 
-    let Asked::Wait {
-        why,
-        retry_in,
+    let Asked {
+        end: AskEnd::Wait { why, retry_in, .. },
         retries_spent,
         usage,
+        ..
     } = stage.ask().await
     else {
         panic!("expected a wait");
@@ -137,9 +138,8 @@ async fn a_long_retry_after_on_a_429_makes_the_job_wait() {
     let throttled = fails(429, json!({})).insert_header("retry-after", "60");
     let stage = Stage::new(vec![throttled]).await;
     let wait = stage.ask().await;
-    let Asked::Wait {
-        why,
-        retry_in,
+    let Asked {
+        end: AskEnd::Wait { why, retry_in, .. },
         retries_spent,
         ..
     } = wait
@@ -151,7 +151,13 @@ async fn a_long_retry_after_on_a_429_makes_the_job_wait() {
     assert_eq!(stage.gate.closed("test").unwrap().why, Closed::Throttled);
     assert_eq!(stage.gate.snapshot()[0].failures_in_row, 0);
     // The lane is closed: the next question makes no call.
-    assert!(matches!(stage.ask().await, Asked::Wait { .. }));
+    assert!(matches!(
+        stage.ask().await,
+        Asked {
+            end: AskEnd::Wait { .. },
+            ..
+        }
+    ));
     assert_eq!(stage.requests().await.len(), 1);
 }
 
@@ -165,7 +171,11 @@ async fn a_429_without_a_delay_closes_the_lane_for_the_throttles_own() {
         ..Staging::default()
     };
     let stage = Stage::with(staging, vec![fails(429, json!({}))]).await;
-    let Asked::Wait { why, retry_in, .. } = stage.ask().await else {
+    let Asked {
+        end: AskEnd::Wait { why, retry_in, .. },
+        ..
+    } = stage.ask().await
+    else {
         panic!("expected a wait");
     };
     assert_eq!(why, Closed::Throttled);
@@ -176,8 +186,8 @@ async fn a_429_without_a_delay_closes_the_lane_for_the_throttles_own() {
 async fn a_long_retry_after_on_a_503_waits_and_spends_a_retry_but_closes_no_lane() {
     let loading = fails(503, json!({})).insert_header("retry-after", "30");
     let stage = Stage::new(vec![loading]).await;
-    let Asked::Wait {
-        retry_in,
+    let Asked {
+        end: AskEnd::Wait { retry_in, .. },
         retries_spent,
         ..
     } = stage.ask().await
@@ -193,14 +203,24 @@ async fn a_long_retry_after_on_a_503_waits_and_spends_a_retry_but_closes_no_lane
 async fn a_used_up_quota_closes_the_lane_and_the_job_waits_for_somebody() {
     let body = json!({ "error": { "message": "You exceeded your current quota", "code": "insufficient_quota" } });
     let stage = Stage::new(vec![fails(429, body)]).await;
-    let Asked::Wait { why, retry_in, .. } = stage.ask().await else {
+    let Asked {
+        end: AskEnd::Wait { why, retry_in, .. },
+        ..
+    } = stage.ask().await
+    else {
         panic!("expected a wait");
     };
     assert_eq!((why, retry_in), (Closed::Exhausted, None));
     let closures = stage.gate.take_closures();
     assert_eq!(closures[0].why, Closed::Exhausted);
     assert!(closures[0].message.contains("current quota"));
-    assert!(matches!(stage.ask().await, Asked::Wait { .. }));
+    assert!(matches!(
+        stage.ask().await,
+        Asked {
+            end: AskEnd::Wait { .. },
+            ..
+        }
+    ));
     assert_eq!(stage.requests().await.len(), 1);
     stage.gate.open("test");
     stage.ask().await;
@@ -211,7 +231,11 @@ async fn a_used_up_quota_closes_the_lane_and_the_job_waits_for_somebody() {
 async fn a_paused_judge_is_not_called() {
     let stage = Stage::new(vec![good()]).await;
     stage.gate.close("test", Closed::Paused, None);
-    let Asked::Wait { why, retry_in, .. } = stage.ask().await else {
+    let Asked {
+        end: AskEnd::Wait { why, retry_in, .. },
+        ..
+    } = stage.ask().await
+    else {
         panic!("expected a wait");
     };
     assert_eq!((why, retry_in), (Closed::Paused, None));

@@ -12,8 +12,8 @@ mod openai;
 
 use std::time::Duration;
 
-use gavel::judge::gate::{Closed, Gate as _};
-use gavel::judge::{Asked, ErrorClass};
+use gavel::judge::gate::Closed;
+use gavel::judge::{AskEnd, Asked, ErrorClass};
 use serde_json::{Value, json};
 use wiremock::{MockServer, ResponseTemplate};
 
@@ -186,9 +186,13 @@ async fn a_wait_that_is_asked_for_is_kept_in_each_of_its_forms() {
         for (answer, seconds) in [(own, 17), (by_header, 23)] {
             let stage = stage(family, vec![answer]).await;
             let name = family.name();
-            let Asked::Wait {
-                why,
-                retry_in: Some(wait),
+            let Asked {
+                end:
+                    AskEnd::Wait {
+                        why,
+                        retry_in: Some(wait),
+                        ..
+                    },
                 retries_spent,
                 ..
             } = stage.ask().await
@@ -209,7 +213,11 @@ async fn a_used_up_quota_closes_the_lane_and_a_wrong_key_is_not_shown() {
     for family in FAMILIES {
         let name = family.name();
         let used_up = stage(family, vec![refuses(family, Refusal::UsedUp)]).await;
-        let Asked::Wait { why, .. } = used_up.ask().await else {
+        let Asked {
+            end: AskEnd::Wait { why, .. },
+            ..
+        } = used_up.ask().await
+        else {
             panic!("{name}: expected a wait");
         };
         assert_eq!(why, Closed::Exhausted, "{name}");
@@ -396,9 +404,8 @@ async fn what_replies_say_of_limits_paces_the_lane_good_or_bad() {
         assert_eq!((pace.held_for, pace.shrunk_for), (None, None), "{name}");
 
         let asked = stage.judge.ask(&question("other"), context()).await;
-        let Asked::Wait {
-            why,
-            retry_in,
+        let Asked {
+            end: AskEnd::Wait { why, retry_in, .. },
             retries_spent,
             ..
         } = asked

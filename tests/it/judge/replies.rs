@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use gavel::judge::gate::Gate as _;
 use gavel::judge::{ErrorClass, Question};
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gavel::judge::gate::memory::{GateOptions, MemoryGate};
+use gavel::judge::gate::{Gate, GateOptions};
 use gavel::judge::provider::simulated::{MODEL, SimulatorOptions, bind, serve};
 use gavel::judge::{AskContext, ErrorClass, Judges, Nonce, Question};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ impl Simulator {
     }
 
     fn judges(&self, more: Value) -> (Judges, Arc<Memory>) {
-        let gate = Arc::new(MemoryGate::new(GateOptions {
+        let gate = Arc::new(Gate::new(GateOptions {
             default_concurrency: 0,
             ..GateOptions::default()
         }));

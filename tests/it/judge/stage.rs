@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use gavel::clock::SystemClock;
-use gavel::judge::gate::Gate;
-use gavel::judge::gate::memory::{GateOptions, MemoryGate};
+use gavel::judge::gate::{Gate, GateOptions};
 use gavel::judge::{
-    Ahead, AskContext, Asked, CacheKey, CachedReply, CallLog, CallRecord, CallUsage, ErrorClass,
-    Fault, Judge, JudgeError, JudgeWiring, Judges, Providers, Question, Reply, ReplyCache,
-    RetryOptions, Unbounded,
+    AskContext, AskEnd, Asked, CacheKey, CachedReply, CallLog, CallRecord, CallUsage, ErrorClass,
+    Fault, Judge, JudgeError, JudgeWiring, Judges, Prefetch, Providers, Question, Reply,
+    ReplyCache, RetryOptions, Unbounded,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -50,7 +49,7 @@ impl CallLog for Memory {
 pub(super) struct Stage {
     pub(super) server: MockServer,
     pub(super) judge: Arc<Judge>,
-    pub(super) gate: Arc<MemoryGate>,
+    pub(super) gate: Arc<Gate>,
     pub(super) memory: Arc<Memory>,
 }
 
@@ -91,7 +90,7 @@ impl Stage {
 
     /// A judge at an address that isn't the server's.
     pub(super) fn at(server: MockServer, base_url: &str, staging: Staging) -> Self {
-        let gate = Arc::new(MemoryGate::new(staging.gate));
+        let gate = Arc::new(Gate::new(staging.gate));
         let memory = Arc::new(Memory::default());
         let judges = judges(base_url, &staging.entry, &gate, &memory);
         Self {
@@ -142,7 +141,7 @@ pub(super) async fn serving(answers: Vec<ResponseTemplate>) -> MockServer {
 pub(super) fn judges(
     base_url: &str,
     more: &Value,
-    gate: &Arc<MemoryGate>,
+    gate: &Arc<Gate>,
     memory: &Arc<Memory>,
 ) -> Judges {
     let mut entry = json!({
@@ -160,7 +159,7 @@ pub(super) fn judges(
     Judges::wired(
         &providers,
         JudgeWiring {
-            gate: Arc::clone(gate) as Arc<dyn Gate>,
+            gate: Arc::clone(gate),
             cache: Arc::clone(memory) as Arc<dyn ReplyCache>,
             log: Arc::clone(memory) as Arc<dyn CallLog>,
             clock: Arc::new(SystemClock),
@@ -174,7 +173,7 @@ pub(super) fn context() -> AskContext {
         asked_for: Uuid::nil(),
         retries_spent: 0,
         skip_cache: false,
-        ahead: Ahead::Not,
+        prefetch: Prefetch::None,
         concurrency: Arc::new(Unbounded),
     }
 }
@@ -246,26 +245,22 @@ pub(super) fn is_about(cost: Option<f64>, expected: f64) -> bool {
 
 pub(super) fn reply_of(asked: Asked) -> (Reply, u32, CallUsage) {
     match asked {
-        Asked::Answered {
-            answer: Ok(reply),
+        Asked {
+            end: AskEnd::Answered(Ok(reply)),
             retries_spent,
             usage,
         } => (reply, retries_spent, usage),
-        other @ (Asked::Answered { .. } | Asked::Wait { .. } | Asked::WaitForFallback { .. }) => {
-            panic!("expected a reply, got {other:?}")
-        }
+        other => panic!("expected a reply, got {other:?}"),
     }
 }
 
 pub(super) fn error_of(asked: Asked) -> (JudgeError, u32, CallUsage) {
     match asked {
-        Asked::Answered {
-            answer: Err(error),
+        Asked {
+            end: AskEnd::Answered(Err(error)),
             retries_spent,
             usage,
         } => (error, retries_spent, usage),
-        other @ (Asked::Answered { .. } | Asked::Wait { .. } | Asked::WaitForFallback { .. }) => {
-            panic!("expected an error, got {other:?}")
-        }
+        other => panic!("expected an error, got {other:?}"),
     }
 }

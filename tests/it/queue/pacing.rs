@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use gavel::job::JobId;
-use gavel::judge::gate::memory::{GateOptions, MemoryGate};
-use gavel::judge::gate::{CallOutcome, Gate, Load, PaceLimits};
+use gavel::judge::gate::{CallOutcome, Gate, GateOptions, Load, PaceLimits};
 use gavel::queue::backend::{
     Admission, Admit, Ahead, Delivery, InHand, LaneRoom, OpenLane, Refused, WorkerOptions,
     run_worker,
@@ -84,7 +83,7 @@ async fn a_lane_without_room_is_looked_at_when_there_is_some_and_not_in_a_loop()
 }
 
 /// Lanes as a worker takes them from its gate.
-struct Gated(Arc<MemoryGate>);
+struct Gated(Arc<Gate>);
 
 #[async_trait]
 impl Admit for Gated {
@@ -126,7 +125,7 @@ impl Admit for Gated {
 
 /// Runs `jobs` at a limit, each call so long; answers when calls left. A call that the gate refused would fail the test.
 async fn starts_of(limit: u64, jobs: usize, call: Duration) -> Vec<Instant> {
-    let gate = Arc::new(MemoryGate::new(GateOptions {
+    let gate = Arc::new(Gate::new(GateOptions {
         paces: BTreeMap::from([(
             "paced".to_owned(),
             PaceLimits {

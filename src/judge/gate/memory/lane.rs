@@ -21,7 +21,7 @@ use crate::judge::gate::{
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// A run is made ready when its call may leave within this: long enough to read a session and to write its prompt, and
-/// shorter than a worker's other runs wait for a turn.
+/// shorter than a worker's other runs wait for a permit.
 const SOON: Duration = Duration::from_millis(500);
 
 /// One judge's lane.
@@ -35,7 +35,7 @@ pub(in crate::judge::gate) struct Lane {
     pub(super) line: Arc<Semaphore>,
     /// How many stand in it, the first included.
     pub(super) waiting: u32,
-    /// Whether one of them is a large call that stays there longer than its patience.
+    /// Whether one of them is a large call that stays there longer than its timeout.
     pub(super) one_stays: bool,
     pub(in crate::judge::gate) pace: Pace,
     pub(super) breaker: Breaker,
@@ -184,15 +184,10 @@ impl Lane {
             }
         }
         if let Admission::Refuse(wait) = self.breaker.peek(now) {
-            return Some(Refusal {
-                why: Closed::BreakerOpen,
-                retry_in: Some(wait),
-            });
+            return Some(Refusal::new(Closed::BreakerOpen, wait));
         }
-        self.throttle.remaining(now).map(|wait| Refusal {
-            why: Closed::Throttled,
-            retry_in: Some(wait),
-        })
+        let wait = self.throttle.remaining(now)?;
+        Some(Refusal::new(Closed::Throttled, wait))
     }
 
     /// Whether a call's tokens are worth an estimate.
@@ -231,19 +226,16 @@ impl Lane {
         first.saturating_add(line)
     }
 
-    /// Whether a call may stay in line beyond its `patience`: one that smaller ones would overtake for ever, and one at a
+    /// Whether a call may stay in line beyond its `timeout`: one that smaller ones would overtake for ever, and one at a
     /// time.
     pub(super) fn may_stay(
         &self,
         load: Load,
         wait: Duration,
-        patience: Duration,
+        timeout: Duration,
         now: Instant,
     ) -> bool {
-        !patience.is_zero()
-            && !self.one_stays
-            && wait > patience
-            && self.pace.is_overtaken(load, now)
+        !timeout.is_zero() && !self.one_stays && wait > timeout && self.pace.is_overtaken(load, now)
     }
 
     /// For how many runs there is room, or why the lane is closed.
@@ -326,18 +318,7 @@ impl Lane {
     fn tell(&mut self, probe: bool, end: &CallEnd, now: Instant) {
         let failed = match &end.outcome {
             CallOutcome::Alive => Some(false),
-            CallOutcome::Failed { class, .. } => match class {
-                ErrorClass::Transient => Some(true),
-                ErrorClass::Throttled
-                | ErrorClass::Exhausted
-                | ErrorClass::Misconfigured
-                | ErrorClass::Capability
-                | ErrorClass::TooLarge
-                | ErrorClass::Truncated
-                | ErrorClass::Refused
-                | ErrorClass::Rejected
-                | ErrorClass::Unparsable => None,
-            },
+            CallOutcome::Failed { class, .. } => (*class == ErrorClass::Transient).then_some(true),
         };
         match (failed, probe) {
             (Some(false), false) => self.shared.outcome('a'),
@@ -360,33 +341,19 @@ impl Lane {
         retry_after: Option<Duration>,
         now: Instant,
     ) {
-        match class {
-            ErrorClass::Transient => {
-                let others_out = self.in_flight.saturating_sub(1);
-                self.breaker.failed(probe, others_out, now);
-            }
-            ErrorClass::Exhausted => {
-                self.reachable(probe);
-                self.shut(judge, Closed::Exhausted, retry_after, now);
-            }
-            ErrorClass::Misconfigured => {
-                self.reachable(probe);
-                self.shut(judge, Closed::Misconfigured, None, now);
-            }
-            ErrorClass::Throttled
-            | ErrorClass::Capability
-            | ErrorClass::TooLarge
-            | ErrorClass::Truncated
-            | ErrorClass::Refused
-            | ErrorClass::Rejected
-            | ErrorClass::Unparsable => self.reachable(probe),
+        if class == ErrorClass::Transient {
+            let others_out = self.in_flight.saturating_sub(1);
+            self.breaker.failed(probe, others_out, now);
+            return;
         }
-    }
-
-    /// An error that isn't the breaker's business still shows a probe that somebody answers.
-    fn reachable(&mut self, probe: bool) {
+        // An error that isn't the breaker's business still shows a probe that somebody answers.
         if probe {
             self.breaker.succeeded(true);
+        }
+        if class == ErrorClass::Exhausted {
+            self.shut(judge, Closed::Exhausted, retry_after, now);
+        } else if class == ErrorClass::Misconfigured {
+            self.shut(judge, Closed::Misconfigured, None, now);
         }
     }
 
@@ -440,21 +407,15 @@ impl Lane {
             && self.breaker.failures_in_row() == 0
     }
 
-    /// How long the pace holds the next call back, if it does.
-    fn paced(&self, now: Instant) -> Option<Refusal> {
-        let wait = self.pace.holds_back(now)?;
-        Some(Refusal {
-            why: Closed::Paced,
-            retry_in: Some(wait),
-        })
-    }
-
     pub(super) fn snapshot(&mut self, judge: &str, now: Instant) -> GateSnapshot {
         GateSnapshot {
             judge: judge.to_owned(),
             breaker: self.breaker.state(),
             failures_in_row: self.breaker.failures_in_row(),
-            closed: self.closed(now).or_else(|| self.paced(now)),
+            closed: self.closed(now).or_else(|| {
+                let wait = self.pace.holds_back(now)?;
+                Some(Refusal::new(Closed::Paced, wait))
+            }),
             in_flight: self.in_flight,
             sharing: self.sharing(),
             pace: self.pace.snapshot(now),

@@ -17,9 +17,10 @@ const POLL: Duration = Duration::from_millis(250);
 const USED: Duration = Duration::from_secs(30);
 
 /// Who decides whether a call may leave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(in crate::judge::gate) enum Rule {
     /// This process, which is the only one.
+    #[default]
     Alone,
     /// This process, by its part of what so many workers may do together.
     Part {
@@ -255,10 +256,8 @@ impl Lane {
 
     /// What a call is refused with which the others let not go.
     pub(in crate::judge::gate) fn refused(&mut self, now: Instant) -> Denied {
-        Denied::Closed(self.closed(now).unwrap_or(Refusal {
-            why: Closed::Paced,
-            retry_in: Some(POLL),
-        }))
+        let paced = Refusal::new(Closed::Paced, POLL);
+        Denied::Closed(self.closed(now).unwrap_or(paced))
     }
 }
 

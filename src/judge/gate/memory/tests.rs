@@ -1,4 +1,7 @@
 //! The gate's promises, on paused time.
+
+mod servers;
+
 use tokio::time::advance;
 
 use super::*;
@@ -12,8 +15,8 @@ fn nothing() -> Load {
     Load::default()
 }
 
-fn gate() -> MemoryGate {
-    MemoryGate::new(GateOptions::default())
+fn gate() -> Gate {
+    Gate::new(GateOptions::default())
 }
 
 fn failed(class: ErrorClass, retry_after: Option<u64>) -> CallEnd {
@@ -29,12 +32,12 @@ fn alive() -> CallEnd {
     CallOutcome::Alive.into()
 }
 
-async fn meet(gate: &MemoryGate, outcome: &CallEnd) {
+async fn meet(gate: &Gate, outcome: &CallEnd) {
     let permit = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
     gate.report(JUDGE, permit, outcome);
 }
 
-async fn refused(gate: &MemoryGate) -> Refusal {
+async fn refused(gate: &Gate) -> Refusal {
     gate.enter(JUDGE, NOW, &nothing).await.err().unwrap()
 }
 
@@ -225,7 +228,7 @@ async fn the_last_error_stays_known_after_a_success() {
 
 #[tokio::test(start_paused = true)]
 async fn at_most_so_many_calls_are_in_flight_and_patience_waits_for_a_slot() {
-    let gate = Arc::new(MemoryGate::new(GateOptions {
+    let gate = Arc::new(Gate::new(GateOptions {
         max_concurrency: BTreeMap::from([(JUDGE.to_owned(), 1)]),
         ..GateOptions::default()
     }));
@@ -248,7 +251,7 @@ async fn at_most_so_many_calls_are_in_flight_and_patience_waits_for_a_slot() {
 
 #[tokio::test(start_paused = true)]
 async fn an_entrys_cap_holds_for_each_of_its_models_and_zero_is_no_cap() {
-    let gate = MemoryGate::new(GateOptions {
+    let gate = Gate::new(GateOptions {
         max_concurrency: BTreeMap::from([("capped".to_owned(), 1), ("free".to_owned(), 0)]),
         ..GateOptions::default()
     });
@@ -277,12 +280,12 @@ async fn idle_lanes_are_forgotten_rather_than_piled_up() {
     assert_eq!(gate.closed("kept").unwrap().why, Closed::Paused);
 }
 
-fn paced_at(requests: u64) -> Arc<MemoryGate> {
+fn paced_at(requests: u64) -> Arc<Gate> {
     let limits = PaceLimits {
         requests_per_minute: Some(requests),
         tokens_per_minute: None,
     };
-    Arc::new(MemoryGate::new(GateOptions {
+    Arc::new(Gate::new(GateOptions {
         paces: BTreeMap::from([(JUDGE.to_owned(), limits)]),
         ..GateOptions::default()
     }))
@@ -301,7 +304,7 @@ async fn who_waits_for_the_pace_goes_in_the_order_of_coming_and_nobody_overtakes
                 .enter(JUDGE, Duration::from_secs(10), &nothing)
                 .await
                 .unwrap();
-            lock_list(&order).push((number, begun.elapsed().as_secs()));
+            order.lock().push((number, begun.elapsed().as_secs()));
             gate.report(JUDGE, permit, &alive());
         }));
         tokio::task::yield_now().await;
@@ -310,11 +313,7 @@ async fn who_waits_for_the_pace_goes_in_the_order_of_coming_and_nobody_overtakes
         call.await.unwrap();
     }
     let expected: Vec<_> = (0..6).map(|n| (n, n)).collect();
-    assert_eq!(*lock_list(&order), expected);
-}
-
-fn lock_list<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
-    list.lock().unwrap()
+    assert_eq!(*order.lock(), expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -358,19 +357,19 @@ async fn who_gives_up_in_line_holds_nobody_back() {
 }
 
 /// A gate of 10,000 tokens a minute.
-fn counting_tokens() -> Arc<MemoryGate> {
+fn counting_tokens() -> Arc<Gate> {
     let limits = PaceLimits {
         requests_per_minute: None,
         tokens_per_minute: Some(10_000),
     };
-    Arc::new(MemoryGate::new(GateOptions {
+    Arc::new(Gate::new(GateOptions {
         paces: BTreeMap::from([(JUDGE.to_owned(), limits)]),
         ..GateOptions::default()
     }))
 }
 
 /// One call of so many tokens, for which 10 s are waited.
-async fn ask(gate: &MemoryGate, tokens: u64) -> Result<(), Refusal> {
+async fn ask(gate: &Gate, tokens: u64) -> Result<(), Refusal> {
     let load = move || Load {
         prompt_tokens: tokens,
         most_answer_tokens: 0,
@@ -385,7 +384,7 @@ async fn ask(gate: &MemoryGate, tokens: u64) -> Result<(), Refusal> {
 }
 
 /// The same, again and again until it goes out.
-async fn ask_until_it_goes_out(gate: &MemoryGate, tokens: u64) {
+async fn ask_until_it_goes_out(gate: &Gate, tokens: u64) {
     while let Err(refusal) = ask(gate, tokens).await {
         tokio::time::sleep(refusal.retry_in.unwrap()).await;
     }

@@ -17,16 +17,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::join_all;
-use redis::RedisError;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::memory::{
-    Admitted, Asked, Denied, GateOptions, Leave, MemoryGate, Message, Place, Rule,
-};
-use super::{CallEnd, Closed, Closure, Gate, GateSnapshot, Load, Permit, Refusal, Room};
+use super::memory::{Admitted, Asked, Denied, Lane, Message, Peers, Place, Rule};
+use super::{Gate, GateOptions, Load};
 use crate::redis_client::RedisClient;
 pub(in crate::judge::gate) use scripts::SharedState;
 use scripts::{Scripts, Verdict};
@@ -46,12 +43,6 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// What a process may still say when it leaves.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// The gate of one of many processes.
-pub struct RedisGate {
-    local: MemoryGate,
-    link: Arc<Link>,
-}
-
 /// What reaches the others.
 struct Link {
     client: RedisClient,
@@ -65,31 +56,38 @@ struct Link {
     workers: AtomicU32,
 }
 
-impl RedisGate {
-    /// A gate of the queue `queue`, and what keeps it in step with the others: to be run until `stop`.
-    pub fn new(
-        client: &RedisClient,
-        queue: &str,
-        options: GateOptions,
-        stop: CancellationToken,
-    ) -> (Arc<Self>, impl Future<Output = ()> + Send + use<>) {
-        let gate = Arc::new(Self {
-            local: MemoryGate::by(options, Rule::Together),
-            link: Arc::new(Link {
-                client: client.with_response_timeout(RESPONSE_TIMEOUT),
-                scripts: Scripts::new(),
-                prefix: format!("{{gavel:{queue}:gate:"),
-                member: Uuid::now_v7().simple().to_string(),
-                news: Notify::new(),
-                away: AtomicBool::new(false),
-                workers: AtomicU32::new(1),
-            }),
-        });
-        let keeping = Arc::clone(&gate).keep_in_step(stop);
-        (gate, keeping)
-    }
+/// A gate of the queue `queue`, and what keeps it in step with the others: to be run until `stop`.
+pub fn shared_gate(
+    client: &RedisClient,
+    queue: &str,
+    options: GateOptions,
+    stop: CancellationToken,
+) -> (Arc<Gate>, impl Future<Output = ()> + Send + use<>) {
+    let link = Arc::new(Link {
+        client: client.with_response_timeout(RESPONSE_TIMEOUT),
+        scripts: Scripts::new(),
+        prefix: format!("{{gavel:{queue}:gate:"),
+        member: Uuid::now_v7().simple().to_string(),
+        news: Notify::new(),
+        away: AtomicBool::new(false),
+        workers: AtomicU32::new(1),
+    });
+    let gate = Arc::new(Gate::with_peers(options, Rule::Together, link.clone()));
+    let in_step = InStep {
+        gate: Arc::clone(&gate),
+        link,
+    };
+    (gate, in_step.keep(stop))
+}
 
-    async fn keep_in_step(self: Arc<Self>, stop: CancellationToken) {
+/// A gate that is kept in step.
+struct InStep {
+    gate: Arc<Gate>,
+    link: Arc<Link>,
+}
+
+impl InStep {
+    async fn keep(self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             self.tell(LEASE).await;
             let pause = match self.link.away.load(Ordering::Relaxed) {
@@ -110,10 +108,8 @@ impl RedisGate {
         }
         // A worker that leaves in good order keeps nothing for the length of a lease.
         let leaving = async {
-            for judge in self.local.judges() {
-                let message = self
-                    .local
-                    .with_lane(&judge, |lane, now| lane.last_message(now));
+            for judge in self.gate.judges() {
+                let message = self.gate.with_lane(&judge, Lane::last_message);
                 self.say(&judge, message, Duration::ZERO).await;
             }
         };
@@ -128,26 +124,24 @@ impl RedisGate {
             self.try_again().await;
             return;
         }
-        let telling = self
-            .local
-            .messages()
-            .into_iter()
-            .map(|(judge, message)| async move { self.say(&judge, message, lease).await });
+        let messages = self.gate.messages().into_iter();
+        let telling =
+            messages.map(|(judge, message)| async move { self.say(&judge, message, lease).await });
         join_all(telling).await;
     }
 
     async fn say(&self, judge: &str, message: Message, lease: Duration) {
-        let mut args = self.figures(judge, &message, lease);
+        let (gate, link) = (&*self.gate, &*self.link);
+        let mut args = link.figures(gate, judge, &message, lease);
         args.extend(message.report);
         let sent = Instant::now();
-        let answer = self.link.answer(&self.link.scripts.report, judge, &args);
-        match answer.await.map(|answer| SharedState::read(&answer)) {
-            Ok(Some(state)) => self.local.with_lane(judge, |lane, now| {
+        let answer = link.answer(gate, &link.scripts.report, judge, &args).await;
+        if let Some(state) = answer.and_then(|answer| link.known(gate, SharedState::read(&answer)))
+        {
+            gate.with_lane(judge, |lane, now| {
                 lane.adopt(&state, sent, now);
                 lane.adopt_slots(&state);
-            }),
-            Ok(None) => self.lost(&"an answer of another shape"),
-            Err(error) => self.lost(&error),
+            });
         }
     }
 
@@ -159,36 +153,59 @@ impl RedisGate {
         write.arg(&key).arg(1).arg("PX").arg(whole(RETRY));
         if self.link.client.command::<()>(&key, &write).await.is_ok() {
             self.link.away.store(false, Ordering::Relaxed);
-            self.local.follow(Rule::Together);
+            self.gate.follow(Rule::Together);
             tracing::info!(
                 "Redis is back: the judges' breakers, paces and caps hold for all workers together again"
             );
         } else {
-            self.local.follow(self.part());
+            self.gate.follow(self.link.part());
         }
+    }
+}
+
+impl Link {
+    /// A script's answer; `None` where the server is away.
+    async fn answer(
+        &self,
+        gate: &Gate,
+        script: &redis::Script,
+        judge: &str,
+        args: &[String],
+    ) -> Option<Vec<i64>> {
+        let key = format!("{}{judge}}}", self.prefix);
+        let answer = self.client.invoke(script, &key, args).await;
+        answer.map_err(|error| self.lost(gate, &error)).ok()
+    }
+
+    /// What was read of an answer; one of another shape is as if the server were away.
+    fn known<T>(&self, gate: &Gate, read: Option<T>) -> Option<T> {
+        if read.is_none() {
+            self.lost(gate, &"an answer of another shape");
+        }
+        read
     }
 
     /// The server is away, or can't do the work.
-    fn lost(&self, error: &(dyn std::fmt::Display + Sync)) {
-        if !self.link.away.swap(true, Ordering::Relaxed) {
-            let workers = self.link.workers.load(Ordering::Relaxed);
+    fn lost(&self, gate: &Gate, error: &(dyn std::fmt::Display + Sync)) {
+        if !self.away.swap(true, Ordering::Relaxed) {
+            let workers = self.workers.load(Ordering::Relaxed);
             tracing::warn!(%error, workers, "Redis is away: this worker keeps to its part of the judges' paces and caps, by the number of live workers");
-            self.local.follow(self.part());
+            gate.follow(self.part());
         }
     }
 
     fn part(&self) -> Rule {
         Rule::Part {
-            workers: self.link.workers.load(Ordering::Relaxed),
+            workers: self.workers.load(Ordering::Relaxed),
         }
     }
 
     /// What every script is told.
-    fn figures(&self, judge: &str, message: &Message, lease: Duration) -> Vec<String> {
-        let options = self.local.options();
-        let limits = self.local.limits(judge);
+    fn figures(&self, gate: &Gate, judge: &str, message: &Message, lease: Duration) -> Vec<String> {
+        let options = gate.options();
+        let limits = gate.limits(judge);
         let figures = [
-            u64::from(self.local.cap(judge)),
+            u64::from(gate.cap(judge)),
             whole(lease),
             u64::from(options.failures_to_open.max(1)),
             whole(options.cool_down),
@@ -198,73 +215,51 @@ impl RedisGate {
             message.slots as u64,
             message.wanted as u64,
         ];
-        let member = self.link.member.clone();
         let figures = figures.iter().map(u64::to_string);
-        std::iter::once(member).chain(figures).collect()
+        std::iter::once(self.member.clone())
+            .chain(figures)
+            .collect()
     }
 
-    /// Asks the others to let a call go, and waits for its time.
+    /// Asks the others to let a call go, and waits for its time; `None`: nobody answered.
     async fn ask(
         &self,
-        gate: &MemoryGate,
+        gate: &Gate,
         judge: &str,
         load: Load,
         (input, output): (u64, u64),
-    ) -> Result<Admitted, Asking> {
+    ) -> Option<Result<Admitted, Denied>> {
         let nothing = Message::default();
-        let mut args = self.figures(judge, &nothing, LEASE);
+        let mut args = self.figures(gate, judge, &nothing, LEASE);
         args.extend([input, output, whole(HORIZON)].map(|figure| figure.to_string()));
         let sent = Instant::now();
         let _asking = Question::new(gate, judge);
-        let answer = self.link.answer(&self.link.scripts.enter, judge, &args);
-        let read = answer
-            .await
-            .map(|answer| SharedState::read(&answer).zip(Verdict::read(&answer)));
-        let (state, verdict) = match read {
-            Ok(Some(read)) => read,
-            Ok(None) => {
-                self.lost(&"an answer of another shape");
-                return Err(Asking::Lost);
-            }
-            Err(error) => {
-                self.lost(&error);
-                return Err(Asking::Lost);
-            }
-        };
+        let answer = self.answer(gate, &self.scripts.enter, judge, &args).await?;
+        let read = SharedState::read(&answer).zip(Verdict::read(&answer));
+        let (state, verdict) = self.known(gate, read)?;
         gate.with_lane(judge, |lane, now| lane.adopt(&state, sent, now));
-        match verdict {
+        Some(match verdict {
             Verdict::Passes { probe, wait, at_ms } => {
                 tokio::time::sleep_until(sent + wait).await;
                 Ok(gate.with_lane(judge, |lane, now| lane.let_go(load, probe, at_ms, now)))
             }
             Verdict::Later(wait) => {
                 gate.with_lane(judge, |lane, now| lane.pace.due_in(wait, now));
-                Err(Asking::Denied(Denied::Later(
-                    wait.saturating_sub(HORIZON / 2),
-                )))
+                Err(Denied::Later(wait.saturating_sub(HORIZON / 2)))
             }
-            Verdict::Closed => Err(Asking::Denied(
-                gate.with_lane(judge, |lane, now| lane.refused(now)),
-            )),
-        }
+            Verdict::Closed => Err(gate.with_lane(judge, Lane::refused)),
+        })
     }
-}
-
-/// Why a call that asked the others wasn't let go.
-enum Asking {
-    Denied(Denied),
-    /// Nobody answered.
-    Lost,
 }
 
 /// A call that asks: while it does, a probe may be on its way to it.
 struct Question<'a> {
-    gate: &'a MemoryGate,
+    gate: &'a Gate,
     judge: &'a str,
 }
 
 impl<'a> Question<'a> {
-    fn new(gate: &'a MemoryGate, judge: &'a str) -> Self {
+    fn new(gate: &'a Gate, judge: &'a str) -> Self {
         gate.with_lane(judge, |lane, _| lane.asks(1));
         Self { gate, judge }
     }
@@ -276,90 +271,31 @@ impl Drop for Question<'_> {
     }
 }
 
-impl Link {
-    async fn answer(
-        &self,
-        script: &redis::Script,
-        judge: &str,
-        args: &[String],
-    ) -> Result<Vec<i64>, RedisError> {
-        let key = format!("{}{judge}}}", self.prefix);
-        self.client.invoke(script, &key, args).await
-    }
-}
-
 #[async_trait]
-impl Leave for RedisGate {
+impl Peers for Link {
     async fn leave(
         &self,
-        gate: &MemoryGate,
+        gate: &Gate,
         judge: &str,
         load: Load,
         place: Place,
     ) -> Result<Admitted, Denied> {
-        let asked = gate.with_lane(judge, |lane, now| lane.ask(load, place, now))?;
-        let (input, output) = match asked {
+        let (input, output) = match gate.with_lane(judge, |lane, now| lane.ask(load, place, now))? {
             Asked::Admitted(admitted) => return Ok(admitted),
             Asked::Together { input, output } => (input, output),
         };
         match self.ask(gate, judge, load, (input, output)).await {
-            Ok(admitted) => Ok(admitted),
-            Err(Asking::Denied(denied)) => Err(denied),
-            Err(Asking::Lost) => gate.with_lane(judge, |lane, now| lane.admit(load, place, now)),
+            Some(answer) => answer,
+            None => gate.with_lane(judge, |lane, now| lane.admit(load, place, now)),
         }
     }
 
-    fn wants_slot(&self) {
-        self.link.news.notify_one();
-    }
-}
-
-#[async_trait]
-impl Gate for RedisGate {
-    async fn enter(
-        &self,
-        judge: &str,
-        patience: Duration,
-        load: &(dyn Fn() -> Load + Send + Sync),
-    ) -> Result<Permit, Refusal> {
-        self.local.enter_by(judge, patience, load, self).await
-    }
-
-    fn report(&self, judge: &str, permit: Permit, end: &CallEnd) {
-        self.local.report(judge, permit, end);
-        self.link.news.notify_one();
-    }
-
-    fn closed(&self, judge: &str) -> Option<Refusal> {
-        self.local.closed(judge)
-    }
-
-    fn room(&self, judge: &str) -> Result<Room, Refusal> {
-        self.local.room(judge)
-    }
-
-    fn close(&self, judge: &str, why: Closed, reopens_in: Option<Duration>) {
-        self.local.close(judge, why, reopens_in);
-    }
-
-    fn open(&self, judge: &str) {
-        self.local.open(judge);
+    fn news(&self) {
+        self.news.notify_one();
     }
 
     fn live_workers(&self, count: u32) {
-        self.link.workers.store(count.max(1), Ordering::Relaxed);
-    }
-
-    fn held(&self) -> Vec<String> {
-        self.local.held()
-    }
-
-    fn take_closures(&self) -> Vec<Closure> {
-        self.local.take_closures()
-    }
-
-    fn snapshot(&self) -> Vec<GateSnapshot> {
-        self.local.snapshot()
+        self.workers.store(count.max(1), Ordering::Relaxed);
     }
 }
 

@@ -4,20 +4,19 @@
 
 use async_trait::async_trait;
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
 use crate::judge::provider::batch::Sent;
-use crate::judge::provider::endpoint::{BatchDialect, Content, Line, LineSays, Wire};
+use crate::judge::provider::endpoint::{BatchApi, Endpoint, JSON, Line, LineSays};
 use crate::judge::provider::{Chunk, ChunkSize, Found, Progress, Uploaded};
 
 /// What a batch's text begins with.
 const OPENING: &[u8] = b"{\"requests\":[";
 
-/// The words of message batches.
+/// Message batches.
 pub(super) struct Batches;
 
 #[derive(Deserialize)]
@@ -51,7 +50,7 @@ struct Outcome {
 }
 
 #[async_trait]
-impl BatchDialect for Batches {
+impl BatchApi for Batches {
     fn most(&self) -> ChunkSize {
         ChunkSize {
             calls: 100_000,
@@ -71,44 +70,40 @@ impl BatchDialect for Batches {
         chunk.body.push(b'}');
     }
 
-    async fn upload(&self, _wire: &Wire<'_>, chunk: Chunk) -> Result<Uploaded, JudgeError> {
+    async fn upload(&self, _: &Endpoint, chunk: Chunk) -> Result<Uploaded, JudgeError> {
         let Chunk { tag, mut body, .. } = chunk;
         body.extend_from_slice(b"]}");
         let content = Sent::Nothing(body);
         Ok(Uploaded { tag, content })
     }
 
-    async fn submit(&self, wire: &Wire<'_>, chunk: Uploaded) -> Result<String, JudgeError> {
+    async fn submit(&self, endpoint: &Endpoint, chunk: Uploaded) -> Result<String, JudgeError> {
         let Sent::Nothing(body) = chunk.content else {
-            return Err(wire.error(ErrorClass::Rejected, "takes no files"));
+            return Err(endpoint.batch_error(ErrorClass::Rejected, "takes no files"));
         };
-        let content = Content {
-            kind: "application/json".to_owned(),
-            body,
-        };
-        let batch: Batch = wire.post(&batches(wire, ""), content).await?;
+        let batch: Batch = endpoint.post(&batches(endpoint, ""), JSON, body).await?;
         Ok(batch.id)
     }
 
-    async fn find(&self, _wire: &Wire<'_>, _tag: Uuid) -> Result<Found, JudgeError> {
+    async fn find(&self, _: &Endpoint, _tag: Uuid) -> Result<Found, JudgeError> {
         Ok(Found::CantTell)
     }
 
-    async fn look(&self, wire: &Wire<'_>, batch: &str) -> Result<Progress, JudgeError> {
-        let batch = named(wire, batch).await?;
+    async fn look(&self, endpoint: &Endpoint, batch: &str) -> Result<Progress, JudgeError> {
+        let batch = named(endpoint, batch).await?;
         Ok(match batch.processing_status.as_deref() {
             Some("ended") => Progress::Ended,
-            // In progress or canceling; and what nobody has told us of.
+            // In progress or canceling; and what is unknown.
             Some(_) | None => running(batch.request_counts.as_ref()),
         })
     }
 
-    async fn results(&self, wire: &Wire<'_>, batch: &str) -> Result<Vec<String>, JudgeError> {
-        let named = named(wire, batch).await?;
+    async fn results(&self, endpoint: &Endpoint, batch: &str) -> Result<Vec<String>, JudgeError> {
+        let named = named(endpoint, batch).await?;
         // Where the provider says, unless the key would leave the entry's server for it.
-        let told = named.results_url.filter(|url| wire.is_ours(url));
-        let results = format!("/{}/results", Wire::segment(batch));
-        Ok(vec![told.unwrap_or_else(|| batches(wire, &results))])
+        let theirs = named.results_url.filter(|url| endpoint.is_ours(url));
+        let results = format!("/{}/results", Endpoint::segment(batch));
+        Ok(vec![theirs.unwrap_or_else(|| batches(endpoint, &results))])
     }
 
     fn line(&self, text: &[u8]) -> Option<Line> {
@@ -130,34 +125,27 @@ impl BatchDialect for Batches {
         })
     }
 
-    async fn cancel(&self, wire: &Wire<'_>, batch: &str) -> Result<(), JudgeError> {
-        let address = batches(wire, &format!("/{}/cancel", Wire::segment(batch)));
-        let _cancelled: Batch = wire.post(&address, Content::json(&json!({}))).await?;
+    async fn cancel(&self, endpoint: &Endpoint, batch: &str) -> Result<(), JudgeError> {
+        let address = batches(endpoint, &format!("/{}/cancel", Endpoint::segment(batch)));
+        let _cancelled: Batch = endpoint.post(&address, JSON, b"{}".to_vec()).await?;
         Ok(())
     }
 }
 
 /// The address of batches, and of what lies below it: beside that of single messages.
-fn batches(wire: &Wire<'_>, below: &str) -> String {
-    let messages = wire.spec().entry().path.split('?').next();
+fn batches(endpoint: &Endpoint, below: &str) -> String {
+    let messages = endpoint.spec.entry().path.split('?').next();
     let messages = messages.unwrap_or_default().trim_end_matches('/');
-    wire.address(&format!("{messages}/batches{below}"))
+    endpoint.address(&format!("{messages}/batches{below}"))
 }
 
-async fn named(wire: &Wire<'_>, batch: &str) -> Result<Batch, JudgeError> {
-    let address = batches(wire, &format!("/{}", Wire::segment(batch)));
-    wire.get(&address).await
+async fn named(endpoint: &Endpoint, batch: &str) -> Result<Batch, JudgeError> {
+    let address = batches(endpoint, &format!("/{}", Endpoint::segment(batch)));
+    endpoint.get(&address).await
 }
 
 fn running(counts: Option<&Counts>) -> Progress {
-    let ended = counts.map(|counts| {
-        [
-            counts.succeeded,
-            counts.errored,
-            counts.canceled,
-            counts.expired,
-        ]
-    });
+    let ended = counts.map(|c| [c.succeeded, c.errored, c.canceled, c.expired]);
     let done = ended.into_iter().flatten().flatten();
     Progress::Running {
         done: done.fold(0, u64::saturating_add),

@@ -7,7 +7,8 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::batch::{BatchDialect, Wire};
+use super::Endpoint;
+use super::batch::BatchApi;
 use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
 use crate::judge::provider::CollectedAnswer;
@@ -19,14 +20,14 @@ const LONGEST_LINE: usize = 4 * 1024 * 1024;
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// What one line says.
-pub(in crate::judge::provider) struct Line {
+pub(in crate::judge) struct Line {
     /// The id under which the call was added.
     pub(in crate::judge::provider) id: String,
     pub(in crate::judge::provider) said: LineSays,
 }
 
 /// How one call ended.
-pub(in crate::judge::provider) enum LineSays {
+pub(in crate::judge) enum LineSays {
     /// With this status and body.
     Answered(u16, Box<RawValue>),
     /// Without an answer: why.
@@ -35,25 +36,26 @@ pub(in crate::judge::provider) enum LineSays {
 
 /// The answers of a chunk, in the provider's order.
 pub struct Answers<'a> {
-    wire: Wire<'a>,
-    words: &'static dyn BatchDialect,
+    endpoint: &'a Endpoint,
+    api: &'static dyn BatchApi,
     /// Files that are still to be read.
     addresses: VecDeque<String>,
     open: Option<Lines>,
 }
 
 impl<'a> Answers<'a> {
-    pub(super) fn new(
-        wire: Wire<'a>,
-        words: &'static dyn BatchDialect,
-        addresses: Vec<String>,
-    ) -> Self {
-        Self {
-            wire,
-            words,
-            addresses: addresses.into(),
+    /// The answers of a chunk that has ended, in any order.
+    pub(in crate::judge) async fn of_batch(
+        endpoint: &'a Endpoint,
+        api: &'static dyn BatchApi,
+        batch: &str,
+    ) -> Result<Self, JudgeError> {
+        Ok(Self {
+            endpoint,
+            api,
+            addresses: api.results(endpoint, batch).await?.into(),
             open: None,
-        }
+        })
     }
 
     /// The next answer, in the provider's order; `None` at the end.
@@ -66,13 +68,16 @@ impl<'a> Answers<'a> {
                 let Some(address) = self.addresses.pop_front() else {
                     return Ok(None);
                 };
-                let response = self.wire.stream(&address).await?;
-                self.open = Some(Lines::of(response));
+                let response = self.endpoint.stream(&address).await?;
+                self.open = Some(Lines::new(response));
                 continue;
             };
-            match lines.next().await.map_err(|what| self.cut_off(&what))? {
-                None => self.open = None,
-                Some(text) => {
+            match lines.next().await {
+                Err(what) => {
+                    return Err(self.trouble(&format!("broke off the answers of a batch: {what}")));
+                }
+                Ok(None) => self.open = None,
+                Ok(Some(text)) => {
                     if let Some(collected) = self.read(&text) {
                         return Ok(Some(collected));
                     }
@@ -84,23 +89,22 @@ impl<'a> Answers<'a> {
     /// What a line says of one of our calls. A line that says nothing leaves its call unanswered.
     fn read(&self, text: &[u8]) -> Option<CollectedAnswer> {
         let known = self
-            .words
+            .api
             .line(text)
             .and_then(|line| Some((Uuid::parse_str(&line.id).ok()?, line.said)));
         let Some((id, said)) = known else {
             tracing::warn!(
-                judge = self.wire.spec().name(),
+                judge = self.endpoint.spec.name(),
                 bytes = text.len(),
                 "a line of a provider's batch can't be read; its call counts as unanswered"
             );
             return None;
         };
         let ended = match said {
-            LineSays::Answered(status, body) => self.wire.reply(status, body.get().as_bytes()),
-            LineSays::Unanswered(why) => Err(self.wire.error(
-                ErrorClass::Transient,
-                &format!("left a call of a batch unanswered: {why}"),
-            )),
+            LineSays::Answered(status, body) => self.endpoint.reply(status, body.get().as_bytes()),
+            LineSays::Unanswered(why) => {
+                Err(self.trouble(&format!("left a call of a batch unanswered: {why}")))
+            }
         };
         Some(CollectedAnswer {
             asked_for: id,
@@ -108,11 +112,8 @@ impl<'a> Answers<'a> {
         })
     }
 
-    fn cut_off(&self, what: &str) -> JudgeError {
-        self.wire.error(
-            ErrorClass::Transient,
-            &format!("broke off the answers of a batch: {what}"),
-        )
+    fn trouble(&self, words: &str) -> JudgeError {
+        self.endpoint.batch_error(ErrorClass::Transient, words)
     }
 }
 
@@ -123,78 +124,53 @@ struct Lines {
     held: Vec<u8>,
     /// How far `held` was searched for a line's end.
     searched: usize,
-    /// Whether the rest of a line is passed over, since it is too long.
-    passing: bool,
-    ended: bool,
+    /// Whether the rest of a line is skipped, since it is too long.
+    skipping: bool,
 }
 
 impl Lines {
-    fn of(response: reqwest::Response) -> Self {
+    fn new(response: reqwest::Response) -> Self {
         Self {
             response,
             held: Vec::new(),
             searched: 0,
-            passing: false,
-            ended: false,
+            skipping: false,
         }
     }
 
-    /// The next line that isn't empty.
+    /// The next line that isn't empty; `None` at the end.
     async fn next(&mut self) -> Result<Option<Vec<u8>>, String> {
         loop {
-            if let Some(line) = self.whole_line() {
-                if line.iter().any(|byte| !byte.is_ascii_whitespace()) {
+            let unsearched = self.held.get(self.searched..).unwrap_or_default();
+            let end = unsearched.iter().position(|byte| *byte == b'\n');
+            if let Some(end) = end {
+                let rest = self.held.split_off(self.searched + end + 1);
+                let line = std::mem::replace(&mut self.held, rest);
+                self.searched = 0;
+                if !std::mem::take(&mut self.skipping) && !line.trim_ascii().is_empty() {
                     return Ok(Some(line));
                 }
                 continue;
             }
-            if self.ended {
-                return Ok(None);
-            }
-            self.read_on().await?;
-        }
-    }
-
-    /// Takes the first whole line of what is held.
-    fn whole_line(&mut self) -> Option<Vec<u8>> {
-        loop {
-            let unsearched = self.held.get(self.searched..).unwrap_or_default();
-            let end = unsearched.iter().position(|byte| *byte == b'\n');
-            let Some(end) = end.map(|at| self.searched + at) else {
-                self.searched = self.held.len();
-                if self.searched > LONGEST_LINE {
-                    self.passing = true;
-                    self.forget();
-                }
-                if !self.ended || self.held.is_empty() {
-                    return None;
-                }
-                // The last line may end with the file.
+            self.searched = self.held.len();
+            if self.searched > LONGEST_LINE {
+                self.skipping = true;
+                self.held.clear();
                 self.searched = 0;
-                let last = std::mem::take(&mut self.held);
-                return (!self.passing).then_some(last);
-            };
-            let rest = self.held.split_off(end + 1);
-            let line = std::mem::replace(&mut self.held, rest);
-            self.searched = 0;
-            if !std::mem::take(&mut self.passing) {
-                return Some(line);
+            }
+            match timeout(SILENCE, self.response.chunk()).await {
+                Ok(Ok(Some(chunk))) => self.held.extend_from_slice(&chunk),
+                Ok(Ok(None)) => {
+                    // The last line may end with the file.
+                    self.searched = 0;
+                    let last = std::mem::take(&mut self.held);
+                    return Ok(
+                        Some(last).filter(|line| !line.trim_ascii().is_empty() && !self.skipping)
+                    );
+                }
+                Ok(Err(error)) => return Err(broken(None, "the connection broke", &error).message),
+                Err(_) => return Err(format!("nothing came for {} s", SILENCE.as_secs())),
             }
         }
-    }
-
-    fn forget(&mut self) {
-        self.held.clear();
-        self.searched = 0;
-    }
-
-    async fn read_on(&mut self) -> Result<(), String> {
-        match timeout(SILENCE, self.response.chunk()).await {
-            Ok(Ok(Some(chunk))) => self.held.extend_from_slice(&chunk),
-            Ok(Ok(None)) => self.ended = true,
-            Ok(Err(error)) => return Err(broken(None, "the connection broke", &error).message),
-            Err(_) => return Err(format!("nothing came for {} s", SILENCE.as_secs())),
-        }
-        Ok(())
     }
 }

@@ -3,27 +3,20 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::Value;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value as raw};
+use serde_json::{Value, json};
 
-use crate::judge::provider::body::{self, raw};
-use crate::judge::provider::schema::Ordered;
-use crate::judge::provider::shape::{Rung, Sent, Shape};
+use crate::judge::provider::body::{Body, temperature};
+use crate::judge::provider::shape::{Rung, Shape};
 use crate::judge::provider::{CallRequest, Role};
 use crate::judge::providers::JudgeSpec;
 
 const CONFIG: &str = "generationConfig";
-const JSON: &str = "application/json";
 
 #[derive(Serialize)]
 struct Content<'a> {
     role: &'static str,
-    parts: [Part<'a>; 1],
-}
-
-#[derive(Serialize)]
-struct Part<'a> {
-    text: &'a str,
+    parts: [BTreeMap<&'static str, &'a str>; 1],
 }
 
 /// The body of one call.
@@ -32,31 +25,23 @@ pub(super) fn body(
     request: &CallRequest,
     shape: Shape,
 ) -> Result<Vec<u8>, serde_json::Error> {
-    let schema = raw(&Ordered(request.schema.as_ref()))?;
-    let messages = body::messages(request, shape.rung, &schema);
-    let contents: Vec<Content<'_>> = messages
-        .iter()
-        .map(|message| Content {
-            role: match message.role {
-                Role::User => "user",
-                Role::Assistant => "model",
-            },
-            parts: [Part {
-                text: &message.text,
-            }],
-        })
-        .collect();
-    let text: usize = messages.iter().map(|message| message.text.len()).sum();
-    let text = text + schema.get().len();
-    let mut fields: BTreeMap<&str, Box<RawValue>> = BTreeMap::new();
-    fields.insert("contents", raw(&contents)?);
-    fields.insert(CONFIG, raw(&config(spec, request, shape, schema)?)?);
+    let mut body = Body::new(request, shape.rung)?;
+    let contents = body.messages.iter().map(|message| Content {
+        role: match message.role {
+            Role::User => "user",
+            Role::Assistant => "model",
+        },
+        parts: [BTreeMap::from([("text", &*message.text)])],
+    });
+    let contents = raw(&contents.collect::<Vec<_>>())?;
+    body.set("contents", &contents)?;
+    body.set(CONFIG, &config(spec, request, shape, &body.schema)?)?;
     for (key, value) in &spec.entry().extra_body {
         if key != CONFIG {
-            fields.insert(key, raw(value)?);
+            body.set(key, value)?;
         }
     }
-    body::write(&fields, text)
+    body.written()
 }
 
 /// How to generate; what the entry says of it (`extra_body.generationConfig`) goes on top.
@@ -64,23 +49,23 @@ fn config<'a>(
     spec: &'a JudgeSpec,
     request: &CallRequest,
     shape: Shape,
-    schema: Box<RawValue>,
+    schema: &RawValue,
 ) -> Result<BTreeMap<&'a str, Box<RawValue>>, serde_json::Error> {
     let entry = spec.entry();
-    let mut config = BTreeMap::new();
-    config.insert("maxOutputTokens", raw(&request.max_output_tokens)?);
-    if let (Some(temperature), Sent::Yes) = (entry.temperature, shape.temperature) {
+    let json = raw(&json!("application/json"))?;
+    let mut config = BTreeMap::from([("maxOutputTokens", raw(&request.max_output_tokens)?)]);
+    if let Some(temperature) = temperature(entry, shape) {
         config.insert("temperature", raw(&temperature)?);
     }
     match shape.rung {
         Rung::JsonSchema => {
-            config.insert("responseMimeType", raw(JSON)?);
-            config.insert("responseJsonSchema", schema);
+            config.insert("responseMimeType", json);
+            config.insert("responseJsonSchema", schema.to_owned());
         }
         Rung::JsonObject => {
-            config.insert("responseMimeType", raw(JSON)?);
+            config.insert("responseMimeType", json);
         }
-        // There is no tool on this family's ladder.
+        // There is no tool on this ladder.
         Rung::Tool | Rung::Prompt => {}
     }
     if let Some(Value::Object(more)) = entry.extra_body.get(CONFIG) {

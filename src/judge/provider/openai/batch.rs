@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
 use crate::judge::provider::batch::Sent;
-use crate::judge::provider::endpoint::{BatchDialect, Content, Line, LineSays, Wire};
+use crate::judge::provider::endpoint::{BatchApi, Endpoint, JSON, Line, LineSays};
 use crate::judge::provider::{Chunk, ChunkSize, Found, Progress, Uploaded};
 
 /// Where a batch's calls go, whatever the server's own address is.
@@ -23,7 +23,7 @@ const NO_ROOM: &str = "token_limit_exceeded";
 /// A batch is looked for among so many pages of 100, the newest first.
 const PAGES: usize = 10;
 
-/// The words of batches of chat completions.
+/// Batches of chat completions.
 pub(super) struct Batches;
 
 #[derive(Deserialize)]
@@ -101,7 +101,7 @@ impl Batch {
 }
 
 #[async_trait]
-impl BatchDialect for Batches {
+impl BatchApi for Batches {
     fn most(&self) -> ChunkSize {
         ChunkSize {
             calls: 50_000,
@@ -129,21 +129,20 @@ impl BatchDialect for Batches {
         chunk.body.extend_from_slice(b"}\n");
     }
 
-    async fn upload(&self, wire: &Wire<'_>, chunk: Chunk) -> Result<Uploaded, JudgeError> {
+    async fn upload(&self, endpoint: &Endpoint, chunk: Chunk) -> Result<Uploaded, JudgeError> {
         let Chunk { tag, mut body, .. } = chunk;
         let boundary = boundary(tag);
         body.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
         let kind = format!("multipart/form-data; boundary={boundary}");
-        let file: File = wire
-            .post(&wire.address("files"), Content { kind, body })
-            .await?;
+        let files = endpoint.address("files");
+        let file: File = endpoint.post(&files, &kind, body).await?;
         let content = Sent::Whole(file.id);
         Ok(Uploaded { tag, content })
     }
 
-    async fn submit(&self, wire: &Wire<'_>, chunk: Uploaded) -> Result<String, JudgeError> {
+    async fn submit(&self, endpoint: &Endpoint, chunk: Uploaded) -> Result<String, JudgeError> {
         let Sent::Whole(file) = chunk.content else {
-            return Err(wire.error(ErrorClass::Rejected, "takes calls as files alone"));
+            return Err(endpoint.batch_error(ErrorClass::Rejected, "takes calls as files alone"));
         };
         let wanted = json!({
             "input_file_id": file,
@@ -151,24 +150,23 @@ impl BatchDialect for Batches {
             "completion_window": WINDOW,
             "metadata": { TAG: chunk.tag.to_string() },
         });
-        let batch: Batch = wire
-            .post(&wire.address("batches"), Content::json(&wanted))
-            .await?;
+        let (batches, wanted) = (endpoint.address("batches"), wanted.to_string());
+        let batch: Batch = endpoint.post(&batches, JSON, wanted.into()).await?;
         Ok(batch.id)
     }
 
-    async fn find(&self, wire: &Wire<'_>, tag: Uuid) -> Result<Found, JudgeError> {
+    async fn find(&self, endpoint: &Endpoint, tag: Uuid) -> Result<Found, JudgeError> {
         let tag = tag.to_string();
-        let first = wire.address("batches?limit=100");
+        let first = endpoint.address("batches?limit=100");
         let mut address = first.clone();
         for _ in 0..PAGES {
-            let page: Page = wire.get(&address).await?;
+            let page: Page = endpoint.get(&address).await?;
             if let Some(batch) = page.data.iter().find(|batch| batch.is_tagged(&tag)) {
                 return Ok(Found::As(batch.id.clone()));
             }
             match page.data.last() {
                 Some(last) if page.has_more == Some(true) => {
-                    address = format!("{first}&after={}", Wire::segment(&last.id));
+                    address = format!("{first}&after={}", Endpoint::segment(&last.id));
                 }
                 Some(_) | None => break,
             }
@@ -176,22 +174,22 @@ impl BatchDialect for Batches {
         Ok(Found::Nowhere)
     }
 
-    async fn look(&self, wire: &Wire<'_>, batch: &str) -> Result<Progress, JudgeError> {
-        let batch = named(wire, batch).await?;
+    async fn look(&self, endpoint: &Endpoint, batch: &str) -> Result<Progress, JudgeError> {
+        let batch = named(endpoint, batch).await?;
         Ok(match batch.status.as_deref() {
             Some("completed" | "expired" | "cancelled") => Progress::Ended,
-            Some("failed") => refused(wire, batch.errors),
-            // Validating, in progress, finalizing, cancelling; and what nobody has told us of.
+            Some("failed") => refused(endpoint, batch.errors),
+            // Validating, in progress, finalizing, cancelling; and what is unknown.
             Some(_) | None => running(batch.request_counts.as_ref()),
         })
     }
 
-    async fn results(&self, wire: &Wire<'_>, batch: &str) -> Result<Vec<String>, JudgeError> {
-        let batch = named(wire, batch).await?;
+    async fn results(&self, endpoint: &Endpoint, batch: &str) -> Result<Vec<String>, JudgeError> {
+        let batch = named(endpoint, batch).await?;
         let files = [batch.output_file_id, batch.error_file_id];
         let files = files.into_iter().flatten().filter(|id| !id.is_empty());
         Ok(files
-            .map(|id| wire.address(&format!("files/{}/content", Wire::segment(&id))))
+            .map(|id| endpoint.address(&format!("files/{}/content", Endpoint::segment(&id))))
             .collect())
     }
 
@@ -208,16 +206,16 @@ impl BatchDialect for Batches {
         })
     }
 
-    async fn cancel(&self, wire: &Wire<'_>, batch: &str) -> Result<(), JudgeError> {
-        let address = wire.address(&format!("batches/{}/cancel", Wire::segment(batch)));
-        let _cancelled: Batch = wire.post(&address, Content::json(&json!({}))).await?;
+    async fn cancel(&self, endpoint: &Endpoint, batch: &str) -> Result<(), JudgeError> {
+        let address = endpoint.address(&format!("batches/{}/cancel", Endpoint::segment(batch)));
+        let _cancelled: Batch = endpoint.post(&address, JSON, b"{}".to_vec()).await?;
         Ok(())
     }
 }
 
-async fn named(wire: &Wire<'_>, batch: &str) -> Result<Batch, JudgeError> {
-    let address = wire.address(&format!("batches/{}", Wire::segment(batch)));
-    wire.get(&address).await
+async fn named(endpoint: &Endpoint, batch: &str) -> Result<Batch, JudgeError> {
+    let address = endpoint.address(&format!("batches/{}", Endpoint::segment(batch)));
+    endpoint.get(&address).await
 }
 
 fn running(counts: Option<&Counts>) -> Progress {
@@ -227,20 +225,20 @@ fn running(counts: Option<&Counts>) -> Progress {
     }
 }
 
-fn refused(wire: &Wire<'_>, errors: Option<Errors>) -> Progress {
+fn refused(endpoint: &Endpoint, errors: Option<Errors>) -> Progress {
     let faults = errors.and_then(|errors| errors.data).unwrap_or_default();
     let no_room = faults.iter().any(Fault::says_no_room);
     let first = faults.into_iter().next();
     let why = first.map_or_else(|| "no reason given".to_owned(), Fault::words);
     let words = format!("refused a batch: {why}");
-    let why = wire.error(ErrorClass::Rejected, &words).message;
+    let why = endpoint.batch_error(ErrorClass::Rejected, &words).message;
     match no_room {
         true => Progress::NoRoom(why),
         false => Progress::Refused(why),
     }
 }
 
-/// No prompt holds it: the tag is drawn when the chunk is begun.
+/// No prompt holds it: the tag is random, and made when the chunk is begun.
 fn boundary(tag: Uuid) -> String {
     format!("gavel-{}", tag.simple())
 }

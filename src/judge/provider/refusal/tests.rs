@@ -2,8 +2,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::judge::provider::dialect_of;
-use crate::judge::providers::{EntryType, Providers};
+use crate::judge::provider::openai;
+use crate::judge::providers::Providers;
 
 fn sent() -> Shape {
     let entry = json!({"j": {
@@ -14,12 +14,7 @@ fn sent() -> Shape {
 }
 
 fn of(status: u16, body: &str) -> Verdict {
-    classify(
-        dialect_of(EntryType::OpenAi),
-        status,
-        &Said::read(body),
-        sent(),
-    )
+    classify(&openai::FORMAT, status, &Said::read(body), sent())
 }
 
 #[test]

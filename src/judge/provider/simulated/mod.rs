@@ -8,8 +8,8 @@ mod evidence;
 mod faults;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Json;
@@ -20,6 +20,7 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -173,7 +174,7 @@ impl Simulator {
     /// A response format, read.
     fn format(&self, raw: Option<&RawValue>) -> Option<Arc<Value>> {
         let raw = raw?;
-        let mut last = self.format.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.format.lock();
         if let Some((text, format)) = &*last
             && text.get() == raw.get()
         {

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use gavel::judge::ErrorClass;
-use gavel::judge::gate::Gate as _;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gavel::clock::SystemClock;
-use gavel::judge::gate::memory::{GateOptions, MemoryGate};
-use gavel::judge::gate::{Closed, Gate as _};
+use gavel::judge::gate::{Closed, Gate, GateOptions};
 use gavel::judge::{
-    AskContext, Asked, ErrorClass, Judge, JudgeWiring, Judges, Limits, Providers, Question,
+    AskContext, AskEnd, Asked, ErrorClass, Judge, JudgeWiring, Judges, Limits, Providers, Question,
     RetryOptions, Target,
 };
 use serde_json::{Value, json};
@@ -23,7 +22,7 @@ struct Pair {
     first: MockServer,
     second: MockServer,
     judge: Arc<Judge>,
-    gate: Arc<MemoryGate>,
+    gate: Arc<Gate>,
     memory: Arc<Memory>,
 }
 
@@ -55,7 +54,7 @@ impl Pair {
             entries["second"][key] = value.clone();
         }
         let providers = Providers::from_value(&entries, &|_| Err(String::new())).unwrap();
-        let gate = Arc::new(MemoryGate::new(GateOptions {
+        let gate = Arc::new(Gate::new(GateOptions {
             failures_to_open: 100,
             ..GateOptions::default()
         }));
@@ -240,18 +239,25 @@ async fn while_the_fallback_is_closed_its_asker_waits_and_the_first_judge_is_not
         ] {
             pair.gate.close("second", why, reopens_in);
             let asked = pair.ask(mine.clone()).await;
-            let Asked::WaitForFallback {
-                judge,
-                why: told,
-                retry_in,
+            let Asked {
+                end:
+                    AskEnd::Wait {
+                        why: shown,
+                        retry_in,
+                        fallback: Some(judge),
+                    },
                 retries_spent,
                 ..
             } = asked
             else {
                 panic!("expected a wait, got {asked:?}");
             };
-            assert_eq!((&*judge, told, retries_spent), ("second", why, 0));
-            assert_eq!(retry_in, Duration::from_secs(60), "looked at again soon");
+            assert_eq!((&*judge, shown, retries_spent), ("second", why, 0));
+            assert_eq!(
+                retry_in,
+                Some(Duration::from_secs(60)),
+                "looked at again soon"
+            );
             pair.gate.open("second");
         }
         assert_eq!(pair.asked().await, (1, 0));

@@ -27,7 +27,7 @@ const BELIEVED_FOR: Duration = Duration::from_secs(600);
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
 
 /// One quantity.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Meter {
     configured: Option<u64>,
     learned: Option<Learned>,
@@ -48,10 +48,8 @@ impl Meter {
     pub(super) fn new(configured: Option<u64>) -> Self {
         Self {
             configured: configured.filter(|limit| *limit > 0),
-            learned: None,
-            window: Window::default(),
-            next: None,
             divisor: 1,
+            ..Self::default()
         }
     }
 
@@ -80,8 +78,8 @@ impl Meter {
     /// When the next may go out by a rate alone.
     pub(super) fn due(&self, amount: u64, rate: f64, now: Instant) -> Instant {
         let early = early(amount, rate);
-        self.next
-            .map_or(now, |next| next.checked_sub(early).unwrap_or(next).max(now))
+        let due = |next: Instant| next.checked_sub(early).unwrap_or(next).max(now);
+        self.next.map_or(now, due)
     }
 
     /// What went out since then, or within the last minute.
@@ -99,13 +97,13 @@ impl Meter {
 
     /// When `amount` may go out. `rate` is what it is spread by: the limit, or less. The window is held to the limit alone, so
     /// that a rate that was cut slows a lane down rather than stop it.
-    pub(super) fn earliest(&self, amount: u64, rate: f64, spread: Spread, now: Instant) -> Instant {
+    pub(super) fn earliest(&self, amount: u64, rate: Rate, now: Instant) -> Instant {
         let fits = self
             .limit(now)
             .map_or(now, |limit| self.window.fits_at(amount, limit, now));
-        let early = early(amount, rate);
         match self.next {
-            Some(next) if self.spreads(rate, spread, now) => {
+            Some(next) if self.spreads(rate, now) => {
+                let early = early(amount, rate.per_minute);
                 fits.max(next.checked_sub(early).unwrap_or(next))
             }
             Some(_) | None => fits,
@@ -113,14 +111,14 @@ impl Meter {
     }
 
     /// `amount` goes out now.
-    pub(super) fn take(&mut self, amount: u64, limit: Option<f64>, spread: Spread, now: Instant) {
+    pub(super) fn take(&mut self, amount: u64, rate: Option<Rate>, now: Instant) {
         self.window.forget(now);
-        if let Some(limit) = limit {
+        if let Some(rate) = rate {
             let due = match self.next {
-                Some(next) if self.spreads(limit, spread, now) => next.max(now),
+                Some(next) if self.spreads(rate, now) => next.max(now),
                 Some(_) | None => now,
             };
-            self.next = Some(due + between(amount, limit));
+            self.next = Some(due + between(amount, rate.per_minute));
         }
         self.window.add(now, amount);
     }
@@ -146,19 +144,18 @@ impl Meter {
     pub(super) fn calls_between(
         &self,
         amount: u64,
-        rate: f64,
-        spread: Spread,
+        rate: Rate,
         from: Instant,
         until: Instant,
     ) -> usize {
         let amount = amount.max(1);
         let used = self.used(from);
-        let calls = if self.spreads(rate, spread, from) {
-            let step = between(amount, rate).as_secs_f64();
+        let calls = if self.spreads(rate, from) {
+            let step = between(amount, rate.per_minute).as_secs_f64();
             let span = until.saturating_duration_since(from).as_secs_f64();
             1 + (span / step) as u64
         } else {
-            whole(rate / 2.0).saturating_sub(used) / amount
+            whole(rate.per_minute / 2.0).saturating_sub(used) / amount
         };
         let room = self
             .limit(from)
@@ -167,13 +164,9 @@ impl Meter {
         usize::try_from(calls).unwrap_or(usize::MAX)
     }
 
-    pub(super) fn is_empty(&self, now: Instant) -> bool {
-        self.window.sum(now) == 0
-    }
-
-    pub(super) fn snapshot(&self, limit: Option<f64>, now: Instant) -> MeterSnapshot {
+    pub(super) fn snapshot(&self, rate: Option<Rate>, now: Instant) -> MeterSnapshot {
         MeterSnapshot {
-            limit: limit.map(whole),
+            limit: rate.map(|rate| whole(rate.per_minute)),
             configured: self.configured,
             learned: self.learned(now),
             used: self.used(now),
@@ -187,12 +180,21 @@ impl Meter {
     }
 
     /// A limit that was only learned is no reason to be slow while half of it is still there.
-    fn spreads(&self, limit: f64, spread: Spread, now: Instant) -> bool {
-        match spread {
+    fn spreads(&self, rate: Rate, now: Instant) -> bool {
+        match rate.spread {
             Spread::Always => true,
-            Spread::WhenScarce => self.configured.is_some() || self.used(now) as f64 * 2.0 >= limit,
+            Spread::WhenScarce => {
+                self.configured.is_some() || self.used(now) as f64 * 2.0 >= rate.per_minute
+            }
         }
     }
+}
+
+/// How much may go out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rate {
+    pub(super) per_minute: f64,
+    pub(super) spread: Spread,
 }
 
 /// Whether what goes out is spread evenly.

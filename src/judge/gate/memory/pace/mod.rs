@@ -15,7 +15,7 @@ use super::shared::Rule;
 use crate::judge::gate::redis::SharedState;
 use crate::judge::gate::{Load, PaceLimits, PaceSnapshot, RateReport, TokensUsed};
 use ceiling::{Answered, Ceiling, SECONDS};
-use meter::{MINUTE, Meter, Spread, Window, between};
+use meter::{MINUTE, Meter, Rate, Spread, Window, between};
 
 /// A limit that is said to be used up is looked at again at least so often, whatever its reset says.
 const LONGEST_HOLD: Duration = Duration::from_secs(300);
@@ -29,12 +29,10 @@ const PARTS: u64 = 8;
 const SHORTEST_LOOK: Duration = Duration::from_millis(100);
 
 /// The pace of one judge.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::judge::gate) struct Pace {
-    requests: Meter,
-    tokens: Meter,
-    input: Meter,
-    output: Meter,
+    /// Of requests, tokens, tokens of prompts and tokens of answers, as [`RateReport::all`] has them.
+    meters: [Meter; 4],
     /// What the 429s tell of a limit that nobody states.
     ceiling: Ceiling,
     /// What was answered lately.
@@ -87,6 +85,14 @@ struct Share {
     output: u64,
 }
 
+impl Share {
+    /// What it takes of each meter.
+    fn amounts(self) -> [u64; 4] {
+        let Self { input, output } = self;
+        [1, input.saturating_add(output), input, output]
+    }
+}
+
 /// What may leave soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Startable {
@@ -98,21 +104,15 @@ pub(super) struct Startable {
 
 impl Pace {
     pub(super) fn new(limits: PaceLimits, rule: Rule) -> Self {
+        let limits = [
+            limits.requests_per_minute,
+            limits.tokens_per_minute,
+            None,
+            None,
+        ];
         let mut pace = Self {
-            requests: Meter::new(limits.requests_per_minute),
-            tokens: Meter::new(limits.tokens_per_minute),
-            input: Meter::new(None),
-            output: Meter::new(None),
-            ceiling: Ceiling::default(),
-            answered: Window::default(),
-            held_until: None,
-            heard: 0,
-            taken: 0,
-            typical_prompt: None,
-            typical_answer: None,
-            typical_estimate: None,
-            rule,
-            next_of_all: None,
+            meters: limits.map(Meter::new),
+            ..Self::default()
         };
         pace.follow(rule);
         pace
@@ -122,26 +122,14 @@ impl Pace {
     pub(super) fn follow(&mut self, rule: Rule) {
         self.rule = rule;
         self.next_of_all = None;
-        let meters = [
-            &mut self.requests,
-            &mut self.tokens,
-            &mut self.input,
-            &mut self.output,
-        ];
-        for meter in meters {
+        for meter in &mut self.meters {
             meter.divisor = rule.divisor();
         }
     }
 
     /// Takes in how the pace stands for all workers.
     pub(super) fn adopt(&mut self, state: &SharedState, now: Instant) {
-        let meters = [
-            &mut self.requests,
-            &mut self.tokens,
-            &mut self.input,
-            &mut self.output,
-        ];
-        for (meter, learned) in meters.into_iter().zip(state.learned) {
+        for (meter, learned) in self.meters.iter_mut().zip(state.learned) {
             meter.adopt(learned, now);
         }
         self.next_of_all = Some(now + state.next_in);
@@ -156,11 +144,8 @@ impl Pace {
 
     /// Whether something limits what goes out.
     pub(super) fn is_limited(&self, now: Instant) -> bool {
-        let limited = |meter: &&Meter| meter.limit(now).is_some();
-        self.held(now).is_some()
-            || [&self.requests, &self.tokens, &self.input, &self.output]
-                .iter()
-                .any(limited)
+        let limited = |meter: &Meter| meter.limit(now).is_some();
+        self.held(now).is_some() || self.meters.iter().any(limited)
     }
 
     /// Until when nothing goes out because nothing is left.
@@ -176,21 +161,20 @@ impl Pace {
 
     /// What went out since then, or within the last minute: requests, tokens of prompts, tokens of answers.
     pub(super) fn went_out(&self, since: Option<Instant>) -> Vec<(Instant, [i64; 3])> {
-        let requests = self.requests.went_out(since);
-        let input = self.input.went_out(since);
-        let output = self.output.went_out(since);
-        requests
-            .map(|(at, amount)| (at, [amount, 0, 0]))
-            .chain(input.map(|(at, amount)| (at, [0, amount, 0])))
-            .chain(output.map(|(at, amount)| (at, [0, 0, amount])))
-            .collect()
+        let [requests, _, input, output] = &self.meters;
+        let requests = requests.went_out(since);
+        let requests = requests.map(|(at, amount)| (at, [amount, 0, 0]));
+        let input = input.went_out(since);
+        let input = input.map(|(at, amount)| (at, [0, amount, 0]));
+        let output = output.went_out(since);
+        let output = output.map(|(at, amount)| (at, [0, 0, amount]));
+        requests.chain(input).chain(output).collect()
     }
 
     /// Whether a call's tokens matter: only then are they worth an estimate.
     pub(super) fn counts_tokens(&self, now: Instant) -> bool {
-        [&self.tokens, &self.input, &self.output]
-            .iter()
-            .any(|meter| meter.limit(now).is_some())
+        let mut of_tokens = self.meters.iter().skip(1);
+        of_tokens.any(|meter| meter.limit(now).is_some())
     }
 
     /// How long a call must wait; `None`: it may leave now.
@@ -202,7 +186,7 @@ impl Pace {
             Rule::Together => self
                 .ceiling
                 .rate(now)
-                .map_or(now, |rate| self.requests.due(1, rate, now)),
+                .map_or(now, |rate| self.meters[0].due(1, rate, now)),
         };
         (earliest > now).then(|| earliest - now)
     }
@@ -224,16 +208,9 @@ impl Pace {
     /// A call leaves now. `there`: when, by Redis' clock, where all workers let it go.
     pub(super) fn leave(&mut self, load: Load, there: Option<i64>, now: Instant) -> Ticket {
         let share = self.share(load);
-        let rate = self.request_rate(now);
-        let spread = self.request_spread(now);
-        self.requests.take(1, rate, spread, now);
-        for (meter, amount) in [
-            (&mut self.tokens, share.input.saturating_add(share.output)),
-            (&mut self.input, share.input),
-            (&mut self.output, share.output),
-        ] {
-            let limit = meter.limit(now).map(|limit| limit as f64);
-            meter.take(amount, limit, Spread::WhenScarce, now);
+        let rates = self.rates(now);
+        for ((meter, amount), rate) in self.meters.iter_mut().zip(share.amounts()).zip(rates) {
+            meter.take(amount, rate, now);
         }
         if share.input > 0 {
             self.typical_estimate = Some(typical(self.typical_estimate, share.input));
@@ -249,15 +226,16 @@ impl Pace {
 
     /// A call's reply said what it used; answers how much more of each quantity that is than was put down.
     pub(super) fn settle(&mut self, ticket: Ticket, used: TokensUsed, now: Instant) -> [i64; 3] {
-        let (before, at) = (ticket.share, ticket.at);
-        let sum = |input: u64, output: u64| input.saturating_add(output);
-        let (reserved, really) = (
-            sum(before.input, before.output),
-            sum(used.input, used.output),
-        );
-        self.tokens.correct(at, reserved, really, now);
-        self.input.correct(at, before.input, used.input, now);
-        self.output.correct(at, before.output, used.output, now);
+        let before = ticket.share;
+        let really = Share {
+            input: used.input,
+            output: used.output,
+        };
+        let amounts = before.amounts().into_iter().zip(really.amounts());
+        // A call is one request, before and after.
+        for (meter, (before, after)) in self.meters.iter_mut().zip(amounts).skip(1) {
+            meter.correct(ticket.at, before, after, now);
+        }
         self.typical_prompt = Some(typical(self.typical_prompt, used.input));
         self.typical_answer = Some(typical(self.typical_answer, used.output));
         [
@@ -269,13 +247,7 @@ impl Pace {
 
     /// A reply said what the limits are.
     pub(super) fn heard(&mut self, rates: &RateReport, now: Instant) {
-        let meters = [
-            &mut self.requests,
-            &mut self.tokens,
-            &mut self.input,
-            &mut self.output,
-        ];
-        for (meter, report) in meters.into_iter().zip(rates.all()) {
+        for (meter, report) in self.meters.iter_mut().zip(rates.all()) {
             meter.heard(report, now);
         }
     }
@@ -287,10 +259,8 @@ impl Pace {
         }
         self.heard = ticket.number;
         let nothing_left = rates.all().into_iter().filter_map(|r| r.nothing_left_for());
-        if let Some(wait) = nothing_left.max() {
-            let until = now + wait.min(LONGEST_HOLD);
-            self.held_until = Some(self.held_until.map_or(until, |held| held.max(until)));
-        }
+        let until = nothing_left.max().map(|wait| now + wait.min(LONGEST_HOLD));
+        self.held_until = self.held_until.max(until);
     }
 
     /// Whether a call is so much larger than is usual here that others would overtake it for as long as they come: they fit
@@ -330,8 +300,7 @@ impl Pace {
     pub(super) fn startable(&self, span: Duration, now: Instant) -> Option<Startable> {
         let share = self.typical_share();
         let limited: Vec<_> = self.limited(share, now).collect();
-        let held = self.held_until.is_some_and(|held| held > now);
-        if limited.is_empty() && !held {
+        if limited.is_empty() && self.held(now).is_none() {
             return None;
         }
         let until = now + span;
@@ -347,16 +316,14 @@ impl Pace {
             more_in: span / 4,
         };
         for limited in limited {
-            let calls = limited.meter.calls_between(
-                limited.amount,
-                limited.limit,
-                limited.spread,
-                first,
-                until,
-            );
+            let Limited {
+                meter,
+                amount,
+                rate,
+            } = limited;
+            let calls = meter.calls_between(amount, rate, first, until);
             startable.calls = startable.calls.min(calls);
-            let step = between(limited.amount, limited.limit);
-            startable.more_in = startable.more_in.max(step);
+            startable.more_in = startable.more_in.max(limited.step());
         }
         startable.more_in = startable.more_in.max(SHORTEST_LOOK);
         Some(startable)
@@ -365,93 +332,77 @@ impl Pace {
     /// How far apart calls of this size leave, at least.
     pub(super) fn step(&self, load: Load, now: Instant) -> Duration {
         self.limited(self.share(load), now)
-            .map(|limited| between(limited.amount, limited.limit))
+            .map(|limited| limited.step())
             .max()
             .unwrap_or_default()
     }
 
     /// Whether forgetting it lets nothing out too early.
     pub(super) fn is_idle(&self, now: Instant) -> bool {
-        let nothing_out = [&self.requests, &self.tokens, &self.input, &self.output]
-            .iter()
-            .all(|meter| meter.limit(now).is_none() || meter.is_empty(now));
-        nothing_out
+        let nothing_out = |meter: &Meter| meter.limit(now).is_none() || meter.used(now) == 0;
+        self.meters.iter().all(nothing_out)
             && self.ceiling.rate(now).is_none()
-            && self.held_until.is_none_or(|held| held <= now)
+            && self.held(now).is_none()
     }
 
     pub(super) fn snapshot(&self, now: Instant) -> PaceSnapshot {
-        let plain = |meter: &Meter| {
-            let limit = meter.limit(now).map(|limit| limit as f64);
-            meter.snapshot(limit, now)
-        };
+        let [requests, tokens, input, output] = &self.meters;
+        let rates = self.rates(now);
         PaceSnapshot {
-            requests: self.requests.snapshot(self.request_rate(now), now),
-            tokens: plain(&self.tokens),
-            input_tokens: plain(&self.input),
-            output_tokens: plain(&self.output),
+            requests: requests.snapshot(rates[0], now),
+            tokens: tokens.snapshot(rates[1], now),
+            input_tokens: input.snapshot(rates[2], now),
+            output_tokens: output.snapshot(rates[3], now),
             shrunk_for: self.ceiling.ends_in(now),
-            held_for: self
-                .held_until
-                .filter(|held| *held > now)
-                .map(|held| held - now),
+            held_for: self.held(now).map(|held| held - now),
         }
     }
 
     fn earliest(&self, share: Share, now: Instant) -> Instant {
-        let held = self
-            .held_until
-            .max(self.next_of_all)
-            .unwrap_or(now)
-            .max(now);
+        let held = self.held_until.max(self.next_of_all);
+        let held = held.unwrap_or(now).max(now);
         self.limited(share, now)
-            .map(|limited| {
-                limited
-                    .meter
-                    .earliest(limited.amount, limited.limit, limited.spread, now)
-            })
+            .map(|limited| limited.meter.earliest(limited.amount, limited.rate, now))
             .fold(held, Instant::max)
     }
 
     /// The quantities that have a limit now, and what a call takes of each.
     fn limited(&self, share: Share, now: Instant) -> impl Iterator<Item = Limited<'_>> {
-        let rate = self.request_rate(now);
-        let requests = rate.map(|limit| Limited {
-            meter: &self.requests,
-            amount: 1,
-            limit,
-            spread: self.request_spread(now),
-        });
-        let tokens = [
-            (&self.tokens, share.input.saturating_add(share.output)),
-            (&self.input, share.input),
-            (&self.output, share.output),
-        ]
-        .into_iter()
-        .filter_map(move |(meter, amount)| {
-            Some(Limited {
-                meter,
-                amount,
-                limit: meter.limit(now)? as f64,
+        let meters = self.meters.iter().zip(share.amounts());
+        meters
+            .zip(self.rates(now))
+            .filter_map(|((meter, amount), rate)| {
+                Some(Limited {
+                    meter,
+                    amount,
+                    rate: rate?,
+                })
+            })
+    }
+
+    /// How much of each quantity may go out a minute, where it has a limit.
+    fn rates(&self, now: Instant) -> [Option<Rate>; 4] {
+        let [requests, tokens, input, output] = &self.meters;
+        let of_limit = |meter: &Meter| {
+            meter.limit(now).map(|limit| Rate {
+                per_minute: limit as f64,
                 spread: Spread::WhenScarce,
             })
-        });
-        requests.into_iter().chain(tokens)
-    }
-
-    /// Requests a minute: the limit, or what a 429 left of it.
-    fn request_rate(&self, now: Instant) -> Option<f64> {
-        let limit = self.requests.limit(now).map(|limit| limit as f64);
-        let rates = limit.into_iter().chain(self.ceiling.rate(now));
-        rates.min_by(f64::total_cmp)
-    }
-
-    /// A server that has said 429 is asked evenly, whatever the limit is known by.
-    fn request_spread(&self, now: Instant) -> Spread {
-        match self.ceiling.rate(now) {
-            Some(_) => Spread::Always,
-            None => Spread::WhenScarce,
-        }
+        };
+        // A server that has said 429 is asked evenly, whatever the limit is known by.
+        let requests = match (self.ceiling.rate(now), of_limit(requests)) {
+            (None, of_limit) => of_limit,
+            (Some(found), of_limit) => Some(Rate {
+                per_minute: of_limit.map_or(found, |limit| limit.per_minute.min(found)),
+                spread: Spread::Always,
+            }),
+        };
+        [
+            requests,
+            of_limit(tokens),
+            of_limit(input),
+            of_limit(output),
+        ]
     }
 
     fn share(&self, load: Load) -> Share {
@@ -476,8 +427,14 @@ impl Pace {
 struct Limited<'a> {
     meter: &'a Meter,
     amount: u64,
-    limit: f64,
-    spread: Spread,
+    rate: Rate,
+}
+
+impl Limited<'_> {
+    /// How far apart such calls leave.
+    fn step(&self) -> Duration {
+        between(self.amount, self.rate.per_minute)
+    }
 }
 
 fn typical(before: Option<u64>, now: u64) -> u64 {

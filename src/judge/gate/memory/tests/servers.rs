@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::*;
+use super::super::*;
 use crate::judge::error::ErrorClass;
 use crate::judge::gate::CallOutcome;
 
@@ -92,7 +92,7 @@ struct Asked {
 /// Asks with so many slots until `jobs` are answered or `span` is over. A call that a server refuses is made again by the
 /// rules of the judge's retries.
 async fn ask(slots: usize, server: impl Server + 'static, jobs: usize, span: Duration) -> Asked {
-    let gate = Arc::new(MemoryGate::new(GateOptions {
+    let gate = Arc::new(Gate::new(GateOptions {
         default_concurrency: 0,
         ..GateOptions::default()
     }));
@@ -106,7 +106,7 @@ async fn ask(slots: usize, server: impl Server + 'static, jobs: usize, span: Dur
     for _ in 0..slots {
         let (gate, server, asked) = (gate.clone(), server.clone(), asked.clone());
         asking.spawn(async move {
-            while begun.elapsed() < span && asked.lock().unwrap().good.len() < jobs {
+            while begun.elapsed() < span && asked.lock().good.len() < jobs {
                 let patience = Duration::from_secs(10);
                 let permit = match gate.enter(JUDGE, patience, &Load::default).await {
                     Ok(permit) => permit,
@@ -115,7 +115,7 @@ async fn ask(slots: usize, server: impl Server + 'static, jobs: usize, span: Dur
                         continue;
                     }
                 };
-                let answer = server.lock().unwrap().answer(Instant::now());
+                let answer = server.lock().answer(Instant::now());
                 tokio::time::sleep(LATENCY).await;
                 let failed = |class, retry_after| CallOutcome::Failed {
                     class,
@@ -132,7 +132,7 @@ async fn ask(slots: usize, server: impl Server + 'static, jobs: usize, span: Dur
                 };
                 gate.report(JUDGE, permit, &outcome.into());
                 {
-                    let mut asked = asked.lock().unwrap();
+                    let mut asked = asked.lock();
                     match answer {
                         Answer::Good => asked.good.push(begun.elapsed()),
                         Answer::TooMany(_) => asked.too_many += 1,
@@ -144,7 +144,7 @@ async fn ask(slots: usize, server: impl Server + 'static, jobs: usize, span: Dur
         });
     }
     asking.join_all().await;
-    Arc::into_inner(asked).unwrap().into_inner().unwrap()
+    Arc::into_inner(asked).unwrap().into_inner()
 }
 
 #[tokio::test(start_paused = true)]

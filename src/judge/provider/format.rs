@@ -1,0 +1,78 @@
+//! What differs between providers: each kind of provider is one [`WireFormat`], in a folder of its own.
+
+use reqwest::header::HeaderMap;
+
+use super::endpoint::BatchApi;
+use super::headers::RateHeaders;
+use super::refusal::{Said, Signal};
+use super::reply::Unreadable;
+use super::shape::{Cap, Field, Rung, Shape};
+use super::{CallRequest, ProviderReply};
+use crate::judge::error::ErrorClass;
+use crate::judge::providers::JudgeSpec;
+
+/// Every kind of provider. One more is a folder and a line here.
+pub(in crate::judge) const FORMATS: [&WireFormat; 3] = [
+    &super::openai::FORMAT,
+    &super::anthropic::FORMAT,
+    &super::gemini::FORMAT,
+];
+
+/// How one kind of provider words calls and their ends.
+pub(in crate::judge) struct WireFormat {
+    /// `type` in `llm_providers.yaml`.
+    pub(in crate::judge) name: &'static str,
+    /// What is appended to the address, `{model}` filled in; an entry's `path` replaces it.
+    pub(in crate::judge) path: &'static str,
+    pub(in crate::judge) auth_header: &'static str,
+    /// What stands before the key.
+    pub(in crate::judge) auth_prefix: &'static str,
+    /// Headers that every call has, unless the entry sets them.
+    pub(super) headers: &'static [(&'static str, &'static str)],
+    /// The ways to ask for the reply's shape, the strictest first.
+    pub(in crate::judge) ladder: &'static [Rung],
+    /// What the output cap is called at first.
+    pub(super) cap: Cap,
+    /// The request's body.
+    pub(super) body: fn(&JudgeSpec, &CallRequest, Shape) -> Result<Vec<u8>, serde_json::Error>,
+    /// Reads a body of status 2xx.
+    pub(super) read: fn(&[u8], u16, &JudgeSpec) -> Result<ProviderReply, Unreadable>,
+    /// What errors call a field that a request of this shape has; empty where there is no such field.
+    pub(super) names: fn(Field, Shape) -> &'static [&'static str],
+    /// The status that a type of error comes with: a gateway's 200 has only the type left.
+    pub(super) statuses: &'static [(&'static str, u16)],
+    /// Whether a 429 says that waiting won't help.
+    pub(super) used_up: fn(&Said) -> bool,
+    /// The class of a 400 or 422 that says this, the first that matches; others are told by the field that they name.
+    pub(super) bad_requests: &'static [(Signal, ErrorClass)],
+    /// The headers that tell limits; `None` where replies have none.
+    pub(super) rate_headers: Option<RateHeaders>,
+    /// `None` where the provider has no batch endpoint.
+    pub(in crate::judge) batches: Option<&'static dyn BatchApi>,
+}
+
+impl WireFormat {
+    /// How long a refusal of `class` asks to wait.
+    pub(super) fn wait(
+        &self,
+        class: ErrorClass,
+        headers: &HeaderMap,
+        said: &Said,
+        now: chrono::DateTime<chrono::Utc>,
+    ) -> Option<std::time::Duration> {
+        let asked = super::headers::retry_after(headers, now);
+        match &self.rate_headers {
+            Some(limits) if limits.resets.contains(&class) => limits.wait(asked, headers, now),
+            Some(_) => asked,
+            // The delay that comes with a quota per day is that of some other limit.
+            None if class == ErrorClass::Exhausted => None,
+            None => asked.or_else(|| said.retry_delay()),
+        }
+    }
+
+    /// The status that an error in a body of status 200 stands for.
+    pub(super) fn inner_status(&self, said: &Said) -> Option<u16> {
+        let of_type = self.statuses.iter().find(|(kind, _)| said.is(kind));
+        of_type.map(|(_, status)| *status).or_else(|| said.status())
+    }
+}
