@@ -21,7 +21,7 @@ use crate::api::ApiState;
 use crate::api::http::params::Params;
 use crate::api::http::problem::{ApiError, Problem};
 use crate::clock::Clock;
-use crate::events::{Event, EventType, Feed, Heard, Listener, Start, Told};
+use crate::events::{Event, EventType, Feed, Heard, Listener, Start, StoredEvent};
 use crate::job::JobId;
 
 /// How long a client should stay away before it connects again, milliseconds.
@@ -283,7 +283,7 @@ impl EventStream {
 
     fn push_reset(&self, text: &mut String, id: &str) {
         let reset = Event::new(EventType::Reset, self.clock.now());
-        let told = Told::new(id.to_owned(), Some(reset));
+        let told = StoredEvent::new(id.to_owned(), Some(reset));
         push(text, id, EventType::Reset.as_str(), told.data());
     }
 }

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Enqueue, EnqueueError, NewId, accepted_row};
+use super::push::accepted_row;
+use super::{Enqueue, EnqueueError, NewId};
 use crate::events::EventType;
-use crate::job::{BatchPlace, Job, JobId, Kind, NewJob, Priority, Purpose};
+use crate::job::{BatchPlace, Job, Kind, NewJob, Priority, Purpose};
 use crate::score::Case;
 use crate::store::Force;
 
@@ -70,10 +71,7 @@ impl Enqueue {
             (false, None) => None,
         };
         Ok(NewJob {
-            job_id: match request.new_id {
-                NewId::Any => JobId::new(),
-                NewId::Reserved(id) | NewId::Repeated(id) => id,
-            },
+            job_id: request.new_id.id(),
             kind: request.kind,
             subject_id: None,
             purpose: Purpose::Score,
@@ -107,7 +105,7 @@ impl Enqueue {
         // Nothing else is active for a payload: it is new, or it is this very job.
         self.store.accept(new.clone()).await?;
         let job = accepted_row(new);
-        self.tell(EventType::JobQueued, &job);
+        self.announce(EventType::JobQueued, &job);
         self.push(&job);
         Ok(job)
     }

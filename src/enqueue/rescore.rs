@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use self::sample::Drawing;
+use self::sample::Sampler;
 pub use self::terms::{JudgeTerms, Terms};
 use super::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreOnly};
 use crate::job::{Kind, Priority, Purpose};
@@ -44,7 +44,7 @@ pub struct Rescore {
     pub purpose: Purpose,
     /// Whether existing scores and cached replies are passed over.
     pub force: Force,
-    /// Sessions at most, the newest first; named or drawn ones in the order of their ids.
+    /// Sessions at most, the newest first; named or sampled ones in the order of their ids.
     pub max: Option<u64>,
     /// It is paused once its calls cost this, USD.
     pub budget_usd: Option<f64>,
@@ -90,7 +90,7 @@ impl Enqueue {
         let stored = self.store.count_stored(&request.filter.ids, now).await?;
         let picks = match request.sample {
             Some(sample) => {
-                self.draw(&request.filter, &plan.rules, sample, now)
+                self.sample(&request.filter, &plan.rules, sample, now)
                     .await?
                     .1
             }
@@ -255,26 +255,26 @@ impl Enqueue {
         })
     }
 
-    /// Draws the sample among the sessions that can be judged; answers how many the filter finds, and the drawn.
-    async fn draw(
+    /// Samples the sessions that can be judged; answers how many the filter finds, and the sampled ones.
+    async fn sample(
         &self,
         filter: &SessionFilter,
         rules: &SortRules,
         sample: Sample,
         now: DateTime<Utc>,
     ) -> Result<(u64, Vec<Uuid>), EnqueueError> {
-        let (mut matching, mut drawing) = (0, Drawing::new(sample));
+        let (mut matching, mut sampler) = (0, Sampler::new(sample));
         self.walk(filter, rules, now, &mut |found| {
             matching += 1;
             match found.standing {
                 Standing::ToScore | Standing::AlreadyCurrent | Standing::InProgress => {
-                    drawing.offer(found.session_id);
+                    sampler.offer(found.session_id);
                 }
                 Standing::NotScorable => {}
             }
         })
         .await?;
-        Ok((matching, drawing.into_ids()))
+        Ok((matching, sampler.into_ids()))
     }
 
     /// Visits the sessions that a filter finds, in the order in which a batch would get to them.

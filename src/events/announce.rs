@@ -80,13 +80,13 @@ async fn send(
         }
         match events.append(&group).await {
             Ok(()) if away => {
-                tracing::info!("events are told again");
+                tracing::info!("events are sent again");
                 away = false;
             }
             Ok(()) => {}
             Err(error) => {
                 if !away {
-                    tracing::warn!(%error, "events can't be told; when they can, listeners are told to read again");
+                    tracing::warn!(%error, "events can't be sent; when they can, listeners are asked to read again");
                 }
                 away = true;
                 lost.store(true, Ordering::Relaxed);

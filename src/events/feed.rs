@@ -20,7 +20,7 @@ pub(super) const KEPT: usize = 10_000;
 
 /// An event with its place.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct StoredEvent {
     /// What a listener resumes by.
     pub id: String,
     /// The event; `None` marks a beginning, which nobody is told.
@@ -28,7 +28,7 @@ pub struct Told {
     data: OnceLock<String>,
 }
 
-impl Told {
+impl StoredEvent {
     /// An event, or a mark, at its place.
     pub fn new(id: String, event: Option<Event>) -> Self {
         Self {
@@ -63,7 +63,7 @@ pub enum Start {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Heard {
     /// These events, oldest first.
-    Events(Vec<Arc<Told>>),
+    Events(Vec<Arc<StoredEvent>>),
     /// Events were overtaken or lost; it goes on behind this id.
     Lost(String),
     /// Nothing is heard from elsewhere until [`Heard::Restored`].
@@ -91,32 +91,32 @@ pub struct Feed {
 struct Ring {
     /// The number of the oldest event. Numbers are this process's own; one that is passed over is a gap.
     first: u64,
-    told: VecDeque<Arc<Told>>,
+    events: VecDeque<Arc<StoredEvent>>,
 }
 
 impl Ring {
     fn end(&self) -> u64 {
-        self.first.saturating_add(self.told.len() as u64)
+        self.first.saturating_add(self.events.len() as u64)
     }
 
-    fn push(&mut self, told: Told) {
-        if self.told.len() >= KEPT {
-            self.told.pop_front();
+    fn push(&mut self, event: StoredEvent) {
+        if self.events.len() >= KEPT {
+            self.events.pop_front();
             self.first += 1;
         }
-        self.told.push_back(Arc::new(told));
+        self.events.push_back(Arc::new(event));
     }
 
     /// Forgets everything; whoever reads along finds a gap.
     fn clear(&mut self) {
         self.first = self.end() + 1;
-        self.told.clear();
+        self.events.clear();
     }
 
     fn last_id(&self) -> String {
-        self.told
+        self.events
             .back()
-            .map_or_else(String::new, |told| told.id.clone())
+            .map_or_else(String::new, |event| event.id.clone())
     }
 }
 
@@ -132,9 +132,9 @@ impl Feed {
         let boot = Uuid::now_v7().simple().to_string();
         let mut ring = Ring {
             first: 0,
-            told: VecDeque::new(),
+            events: VecDeque::new(),
         };
-        ring.push(Told::new(format!("{boot}-0"), None));
+        ring.push(StoredEvent::new(format!("{boot}-0"), None));
         let (end, _) = watch::channel(ring.end());
         Self {
             ring: Mutex::new(ring),
@@ -199,10 +199,10 @@ impl Feed {
     }
 
     /// Adds events that have ids already.
-    pub fn tell(&self, told: impl IntoIterator<Item = Told>) {
+    pub fn add(&self, events: impl IntoIterator<Item = StoredEvent>) {
         let mut ring = self.ring();
-        for told in told {
-            ring.push(told);
+        for event in events {
+            ring.push(event);
         }
         let end = ring.end();
         drop(ring);
@@ -210,11 +210,11 @@ impl Feed {
     }
 
     /// Replaces everything, since what lies between is not known: every listener is told that it lost something.
-    pub(super) fn replace(&self, told: Vec<Told>) {
+    pub(super) fn replace(&self, events: Vec<StoredEvent>) {
         let mut ring = self.ring();
         ring.clear();
-        for told in told {
-            ring.push(told);
+        for event in events {
+            ring.push(event);
         }
         let end = ring.end();
         drop(ring);
@@ -229,7 +229,7 @@ impl Feed {
 
     fn place(&self, last_id: Option<&str>) -> (u64, String, Start) {
         let ring = self.ring();
-        let found = last_id.map(|id| ring.told.iter().rposition(|told| told.id == id));
+        let found = last_id.map(|id| ring.events.iter().rposition(|event| event.id == id));
         let (next, start) = match found {
             None => (ring.end(), Start::Now),
             Some(None) => (ring.end(), Start::Unknown),
@@ -253,7 +253,7 @@ impl Events for Feed {
         let mut ring = self.ring();
         for event in events {
             let id = format!("{}-{}", self.boot, ring.end());
-            ring.push(Told::new(id, Some(event.clone())));
+            ring.push(StoredEvent::new(id, Some(event.clone())));
         }
         let end = ring.end();
         drop(ring);
@@ -292,7 +292,7 @@ impl Attendance {
             last_id,
             end,
             current,
-            told_current: true,
+            is_current_known: true,
         };
         (listener, start)
     }
@@ -313,7 +313,7 @@ pub struct Listener {
     end: watch::Receiver<u64>,
     current: watch::Receiver<bool>,
     /// What this listener was told last of it.
-    told_current: bool,
+    is_current_known: bool,
 }
 
 impl Listener {
@@ -330,8 +330,8 @@ impl Listener {
                 return heard;
             }
             let current = *self.current.borrow_and_update();
-            if current != self.told_current {
-                self.told_current = current;
+            if current != self.is_current_known {
+                self.is_current_known = current;
                 return match current {
                     true => Heard::Restored,
                     false => Heard::Interrupted,
@@ -356,7 +356,8 @@ impl Listener {
             return Some(Heard::Lost(self.last_id.clone()));
         };
         let skip = usize::try_from(skip).unwrap_or(usize::MAX);
-        let events: Vec<Arc<Told>> = ring.told.iter().skip(skip).take(max).cloned().collect();
+        let events: Vec<Arc<StoredEvent>> =
+            ring.events.iter().skip(skip).take(max).cloned().collect();
         drop(ring);
         let last = events.last()?;
         self.next += events.len() as u64;

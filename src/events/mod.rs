@@ -17,7 +17,7 @@ use async_trait::async_trait;
 
 pub use self::announce::{Announcer, announcer};
 pub use self::event::{Event, EventType};
-pub use self::feed::{Feed, Heard, Listener, Start, Told};
+pub use self::feed::{Feed, Heard, Listener, Start, StoredEvent};
 pub use self::redis::{RedisEvents, follow};
 
 /// Where events go.

@@ -12,7 +12,7 @@ use redis::{RedisError, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::feed::KEPT;
-use super::{Event, Events, EventsError, Feed, Told};
+use super::{Event, Events, EventsError, Feed, StoredEvent};
 use crate::redis_client::RedisClient;
 
 /// How long one reading waits for news; shorter than the client's bound.
@@ -65,7 +65,7 @@ impl RedisEvents {
     }
 
     /// Everything that the stream holds; a mark is put into an empty one, so that there is an id to resume by.
-    async fn all(&self) -> Result<Vec<Told>, RedisError> {
+    async fn all(&self) -> Result<Vec<StoredEvent>, RedisError> {
         let mut newest_first = redis::cmd("XREVRANGE");
         newest_first
             .arg(&self.key)
@@ -73,13 +73,13 @@ impl RedisEvents {
             .arg("-")
             .arg("COUNT")
             .arg(KEPT);
-        let mut told = entries(self.command(&newest_first).await?);
-        if told.is_empty() {
+        let mut events = entries(self.command(&newest_first).await?);
+        if events.is_empty() {
             self.command(&self.add("")).await?;
-            told = entries(self.command(&newest_first).await?);
+            events = entries(self.command(&newest_first).await?);
         }
-        told.reverse();
-        Ok(told)
+        events.reverse();
+        Ok(events)
     }
 
     fn add(&self, text: &str) -> redis::Cmd {
@@ -95,7 +95,7 @@ impl RedisEvents {
     }
 
     /// What came behind `last`; `None` if `last` is not there any more.
-    async fn behind(&self, last: &str) -> Result<Option<Vec<Told>>, RedisError> {
+    async fn behind(&self, last: &str) -> Result<Option<Vec<StoredEvent>>, RedisError> {
         let mut there = redis::cmd("XRANGE");
         there.arg(&self.key).arg(last).arg(last);
         let mut news = redis::cmd("XREAD");
@@ -136,7 +136,7 @@ impl Events for RedisEvents {
 }
 
 /// Fills `feed` from the stream while somebody attends, until `stop`. A Redis that is away is asked again; listeners stay, are
-/// told so, and miss nothing that is still there when it is back.
+/// events so, and miss nothing that is still there when it is back.
 pub async fn follow(events: RedisEvents, feed: Arc<Feed>, stop: CancellationToken) {
     let mut last = None;
     let mut pause = FIRST_PAUSE;
@@ -184,31 +184,34 @@ async fn read_along(
             None => None,
         };
         *pause = FIRST_PAUSE;
-        let told = match behind {
-            Some(told) => {
-                *last = told.last().map(|told| told.id.clone()).or(last.take());
-                feed.tell(told);
+        let events = match behind {
+            Some(events) => {
+                *last = events
+                    .last()
+                    .map(|events| events.id.clone())
+                    .or(last.take());
+                feed.add(events);
                 feed.is_current(true);
                 continue;
             }
             None => events.all().await?,
         };
-        *last = told.last().map(|told| told.id.clone());
-        feed.replace(told);
+        *last = events.last().map(|events| events.id.clone());
+        feed.replace(events);
         feed.is_current(true);
     }
 }
 
 /// The entries of a range: `[[id, [field, value]], ..]`. What isn't one of ours is passed over.
-fn entries(range: Value) -> Vec<Told> {
+fn entries(range: Value) -> Vec<StoredEvent> {
     items(range)
         .into_iter()
         .filter_map(|entry| {
             let mut parts = items(entry).into_iter();
             let id = text(parts.next()?)?;
             let event = text(items(parts.next()?).into_iter().nth(1)?)?;
-            // A mark, or an event of a newer version: nobody is told, but its id is a place to resume by.
-            Some(Told::new(id, serde_json::from_str(&event).ok()))
+            // A mark, or an event of a newer version: nobody is events, but its id is a place to resume by.
+            Some(StoredEvent::new(id, serde_json::from_str(&event).ok()))
         })
         .collect()
 }
@@ -254,12 +257,13 @@ mod tests {
         let known = r#"{"type":"queue.paused","at":"2026-01-02T03:04:05Z"}"#;
         let newer = r#"{"type":"moon.risen","at":"2026-01-02T03:04:05Z"}"#;
         let range = vec![entry("1-0", ""), entry("2-0", known), entry("3-0", newer)];
-        let told = entries(Value::Array(range));
-        let ids: Vec<&str> = told.iter().map(|told| told.id.as_str()).collect();
+        let events = entries(Value::Array(range));
+        let ids: Vec<&str> = events.iter().map(|events| events.id.as_str()).collect();
         assert_eq!(ids, ["1-0", "2-0", "3-0"]);
         assert_eq!(
-            told.iter()
-                .map(|told| told.event.is_some())
+            events
+                .iter()
+                .map(|events| events.event.is_some())
                 .collect::<Vec<_>>(),
             [false, true, false]
         );

@@ -1,8 +1,7 @@
-//! Whose turn it is to call: whoever asks may bound how many of its calls are out at once.
+//! Concurrency permits: whoever asks may bound how many of its calls are out at once.
 //!
-//! A turn is waited for after the cache and before the gate, and ends when a reply has come: neither a look into the cache
-//! nor the reading of a reply holds one; a wait that is spent in the slot, and the pause before a retry, do. Never decides
-//! how many there are.
+//! A question waits for a permit after the cache and before the gate, and holds it until a reply has come, also through waits in
+//! the slot and pauses before retries. Never decides how many there are.
 
 use std::fmt;
 
@@ -10,41 +9,39 @@ use async_trait::async_trait;
 
 use super::CallUsage;
 
-/// Gives turns.
+/// Gives permits.
 #[async_trait]
 pub trait CallPermits: fmt::Debug + Send + Sync {
-    /// Waits for the turn of a question that was not asked yet. `None`: none is near, so the question had better be asked
+    /// Waits for the permit of a question that was not asked yet. `None`: none is near, so the question had better be asked
     /// elsewhere, or later.
     async fn first(&self) -> Option<ConcurrencyPermit>;
 
-    /// Waits for another turn of a question that was answered once, and badly.
+    /// Waits for another permit of a question that was answered once, and badly.
     async fn another(&self) -> ConcurrencyPermit;
 }
 
-/// What a turn holds; dropped when the turn ends.
+/// What a permit holds; dropped with it.
 pub trait Held: Send {
-    /// A call goes out now. A turn may end without one: the gate refused it.
+    /// A call goes out now. A permit may end without one: the gate refused it.
     fn calls(&mut self) {}
 
     /// The call was answered, well or badly, and this is what it used: whoever breaks the question off owes it all the same.
     fn used(&mut self, _: CallUsage) {}
 }
 
-/// A turn; it ends when it is dropped.
+/// A permit; it ends when it is dropped.
 pub struct ConcurrencyPermit(Box<dyn Held>);
 
 impl ConcurrencyPermit {
-    /// A turn that lasts as long as `held` lives.
+    /// A permit that lasts as long as `held` lives.
     pub fn holding(held: impl Held + 'static) -> Self {
         Self(Box::new(held))
     }
 
-    /// A call goes out now.
     pub(crate) fn calls(&mut self) {
         self.0.calls();
     }
 
-    /// The call was answered, and used this.
     pub(crate) fn used(&mut self, usage: CallUsage) {
         self.0.used(usage);
     }

@@ -20,7 +20,7 @@ mod tokens;
 
 pub use ask::{
     Accepted, AskContext, AskEnd, Asked, BatchEndpoint, HandedOver, Judge, JudgeWiring, Judges,
-    Prefetch,
+    Precomputed,
 };
 pub use cache::{CacheKey, CachedReply, ReplyCache};
 pub use call_log::{CallLog, CallRecord, CallUsage};

@@ -13,8 +13,7 @@ use super::provider::{CallRequest, Message, ProviderMaker, Role};
 use super::{ErrorClass, JudgeError, JudgeSpec};
 use crate::clock::Clock;
 
-/// How long a judge may take to answer a probe.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// A server that refuses field after field is asked so often.
 const MOST_CALLS: u32 = 8;
 
@@ -48,7 +47,7 @@ pub async fn probe(spec: &JudgeSpec, clock: &Arc<dyn Clock>) -> Result<Probed, J
             "additionalProperties": false,
         })),
         max_output_tokens: 1,
-        timeout: PATIENCE,
+        timeout: TIMEOUT,
     };
     let mut calls = 0;
     loop {

@@ -29,8 +29,8 @@ impl fmt::Display for Fault {
 impl Fault {
     /// Faults in one line.
     pub fn in_words(faults: &[Self]) -> String {
-        let told: Vec<String> = faults.iter().map(Self::to_string).collect();
-        told.join("; ")
+        let texts: Vec<String> = faults.iter().map(Self::to_string).collect();
+        texts.join("; ")
     }
 }
 
@@ -42,8 +42,8 @@ pub type Check = Arc<dyn Fn(&Value) -> Result<(), Vec<Fault>> + Send + Sync>;
 pub struct Nonce(pub String);
 
 impl Nonce {
-    /// Draws a nonce of 128 random bits, 32 hex digits.
-    pub fn draw(random: &mut fastrand::Rng) -> Self {
+    /// A nonce of 128 random bits, 32 hex digits.
+    pub fn random(random: &mut fastrand::Rng) -> Self {
         Self(format!("{:032x}", random.u128(..)))
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 
 use super::error::ErrorClass;
-use super::gate::{Closed, Refusal};
+use super::gate::Closed;
 
 /// The pause after a 429 that names none, where the gate doesn't know better.
 const UNNAMED_PAUSE: Duration = Duration::from_secs(10);
@@ -78,19 +78,12 @@ pub(super) struct Attempt {
     pub(super) can_shrink: bool,
 }
 
-/// What happens next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
     /// The same call again after a while.
-    Retry {
-        /// The while.
-        after: Duration,
-        /// Whether it spends a retry.
-        spends: Spends,
-    },
+    Retry { after: Duration, spends: Spends },
     /// The job waits, outside the slot.
     Wait {
-        /// Why.
         why: Closed,
         /// For how long; `None` where somebody must act.
         retry_in: Option<Duration>,
@@ -131,7 +124,15 @@ pub(super) fn after_error(
             let after = retry_after
                 .unwrap_or(UNNAMED_PAUSE)
                 .max(Duration::from_secs(1));
-            in_slot_or_wait(options, attempt, Closed::Throttled, Some(after))
+            let spends = Spends::Nothing;
+            match in_slot(options, attempt.waited, Some(after)) {
+                Some(after) => Decision::Retry { after, spends },
+                None => Decision::Wait {
+                    why: Closed::Throttled,
+                    retry_in: Some(after),
+                    spends,
+                },
+            }
         }
         ErrorClass::Exhausted => Decision::Wait {
             why: Closed::Exhausted,
@@ -146,13 +147,13 @@ pub(super) fn after_error(
     }
 }
 
-/// What follows from a gate's refusal: a short one is slept off in the slot, and spends nothing.
-pub(super) fn after_refusal(
+/// How long a wait that spends nothing is slept off in the slot, where `waited` was before; `None`: it is too long for that.
+pub(super) fn in_slot(
     options: &RetryOptions,
-    attempt: Attempt,
-    refusal: &Refusal,
-) -> Decision {
-    in_slot_or_wait(options, attempt, refusal.why, refusal.retry_in)
+    waited: Duration,
+    retry_in: Option<Duration>,
+) -> Option<Duration> {
+    retry_in.filter(|after| waited.saturating_add(*after) <= options.longest_in_slot)
 }
 
 fn after_transient(
@@ -175,27 +176,6 @@ fn after_transient(
     Decision::Retry {
         after,
         spends: Spends::ARetry,
-    }
-}
-
-fn in_slot_or_wait(
-    options: &RetryOptions,
-    attempt: Attempt,
-    why: Closed,
-    retry_in: Option<Duration>,
-) -> Decision {
-    match retry_in {
-        Some(after) if attempt.waited.saturating_add(after) <= options.longest_in_slot => {
-            Decision::Retry {
-                after,
-                spends: Spends::Nothing,
-            }
-        }
-        retry_in => Decision::Wait {
-            why,
-            retry_in,
-            spends: Spends::Nothing,
-        },
     }
 }
 
@@ -317,29 +297,10 @@ mod tests {
     #[test]
     fn a_short_refusal_is_slept_off_and_a_long_or_endless_one_waits() {
         let options = RetryOptions::default();
-        let refusal = |why, retry_in: Option<u64>| Refusal {
-            why,
-            retry_in: retry_in.map(secs),
-        };
-        let short = refusal(Closed::BreakerOpen, Some(10));
-        assert_eq!(
-            after_refusal(&options, FRESH, &short),
-            retry(10, Spends::Nothing)
-        );
-        let long = refusal(Closed::BreakerOpen, Some(30));
-        assert_eq!(
-            after_refusal(&options, FRESH, &long),
-            wait(Closed::BreakerOpen, 30, Spends::Nothing)
-        );
-        let endless = refusal(Closed::Paused, None);
-        assert_eq!(
-            after_refusal(&options, FRESH, &endless),
-            Decision::Wait {
-                why: Closed::Paused,
-                retry_in: None,
-                spends: Spends::Nothing,
-            }
-        );
+        let slept = |retry_in: Option<u64>| in_slot(&options, Duration::ZERO, retry_in.map(secs));
+        assert_eq!(slept(Some(10)), Some(secs(10)));
+        assert_eq!(slept(Some(30)), None);
+        assert_eq!(slept(None), None);
     }
 
     #[test]

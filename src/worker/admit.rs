@@ -26,7 +26,6 @@ use crate::store::{DueJob, Ending, Fence, Record, Store, StoreError};
 /// How long the list of lanes in the store is believed.
 const LANES_FRESH: Duration = Duration::from_secs(1);
 
-/// Admits ids by claiming their rows in the store.
 pub(super) struct StoreAdmit {
     store: Arc<Store>,
     gate: Arc<Gate>,
@@ -43,7 +42,6 @@ pub(super) struct StoreAdmit {
 }
 
 impl StoreAdmit {
-    /// Builds the admission of one worker.
     pub(super) fn new(
         parts: &WorkerParts,
         brakes: Arc<Brakes>,

@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::WorkerParts;
-use super::caps::{Reached, reached};
+use super::caps::{Exceeded, exceeded};
+use super::retry::reason_of;
 use crate::clock::Clock;
 use crate::events::{Announcer, Event, EventType};
 use crate::job::{Lane, WaitReason};
@@ -23,9 +24,7 @@ use crate::judge::gate::{
 };
 use crate::store::{Brake, BrakeTarget, Store, StoreError};
 
-/// How often the two are compared.
 const PERIOD: Duration = Duration::from_millis(500);
-/// How often the live workers are counted.
 const COUNTED_EVERY: Duration = Duration::from_secs(2);
 
 /// What is closed until somebody opens it, as this worker last read it.
@@ -35,7 +34,6 @@ pub(super) struct Brakes {
     clock: Arc<dyn Clock>,
     worker_id: Uuid,
     worker_name: String,
-    /// What judges may cost.
     caps: Caps,
     queue_paused: AtomicBool,
     /// Judges whose brake in the store closed this gate.
@@ -48,7 +46,6 @@ pub(super) struct Brakes {
     shown: Mutex<Option<(Instant, Vec<GateSnapshot>)>>,
     /// How long readers of the store believe what was written.
     shown_for: Duration,
-    /// When the live workers were last counted.
     counted: Mutex<Option<Instant>>,
     events: Announcer,
 }
@@ -79,14 +76,13 @@ impl Brakes {
         }
     }
 
-    /// Whether an operator paused the whole queue.
     pub(super) fn queue_paused(&self) -> bool {
         self.queue_paused.load(Ordering::Relaxed)
     }
 
     /// Lanes that a brake stops: time there doesn't count as waiting.
     pub(super) fn stopped_lanes(&self) -> Vec<Lane> {
-        self.braked().iter().map(Lane::of_judge).collect()
+        self.braked.lock().iter().map(Lane::of_judge).collect()
     }
 
     /// Compares twice a second until told to stop.
@@ -108,7 +104,7 @@ impl Brakes {
         self.write_closures(now).await?;
         self.end_lapsed(now).await?;
         let brakes = self.keep_caps(self.store.brakes(now).await?, now).await?;
-        *lock(&self.next_lapse) = brakes.iter().filter_map(|brake| brake.until).min();
+        *self.next_lapse.lock() = brakes.iter().filter_map(|brake| brake.until).min();
         self.apply(&brakes, now);
         self.count_workers().await?;
         self.show(now).await
@@ -116,20 +112,24 @@ impl Brakes {
 
     /// Tells the gate among how many workers a judge's figures are divided while they can't share them.
     async fn count_workers(&self) -> Result<(), StoreError> {
-        if lock(&self.counted).is_some_and(|at| at.elapsed() < COUNTED_EVERY) {
+        if self
+            .counted
+            .lock()
+            .is_some_and(|at| at.elapsed() < COUNTED_EVERY)
+        {
             return Ok(());
         }
         let workers = self.store.workers(self.shown_for).await?;
         let alive = workers.iter().filter(|worker| worker.alive).count();
         self.gate
             .live_workers(u32::try_from(alive).unwrap_or(u32::MAX));
-        *lock(&self.counted) = Some(Instant::now());
+        *self.counted.lock() = Some(Instant::now());
         Ok(())
     }
 
     /// Before the lanes open: a wait behind a brake doesn't count, also when the brake ends by itself.
     async fn end_lapsed(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
-        if lock(&self.next_lapse).is_some_and(|lapse| lapse <= now) {
+        if self.next_lapse.lock().is_some_and(|lapse| lapse <= now) {
             for target in self.store.lapse_brakes(now).await? {
                 self.events.announce(opened(target, now));
             }
@@ -137,9 +137,9 @@ impl Brakes {
         Ok(())
     }
 
-    /// Stops the judges whose cap is reached and lets those go on whose isn't any more; answers the brakes that are set then.
+    /// Stops the judges whose cap is exceeded and lets those go on whose isn't any more; answers the brakes that are set then.
     ///
-    /// What others stopped stays theirs: a cap that is reached behind a pause stops the judge when that is released, before
+    /// What others stopped stays theirs: a cap that is exceeded behind a pause stops the judge when that is released, before
     /// this gate hears of the release.
     async fn keep_caps(
         &self,
@@ -151,13 +151,13 @@ impl Brakes {
         } else {
             Vec::new()
         };
-        let reached = reached(&self.caps, &spent, now);
+        let exceeded = exceeded(&self.caps, &spent, now);
         let of = |judge: &str| {
             let target = BrakeTarget::Judge(judge.to_owned());
             brakes.iter().find(move |brake| brake.target == target)
         };
         let mut changed = false;
-        for (judge, cap) in &reached {
+        for (judge, cap) in &exceeded {
             let known = of(judge).is_some_and(|brake| {
                 let same = brake.until == Some(cap.until) && brake.message == cap.message;
                 brake.reason != WaitReason::Budget || same
@@ -169,7 +169,7 @@ impl Brakes {
         }
         let judges = self.caps.entries.iter().flat_map(|entry| &entry.judges);
         let freed: Vec<String> = judges
-            .filter(|judge| !reached.contains_key(*judge))
+            .filter(|judge| !exceeded.contains_key(*judge))
             .filter(|judge| of(judge).is_some_and(|brake| brake.reason == WaitReason::Budget))
             .cloned()
             .collect();
@@ -186,7 +186,7 @@ impl Brakes {
     async fn stop_for(
         &self,
         judge: &str,
-        cap: &Reached,
+        cap: &Exceeded,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         let brake = Brake {
@@ -211,7 +211,7 @@ impl Brakes {
     /// Publishes what the gate knows, if it is news or the last word is about to be too old.
     async fn show(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         let snapshot = self.gate.snapshot();
-        let known = lock(&self.shown).as_ref().is_some_and(|(at, shown)| {
+        let known = self.shown.lock().as_ref().is_some_and(|(at, shown)| {
             (at.elapsed() < self.shown_for / 3 || shown.is_empty()) && same(shown, &snapshot)
         });
         if known {
@@ -220,15 +220,15 @@ impl Brakes {
         self.store
             .put_judges(self.worker_id, &snapshot, now)
             .await?;
-        *lock(&self.shown) = Some((Instant::now(), snapshot));
+        *self.shown.lock() = Some((Instant::now(), snapshot));
         Ok(())
     }
 
     async fn write_closures(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
-        self.unwritten().extend(self.gate.take_closures());
+        self.unwritten.lock().extend(self.gate.take_closures());
         loop {
             // Kept until it is written: a database that is away must not open a lane.
-            let Some(closure) = self.unwritten().first().cloned() else {
+            let Some(closure) = self.unwritten.lock().first().cloned() else {
                 return Ok(());
             };
             let brake = Brake {
@@ -247,26 +247,18 @@ impl Brakes {
                 });
             }
             tracing::error!(judge = %closure.judge, reason = %brake.reason, "a judge's lane is closed");
-            self.unwritten().remove(0);
+            self.unwritten.lock().remove(0);
         }
     }
 
     fn apply(&self, brakes: &[Brake], now: DateTime<Utc>) {
-        *self.braked() = close_and_open(&*self.gate, brakes, now);
+        *self.braked.lock() = close_and_open(&*self.gate, brakes, now);
         let paused = brakes
             .iter()
             .any(|brake| brake.target == BrakeTarget::Queue);
         if self.queue_paused.swap(paused, Ordering::Relaxed) != paused {
             tracing::info!(paused, "the queue's pause changed");
         }
-    }
-
-    fn braked(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        lock(&self.braked)
-    }
-
-    fn unwritten(&self) -> MutexGuard<'_, Vec<Closure>> {
-        lock(&self.unwritten)
     }
 }
 
@@ -303,10 +295,6 @@ pub(super) fn opened(target: BrakeTarget, now: DateTime<Utc>) -> Event {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
-}
-
 /// Whether two looks at a gate show the same. No news is what always changes, and is written soon anyway: how long a wait
 /// still takes, what went out within a minute, how many calls are out.
 fn same(before: &[GateSnapshot], now: &[GateSnapshot]) -> bool {
@@ -339,19 +327,6 @@ fn later(now: DateTime<Utc>, delay: Duration) -> DateTime<Utc> {
         .ok()
         .and_then(|delay| now.checked_add_signed(delay))
         .unwrap_or(DateTime::<Utc>::MAX_UTC)
-}
-
-fn reason_of(why: Closed) -> WaitReason {
-    match why {
-        Closed::BreakerOpen => WaitReason::BreakerOpen,
-        // A busy lane is an open one: nobody asks for the reason of that.
-        Closed::Throttled | Closed::Busy => WaitReason::Throttled,
-        Closed::Paced => WaitReason::Paced,
-        Closed::Exhausted => WaitReason::Exhausted,
-        Closed::Misconfigured => WaitReason::Misconfigured,
-        Closed::Paused => WaitReason::Paused,
-        Closed::Budget => WaitReason::Budget,
-    }
 }
 
 fn closed_by(reason: WaitReason) -> Closed {

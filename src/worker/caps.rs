@@ -9,7 +9,7 @@ use crate::store::JudgeSpent;
 
 /// Why a judge is stopped, and until when.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Reached {
+pub(super) struct Exceeded {
     /// In words: which cap.
     pub(super) message: String,
     /// When the day or the month ends that the cap is of.
@@ -17,11 +17,11 @@ pub(super) struct Reached {
 }
 
 /// The judges that are stopped by a cap, each by the one that lasts longest.
-pub(super) fn reached(
+pub(super) fn exceeded(
     caps: &Caps,
     spent: &[JudgeSpent],
     now: DateTime<Utc>,
-) -> BTreeMap<String, Reached> {
+) -> BTreeMap<String, Exceeded> {
     let of_all = sums(spent.iter());
     let total = over(caps.total, of_all, "all judges", now);
     let mut stopped = BTreeMap::new();
@@ -31,15 +31,14 @@ pub(super) fn reached(
             .filter(|judge| entry_of(&judge.judge) == entry.entry);
         let own = over(entry.cap, sums(of_entry), &entry.entry, now);
         let longest = own.into_iter().chain(total.clone()).max_by_key(|r| r.until);
-        if let Some(reached) = longest {
+        if let Some(exceeded) = longest {
             let judges = entry.judges.iter().cloned();
-            stopped.extend(judges.map(|judge| (judge, reached.clone())));
+            stopped.extend(judges.map(|judge| (judge, exceeded.clone())));
         }
     }
     stopped
 }
 
-/// The entry's part of a judge's name.
 fn entry_of(judge: &str) -> &str {
     judge.split_once(':').map_or(judge, |(entry, _)| entry)
 }
@@ -51,10 +50,10 @@ fn sums<'a>(spent: impl Iterator<Item = &'a JudgeSpent>) -> (f64, f64) {
     })
 }
 
-fn over(cap: Cap, (today, month): (f64, f64), of: &str, now: DateTime<Utc>) -> Option<Reached> {
-    let reached = |cap: Option<f64>, spent: f64, period: &str, end: Option<NaiveDate>| {
+fn over(cap: Cap, (today, month): (f64, f64), of: &str, now: DateTime<Utc>) -> Option<Exceeded> {
+    let exceeded = |cap: Option<f64>, spent: f64, period: &str, end: Option<NaiveDate>| {
         let usd = cap.filter(|cap| spent >= *cap)?;
-        Some(Reached {
+        Some(Exceeded {
             message: format!("the {period} cap of {of}, {usd} USD, is reached"),
             until: end.map_or(DateTime::<Utc>::MAX_UTC, midnight),
         })
@@ -63,10 +62,10 @@ fn over(cap: Cap, (today, month): (f64, f64), of: &str, now: DateTime<Utc>) -> O
     let next_month = date
         .with_day(1)
         .and_then(|first| first.checked_add_months(Months::new(1)));
-    let by_month = reached(cap.monthly_usd, month, "monthly", next_month);
+    let by_month = exceeded(cap.monthly_usd, month, "monthly", next_month);
     let by_day = || {
         let tomorrow = date.checked_add_days(Days::new(1));
-        reached(cap.daily_usd, today, "daily", tomorrow)
+        exceeded(cap.daily_usd, today, "daily", tomorrow)
     };
     by_month.or_else(by_day)
 }
@@ -103,9 +102,9 @@ mod tests {
     }
 
     fn stopped(caps: &Caps, spent: &[JudgeSpent], now: &str) -> Vec<(String, String)> {
-        let reached = reached(caps, spent, now.parse().unwrap());
-        let line = |(judge, reached): (String, Reached)| (judge, reached.until.to_rfc3339());
-        reached.into_iter().map(line).collect()
+        let exceeded = exceeded(caps, spent, now.parse().unwrap());
+        let line = |(judge, exceeded): (String, Exceeded)| (judge, exceeded.until.to_rfc3339());
+        exceeded.into_iter().map(line).collect()
     }
 
     const NONE: Cap = Cap {
@@ -147,13 +146,13 @@ mod tests {
         let mut expected = both("a", "2026-03-01");
         expected.extend(both("b", "2026-02-04"));
         assert_eq!(stopped(&total, &spent, at), expected);
-        let reached = reached(&total, &spent, at.parse().unwrap());
+        let exceeded = exceeded(&total, &spent, at.parse().unwrap());
         assert_eq!(
-            reached["a"].message,
+            exceeded["a"].message,
             "the monthly cap of a, 90 USD, is reached"
         );
         assert_eq!(
-            reached["b"].message,
+            exceeded["b"].message,
             "the daily cap of all judges, 60 USD, is reached"
         );
     }

@@ -1,10 +1,9 @@
-//! Whose turn it is to ask a judge: as many runs at once as the worker's concurrency says, and how many more may be made
-//! ready meanwhile.
+//! A worker's concurrency permits, and how many more runs are prefetched meanwhile.
 //!
-//! Claiming a row, reading its session and writing its prompt take some ten milliseconds. While calls are short, that is
-//! time in which a slot asks nobody, so that a few runs more are made ready ahead of their turn. While calls are long it
-//! is nothing, and a job that waited for its turn here could run in another worker: then none are, and whoever waited in
-//! vain goes back to the queue. Until the first call has ended, calls are taken to be short.
+//! Claiming a row, reading its session and writing its prompt take some ten milliseconds. While calls are short, that is time
+//! in which a slot asks nobody, so a few more runs are prefetched. While calls are long, a job that waits for its permit here
+//! could run in another worker: then none are, and whoever waited in vain goes back to the queue. Until the first call has
+//! ended, calls are taken to be short.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,32 +14,32 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::judge::{CallPermits, ConcurrencyPermit, Held};
-use crate::queue::backend::Ahead;
+use crate::queue::backend::Prefetch;
 
 /// Calls of less than this are short.
 const SHORT: Duration = Duration::from_secs(1);
 /// A new call counts for one part in so many of what is typical.
 const PARTS: u64 = 8;
-/// While calls are short, one run for so many turns is made ready ahead.
-const TURNS_PER_RUN_AHEAD: usize = 2;
+/// While calls are short, one run for so many permits is prefetched.
+const PERMITS_PER_PREFETCHED_RUN: usize = 2;
 
-/// The turns of one worker.
+/// The permits of one worker.
 #[derive(Debug)]
 pub struct ConcurrencyPermits {
     permits: Arc<Semaphore>,
     pace: Arc<Pace>,
 }
 
-/// How long calls take, and how many runs are therefore made ready ahead.
+/// How long calls take, and how many runs are therefore prefetched.
 #[derive(Debug)]
 struct Pace {
     concurrency: usize,
-    ahead: Ahead,
+    prefetch: Prefetch,
     /// What a call typically takes, microseconds; none has ended yet where it is `u64::MAX`.
     typical_us: AtomicU64,
 }
 
-/// A turn that was taken. Its waits at the gate are none of the call, and a turn that the gate refused teaches nothing: it
+/// A permit that was taken. Its waits at the gate are none of the call, and a permit that the gate refused teaches nothing: it
 /// would look like a very short call.
 struct Out {
     sent: Option<Instant>,
@@ -63,12 +62,12 @@ impl Drop for Out {
 }
 
 impl ConcurrencyPermits {
-    /// `concurrency` turns at once; `ahead` is what the fetcher looks at.
-    pub fn new(concurrency: usize, ahead: Ahead) -> Self {
-        ahead.set(concurrency / TURNS_PER_RUN_AHEAD);
+    /// `concurrency` permits at once; `prefetch` is what the fetcher looks at.
+    pub fn new(concurrency: usize, prefetch: Prefetch) -> Self {
+        prefetch.set(concurrency / PERMITS_PER_PREFETCHED_RUN);
         let pace = Pace {
             concurrency,
-            ahead,
+            prefetch,
             typical_us: AtomicU64::new(u64::MAX),
         };
         Self {
@@ -102,7 +101,6 @@ impl CallPermits for ConcurrencyPermits {
 }
 
 impl Pace {
-    /// Learns how long a call took.
     fn took(&self, call: Duration) {
         let took = u64::try_from(call.as_micros()).unwrap_or(u64::MAX - 1);
         let before = self.typical_us.load(Ordering::Relaxed);
@@ -123,8 +121,8 @@ impl Pace {
         // Two calls that end at once may forget one of them: what is typical stays so.
         self.typical_us.store(typical, Ordering::Relaxed);
         let short = Duration::from_micros(typical) < SHORT;
-        let ahead = self.concurrency / TURNS_PER_RUN_AHEAD;
-        self.ahead.set(if short { ahead } else { 0 });
+        let prefetch = self.concurrency / PERMITS_PER_PREFETCHED_RUN;
+        self.prefetch.set(if short { prefetch } else { 0 });
     }
 }
 
@@ -134,24 +132,24 @@ mod tests {
 
     #[tokio::test]
     async fn runs_are_made_ready_ahead_while_calls_are_short_and_only_then() {
-        let ahead = Ahead::default();
-        let pace = ConcurrencyPermits::new(40, ahead.clone()).pace;
-        assert_eq!(ahead.get(), 20, "nobody knows yet");
+        let prefetch = Prefetch::default();
+        let pace = ConcurrencyPermits::new(40, prefetch.clone()).pace;
+        assert_eq!(prefetch.get(), 20, "nobody knows yet");
         pace.took(Duration::from_millis(200));
-        assert_eq!(ahead.get(), 20);
+        assert_eq!(prefetch.get(), 20);
         pace.took(Duration::from_secs(60));
-        assert_eq!(ahead.get(), 0, "one long call is enough");
+        assert_eq!(prefetch.get(), 0, "one long call is enough");
         for _ in 0..40 {
             pace.took(Duration::from_millis(200));
         }
-        assert_eq!(ahead.get(), 20);
+        assert_eq!(prefetch.get(), 20);
         pace.took(Duration::MAX);
-        assert_eq!(ahead.get(), 0);
+        assert_eq!(prefetch.get(), 0);
     }
 
     #[tokio::test]
     async fn no_more_turns_are_taken_than_there_are() {
-        let concurrency = ConcurrencyPermits::new(2, Ahead::default());
+        let concurrency = ConcurrencyPermits::new(2, Prefetch::default());
         let (first, _second) = (concurrency.first().await, concurrency.another().await);
         assert_eq!(concurrency.permits.available_permits(), 0);
         drop(first);
@@ -160,12 +158,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_in_vain_goes_elsewhere_and_nothing_more_is_made_ready() {
-        let ahead = Ahead::default();
-        let concurrency = ConcurrencyPermits::new(2, ahead.clone());
+        let prefetch = Prefetch::default();
+        let concurrency = ConcurrencyPermits::new(2, prefetch.clone());
         let (first, _second) = (concurrency.first().await, concurrency.first().await);
-        assert_eq!(ahead.get(), 1);
+        assert_eq!(prefetch.get(), 1);
         assert!(concurrency.first().await.is_none());
-        assert_eq!(ahead.get(), 0);
+        assert_eq!(prefetch.get(), 0);
         let retried = concurrency.another();
         tokio::pin!(retried);
         let waited = tokio::time::timeout(SHORT * 60, &mut retried).await;

@@ -1,11 +1,11 @@
-//! The deadline of a judge's whole question, retries included, as kind `sql_metrics` has one. Its time begins with the first call: waiting for
-//! a turn or a gate is not failing.
+//! The deadline of a judge's whole question, retries included, as kind `sql_metrics` has one. Its time begins with the first call:
+//! waiting for a permit or a gate is not failing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::judge::{
@@ -15,19 +15,15 @@ use crate::store::Ending;
 
 /// A call's own timeout comes first where the two are as long: the gate and the call log learn of it.
 const GRACE: Duration = Duration::from_millis(100);
-/// What waits before the first call take at most: a second for a turn, ten at the gate. A question that joined another run's isn't seen to
+/// What waits before the first call take at most: a second for a permit, ten at the gate. A question that joined another run's isn't seen to
 /// call, so that its time begins here.
 const LONGEST_WAITS: Duration = Duration::from_secs(11);
 
-/// One question's deadline.
 pub(super) struct Deadline {
     after: Duration,
-    concurrency: Arc<dyn CallPermits>,
-    called: watch::Sender<bool>,
-    used: Arc<Mutex<Vec<CallUsage>>>,
+    permits: Watched,
 }
 
-/// How a question with a deadline ended.
 #[derive(Debug, PartialEq)]
 pub(super) enum Ended {
     /// In time: with an answer, or with an ending that makes the job wait.
@@ -37,23 +33,19 @@ pub(super) enum Ended {
 }
 
 impl Deadline {
-    /// A deadline so long after the first call that is made in a turn of `turns`.
+    /// A deadline so long after the first call that is made with one of these permits.
     pub(super) fn of(after: Duration, concurrency: Arc<dyn CallPermits>) -> Self {
         Self {
             after,
-            concurrency,
-            called: watch::Sender::new(false),
-            used: Arc::default(),
+            permits: Watched {
+                concurrency,
+                calls: Arc::default(),
+            },
         }
     }
 
-    /// The turns to ask with.
     pub(super) fn concurrency(&self) -> Arc<dyn CallPermits> {
-        Arc::new(Watched {
-            concurrency: Arc::clone(&self.concurrency),
-            called: self.called.clone(),
-            used: Arc::clone(&self.used),
-        })
+        Arc::new(self.permits.clone())
     }
 
     /// Waits for the answer as long as the question has time.
@@ -65,12 +57,15 @@ impl Deadline {
             // An answer that is there counts, however late it is.
             biased;
             answered = answer => Ended::InTime(answered),
-            () = self.passed() => Ended::Over(timeout(), std::mem::take(&mut held(&self.used))),
+            () = self.passed() => {
+                let used = std::mem::take(&mut *self.permits.calls.used.lock());
+                Ended::Over(timeout(), used)
+            }
         }
     }
 
     async fn passed(&self) {
-        let mut called = self.called.subscribe();
+        let mut called = self.permits.calls.called.subscribe();
         // The sender lives as long as this: it can't be closed.
         let _ = tokio::time::timeout(LONGEST_WAITS, called.wait_for(|called| *called)).await;
         tokio::time::sleep(self.after + GRACE).await;
@@ -81,54 +76,45 @@ fn timeout() -> JudgeError {
     JudgeError::new(ErrorClass::Transient, "LLM judge timeout")
 }
 
-fn held(used: &Mutex<Vec<CallUsage>>) -> MutexGuard<'_, Vec<CallUsage>> {
-    used.lock()
-}
-
-/// Turns that tell when a call goes out, and what it used.
-#[derive(Debug)]
+/// Permits that notice when a call goes out, and what it used.
+#[derive(Debug, Clone)]
 struct Watched {
     concurrency: Arc<dyn CallPermits>,
-    called: watch::Sender<bool>,
-    used: Arc<Mutex<Vec<CallUsage>>>,
+    calls: Arc<Calls>,
 }
 
-/// A turn within another one.
-struct Calling {
-    concurrency_permit: ConcurrencyPermit,
+#[derive(Debug, Default)]
+struct Calls {
     called: watch::Sender<bool>,
-    used: Arc<Mutex<Vec<CallUsage>>>,
+    used: Mutex<Vec<CallUsage>>,
 }
+
+/// A permit within another one.
+struct Calling(ConcurrencyPermit, Arc<Calls>);
 
 impl Held for Calling {
     fn calls(&mut self) {
-        self.concurrency_permit.calls();
-        self.called.send_replace(true);
+        self.0.calls();
+        self.1.called.send_replace(true);
     }
 
     fn used(&mut self, usage: CallUsage) {
-        self.concurrency_permit.used(usage);
-        held(&self.used).push(usage);
+        self.0.used(usage);
+        self.1.used.lock().push(usage);
     }
 }
 
 impl Watched {
-    fn watch(&self, concurrency_permit: ConcurrencyPermit) -> ConcurrencyPermit {
-        ConcurrencyPermit::holding(Calling {
-            concurrency_permit,
-            called: self.called.clone(),
-            used: Arc::clone(&self.used),
-        })
+    fn watch(&self, permit: ConcurrencyPermit) -> ConcurrencyPermit {
+        ConcurrencyPermit::holding(Calling(permit, Arc::clone(&self.calls)))
     }
 }
 
 #[async_trait]
 impl CallPermits for Watched {
     async fn first(&self) -> Option<ConcurrencyPermit> {
-        self.concurrency
-            .first()
-            .await
-            .map(|concurrency_permit| self.watch(concurrency_permit))
+        let permit = self.concurrency.first().await;
+        permit.map(|permit| self.watch(permit))
     }
 
     async fn another(&self) -> ConcurrencyPermit {

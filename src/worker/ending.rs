@@ -7,7 +7,6 @@ use crate::job::{Failure, FailureClass, Job, JobState, Lane};
 use crate::queue::Push;
 use crate::store::{Ending, Record};
 
-/// What becomes of the id in the queue.
 pub(super) enum LeaseEnd {
     Ack,
     Later(Push, DateTime<Utc>),

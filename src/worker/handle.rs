@@ -20,7 +20,6 @@ use crate::store::{Ending, Record, RecordTicket, Recorded, Store, StoreError};
 /// How long the end of a batch's item waits for its cost to be counted.
 const COUNTED_WITHIN: Duration = Duration::from_secs(1);
 
-/// What every run of a worker shares.
 pub(super) struct Handler {
     pub(super) pipeline: Pipeline,
     pub(super) store: Arc<Store>,
@@ -32,7 +31,6 @@ pub(super) struct Handler {
 }
 
 impl Handler {
-    /// Runs one delivery to its end.
     pub(super) async fn handle(&self, delivery: Delivery<OwnedJob>) {
         let Delivery {
             item: owned, hold, ..
@@ -59,8 +57,8 @@ impl Handler {
         log_end(job, &record, started.elapsed());
         let lease_end = lease_end(job, &record);
         let refused = refused(&record);
-        let told = Tellings {
-            events: self.events.clone(),
+        let events = EndEvents {
+            announcer: self.events.clone(),
             ended: event(job, &record),
             refused: event(job, &refused),
         };
@@ -74,7 +72,7 @@ impl Handler {
                 let slot = (job.budgeted || job.lane.is_suspect()).then_some(slot);
                 let store = self.store.clone();
                 let committed = async move {
-                    let recorded = committed(&store, ticket, refused, told).await;
+                    let recorded = committed(&store, ticket, refused, events).await;
                     if recorded.is_err() {
                         owned.doubt();
                     }
@@ -133,9 +131,9 @@ fn count_pick_up(job: &Job) {
     }
 }
 
-/// What listeners are told, by what is committed.
-struct Tellings {
-    events: Announcer,
+/// What is announced, by what is committed.
+struct EndEvents {
+    announcer: Announcer,
     ended: Event,
     refused: Event,
 }
@@ -146,18 +144,18 @@ async fn committed(
     store: &Store,
     ticket: RecordTicket,
     refused: Record,
-    told: Tellings,
+    events: EndEvents,
 ) -> Result<Recorded, StoreError> {
     let (recorded, event) = match ticket.committed().await {
         Err(StoreError::Unexpected { attempted, reason }) => {
             tracing::error!(job_id = %refused.fence.job_id, attempted, reason, "the database refused a run's end; the job fails");
             let recorded = store.record(refused).await?.committed().await?;
-            (recorded, told.refused)
+            (recorded, events.refused)
         }
-        other => (other?, told.ended),
+        other => (other?, events.ended),
     };
     match recorded {
-        Recorded::Applied => told.events.announce(event),
+        Recorded::Applied => events.announcer.announce(event),
         Recorded::Stale => metrics::counter!("gavel_results_stale_total").increment(1),
     }
     Ok(recorded)
@@ -215,7 +213,6 @@ fn log_end(job: &Job, record: &Record, took: Duration) {
     }
 }
 
-/// The ending as the metric names it.
 fn ending_name(ending: &Ending) -> &'static str {
     match ending {
         Ending::Scored { .. } | Ending::Evaluated { failure: None, .. } => "scored",

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -12,7 +12,6 @@ use crate::queue::backend::InHand;
 use crate::store::{Heartbeat, Store, StoreError};
 use crate::wire::WorkerState;
 
-/// One worker's heartbeat.
 #[derive(Clone)]
 pub(super) struct Pulse {
     store: Arc<Store>,
@@ -25,9 +24,6 @@ pub(super) struct Pulse {
 
 impl Pulse {
     /// Registers the worker.
-    ///
-    /// # Errors
-    /// `Unavailable` when the database is away.
     pub(super) async fn register(
         store: Arc<Store>,
         beat: Heartbeat,
@@ -45,7 +41,8 @@ impl Pulse {
 
     /// Whether the others take this worker for alive: its last beat arrived, less than a lease ago.
     pub(super) fn is_confirmed(&self) -> bool {
-        self.confirmed()
+        self.confirmed
+            .lock()
             .is_some_and(|at| at.elapsed() < self.beat.lease)
     }
 
@@ -88,11 +85,7 @@ impl Pulse {
         };
         let sent = Instant::now();
         let beaten = self.store.heartbeat(&beat, self.beat.lease / 3).await;
-        *self.confirmed() = beaten.is_ok().then_some(sent);
+        *self.confirmed.lock() = beaten.is_ok().then_some(sent);
         beaten
-    }
-
-    fn confirmed(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.confirmed.lock()
     }
 }

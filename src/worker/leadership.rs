@@ -1,4 +1,4 @@
-//! Who of the workers is dead, and who leads: one worker at a time rescues, expands, cancels, folds and prunes.
+//! Who of the workers is dead, and who leads: one worker at a time rescues, expands and does the chores.
 //!
 //! A worker is dead when its heartbeat has not changed for its own lease, as counted by the steady clock of whoever
 //! watches. So no wall clock plays a part, a watcher that has just begun knows of no silence, and time in which it could not
@@ -34,7 +34,6 @@ struct State {
 }
 
 impl Leadership {
-    /// Whether this worker leads now.
     pub(super) fn leads(&self) -> bool {
         self.0.leads.load(Ordering::Acquire)
     }
@@ -164,7 +163,6 @@ struct Seen {
     silent_for: Duration,
 }
 
-/// What a look shows.
 #[derive(Debug, Default, PartialEq)]
 struct Look {
     /// To be declared dead, each with the heartbeat that was its last.

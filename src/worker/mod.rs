@@ -5,20 +5,18 @@
 
 mod admit;
 mod brakes;
-mod cancel;
 mod caps;
+mod chores;
 mod concurrency;
 mod deadline;
 mod ending;
 mod expand;
-mod fold;
 mod handle;
 mod heartbeat;
 mod leadership;
 mod owned;
 pub mod process;
 mod provider_batches;
-mod prune;
 mod rescue;
 mod retry;
 mod scored;
@@ -34,6 +32,7 @@ use uuid::Uuid;
 
 use self::admit::StoreAdmit;
 use self::brakes::{Brakes, opened};
+use self::chores::Chores;
 pub use self::concurrency::ConcurrencyPermits;
 pub use self::expand::{Expansion, Round};
 use self::handle::Handler;
@@ -48,7 +47,7 @@ use crate::clock::Clock;
 use crate::events::Announcer;
 use crate::judge::gate::Gate;
 use crate::judge::{Caps, Judges};
-use crate::queue::backend::{self, Ahead, InHand};
+use crate::queue::backend::{self, InHand, Prefetch};
 use crate::queue::{Push, Queue};
 use crate::store::{DueJob, Heartbeat, Store, StoreError};
 use crate::wire::WorkerState;
@@ -96,7 +95,7 @@ pub struct WorkerOptions {
     pub bulk_window: usize,
     /// How long judge calls and their raw replies are kept.
     pub calls_kept: chrono::TimeDelta,
-    /// How replies are fetched ahead.
+    /// How replies are prefetched.
     pub provider_batches: ProviderBatchOptions,
     /// What judges may cost.
     pub caps: Caps,
@@ -108,7 +107,7 @@ pub enum WorkerError {
     /// It could not register.
     #[error("a worker could not register: {0}")]
     Register(#[source] StoreError),
-    /// The machinery that runs handlers ended by itself.
+    /// The runner of handlers ended by itself.
     #[error("the worker's runner ended by itself: {0}")]
     Runner(String),
 }
@@ -122,7 +121,7 @@ pub async fn run(
     hard: CancellationToken,
 ) -> Result<(), WorkerError> {
     let worker_id = options.worker_id;
-    let (in_hand, ahead) = (InHand::default(), Ahead::default());
+    let (in_hand, prefetch) = (InHand::default(), Prefetch::default());
     let pulse = register(&parts, &options, worker_id, in_hand.clone()).await?;
     let brakes = open_brakes(&parts, &options, worker_id).await;
     let ended = CancellationToken::new();
@@ -153,12 +152,10 @@ pub async fn run(
     // A chunk that is being sent has the drain's time, as a run has.
     settling.spawn(chunk_loop(&parts, &options, worker_id).run(draining.clone(), hard.clone()));
     let handler = Arc::new(Handler {
-        pipeline: Pipeline::new(
-            parts.store.clone(),
-            parts.judges.clone(),
-            parts.clock.clone(),
+        pipeline: pipeline(
+            &parts,
             worker_id,
-            ConcurrencyPermits::new(options.concurrency, ahead.clone()),
+            ConcurrencyPermits::new(options.concurrency, prefetch.clone()),
         ),
         store: parts.store.clone(),
         clock: parts.clock.clone(),
@@ -171,7 +168,7 @@ pub async fn run(
             name: options.name.clone(),
             owner: worker_id,
             concurrency: options.concurrency,
-            ahead,
+            prefetch,
             in_hand,
             shutdown: soft,
         },
@@ -292,28 +289,20 @@ fn keep_house(
     };
     let rescue = Rescue::new(parts, brakes.clone(), leadership.clone(), limits);
     around.spawn(rescue.run(draining.clone()));
-    around.spawn(expansion(parts).run(leadership.clone(), draining.clone()));
-    around.spawn(fold::run(
-        parts.store.clone(),
-        leadership.clone(),
-        draining.clone(),
-    ));
-    around.spawn(cancel::run(
-        parts.store.clone(),
-        parts.clock.clone(),
-        leadership.clone(),
-        draining.clone(),
-    ));
-    around.spawn(prune::run(
-        parts.store.clone(),
-        parts.clock.clone(),
-        options.calls_kept,
+    let (store, clock) = (parts.store.clone(), parts.clock.clone());
+    let expansion = Expansion::new(store.clone(), parts.queue.clone(), clock.clone());
+    around.spawn(expansion.run(leadership.clone(), draining.clone()));
+    let chores = Chores {
+        store,
+        clock,
         leadership,
-        draining.clone(),
-    ));
+        stop: draining.clone(),
+    };
+    around.spawn(chores.clone().roll_up_days());
+    around.spawn(chores.clone().end_cancelled());
+    around.spawn(chores.prune(options.calls_kept));
 }
 
-/// The push of a row that is due.
 fn push_of(job: DueJob) -> Push {
     Push {
         id: job.job_id,
@@ -329,12 +318,9 @@ async fn unrecorded(hard: &CancellationToken) {
     tokio::time::sleep(RECORD_GRACE).await;
 }
 
-fn expansion(parts: &WorkerParts) -> Expansion {
-    Expansion::new(
-        parts.store.clone(),
-        parts.queue.clone(),
-        parts.clock.clone(),
-    )
+fn pipeline(parts: &WorkerParts, worker_id: Uuid, permits: ConcurrencyPermits) -> Pipeline {
+    let (store, judges) = (parts.store.clone(), parts.judges.clone());
+    Pipeline::new(store, judges, parts.clock.clone(), worker_id, permits)
 }
 
 fn chunk_loop(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> ChunkLoop {
@@ -342,13 +328,11 @@ fn chunk_loop(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> 
         store: parts.store.clone(),
         judges: parts.judges.clone(),
         clock: parts.clock.clone(),
-        // It asks for questions alone, and takes no turns.
-        pipeline: Pipeline::new(
-            parts.store.clone(),
-            parts.judges.clone(),
-            parts.clock.clone(),
+        // It asks for questions alone, and takes no permits.
+        pipeline: pipeline(
+            parts,
             worker_id,
-            ConcurrencyPermits::new(1, Ahead::default()),
+            ConcurrencyPermits::new(1, Prefetch::default()),
         ),
         worker_id,
         options: options.provider_batches,

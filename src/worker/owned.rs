@@ -58,7 +58,6 @@ impl OwnedJob {
 }
 
 impl Owned {
-    /// Takes a claimed row in hand.
     pub(super) fn take(&self, job: Job) -> OwnedJob {
         self.claims().insert(job.job_id, job.claim_no);
         OwnedJob {

@@ -1,7 +1,7 @@
 //! THE pipeline: one run of one claimed job, from its row to the record of its end.
 //!
 //! No transaction, lock or shared permit spans the judge call: the claim is committed before, the record is written
-//! after. What a run holds meanwhile is its own turn in this worker, which is what concurrency means. Every step may run
+//! after. What a run holds meanwhile is its own concurrency permit. Every step may run
 //! twice; the fence in the record makes the effect happen once.
 
 mod question;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::Deserialize as _;
 use uuid::Uuid;
 
@@ -25,7 +25,7 @@ use super::weight::Weight;
 use crate::clock::Clock;
 use crate::job::{Failure, FailureClass, Job, SessionPayload, Usage, Wait, WaitReason};
 use crate::judge::{
-    Answer, AskContext, AskEnd, CallUsage, Judge, Judges, Nonce, Prefetch, Question,
+    Answer, AskContext, AskEnd, CallUsage, Judge, Judges, Nonce, Precomputed, Question,
 };
 use crate::score::{BadRequest, Case, Criteria, Fault, Request, Scorecard, about};
 use crate::store::{Ending, Fence, Record, Store, StoreError};
@@ -78,10 +78,7 @@ impl Pipeline {
 
     /// Runs a claimed job once and says how it ended. Never fails: every trouble is an ending.
     pub async fn process(&self, job: &Job) -> Record {
-        let mut spent = Spent {
-            retries: job.retries,
-            ..Spent::default()
-        };
+        let mut spent = Spent::before(job);
         let ending = match self.judge_it(job, &mut spent).await {
             Ok(ending) | Err(ending) => ending,
         };
@@ -90,14 +87,7 @@ impl Pipeline {
 
     /// The record of a run that was given up unfinished: the job goes back to the queue.
     pub fn given_back(&self, job: &Job) -> Record {
-        self.record(
-            job,
-            Spent {
-                retries: job.retries,
-                ..Spent::default()
-            },
-            Ending::Requeued,
-        )
+        self.record(job, Spent::before(job), Ending::Requeued)
     }
 
     /// The record of a run that panicked: a bug of ours, so no second try.
@@ -106,21 +96,14 @@ impl Pipeline {
             class: FailureClass::Internal,
             message: "the run panicked; the log holds the place".to_owned(),
         };
-        self.record(
-            job,
-            Spent {
-                retries: job.retries,
-                ..Spent::default()
-            },
-            Ending::Failed(failure),
-        )
+        self.record(job, Spent::before(job), Ending::Failed(failure))
     }
 
     async fn judge_it(&self, job: &Job, spent: &mut Spent) -> Result<Ending, Ending> {
         let criteria = self.criteria(&job.criteria_hash).await?;
         let request = self.request(job).await?;
         let judge = self.judge(job)?;
-        let nonce = Nonce::draw(&mut fastrand::Rng::new());
+        let nonce = Nonce::random(&mut fastrand::Rng::new());
         let weight = Weight::of(&job.payload);
         let mut answers: Vec<Answer> = Vec::new();
         let questions = match &judge {
@@ -170,7 +153,7 @@ impl Pipeline {
             asked_for: job.job_id.0,
             retries_spent: u32::try_from(spent.retries).unwrap_or(0),
             skip_cache: job.force_rescore,
-            prefetch: prefetch(job),
+            precomputed: precomputed(job),
             concurrency: match &deadline {
                 Some(deadline) => deadline.concurrency(),
                 None => self.concurrency.clone(),
@@ -248,16 +231,12 @@ impl Pipeline {
         let criteria = Criteria::from_value(&content)
             .map_err(|error| failed(FailureClass::BadInput, format!("criteria {hash}: {error}")))?;
         let criteria = Arc::new(criteria);
-        keep(&mut self.known_criteria(), hash, criteria.clone());
+        keep(&mut self.criteria.lock(), hash, criteria.clone());
         Ok(criteria)
     }
 
     fn known(&self, hash: &str) -> Option<Arc<Criteria>> {
-        self.known_criteria().get(hash).cloned()
-    }
-
-    fn known_criteria(&self) -> MutexGuard<'_, HashMap<String, Arc<Criteria>>> {
-        self.criteria.lock()
+        self.criteria.lock().get(hash).cloned()
     }
 
     /// The subject of a job, as its kind's request.
@@ -361,28 +340,25 @@ fn keep(known: &mut HashMap<String, Arc<Criteria>>, hash: &str, criteria: Arc<Cr
     known.insert(hash.to_owned(), criteria);
 }
 
-/// What a run has used so far.
 struct Spent {
     retries: i32,
     usage: Usage,
 }
 
-impl Default for Spent {
-    fn default() -> Self {
+impl Spent {
+    /// Nothing yet in this run.
+    fn before(job: &Job) -> Self {
         Self {
-            retries: 0,
+            retries: job.retries,
             usage: no_usage(),
         }
     }
-}
 
-impl Spent {
     fn add(&mut self, retries_spent: u32, usage: CallUsage) {
         self.retries = i32::try_from(retries_spent).unwrap_or(i32::MAX);
         self.bill(usage);
     }
 
-    /// Adds what calls used.
     fn bill(&mut self, usage: CallUsage) {
         self.usage.tokens_in += usage.tokens_in;
         self.usage.tokens_out += usage.tokens_out;
@@ -394,10 +370,10 @@ impl Spent {
 }
 
 /// Whether the job's reply may have been prefetched.
-fn prefetch(job: &Job) -> Prefetch {
+fn precomputed(job: &Job) -> Precomputed {
     match SessionPayload::deserialize(&job.payload) {
-        Ok(payload) if !job.kind.is_case() && payload.is_fetched_ahead => Prefetch::Collected,
-        Ok(_) | Err(_) => Prefetch::None,
+        Ok(payload) if !job.kind.is_case() && payload.is_fetched_ahead => Precomputed::Collected,
+        Ok(_) | Err(_) => Precomputed::None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Fetches the replies of batches ahead, by their judges' batch endpoints, and then lets the batches run.
+//! Prefetches the replies of batches, by their judges' batch endpoints, and then lets the batches run.
 //!
 //! One worker at a time looks after a batch; any takes over. [`chunk::next`] says what becomes of each chunk. What was done is in
 //! the store before the next thing is tried, so that a step may be cut off anywhere. It never scores: the pipeline does, with
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use self::chunk::{Seen, Standing, Step, is_given_up, is_over, next};
+use self::chunk::{ChunkStatus, Seen, Step, is_given_up, is_over, next};
 pub(super) use self::tries::Tries;
 use super::process::Pipeline;
 use crate::clock::Clock;
@@ -56,7 +56,6 @@ pub(super) struct ChunkLoop {
     pub(super) sending: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// Why a step wasn't done.
 enum Trouble {
     /// The judge's provider: what it said.
     Judge(JudgeError),
@@ -94,7 +93,7 @@ impl ChunkLoop {
         let rounds = async {
             loop {
                 if let Err(error) = self.round().await {
-                    tracing::warn!(%error, "batches whose replies are fetched ahead could not be looked after; it tries again");
+                    tracing::warn!(%error, "batches whose replies are prefetched could not be looked after; it tries again");
                 }
                 tokio::time::sleep(poll).await;
             }
@@ -231,7 +230,6 @@ impl ChunkLoop {
         Ok(())
     }
 
-    /// Looks at a chunk, and takes the step that follows.
     async fn go_on(&self, batch: &BatchRow, chunk: &ChunkRow) -> Result<(), Trouble> {
         let endpoint = self.endpoint(&chunk.judge);
         let looked = match &endpoint {
@@ -256,13 +254,13 @@ impl ChunkLoop {
             (None, None) => chunk.made_at,
         };
         let now = self.clock.now();
-        let standing = Standing {
+        let status = ChunkStatus {
             since,
             tries: tried.map_or(0, |tried| tried.count),
             items: chunk.requests,
             is_cancelled: batch.state == BatchState::Cancelled,
         };
-        let step = next(&standing, seen, now);
+        let step = next(&status, seen, now);
         let (collects, tries_again) = (step == Step::Collect, step == Step::TryAgain);
         let nowhere = step.leads_nowhere();
         let taken = match (step, endpoint) {
@@ -311,15 +309,16 @@ impl ChunkLoop {
             Step::Cancel => {
                 endpoint.cancel(theirs(chunk)).await?;
                 if over {
-                    let why = "its provider was told to end a chunk that takes too long".to_owned();
+                    let why =
+                        "its provider was asked to end a chunk that takes too long".to_owned();
                     return Err(trouble(ErrorClass::Transient, why).into());
                 }
             }
             Step::Collect => self.collect(endpoint, chunk, theirs(chunk)).await?,
             Step::GiveUp(why) => {
                 if chunk.provider_id.is_some() {
-                    let told = endpoint.cancel(theirs(chunk)).await;
-                    let refused = told.err().filter(|error| error.status != Some(404));
+                    let cancelled = endpoint.cancel(theirs(chunk)).await;
+                    let refused = cancelled.err().filter(|error| error.status != Some(404));
                     if let (Some(error), false) = (refused, over) {
                         return Err(error.into());
                     }
@@ -331,7 +330,6 @@ impl ChunkLoop {
         Ok(())
     }
 
-    /// What the provider says of a chunk.
     async fn look(
         &self,
         endpoint: &BatchEndpoint,
@@ -394,7 +392,6 @@ impl ChunkLoop {
     }
 }
 
-/// The provider's name for a chunk.
 fn theirs(chunk: &ChunkRow) -> &str {
     chunk.provider_id.as_deref().unwrap_or_default()
 }

@@ -20,7 +20,6 @@ use crate::job::{FailureClass, JobId, JobState, Lane, Priority, WaitReason};
 use crate::queue::{Push, Queue, QueueError};
 use crate::store::{DueJob, Store, StoreError};
 
-/// How often it looks.
 const PERIOD: Duration = Duration::from_secs(1);
 /// How often it looks while a window is being refilled.
 const BUSY_PERIOD: Duration = Duration::from_millis(100);
@@ -39,7 +38,6 @@ const LONGEST_REST: Duration = Duration::from_secs(30);
 /// A batch that is being made, and whose maker wasn't heard for this long, will never be whole.
 const SILENT: Duration = Duration::from_secs(60);
 
-/// The limits of a rescue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RescueLimits {
     /// Losses in the lane `suspect` until a job fails as poison.
@@ -50,7 +48,6 @@ pub(super) struct RescueLimits {
     pub bulk_window: usize,
 }
 
-/// Where the refill of one lane's set stands.
 #[derive(Default)]
 struct Position {
     /// The last row of a look that found more than there was room for.
@@ -74,7 +71,6 @@ pub(super) struct Rescue {
 }
 
 impl Rescue {
-    /// Builds the rescuer of one worker.
     pub(super) fn new(
         parts: &WorkerParts,
         brakes: Arc<Brakes>,
@@ -117,7 +113,10 @@ impl Rescue {
         let now = self.clock.now();
         // Refilling a window comes back sooner, and needs none of these.
         if self.looked_at.is_none_or(|(at, _)| at.elapsed() >= PERIOD) {
-            failed("making due what lies ahead", self.follow_clock(now).await);
+            failed(
+                "making due what is in the future",
+                self.follow_clock(now).await,
+            );
             failed("taking jobs back", self.requeue_lost(now).await);
             failed("ending long waits", self.expire_waits(now).await);
             failed("looking after batches", self.look_after_batches(now).await);
@@ -161,7 +160,7 @@ impl Rescue {
             if rows > 0 {
                 tracing::warn!(
                     rows,
-                    "jobs that a clock that was ahead put off are due again"
+                    "jobs that a clock that was fast put off are due again"
                 );
             }
         }
@@ -186,7 +185,7 @@ impl Rescue {
             );
             // They have had their turn: others that came since don't go before them.
             let pushes: Vec<Push> = rescued.requeued.into_iter().map(push_of).collect();
-            told(self.queue.push_first(&pushes).await);
+            log_unpushed(self.queue.push_first(&pushes).await);
         }
         Ok(())
     }
@@ -299,13 +298,13 @@ impl Rescue {
     async fn push(&self, jobs: &[DueJob]) {
         let pushes: Vec<Push> = jobs.iter().cloned().map(push_of).collect();
         if !pushes.is_empty() {
-            told(self.queue.push(&pushes).await);
+            log_unpushed(self.queue.push(&pushes).await);
         }
     }
 }
 
 /// A push that fails costs nothing: workers take due work from the store meanwhile.
-fn told(pushed: Result<(), QueueError>) {
+fn log_unpushed(pushed: Result<(), QueueError>) {
     if let Err(error) = pushed {
         tracing::debug!(%error, "rescue could not push");
     }

@@ -13,29 +13,46 @@ const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 
 /// The ending of a run whose judge can't be asked now.
 ///
-/// A pause or a cap belongs to the judge, never to the row: the job goes back to `queued`, behind its closed lane. So does one that
-/// found every concurrency permit taken: others go first, which is what `queued` says, and a suspect that asked nobody is one
-/// still. Every other wait is the row's,
-/// with its reason. Where nobody knows the end, the row is due at once: its lane stays closed until
-/// somebody opens it, and then it goes first.
+/// A pause or a cap belongs to the judge, never to the row: the job goes back to `queued`, behind its closed lane. So does one
+/// that found every concurrency permit taken: others go first, and a suspect that asked nobody is one still. Every other wait is
+/// the row's, with its reason. Where nobody knows the end, the row is due at once: its lane stays closed until somebody opens it,
+/// and then it goes first.
 pub(super) fn ending_of_wait(
     why: Closed,
     retry_in: Option<Duration>,
     now: DateTime<Utc>,
 ) -> Ending {
-    let reason = match why {
-        Closed::Paused | Closed::Budget => return Ending::Requeued,
-        Closed::Busy => return Ending::NotStarted,
+    match why {
+        Closed::Paused | Closed::Budget => Ending::Requeued,
+        Closed::Busy => Ending::NotStarted,
+        Closed::BreakerOpen
+        | Closed::Throttled
+        | Closed::Paced
+        | Closed::Exhausted
+        | Closed::Misconfigured => {
+            let until = retry_in.map(|delay| at_most_a_day_after(now, delay));
+            Ending::Waiting {
+                wait: Wait {
+                    reason: reason_of(why),
+                    until,
+                },
+                due_at: until.unwrap_or(now),
+            }
+        }
+    }
+}
+
+/// The job's word for what closes a lane.
+pub(super) fn reason_of(why: Closed) -> WaitReason {
+    match why {
         Closed::BreakerOpen => WaitReason::BreakerOpen,
-        Closed::Throttled => WaitReason::Throttled,
+        // A busy lane is an open one: nobody asks for the reason of that.
+        Closed::Throttled | Closed::Busy => WaitReason::Throttled,
         Closed::Paced => WaitReason::Paced,
         Closed::Exhausted => WaitReason::Exhausted,
         Closed::Misconfigured => WaitReason::Misconfigured,
-    };
-    let until = retry_in.map(|delay| at_most_a_day_after(now, delay));
-    Ending::Waiting {
-        wait: Wait { reason, until },
-        due_at: until.unwrap_or(now),
+        Closed::Paused => WaitReason::Paused,
+        Closed::Budget => WaitReason::Budget,
     }
 }
 

@@ -30,9 +30,6 @@ impl Weight {
     }
 
     /// Does the work: here, or beside the tasks of other runs. A panic goes through.
-    ///
-    /// # Errors
-    /// The process ends before it is done: the job goes back.
     pub(super) async fn run<T: Send + 'static>(
         self,
         work: impl FnOnce() -> T + Send + 'static,

@@ -98,7 +98,7 @@ fn pipeline(store: &Arc<Store>, worker: Uuid) -> Pipeline {
         Arc::new(judges),
         Arc::new(SystemClock),
         worker,
-        gavel::worker::ConcurrencyPermits::new(1, gavel::queue::backend::Ahead::default()),
+        gavel::worker::ConcurrencyPermits::new(1, gavel::queue::backend::Prefetch::default()),
     )
 }
 

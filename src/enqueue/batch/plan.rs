@@ -20,7 +20,7 @@ const CHUNK: usize = 500;
 /// How many bytes of payloads are stored in one transaction, about.
 const CHUNK_BYTES: usize = 4 << 20;
 /// How many chunks are read ahead.
-const AHEAD: usize = 2;
+const PREFETCHED: usize = 2;
 /// How many faults are told at once.
 pub const FAULTS: usize = 20;
 
@@ -72,7 +72,7 @@ impl Plan {
                 }
                 Ok(ready) => {
                     items += ready.len();
-                    faults.extend(twice_named(&ready, &mut lines));
+                    faults.extend(named_again(&ready, &mut lines));
                     faults.extend(self.enqueue.session_faults(&ready).await?);
                 }
             }
@@ -134,7 +134,7 @@ impl Plan {
 
     /// Reads the file on a thread that may block; the task ends when nobody receives any more.
     fn read(self: &Arc<Self>) -> (mpsc::Receiver<Chunk>, JoinHandle<()>) {
-        let (sender, receiver) = mpsc::channel(AHEAD);
+        let (sender, receiver) = mpsc::channel(PREFETCHED);
         let plan = self.clone();
         (
             receiver,
@@ -277,7 +277,7 @@ fn troubles_of(
 
 /// Items that bear the name of an earlier one: two scores of one session would overtake each other, and two cases of one name could
 /// not be told apart where batches are compared.
-fn twice_named(items: &[Ready], lines: &mut HashMap<String, u64>) -> Vec<ItemFault> {
+fn named_again(items: &[Ready], lines: &mut HashMap<String, u64>) -> Vec<ItemFault> {
     let mut faults = Vec::new();
     for item in items {
         let Some((field, name)) = name_of(&item.job) else {

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::estimate::{Estimated, cost, tokens};
-use super::sample::Drawing;
+use super::sample::Sampler;
 use super::{BacklogPlan, Enqueue, EnqueueError, Rescore, count};
 use crate::job::Purpose;
 use crate::store::{Found, Sample, SessionFilter, SortRules, Standing};
@@ -19,7 +19,7 @@ struct Tally {
     to_score: u64,
     beyond_max: u64,
     skipped: Skipped,
-    counted: Drawing,
+    counted: Sampler,
 }
 
 impl Tally {
@@ -62,33 +62,35 @@ impl Enqueue {
                 unknown: count(unknown),
                 ..Skipped::default()
             },
-            counted: Drawing::new(COUNTED),
+            counted: Sampler::new(COUNTED),
         };
-        let (not_sampled, drawn) = match request.sample {
+        let (not_sampled, sampled) = match request.sample {
             Some(sample) => {
-                let (matching, ids) = self.draw(&request.filter, &plan.rules, sample, now).await?;
+                let (matching, ids) = self
+                    .sample(&request.filter, &plan.rules, sample, now)
+                    .await?;
                 let not_sampled = matching - ids.len() as u64;
-                let drawn = SessionFilter {
+                let sampled = SessionFilter {
                     ids,
                     ..request.filter.clone()
                 };
                 // No ids would be all sessions.
                 (
                     not_sampled,
-                    Some(drawn).filter(|drawn| !drawn.ids.is_empty()),
+                    Some(sampled).filter(|sampled| !sampled.ids.is_empty()),
                 )
             }
             None => (0, Some(request.filter.clone())),
         };
-        if let Some(drawn) = &drawn {
-            self.walk(drawn, &plan.rules, now, &mut |found| tally.count(found))
+        if let Some(sampled) = &sampled {
+            self.walk(sampled, &plan.rules, now, &mut |found| tally.count(found))
                 .await?;
         }
         let mut estimated = self
             .estimate(&plan, tally.to_score, tally.counted.into_ids(), now)
             .await?;
         if request.purpose == Purpose::Preview {
-            let warning = self.nothing_to_compare(drawn.as_ref(), &plan, tally.max, now);
+            let warning = self.nothing_to_compare(sampled.as_ref(), &plan, tally.max, now);
             estimated.warnings.extend(warning.await?);
         }
         let skipped = SkippedPlan {
@@ -97,7 +99,7 @@ impl Enqueue {
             beyond_max: tally.beyond_max,
         };
         let matching = tally.matching + not_sampled;
-        Ok(told(
+        Ok(report(
             request,
             plan,
             (matching, tally.to_score),
@@ -145,7 +147,7 @@ impl Enqueue {
     }
 }
 
-fn told(
+fn report(
     request: &Rescore,
     plan: BacklogPlan,
     (matching, to_score): (u64, u64),

@@ -1,4 +1,4 @@
-//! A sample that is the same whenever it is drawn: the ids with the smallest hashes. Pure.
+//! A sample that is the same whenever it is sampled: the ids with the smallest hashes. Pure.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use uuid::Uuid;
 use crate::store::Sample;
 
 /// A sample in the making; holds no more than its size.
-pub(super) struct Drawing {
+pub(super) struct Sampler {
     size: usize,
     seed: u64,
     kept: BTreeSet<(u128, Uuid)>,
 }
 
-impl Drawing {
+impl Sampler {
     pub(super) fn new(sample: Sample) -> Self {
         Self {
             size: usize::try_from(sample.size).unwrap_or(usize::MAX),
@@ -51,12 +51,12 @@ mod tests {
 
     use super::*;
 
-    fn drawn(ids: &[Uuid], size: u64, seed: u64) -> Vec<Uuid> {
-        let mut drawing = Drawing::new(Sample { size, seed });
+    fn sampled(ids: &[Uuid], size: u64, seed: u64) -> Vec<Uuid> {
+        let mut sampler = Sampler::new(Sample { size, seed });
         for id in ids {
-            drawing.offer(*id);
+            sampler.offer(*id);
         }
-        drawing.into_ids()
+        sampler.into_ids()
     }
 
     proptest! {
@@ -64,8 +64,8 @@ mod tests {
         fn the_order_in_which_ids_are_offered_says_nothing(ids in prop::collection::hash_set(any::<u128>(), 0..60), size in 1_u64..20, seed: u64) {
             let forth: Vec<Uuid> = ids.iter().copied().map(Uuid::from_u128).collect();
             let back: Vec<Uuid> = forth.iter().rev().copied().collect();
-            let sample = drawn(&forth, size, seed);
-            prop_assert_eq!(&sample, &drawn(&back, size, seed));
+            let sample = sampled(&forth, size, seed);
+            prop_assert_eq!(&sample, &sampled(&back, size, seed));
             prop_assert_eq!(sample.len(), forth.len().min(usize::try_from(size).unwrap()));
         }
     }
@@ -73,8 +73,8 @@ mod tests {
     #[test]
     fn another_seed_draws_others_and_a_larger_sample_holds_the_smaller() {
         let ids: Vec<Uuid> = (0..1_000).map(Uuid::from_u128).collect();
-        let (one, other) = (drawn(&ids, 20, 1), drawn(&ids, 20, 2));
+        let (one, other) = (sampled(&ids, 20, 1), sampled(&ids, 20, 2));
         assert_ne!(one, other);
-        assert_eq!(drawn(&ids, 50, 1)[..20], one);
+        assert_eq!(sampled(&ids, 50, 1)[..20], one);
     }
 }

@@ -89,7 +89,7 @@ fn what_replaces_everything_is_a_loss_to_those_who_read_along_too() {
     let feed = Arc::new(Feed::new());
     append(&feed, 2);
     let (mut listener, _) = feed.listen(None);
-    let mark = Told::new("7-0".to_owned(), None);
+    let mark = StoredEvent::new("7-0".to_owned(), None);
     feed.replace(vec![mark]);
     assert_eq!(now(&mut listener, 9), Some(Heard::Lost("7-0".to_owned())));
 }
@@ -105,7 +105,7 @@ async fn a_ring_is_kept_filled_as_long_as_somebody_attends() {
     let first = feed.attend();
     assert!(feed.attended().now_or_never().is_some());
     assert!(first.filled().now_or_never().is_none());
-    feed.replace(vec![Told::new("7-0".to_owned(), None)]);
+    feed.replace(vec![StoredEvent::new("7-0".to_owned(), None)]);
     assert!(first.filled().now_or_never().is_some());
 
     let (listener, _) = first.listen(None);

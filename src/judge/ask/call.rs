@@ -16,7 +16,6 @@ use crate::judge::{CallRecord, CallUsage, Fault, JudgeError, JudgeSpec, Question
 /// A reply's text is kept up to this.
 const LONGEST_REPLY: usize = 64 * 1024;
 
-/// A call that gave no good reply.
 pub(super) struct Failed {
     pub(super) error: JudgeError,
     pub(super) faults: Vec<Fault>,
@@ -55,7 +54,6 @@ impl CallRecord {
         }
     }
 
-    /// Notes what came back, and what it used.
     pub(super) fn replied(&mut self, reply: &ProviderReply, usage: CallUsage) {
         self.model.clone_from(&reply.model);
         self.status = Some(reply.status);
@@ -63,7 +61,6 @@ impl CallRecord {
         self.reply = Some(cut(&reply.text));
     }
 
-    /// Notes why it gave no good reply.
     pub(super) fn failed(&mut self, error: &JudgeError) {
         self.error = Some(error.class);
         self.message = Some(error.message.clone());
@@ -179,21 +176,21 @@ pub(super) fn read(
         },
         faults,
     };
-    match &reply.stop {
-        Stop::Complete => {}
+    let stopped = match &reply.stop {
+        Stop::Complete => None,
         Stop::Truncated => {
             let what = format!("was cut off by the output cap of {cap} tokens");
-            return Err(failed(ErrorClass::Truncated, what, Vec::new(), &reply.text));
+            Some((ErrorClass::Truncated, what, &reply.text))
         }
-        Stop::Refused(words) => {
-            let what = "declined to answer".to_owned();
-            return Err(failed(ErrorClass::Refused, what, Vec::new(), words));
-        }
+        Stop::Refused(words) => Some((ErrorClass::Refused, "declined to answer".to_owned(), words)),
         Stop::Unknown(reason) => {
             let reason: String = reason.chars().take(64).collect();
             let what = format!("stopped for an unknown reason, {reason:?}");
-            return Err(failed(ErrorClass::Rejected, what, Vec::new(), &reply.text));
+            Some((ErrorClass::Rejected, what, &reply.text))
         }
+    };
+    if let Some((class, what, raw)) = stopped {
+        return Err(failed(class, what, Vec::new(), raw));
     }
     match reply::parse(&reply.text, &question.check) {
         Ok(value) => Ok(Reply {
@@ -216,7 +213,6 @@ pub(super) fn read(
     }
 }
 
-/// What the gate learns of a call's end.
 fn end_of(called: &Result<ProviderReply, JudgeError>, rates: RateReport) -> CallEnd {
     let whole = |tokens: i64| u64::try_from(tokens).unwrap_or(0);
     let (outcome, used) = match called {

@@ -10,7 +10,6 @@ use parking_lot::{Mutex, MutexGuard};
 use super::Asked;
 use crate::judge::CacheKey;
 
-/// A judge's name and a question's cache key.
 pub(super) type FlightKey = (String, CacheKey);
 
 /// Questions in flight. It holds no answer: a landed flight is gone.

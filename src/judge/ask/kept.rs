@@ -19,7 +19,6 @@ pub(super) async fn cached(judge: &Inner, question: &Question, key: &CacheKey) -
     })
 }
 
-/// What is kept of a reply.
 pub(super) fn kept(reply: &Reply) -> CachedReply {
     CachedReply {
         provider: reply.provider.clone(),

@@ -41,14 +41,14 @@ pub struct AskContext {
     /// Whether the cache is passed over (force_rescore). What comes back is cached all the same.
     pub skip_cache: bool,
     /// Whether a reply may lie ready that was collected for `asked_for`; it is taken whatever `skip_cache` says.
-    pub prefetch: Prefetch,
+    pub precomputed: Precomputed,
     /// What bounds the asker's calls at once.
     pub concurrency: Arc<dyn CallPermits>,
 }
 
 /// Whether a question may have been answered by a provider's batch before it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Prefetch {
+pub enum Precomputed {
     /// It wasn't: nobody looks.
     None,
     /// It may have been.
@@ -139,7 +139,7 @@ impl Judge {
 impl Inner {
     /// Asks this judge, and no other.
     async fn ask(self: &Arc<Self>, question: &Question, context: &AskContext) -> Asked {
-        if context.prefetch == Prefetch::Collected {
+        if context.precomputed == Precomputed::Collected {
             let key = CacheKey::of_collected(&self.spec, question, context.asked_for);
             if let Some(reply) = kept::cached(self, question, &key).await {
                 return Asked {
@@ -296,7 +296,7 @@ mod tests {
             asked_for: Uuid::nil(),
             retries_spent,
             skip_cache: false,
-            prefetch: Prefetch::None,
+            precomputed: Precomputed::None,
             concurrency: Arc::new(crate::judge::Unbounded),
         }
     }

@@ -21,7 +21,6 @@ use crate::judge::{
 /// A server that refuses field after field is asked so often; there are fewer fields than that.
 const MOST_DROPPED_FIELDS: u32 = 8;
 
-/// Asks the cache, then the judge.
 pub(super) async fn run(
     judge: &Inner,
     question: &Question,
@@ -40,46 +39,45 @@ pub(super) async fn run(
         let permit = match run.enter().await {
             Ok(permit) => permit,
             Err(refusal) => {
-                let decision = retry::after_refusal(&judge.wiring.retry, run.attempt(), &refusal);
-                match run.follow(decision).await {
-                    Next::Again => continue,
-                    Next::Wait { why, retry_in } => return run.waits(why, retry_in),
-                    Next::Fail => return run.waits(refusal.why, refusal.retry_in),
+                let options = &judge.wiring.retry;
+                match retry::in_slot(options, run.waited, refusal.retry_in) {
+                    Some(after) => run.rest(after, Spends::Nothing).await,
+                    None => return run.waits(refusal.why, refusal.retry_in),
                 }
+                continue;
             }
         };
         let failed = match run.call(permit).await {
             Ok(reply) => {
-                judge.wiring.cache.put(key.clone(), kept(&reply)).await;
+                judge.wiring.cache.put(key, kept(&reply)).await;
                 return run.answered(Ok(reply));
             }
             Err(failed) => run.blamed(failed),
         };
-        let decision = run.decide(&failed.error);
-        if decision == Decision::RepairTurn {
-            run.show_faults(&failed);
-        }
-        if decision == Decision::LargerCap {
-            run.cut_off = Some(failed.error.clone());
-        }
-        if decision == Decision::Shrink {
-            if !run.shrink() {
-                let error = run.last_words(failed.error);
-                return run.answered(Err(error));
+        match run.decide(&failed.error) {
+            Decision::Retry { after, spends } => run.rest(after, spends).await,
+            Decision::Wait {
+                why,
+                retry_in,
+                spends,
+            } => {
+                run.spend(spends);
+                return run.waits(why, retry_in);
             }
-            // Another question: it may have been answered before, and is kept under a key of its own.
-            key = CacheKey::of(&judge.spec, &run.question);
-            if let Some(reply) = look_up(judge, &run.question, context, &key).await {
-                return run.answered(Ok(reply));
+            Decision::RepairTurn => run.show_faults(&failed),
+            Decision::LargerCap => run.raise_cap(failed.error),
+            Decision::DropField => run.dropped_fields += 1,
+            Decision::Shrink => {
+                if !run.shrink() {
+                    return run.fails(failed.error);
+                }
+                // Another question: it may have been answered before, and is kept under a key of its own.
+                key = CacheKey::of(&judge.spec, &run.question);
+                if let Some(reply) = look_up(judge, &run.question, context, &key).await {
+                    return run.answered(Ok(reply));
+                }
             }
-        }
-        match run.follow(decision).await {
-            Next::Again => {}
-            Next::Wait { why, retry_in } => return run.waits(why, retry_in),
-            Next::Fail => {
-                let error = run.last_words(failed.error);
-                return run.answered(Err(error));
-            }
+            Decision::Fail => return run.fails(failed.error),
         }
     }
 }
@@ -96,7 +94,6 @@ async fn look_up(
     }
 }
 
-/// A run's state between calls.
 pub(super) struct Run<'a> {
     pub(super) judge: &'a Inner,
     pub(super) question: Question,
@@ -113,15 +110,6 @@ pub(super) struct Run<'a> {
     shrunk: bool,
     pub(super) calls: u32,
     pub(super) concurrency_permit: Option<ConcurrencyPermit>,
-}
-
-enum Next {
-    Again,
-    Wait {
-        why: Closed,
-        retry_in: Option<Duration>,
-    },
-    Fail,
 }
 
 impl<'a> Run<'a> {
@@ -243,42 +231,21 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn follow(&mut self, decision: Decision) -> Next {
-        match decision {
-            Decision::Retry { after, spends } => {
-                self.spend(spends);
-                if spends == Spends::Nothing {
-                    self.waited += after;
-                }
-                tokio::time::sleep(after).await;
-                Next::Again
-            }
-            Decision::Wait {
-                why,
-                retry_in,
-                spends,
-            } => {
-                self.spend(spends);
-                Next::Wait { why, retry_in }
-            }
-            Decision::RepairTurn => {
-                self.repaired = true;
-                Next::Again
-            }
-            Decision::LargerCap => {
-                if let Some(cap) = self.larger_cap() {
-                    self.request.max_output_tokens = cap;
-                }
-                self.cap_raised = true;
-                Next::Again
-            }
-            Decision::DropField => {
-                self.dropped_fields += 1;
-                Next::Again
-            }
-            Decision::Shrink => Next::Again,
-            Decision::Fail => Next::Fail,
+    /// Waits in the slot.
+    async fn rest(&mut self, after: Duration, spends: Spends) {
+        self.spend(spends);
+        if spends == Spends::Nothing {
+            self.waited += after;
         }
+        tokio::time::sleep(after).await;
+    }
+
+    fn raise_cap(&mut self, cut_off: JudgeError) {
+        if let Some(cap) = self.larger_cap() {
+            self.request.max_output_tokens = cap;
+        }
+        self.cap_raised = true;
+        self.cut_off = Some(cut_off);
     }
 
     fn spend(&mut self, spends: Spends) {
@@ -303,6 +270,7 @@ impl<'a> Run<'a> {
 
     /// The repair turn: the model sees its own reply and what is wrong with it.
     fn show_faults(&mut self, failed: &Failed) {
+        self.repaired = true;
         let reply = failed.error.raw_reply.clone().unwrap_or_default();
         let messages = [
             // Some servers refuse a message without content.
@@ -311,6 +279,10 @@ impl<'a> Run<'a> {
         ];
         let messages = messages.map(|(role, content)| Message { role, content });
         self.request.messages.extend(messages);
+    }
+
+    fn fails(&self, error: JudgeError) -> Asked {
+        self.answered(Err(self.last_words(error)))
     }
 
     fn answered(&self, answer: Answer) -> Asked {
@@ -334,7 +306,6 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The call that a question begins with.
 pub(super) fn first_call(judge: &Inner, question: &Question) -> CallRequest {
     CallRequest {
         messages: vec![Message {

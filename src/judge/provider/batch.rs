@@ -47,15 +47,8 @@ impl Chunk {
 /// A chunk that only needs to be handed over.
 pub struct Uploaded {
     pub(super) tag: Uuid,
-    pub(super) content: Sent,
-}
-
-/// What the provider has of a chunk by then.
-pub(super) enum Sent {
-    /// All of it, under this name.
-    Whole(String),
-    /// Nothing: its text goes out with the request.
-    Nothing(Vec<u8>),
+    /// What is still to be sent: its text, or the provider's name for it.
+    pub(super) rest: Vec<u8>,
 }
 
 /// What a provider knows of a chunk that may have been handed over.

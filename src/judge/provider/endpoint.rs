@@ -30,7 +30,6 @@ pub(super) const JSON: &str = "application/json";
 /// Stands for the model in an entry's path.
 const MODEL: &str = "{model}";
 
-/// One entry and model.
 pub(in crate::judge) struct Endpoint {
     pub(super) spec: JudgeSpec,
     /// Read once; or what is wrong with it, for the first call.
@@ -84,7 +83,6 @@ impl Endpoint {
         self.spec.entry().format
     }
 
-    /// What a call sends now.
     fn shape(&self) -> Shape {
         self.learned.shape(&self.spec, self.clock.now())
     }
@@ -181,8 +179,8 @@ impl Endpoint {
             return Err(refused(exchange));
         }
         let status = Some(exchange.status);
-        match (self.format().read)(&exchange.body, exchange.status, &self.spec) {
-            Ok(reply) => Ok(reply),
+        match (self.format().read)(&exchange.body) {
+            Ok(reply) => Ok(reply.believed(&self.spec, exchange.status)),
             Err(Unreadable::ErrorInside) => Err(refused(exchange)),
             Err(Unreadable::BrokenOff) => Err(self.error(
                 ErrorClass::Transient,

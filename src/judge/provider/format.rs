@@ -2,21 +2,14 @@
 
 use reqwest::header::HeaderMap;
 
+use super::CallRequest;
 use super::endpoint::BatchApi;
 use super::headers::RateHeaders;
 use super::refusal::{Said, Signal};
-use super::reply::Unreadable;
+use super::reply::{RawReply, Unreadable};
 use super::shape::{Cap, Field, Rung, Shape};
-use super::{CallRequest, ProviderReply};
 use crate::judge::error::ErrorClass;
 use crate::judge::providers::JudgeSpec;
-
-/// Every kind of provider. One more is a folder and a line here.
-pub(in crate::judge) const FORMATS: [&WireFormat; 3] = [
-    &super::openai::FORMAT,
-    &super::anthropic::FORMAT,
-    &super::gemini::FORMAT,
-];
 
 /// How one kind of provider words calls and their ends.
 pub(in crate::judge) struct WireFormat {
@@ -33,10 +26,9 @@ pub(in crate::judge) struct WireFormat {
     pub(in crate::judge) ladder: &'static [Rung],
     /// What the output cap is called at first.
     pub(super) cap: Cap,
-    /// The request's body.
     pub(super) body: fn(&JudgeSpec, &CallRequest, Shape) -> Result<Vec<u8>, serde_json::Error>,
     /// Reads a body of status 2xx.
-    pub(super) read: fn(&[u8], u16, &JudgeSpec) -> Result<ProviderReply, Unreadable>,
+    pub(super) read: fn(&[u8]) -> Result<RawReply, Unreadable>,
     /// What errors call a field that a request of this shape has; empty where there is no such field.
     pub(super) names: fn(Field, Shape) -> &'static [&'static str],
     /// The status that a type of error comes with: a gateway's 200 has only the type left.

@@ -60,17 +60,10 @@ impl Client {
         request: reqwest::Request,
         limit: Duration,
     ) -> Result<Exchange, NoExchange> {
-        let client = self.inner()?;
-        let whole = async {
-            let response = client
-                .execute(request)
-                .await
-                .map_err(|error| broken(None, "could not be reached", &error))?;
-            read_whole(response).await
-        };
-        timeout(limit, whole)
-            .await
-            .unwrap_or_else(|_| Err(late(limit)))
+        within(limit, async {
+            read_whole(self.execute(request).await?).await
+        })
+        .await
     }
 
     /// Sends a request and reads the head of its answer within `limit`; the body is left to be read.
@@ -79,12 +72,26 @@ impl Client {
         request: reqwest::Request,
         limit: Duration,
     ) -> Result<reqwest::Response, NoExchange> {
-        let client = self.inner()?;
-        match timeout(limit, client.execute(request)).await {
-            Ok(response) => response.map_err(|error| broken(None, "could not be reached", &error)),
-            Err(_) => Err(late(limit)),
-        }
+        within(limit, self.execute(request)).await
     }
+
+    async fn execute(&self, request: reqwest::Request) -> Result<reqwest::Response, NoExchange> {
+        let response = self.inner()?.execute(request).await;
+        response.map_err(|error| broken(None, "could not be reached", &error))
+    }
+}
+
+async fn within<T>(
+    limit: Duration,
+    answer: impl Future<Output = Result<T, NoExchange>>,
+) -> Result<T, NoExchange> {
+    timeout(limit, answer).await.unwrap_or_else(|_| {
+        Err(NoExchange {
+            class: ErrorClass::Transient,
+            status: None,
+            message: format!("did not answer within {} s", limit.as_secs_f64()),
+        })
+    })
 }
 
 /// The rest of an answer: a whole one, but for its size.
@@ -103,14 +110,6 @@ pub(super) async fn read_whole(response: reqwest::Response) -> Result<Exchange, 
             status: Some(status),
             message: "answered with more than 4 MiB".to_owned(),
         }),
-    }
-}
-
-fn late(limit: Duration) -> NoExchange {
-    NoExchange {
-        class: ErrorClass::Transient,
-        status: None,
-        message: format!("did not answer within {} s", limit.as_secs_f64()),
     }
 }
 

@@ -22,7 +22,7 @@ pub mod simulated;
 pub use batch::{Added, Chunk, ChunkSize, CollectedAnswer, Found, Progress, Uploaded};
 pub use endpoint::results::Answers;
 pub(in crate::judge) use endpoint::{BatchApi, Endpoint};
-pub(in crate::judge) use format::{FORMATS, WireFormat};
+pub(in crate::judge) use format::WireFormat;
 pub(in crate::judge) use shape::Rung;
 
 use std::collections::BTreeMap;
@@ -36,13 +36,16 @@ use super::gate::RateReport;
 use super::providers::JudgeSpec;
 use crate::outbound::Route;
 
+/// Every kind of provider. One more is a folder and a line here.
+pub(in crate::judge) const FORMATS: [&WireFormat; 3] =
+    [&openai::FORMAT, &anthropic::FORMAT, &gemini::FORMAT];
+
 /// A call's end, and what the server said of its limits on the way.
 pub(in crate::judge) struct Called {
     pub(in crate::judge) ended: Result<ProviderReply, JudgeError>,
     pub(in crate::judge) rates: RateReport,
 }
 
-/// One call.
 #[derive(Clone)]
 pub(in crate::judge) struct CallRequest {
     pub(in crate::judge) messages: Vec<Message>,
@@ -52,21 +55,18 @@ pub(in crate::judge) struct CallRequest {
     pub(in crate::judge) timeout: Duration,
 }
 
-/// One message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::judge) struct Message {
     pub(in crate::judge) role: Role,
     pub(in crate::judge) content: Arc<str>,
 }
 
-/// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::judge) enum Role {
     User,
     Assistant,
 }
 
-/// What came back.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::judge) struct ProviderReply {
     pub(in crate::judge) text: String,
@@ -79,7 +79,6 @@ pub(in crate::judge) struct ProviderReply {
     pub(in crate::judge) status: u16,
 }
 
-/// Why the model stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::judge) enum Stop {
     /// It was done.
@@ -111,7 +110,6 @@ pub(in crate::judge) struct ProviderMaker {
 }
 
 impl ProviderMaker {
-    /// The provider of a judge.
     pub(in crate::judge) fn make(
         &mut self,
         spec: &JudgeSpec,

@@ -40,7 +40,6 @@ impl Signal {
     }
 }
 
-/// What a refusal means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// A class, and what follows from it.
@@ -94,7 +93,6 @@ impl Said {
             .is_ok_and(|value| value.pointer("/0/error").is_some_and(Value::is_object))
     }
 
-    /// The status that a code names.
     pub(super) fn status(&self) -> Option<u16> {
         self.codes
             .iter()
@@ -135,7 +133,6 @@ impl Said {
         })
     }
 
-    /// Whether one of the codes is this one.
     pub(super) fn is(&self, code: &str) -> bool {
         self.codes.iter().any(|said| said == code)
     }

@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::refusal::Said;
+use super::{ProviderReply, Stop, Tokens};
 use crate::judge::providers::JudgeSpec;
 
 /// Model ids that begin so are simulated, whoever serves them.
@@ -22,6 +23,37 @@ pub(super) enum Unreadable {
     BrokenOff,
     /// Something else, in words that follow the judge's name.
     Other(&'static str),
+}
+
+/// What a body of status 2xx says.
+#[derive(Debug, PartialEq)]
+pub(super) struct RawReply {
+    pub(super) text: String,
+    pub(super) stop: Stop,
+    pub(super) model: Option<String>,
+    pub(super) usage: Option<Tokens>,
+    /// The mark of a simulated reply.
+    pub(super) simulated: Option<Value>,
+}
+
+impl RawReply {
+    /// What is believed of it.
+    pub(super) fn believed(self, spec: &JudgeSpec, status: u16) -> ProviderReply {
+        let model = self
+            .model
+            .map(|model| model.chars().take(LONGEST_MODEL).collect());
+        let model = model.filter(|model: &String| !model.is_empty());
+        let model = model.unwrap_or_else(|| spec.model().to_owned());
+        let marked = self.simulated == Some(Value::Bool(true));
+        ProviderReply {
+            text: self.text,
+            stop: self.stop,
+            simulated: spec.simulated() || marked || model.starts_with(SIMULATED_PREFIX),
+            model,
+            usage: self.usage,
+            status,
+        }
+    }
 }
 
 /// Reads a body of status 200; `otherwise`: what is said of one that isn't a reply of its family.
@@ -45,29 +77,48 @@ pub(super) fn without_answer(error: Option<&Value>, otherwise: &'static str) -> 
     }
 }
 
-/// The model as reported, else as asked.
-pub(super) fn model(reported: Option<&str>, spec: &JudgeSpec) -> String {
-    reported
-        .map(|model| model.chars().take(LONGEST_MODEL).collect::<String>())
-        .filter(|model| !model.is_empty())
-        .unwrap_or_else(|| spec.model().to_owned())
-}
-
-/// Whether a reply is marked as simulated: by its entry, by the name of its model, or by itself.
-pub(super) fn simulated(spec: &JudgeSpec, model: &str, mark: Option<&Value>) -> bool {
-    spec.simulated() || model.starts_with(SIMULATED_PREFIX) || mark == Some(&Value::Bool(true))
-}
-
 /// A count of tokens as far as it can be believed; 0 where there is none.
 pub(super) fn count(reported: Option<i64>) -> i64 {
     reported.unwrap_or(0).clamp(0, MOST_TOKENS)
 }
 
-/// A sum of such counts.
 pub(super) fn sum(counts: &[Option<i64>]) -> i64 {
     counts
         .iter()
         .map(|reported| count(*reported))
         .sum::<i64>()
         .min(MOST_TOKENS)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::judge::providers::Providers;
+
+    #[test]
+    fn a_reply_without_a_model_has_that_which_was_asked_and_a_mark_or_a_name_makes_it_simulated() {
+        let entry = json!({ "j": {
+            "type": "openai", "base_url": "http://h", "model": "m", "auth": "none",
+        }});
+        let providers = Providers::from_value(&entry, &|_| Err(String::new())).unwrap();
+        let spec = providers.spec("j").unwrap();
+        for (model, mark, expected) in [
+            (None, json!(null), ("m", false)),
+            (Some(""), json!("yes"), ("m", false)),
+            (Some("n"), json!(true), ("n", true)),
+            (Some("simulated-x"), json!(null), ("simulated-x", true)),
+        ] {
+            let raw = RawReply {
+                text: String::new(),
+                stop: Stop::Complete,
+                model: model.map(str::to_owned),
+                usage: None,
+                simulated: Some(mark),
+            };
+            let reply = raw.believed(&spec, 200);
+            assert_eq!((reply.model.as_str(), reply.simulated), expected);
+        }
+    }
 }

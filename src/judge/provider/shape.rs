@@ -64,14 +64,12 @@ pub(super) struct Shape {
     pub(super) seed: Sent,
 }
 
-/// What the output cap is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cap {
     MaxCompletionTokens,
     MaxTokens,
 }
 
-/// Whether a field is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sent {
     Yes,
@@ -79,7 +77,6 @@ pub(super) enum Sent {
 }
 
 impl Shape {
-    /// What is tried first.
     pub(super) fn start(entry: &Entry) -> Self {
         let sent = |yes| if yes { Sent::Yes } else { Sent::No };
         Self {
@@ -101,7 +98,6 @@ impl Shape {
         }
     }
 
-    /// Whether a request of this shape holds the field.
     pub(super) fn has(self, field: Field) -> bool {
         match field {
             Field::Temperature => self.temperature == Sent::Yes,
@@ -154,7 +150,6 @@ impl Learned {
     const MOST: usize = 1024;
     const BELIEVED: TimeDelta = TimeDelta::hours(1);
 
-    /// What is sent next.
     pub(super) fn shape(&self, spec: &JudgeSpec, now: DateTime<Utc>) -> Shape {
         let start = Shape::start(spec.entry());
         let shapes = self.shapes.lock();

@@ -53,7 +53,6 @@ pub(in crate::judge) enum Auth {
     None,
 }
 
-/// One entry, checked.
 #[derive(Clone)]
 pub(in crate::judge) struct Entry {
     pub(in crate::judge) name: String,
@@ -104,7 +103,6 @@ impl fmt::Debug for Entry {
 }
 
 impl Entry {
-    /// Reads one entry.
     pub(super) fn read(
         name: &str,
         value: &Value,

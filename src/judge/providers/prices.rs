@@ -31,7 +31,6 @@ const LONG_PROMPT_KEYS: &[&str] = &[RATES[0], RATES[1], RATES[2], RATES[3], "abo
 /// How far ahead of UTC a day begins where it begins first.
 const EASTERNMOST: TimeDelta = TimeDelta::hours(14);
 
-/// One model's price.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::judge) struct Price {
     rates: Rates,
@@ -132,8 +131,8 @@ impl Providers {
     pub fn check_dates(&self, now: DateTime<Utc>) -> Result<(), ProvidersError> {
         let today = (now + EASTERNMOST).date_naive();
         for entry in self.entries.values() {
-            let ahead = entry.prices.iter().find(|(_, price)| price.as_of > today);
-            if let Some((model, price)) = ahead {
+            let future = entry.prices.iter().find(|(_, price)| price.as_of > today);
+            if let Some((model, price)) = future {
                 return Err(ProvidersError {
                     path: format!("{}.prices.{model}.{AS_OF}", entry.name),
                     message: format!(
@@ -147,7 +146,6 @@ impl Providers {
     }
 }
 
-/// Reads an entry's `prices:`.
 pub(super) fn read(
     path: &str,
     value: Option<&Value>,
@@ -182,7 +180,6 @@ pub(super) fn read(
     Ok(prices)
 }
 
-/// The day on which a price held.
 fn day(fields: &Fields<'_>) -> Result<NaiveDate, ProvidersError> {
     let text = fields.required(AS_OF)?;
     let day = NaiveDate::parse_from_str(text.trim(), "%Y-%m-%d");

@@ -34,12 +34,10 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The dotted path of a key.
     pub(super) fn path(&self, key: &str) -> String {
         format!("{}.{key}", self.path)
     }
 
-    /// A fault at a key.
     pub(super) fn fault(&self, key: &str, message: impl Into<String>) -> ProvidersError {
         fault(&self.path(key), message.into())
     }
@@ -59,7 +57,6 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A text that must be there.
     pub(super) fn required(&self, key: &str) -> Result<String, ProvidersError> {
         self.text(key)?
             .ok_or_else(|| self.fault(key, "is missing or empty"))
@@ -104,7 +101,6 @@ impl<'a> Fields<'a> {
         Ok(texts)
     }
 
-    /// A map of texts.
     pub(super) fn text_map(&self, key: &str) -> Result<BTreeMap<String, String>, ProvidersError> {
         let Some(value) = self.raw(key) else {
             return Ok(BTreeMap::new());

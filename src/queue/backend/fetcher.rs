@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::super::{Claimed, Push, Queue, QueueError};
-use super::lease::{Delivery, Hold, Lease, Leases};
+use super::lease::{Delivery, DeliveryGuard, Lease, Leases};
 use super::shares::{Share, Shares, sooner};
 use super::slots::{Free, Slots};
 use super::source::Unstarted;
@@ -224,7 +224,7 @@ impl<A: Admit> Fetcher<A> {
         let delivery = Delivery {
             claimed,
             item,
-            hold: Hold::new(slot, lease, job),
+            hold: DeliveryGuard::new(slot, lease, job),
         };
         // The channel has a place for every slot, so a full one means that nobody takes from it any more.
         if let Err(unsent) = self.handlers.try_send(delivery) {

@@ -29,16 +29,16 @@ pub struct Delivery<Item> {
     /// What [`super::Admit`] made of it.
     pub item: Item,
     /// Frees the slot and ends the lease.
-    pub hold: Hold,
+    pub hold: DeliveryGuard,
 }
 
 /// A job's slot and lease. Dropped as it is, the slot is free and the id is released: ready again, in front.
-pub struct Hold {
+pub struct DeliveryGuard {
     slot: Slot,
     lease: Lease,
 }
 
-impl Hold {
+impl DeliveryGuard {
     pub(super) fn new(slot: Slot, mut lease: Lease, job: Arc<JobInHand>) -> Self {
         lease.job = Some(job);
         Self { slot, lease }
@@ -238,8 +238,8 @@ impl Leases {
                 End::Release(claimed) => releases.push(claimed),
                 End::Push(push) => pushes.push(push),
                 End::Later(push, when) => {
-                    let told = self.queue.later(self.owner, &push, when).await;
-                    forget(told, 1);
+                    let done = self.queue.later(self.owner, &push, when).await;
+                    forget(done, 1);
                 }
             }
         }
@@ -247,8 +247,8 @@ impl Leases {
             forget(self.queue.ack(self.owner, &acks).await, acks.len());
         }
         if !releases.is_empty() {
-            let told = self.queue.release(self.owner, &releases).await;
-            forget(told, releases.len());
+            let done = self.queue.release(self.owner, &releases).await;
+            forget(done, releases.len());
         }
         if !pushes.is_empty() {
             forget(self.queue.push(&pushes).await, pushes.len());
@@ -285,8 +285,8 @@ impl Leases {
     }
 }
 
-fn forget(told: Result<(), QueueError>, leases: usize) {
-    if let Err(error) = told {
-        tracing::debug!(%error, leases, "the ends of leases were not told, they expire");
+fn forget(done: Result<(), QueueError>, leases: usize) {
+    if let Err(error) = done {
+        tracing::debug!(%error, leases, "the ends of leases were not done, they expire");
     }
 }

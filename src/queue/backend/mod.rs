@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!             claim            admit                    handler
-//!   Queue ────────▶ fetcher ────────▶ channel ─▶ apalis ────────▶ Hold: slot freed, lease ended
+//!   Queue ────────▶ fetcher ────────▶ channel ─▶ apalis ────────▶ DeliveryGuard: slot freed, lease ended
 //!     ▲                                                                     │
 //!     └────────────── keeper: ack, later, release, renew ◀──────────────────┘
 //! ```
@@ -32,8 +32,8 @@ use uuid::Uuid;
 use super::{Claim, Claimed, Push, Queue};
 use crate::job::Lane;
 
-pub use lease::{Delivery, Hold, Lease};
-pub use slots::{Ahead, InHand, Slot};
+pub use lease::{Delivery, DeliveryGuard, Lease};
+pub use slots::{InHand, Prefetch, Slot};
 
 use fetcher::Fetcher;
 use lease::Leases;
@@ -131,7 +131,7 @@ pub struct WorkerOptions {
     /// Jobs at once, at least 1. One slot in ten is kept for interactive work; with less than ten, none.
     pub concurrency: usize,
     /// How many jobs more than that may be made ready meanwhile; 0 to begin with. Bulk work gets none of it.
-    pub ahead: Ahead,
+    pub prefetch: Prefetch,
     /// Counts the jobs in hand while the worker runs.
     pub in_hand: InHand,
     /// Starts the drain: nothing more is started, what runs goes on to its end.
@@ -157,7 +157,7 @@ pub struct WorkerDied {
 /// A drain has no deadline of its own: whoever has one drops this future, and the handlers that still run lose their
 /// leases.
 ///
-/// While the queue is away, work comes from the store without a lease; [`Hold`] then behaves the same, `later` and
+/// While the queue is away, work comes from the store without a lease; [`DeliveryGuard`] then behaves the same, `later` and
 /// `release` become a push if the queue is back by then.
 pub async fn run_worker<A, F, Fut>(
     options: WorkerOptions,
@@ -171,7 +171,7 @@ where
     Fut: Future<Output = ()> + Send + 'static,
 {
     let concurrency = options.concurrency.max(1);
-    let (handlers, unstarted) = mpsc::channel(concurrency + Ahead::MOST);
+    let (handlers, unstarted) = mpsc::channel(concurrency + Prefetch::MOST);
     let unstarted = Arc::new(Mutex::new(unstarted));
     let stages = Stages {
         stop: options.shutdown.child_token(),
@@ -182,7 +182,7 @@ where
         queue,
         owner: options.owner,
         admit,
-        slots: Arc::new(Slots::new(concurrency, options.ahead, options.in_hand)),
+        slots: Arc::new(Slots::new(concurrency, options.prefetch, options.in_hand)),
         leases: Arc::clone(&leases),
         handlers,
         unstarted: Arc::clone(&unstarted),

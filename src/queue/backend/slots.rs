@@ -26,13 +26,13 @@ impl InHand {
 /// How many jobs more than slots may be in hand, set while the worker runs: what is made ready ahead of its turn. It is
 /// for the handlers to see that no more than the slots do the work that counts.
 #[derive(Debug, Clone, Default)]
-pub struct Ahead(Arc<AtomicUsize>);
+pub struct Prefetch(Arc<AtomicUsize>);
 
-impl Ahead {
+impl Prefetch {
     /// The most that is heeded.
     pub const MOST: usize = 128;
 
-    /// Sets it; more than [`Ahead::MOST`] is that.
+    /// Sets it; more than [`Prefetch::MOST`] is that.
     pub fn set(&self, jobs: usize) {
         self.0.store(jobs.min(Self::MOST), Ordering::Relaxed);
     }
@@ -73,7 +73,7 @@ impl Drop for Slot {
 pub(super) struct Slots {
     limit: usize,
     kept: usize,
-    ahead: Ahead,
+    prefetch: Prefetch,
     used: Mutex<Used>,
     in_hand: InHand,
     /// A slot became free. Only the fetcher waits for it.
@@ -108,11 +108,11 @@ impl Free {
 
 impl Slots {
     /// One slot in ten is kept for interactive work; with less than ten slots none, as it would cost bulk more than a tenth.
-    pub(super) fn new(limit: usize, ahead: Ahead, in_hand: InHand) -> Self {
+    pub(super) fn new(limit: usize, prefetch: Prefetch, in_hand: InHand) -> Self {
         Self {
             limit,
             kept: limit / 10,
-            ahead,
+            prefetch,
             used: Mutex::default(),
             in_hand,
             changed: Notify::new(),
@@ -123,9 +123,9 @@ impl Slots {
     /// cost several times as much.
     pub(super) fn free(&self) -> Free {
         let used = self.used();
-        let ahead = self.ahead.get();
-        let all = (self.limit + ahead).saturating_sub(used.all);
-        if used.all >= self.limit && all < ahead.div_ceil(2) {
+        let prefetch = self.prefetch.get();
+        let all = (self.limit + prefetch).saturating_sub(used.all);
+        if used.all >= self.limit && all < prefetch.div_ceil(2) {
             return Free::NOTHING;
         }
         let bulk = (self.limit - self.kept).saturating_sub(used.bulk).min(all);
@@ -179,10 +179,10 @@ impl Drop for JobInHand {
 mod tests {
     use super::*;
 
-    fn slots(limit: usize, jobs_ahead: usize) -> (Arc<Slots>, Ahead) {
-        let ahead = Ahead::default();
-        ahead.set(jobs_ahead);
-        let slots = Slots::new(limit, ahead.clone(), InHand::default());
+    fn slots(limit: usize, prefetched: usize) -> (Arc<Slots>, Prefetch) {
+        let prefetch = Prefetch::default();
+        prefetch.set(prefetched);
+        let slots = Slots::new(limit, prefetch.clone(), InHand::default());
         (Arc::new(slots), ahead)
     }
 
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(slots.free(), Free::NOTHING, "less than half of it is left");
         jobs.truncate(25);
         assert_eq!(slots.free().all, 5);
-        ahead.set(0);
+        prefetch.set(0);
         assert_eq!(slots.free(), Free::NOTHING);
         jobs.truncate(20);
         assert_eq!(slots.free(), Free::NOTHING);
@@ -216,13 +216,13 @@ mod tests {
 
     #[test]
     fn the_smallest_workers_are_never_without_work_that_they_have_room_for() {
-        for (limit, jobs_ahead) in [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2), (6, 3)] {
-            let (slots, _ahead) = slots(limit, jobs_ahead);
-            let most = limit + jobs_ahead;
+        for (limit, prefetched) in [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2), (6, 3)] {
+            let (slots, _ahead) = slots(limit, prefetched);
+            let most = limit + prefetched;
             for in_hand in 0..=most {
                 let _jobs = fill(&slots, in_hand);
                 let left = most - in_hand;
-                let expected = if in_hand < limit || 2 * left >= jobs_ahead {
+                let expected = if in_hand < limit || 2 * left >= prefetched {
                     left
                 } else {
                     0
@@ -248,6 +248,6 @@ mod tests {
     #[test]
     fn no_more_is_made_ready_ahead_than_is_heeded() {
         let (slots, _ahead) = slots(1000, 500);
-        assert_eq!(slots.free().all, 1000 + Ahead::MOST);
+        assert_eq!(slots.free().all, 1000 + Prefetch::MOST);
     }
 }

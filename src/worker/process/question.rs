@@ -7,14 +7,11 @@ use crate::judge::Question;
 
 impl Pipeline {
     /// The one question of a session's job.
-    ///
-    /// # Errors
-    /// The ending that a run would come to before it asks.
     pub(in crate::worker) async fn question(&self, job: &Job) -> Result<Question, Ending> {
         let criteria = self.criteria(&job.criteria_hash).await?;
         let request = self.request(job).await?;
         let judge = self.judge(job)?.ok_or_else(judge_needed)?;
-        let (limits, nonce) = (judge.limits(), Nonce::draw(&mut fastrand::Rng::new()));
+        let (limits, nonce) = (judge.limits(), Nonce::random(&mut fastrand::Rng::new()));
         let asking = move || request.questions(&criteria, &limits, &nonce);
         let questions = Weight::of(&job.payload).run(asking).await?;
         let questions =

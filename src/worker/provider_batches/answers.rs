@@ -10,7 +10,6 @@ use crate::judge::{
 use crate::store::{ChunkRow, ItemAnswer};
 use crate::wire::ChunkState;
 
-/// Answers kept at once.
 const KEPT_AT_ONCE: usize = 100;
 
 impl ChunkLoop {

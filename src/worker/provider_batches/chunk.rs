@@ -18,20 +18,16 @@ const DEADLINE: TimeDelta = TimeDelta::hours(25);
 /// So many tries in a row that lead nowhere are enough.
 const TRIES: u32 = 6;
 
-/// Where a chunk stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct ChunkStatus {
     /// When it was handed over, or noted; of what is planned: when trouble began.
     pub(super) since: DateTime<Utc>,
     /// Tries in a row that led nowhere, before this one.
     pub(super) tries: u32,
-    /// How many items it holds.
     pub(super) items: i64,
-    /// Whether its batch was cancelled.
     pub(super) is_cancelled: bool,
 }
 
-/// What was seen of a chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Seen {
     /// Sending: the provider has it, under this name.
@@ -54,7 +50,6 @@ pub(super) enum Seen {
     Trouble(String),
 }
 
-/// What to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     /// Note its name.
@@ -78,7 +73,6 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// Whether the try that it follows led nowhere.
     pub(super) fn leads_nowhere(&self) -> bool {
         matches!(self, Self::TryAgain | Self::Cancel)
     }
@@ -95,7 +89,7 @@ pub(super) fn is_over(since: DateTime<Utc>, now: DateTime<Utc>) -> bool {
 }
 
 /// What to do with a chunk.
-pub(super) fn next(chunk: &Standing, seen: Seen, now: DateTime<Utc>) -> Step {
+pub(super) fn next(chunk: &ChunkStatus, seen: Seen, now: DateTime<Utc>) -> Step {
     let over = is_over(chunk.since, now);
     let is_last_try = chunk.tries.saturating_add(1) >= TRIES;
     match seen {
@@ -162,7 +156,7 @@ mod tests {
         ];
         let since = "2026-11-22T12:00:00Z".parse().unwrap();
         for (seen, hours, tries, items, is_cancelled, expected) in table {
-            let chunk = Standing {
+            let chunk = ChunkStatus {
                 since,
                 tries,
                 items,

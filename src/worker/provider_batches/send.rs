@@ -8,12 +8,10 @@ use crate::judge::{Added, BatchEndpoint, Chunk, ChunkSize, ErrorClass, JudgeErro
 use crate::store::{BatchRow, Brake, BrakeTarget, ChunkRow, NewChunk, StoreError};
 use crate::wire::ChunkState;
 
-/// Items read at once.
 const PAGE: u32 = 100;
 /// The most that one chunk may weigh, whatever its provider takes: it is held in memory while it is handed over.
 const CHUNK_BYTES: usize = 50_000_000;
 
-/// A chunk in the making.
 struct Filled {
     chunk: Chunk,
     new: NewChunk,

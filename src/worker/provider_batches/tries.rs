@@ -3,29 +3,26 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use uuid::Uuid;
 
-/// What led nowhere, in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tried {
     pub(super) count: u32,
     pub(super) since: DateTime<Utc>,
 }
 
-/// The counts.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct Tries(Mutex<HashMap<Uuid, Tried>>);
 
 impl Tries {
     /// How often so far; `None`: not at all.
     pub(super) fn of(&self, id: Uuid) -> Option<Tried> {
-        self.counts().get(&id).copied()
+        self.0.lock().get(&id).copied()
     }
 
-    /// Once more.
     pub(super) fn failed(&self, id: Uuid, now: DateTime<Utc>) -> Tried {
-        let mut counts = self.counts();
+        let mut counts = self.0.lock();
         let tried = counts.entry(id).or_insert(Tried {
             count: 0,
             since: now,
@@ -36,11 +33,7 @@ impl Tries {
 
     /// It led somewhere, or nobody tries any more.
     pub(super) fn succeeded(&self, id: Uuid) {
-        self.counts().remove(&id);
-    }
-
-    fn counts(&self) -> MutexGuard<'_, HashMap<Uuid, Tried>> {
-        self.0.lock()
+        self.0.lock().remove(&id);
     }
 }
 

@@ -153,7 +153,7 @@ fn pipeline(store: &Arc<Store>, judge: &JudgeServer, worker: Uuid) -> Pipeline {
     let providers = Providers::from_value(&entry, &|_| Err("none".to_owned())).unwrap();
     let gate = Arc::new(Gate::new(GateOptions::default()));
     let judges = Judges::new(&providers, gate, store.clone(), store.clone());
-    let concurrency = ConcurrencyPermits::new(1, gavel::queue::backend::Ahead::default());
+    let concurrency = ConcurrencyPermits::new(1, gavel::queue::backend::Prefetch::default());
     Pipeline::new(
         Arc::clone(store),
         Arc::new(judges),

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use gavel::judge::gate::{Gate, GateOptions};
 use gavel::judge::{
     Accepted, Added, AskContext, BatchEndpoint, CallUsage, ChunkSize, ErrorClass, Found,
-    HandedOver, Judge, JudgeError, Prefetch, Progress, Question, ReplyCache as _,
+    HandedOver, Judge, JudgeError, Precomputed, Progress, Question, ReplyCache as _,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -106,7 +106,7 @@ fn about(asker: u128) -> Question {
 fn by(asker: u128) -> AskContext {
     AskContext {
         asked_for: id(asker),
-        prefetch: Prefetch::Collected,
+        precomputed: Precomputed::Collected,
         skip_cache: true,
         ..context()
     }
@@ -175,7 +175,7 @@ async fn a_reply_that_was_collected_is_found_by_its_asker_alone_and_whatever_the
         assert_eq!(lane.server.asked().len(), 0, "{family}");
 
         let nobody_looks = AskContext {
-            prefetch: Prefetch::None,
+            precomputed: Precomputed::None,
             ..by(1)
         };
         for (question, context) in [

@@ -10,7 +10,7 @@ use gavel::clock::SystemClock;
 use gavel::judge::gate::{Gate, GateOptions};
 use gavel::judge::{
     AskContext, AskEnd, Asked, CacheKey, CachedReply, CallLog, CallRecord, CallUsage, ErrorClass,
-    Fault, Judge, JudgeError, JudgeWiring, Judges, Prefetch, Providers, Question, Reply,
+    Fault, Judge, JudgeError, JudgeWiring, Judges, Precomputed, Providers, Question, Reply,
     ReplyCache, RetryOptions, Unbounded,
 };
 use serde_json::{Value, json};
@@ -173,7 +173,7 @@ pub(super) fn context() -> AskContext {
         asked_for: Uuid::nil(),
         retries_spent: 0,
         skip_cache: false,
-        prefetch: Prefetch::None,
+        precomputed: Precomputed::None,
         concurrency: Arc::new(Unbounded),
     }
 }

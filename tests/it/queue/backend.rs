@@ -71,14 +71,14 @@ async fn as_many_more_are_made_ready_as_the_worker_says_and_bulk_work_gets_none_
     let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
     queue.push(&bulk(50, "a")).await.unwrap();
     let worker = Worker::start(&queue, &toy, 20, log.handler());
-    worker.ahead.set(5);
+    worker.prefetch.set(5);
     eventually(async || log.started().len() == 18).await;
     queue.push(&interactive(30, "a")).await.unwrap();
     eventually(async || log.started().len() == 25).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(log.started().len(), 25);
     // Nothing is ready ahead any more: the next starts when the slots are down to less than twenty.
-    worker.ahead.set(0);
+    worker.prefetch.set(0);
     log.gate.add_permits(5);
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(log.started().len(), 25);
@@ -537,7 +537,7 @@ async fn a_worker_that_ends_by_itself_is_an_error() {
         name: "broken".to_owned(),
         owner: Uuid::now_v7(),
         concurrency: 2,
-        ahead: gavel::queue::backend::Ahead::default(),
+        prefetch: gavel::queue::backend::Prefetch::default(),
         in_hand: gavel::queue::backend::InHand::default(),
         shutdown: tokio_util::sync::CancellationToken::new(),
     };

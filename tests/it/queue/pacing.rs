@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use gavel::job::JobId;
 use gavel::judge::gate::{CallOutcome, Gate, GateOptions, Load, PaceLimits};
 use gavel::queue::backend::{
-    Admission, Admit, Ahead, Delivery, InHand, LaneRoom, OpenLane, Refused, WorkerOptions,
+    Admission, Admit, Delivery, InHand, LaneRoom, OpenLane, Prefetch, Refused, WorkerOptions,
     run_worker,
 };
 use gavel::queue::{Claim, Claimed, Queue};
@@ -144,7 +144,7 @@ async fn starts_of(limit: u64, jobs: usize, call: Duration) -> Vec<Instant> {
         name: "paced".to_owned(),
         owner: Uuid::now_v7(),
         concurrency: 64,
-        ahead: Ahead::default(),
+        prefetch: Prefetch::default(),
         in_hand: InHand::default(),
         shutdown: shutdown.clone(),
     };

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use gavel::job::{JobId, Lane};
 use gavel::queue::backend::{
-    Admission, Admit, Ahead, Delivery, InHand, LaneRoom, OpenLane, Refused, WorkerDied,
+    Admission, Admit, Delivery, InHand, LaneRoom, OpenLane, Prefetch, Refused, WorkerDied,
     WorkerOptions, run_worker,
 };
 use gavel::queue::{Claim, Claimed, Depth, Push, Queue, QueueError};
@@ -171,7 +171,7 @@ type BoxedHandler = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A worker that runs until it is told to stop.
 pub(super) struct Worker {
     pub(super) in_hand: InHand,
-    pub(super) ahead: Ahead,
+    pub(super) prefetch: Prefetch,
     pub(super) shutdown: CancellationToken,
     run: JoinHandle<Result<(), WorkerDied>>,
 }
@@ -188,12 +188,12 @@ impl Worker {
         Fut: Future<Output = ()> + Send + 'static,
     {
         let (in_hand, shutdown) = (InHand::default(), CancellationToken::new());
-        let ahead = Ahead::default();
+        let prefetch = Prefetch::default();
         let options = WorkerOptions {
             name: "toy".to_owned(),
             owner: Uuid::now_v7(),
             concurrency,
-            ahead: ahead.clone(),
+            prefetch: prefetch.clone(),
             in_hand: in_hand.clone(),
             shutdown: shutdown.clone(),
         };
@@ -201,7 +201,7 @@ impl Worker {
         let run = tokio::spawn(run);
         Self {
             in_hand,
-            ahead,
+            prefetch,
             shutdown,
             run,
         }

@@ -22,7 +22,6 @@ enum State {
     HalfOpen,
 }
 
-/// Whether a call may go out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
     /// It may.

@@ -24,7 +24,6 @@ const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 /// shorter than a worker's other runs wait for a permit.
 const SOON: Duration = Duration::from_millis(500);
 
-/// One judge's lane.
 #[derive(Debug)]
 pub(in crate::judge::gate) struct Lane {
     pub(super) slots: Option<Slots>,
@@ -49,9 +48,7 @@ pub(in crate::judge::gate) struct Lane {
 /// A call that was let pass.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::judge::gate) struct Admitted {
-    /// Whether it is the breaker's probe.
     pub(in crate::judge::gate) probe: bool,
-    /// Its share of the pace.
     pub(in crate::judge::gate) ticket: Ticket,
 }
 
@@ -202,13 +199,8 @@ impl Lane {
         place: Place,
         now: Instant,
     ) -> Result<Admitted, Denied> {
-        if let Some(refusal) = self.closed(now) {
-            return Err(Denied::Closed(refusal));
-        }
-        if place == Place::New && self.waiting > 0 {
-            return Err(Denied::Later(self.behind_the_line(load, now)));
-        }
-        let ticket = self.pace.take(load, now).map_err(Denied::Later)?;
+        self.may_leave(load, place, now)?;
+        let ticket = self.pace.leave(load, None, now);
         if self.rule == Rule::Together {
             self.shared.departed(now, None, ticket.departure());
         }
@@ -219,8 +211,26 @@ impl Lane {
         })
     }
 
+    /// Whether somebody new, or the first in line, may leave, or ask the others.
+    pub(super) fn may_leave(
+        &mut self,
+        load: Load,
+        place: Place,
+        now: Instant,
+    ) -> Result<(), Denied> {
+        if let Some(refusal) = self.closed(now) {
+            return Err(Denied::Closed(refusal));
+        }
+        if place == Place::New && self.waiting > 0 {
+            return Err(Denied::Later(self.behind_the_line(load, now)));
+        }
+        self.pace
+            .wait(load, now)
+            .map_or(Ok(()), |wait| Err(Denied::Later(wait)))
+    }
+
     /// About when somebody new would leave, behind those who wait.
-    pub(super) fn behind_the_line(&self, load: Load, now: Instant) -> Duration {
+    fn behind_the_line(&self, load: Load, now: Instant) -> Duration {
         let first = self.pace.wait(load, now).unwrap_or_default();
         let line = self.pace.step(load, now).saturating_mul(self.waiting);
         first.saturating_add(line)

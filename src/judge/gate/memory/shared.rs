@@ -23,10 +23,7 @@ pub(in crate::judge::gate) enum Rule {
     #[default]
     Alone,
     /// This process, by its part of what so many workers may do together.
-    Part {
-        /// The live workers.
-        workers: u32,
-    },
+    Part { workers: u32 },
     /// All workers together.
     Together,
 }
@@ -94,18 +91,15 @@ impl Lane {
         let fresh = |at: Instant| now.saturating_duration_since(at) < FRESH;
         let known = self.shared.synced.is_some_and(fresh);
         self.shared.used = Some(now);
-        if self.rule != Rule::Together {
+        let is_open = self.breaker.state() == BreakerState::Closed && !self.pace.is_limited(now);
+        if self.rule != Rule::Together || (known && is_open) {
             return self.admit(load, place, now).map(Asked::Admitted);
         }
-        if known && self.breaker.state() == BreakerState::Closed && !self.pace.is_limited(now) {
-            return self.admit(load, place, now).map(Asked::Admitted);
-        }
-        self.may_ask(load, place, now)?;
+        self.may_leave(load, place, now)?;
         let (input, output) = self.pace.amounts(load);
         Ok(Asked::Together { input, output })
     }
 
-    /// The others let it go.
     pub(in crate::judge::gate) fn let_go(
         &mut self,
         load: Load,
@@ -147,7 +141,6 @@ impl Lane {
         self.pace.adopt(state, now);
     }
 
-    /// Takes the slots that it was given.
     pub(in crate::judge::gate) fn adopt_slots(&mut self, state: &SharedState) {
         (self.shared.allowed, self.shared.free) = (state.allowed, state.free);
         if let Some(slots) = &mut self.slots {
@@ -239,19 +232,6 @@ impl Lane {
             Rule::Part { workers } => Sharing::Part { workers },
             Rule::Together => Sharing::Together,
         }
-    }
-
-    /// Whether somebody new, or the first in line, may ask the others.
-    fn may_ask(&mut self, load: Load, place: Place, now: Instant) -> Result<(), Denied> {
-        if let Some(refusal) = self.closed(now) {
-            return Err(Denied::Closed(refusal));
-        }
-        if place == Place::New && self.waiting > 0 {
-            return Err(Denied::Later(self.behind_the_line(load, now)));
-        }
-        self.pace
-            .wait(load, now)
-            .map_or(Ok(()), |wait| Err(Denied::Later(wait)))
     }
 
     /// What a call is refused with which the others let not go.

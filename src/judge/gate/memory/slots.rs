@@ -9,7 +9,6 @@ use tokio::time::Instant;
 /// Slots are kept for as long as they were needed lately.
 const LATELY: Duration = Duration::from_secs(1);
 
-/// The slots of one judge.
 #[derive(Debug)]
 pub(super) struct Slots {
     pub(super) semaphore: Arc<Semaphore>,
@@ -17,7 +16,6 @@ pub(super) struct Slots {
     pub(super) cap: usize,
     /// How many are in hand here, those of calls that are out included.
     in_hand: usize,
-    /// How many calls wait for one.
     pub(super) waiting: usize,
     /// The most that were needed in the stretch that runs, and in the one before.
     needed: [usize; 2],

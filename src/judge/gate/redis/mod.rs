@@ -43,7 +43,6 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// What a process may still say when it leaves.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// What reaches the others.
 struct Link {
     client: RedisClient,
     scripts: Scripts,
@@ -80,7 +79,6 @@ pub fn shared_gate(
     (gate, in_step.keep(stop))
 }
 
-/// A gate that is kept in step.
 struct InStep {
     gate: Arc<Gate>,
     link: Arc<Link>,

@@ -9,14 +9,12 @@ use crate::judge::gate::BreakerState;
 /// What every answer begins with.
 const STATE_FIELDS: usize = 16;
 
-/// The scripts, each with the shared prelude in front.
 pub(super) struct Scripts {
     pub(super) enter: Script,
     pub(super) report: Script,
 }
 
 impl Scripts {
-    /// Reads the scripts that were compiled in.
     pub(super) fn new() -> Self {
         Self {
             enter: with_prelude(include_str!("lua/enter.lua")),

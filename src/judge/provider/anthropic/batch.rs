@@ -8,15 +8,12 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::judge::JudgeError;
-use crate::judge::error::ErrorClass;
-use crate::judge::provider::batch::Sent;
 use crate::judge::provider::endpoint::{BatchApi, Endpoint, JSON, Line, LineSays};
 use crate::judge::provider::{Chunk, ChunkSize, Found, Progress, Uploaded};
 
 /// What a batch's text begins with.
 const OPENING: &[u8] = b"{\"requests\":[";
 
-/// Message batches.
 pub(super) struct Batches;
 
 #[derive(Deserialize)]
@@ -73,15 +70,13 @@ impl BatchApi for Batches {
     async fn upload(&self, _: &Endpoint, chunk: Chunk) -> Result<Uploaded, JudgeError> {
         let Chunk { tag, mut body, .. } = chunk;
         body.extend_from_slice(b"]}");
-        let content = Sent::Nothing(body);
-        Ok(Uploaded { tag, content })
+        Ok(Uploaded { tag, rest: body })
     }
 
     async fn submit(&self, endpoint: &Endpoint, chunk: Uploaded) -> Result<String, JudgeError> {
-        let Sent::Nothing(body) = chunk.content else {
-            return Err(endpoint.batch_error(ErrorClass::Rejected, "takes no files"));
-        };
-        let batch: Batch = endpoint.post(&batches(endpoint, ""), JSON, body).await?;
+        let batch: Batch = endpoint
+            .post(&batches(endpoint, ""), JSON, chunk.rest)
+            .await?;
         Ok(batch.id)
     }
 

@@ -17,7 +17,6 @@ use super::shape::{Cap, Field, Rung, Shape};
 use crate::judge::error::ErrorClass;
 use crate::judge::gate::Span;
 
-/// Messages.
 pub(super) static FORMAT: WireFormat = WireFormat {
     name: "anthropic",
     path: "/v1/messages",

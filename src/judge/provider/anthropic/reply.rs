@@ -3,9 +3,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::judge::provider::reply::{self, Unreadable, count, sum};
-use crate::judge::provider::{ProviderReply, Stop, Tokens};
-use crate::judge::providers::JudgeSpec;
+use crate::judge::provider::reply::{self, RawReply, Unreadable, count, sum};
+use crate::judge::provider::{Stop, Tokens};
 
 #[derive(Deserialize)]
 struct Message {
@@ -34,12 +33,7 @@ struct Usage {
     cache_read_input_tokens: Option<i64>,
 }
 
-/// Reads a body of status 200.
-pub(super) fn read(
-    body: &[u8],
-    status: u16,
-    spec: &JudgeSpec,
-) -> Result<ProviderReply, Unreadable> {
+pub(super) fn read(body: &[u8]) -> Result<RawReply, Unreadable> {
     let message: Message = reply::parse(
         body,
         "answered 200 with a body that is no message; check base_url",
@@ -48,17 +42,15 @@ pub(super) fn read(
         let error = message.error.as_ref();
         return Err(reply::without_answer(error, "answered 200 with no content"));
     };
-    let model = reply::model(message.model.as_deref(), spec);
-    Ok(ProviderReply {
+    Ok(RawReply {
         text: text(content),
         stop: stop(
             message.stop_reason.as_deref(),
             message.stop_details.as_ref(),
         ),
-        simulated: reply::simulated(spec, &model, message.simulated.as_ref()),
-        model,
+        model: message.model,
+        simulated: message.simulated,
         usage: message.usage.and_then(tokens),
-        status,
     })
 }
 
@@ -121,15 +113,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::judge::providers::Providers;
 
-    fn read_value(message: &Value) -> Result<ProviderReply, Unreadable> {
-        let entry = json!({ "j": {
-            "type": "anthropic", "base_url": "http://h", "model": "m", "auth": "none",
-        }});
-        let providers = Providers::from_value(&entry, &|_| Err(String::new())).unwrap();
-        let spec = providers.spec("j").unwrap();
-        read(message.to_string().as_bytes(), 200, &spec)
+    fn read_value(message: &Value) -> Result<RawReply, Unreadable> {
+        read(message.to_string().as_bytes())
     }
 
     #[test]
@@ -149,7 +135,7 @@ mod tests {
         for (content, text) in table {
             let reply = read_value(&json!({ "content": content })).unwrap();
             assert_eq!(reply.text, text);
-            assert_eq!((reply.model.as_str(), reply.usage), ("m", None));
+            assert_eq!((reply.model, reply.usage), (None, None));
         }
     }
 

@@ -13,7 +13,6 @@ use crate::judge::provider::schema::Ordered;
 use crate::judge::provider::shape::{Rung, Shape};
 use crate::judge::providers::JudgeSpec;
 
-/// The body of one call.
 pub(super) fn body(
     spec: &JudgeSpec,
     request: &CallRequest,

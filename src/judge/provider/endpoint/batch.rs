@@ -28,10 +28,8 @@ const HAND_OVER: Duration = Duration::from_secs(15 * 60);
 /// about one of its calls.
 #[async_trait]
 pub(in crate::judge) trait BatchApi: Send + Sync {
-    /// The most that one chunk may hold.
     fn most(&self) -> ChunkSize;
 
-    /// Begins a chunk's text.
     fn open(&self, chunk: &mut Chunk);
 
     /// Adds one call, whose body is JSON without line breaks.
@@ -81,7 +79,6 @@ impl Endpoint {
         }
     }
 
-    /// Reads JSON at an address.
     pub(in crate::judge::provider) async fn get<T: DeserializeOwned>(
         &self,
         address: &str,
@@ -104,7 +101,6 @@ impl Endpoint {
         self.json(request, HAND_OVER).await
     }
 
-    /// An error in the entry's name.
     pub(in crate::judge::provider) fn batch_error(
         &self,
         class: ErrorClass,

@@ -19,14 +19,12 @@ const LONGEST_LINE: usize = 4 * 1024 * 1024;
 /// A file of which nothing comes for so long has broken off.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// What one line says.
 pub(in crate::judge) struct Line {
     /// The id under which the call was added.
     pub(in crate::judge::provider) id: String,
     pub(in crate::judge::provider) said: LineSays,
 }
 
-/// How one call ended.
 pub(in crate::judge) enum LineSays {
     /// With this status and body.
     Answered(u16, Box<RawValue>),

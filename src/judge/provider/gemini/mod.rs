@@ -12,7 +12,6 @@ use super::refusal::{Said, Signal};
 use super::shape::{Cap, Field, Rung, Shape};
 use crate::judge::error::ErrorClass;
 
-/// generateContent.
 pub(super) static FORMAT: WireFormat = WireFormat {
     name: "gemini",
     path: "/v1beta/models/{model}:generateContent",

@@ -3,9 +3,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::judge::provider::reply::{self, Unreadable, count, sum};
-use crate::judge::provider::{ProviderReply, Stop, Tokens};
-use crate::judge::providers::JudgeSpec;
+use crate::judge::provider::reply::{self, RawReply, Unreadable, count, sum};
+use crate::judge::provider::{Stop, Tokens};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -53,12 +52,7 @@ struct Usage {
     cached_content_token_count: Option<i64>,
 }
 
-/// Reads a body of status 200.
-pub(super) fn read(
-    body: &[u8],
-    status: u16,
-    spec: &JudgeSpec,
-) -> Result<ProviderReply, Unreadable> {
+pub(super) fn read(body: &[u8]) -> Result<RawReply, Unreadable> {
     let generated: Generated = reply::parse(
         body,
         "answered 200 with a body that generateContent doesn't give; check base_url",
@@ -77,14 +71,12 @@ pub(super) fn read(
             return Err(reply::without_answer(error, none));
         }
     };
-    let model = reply::model(generated.model_version.as_deref(), spec);
-    Ok(ProviderReply {
+    Ok(RawReply {
         text,
         stop,
-        simulated: reply::simulated(spec, &model, generated.simulated.as_ref()),
-        model,
+        model: generated.model_version,
+        simulated: generated.simulated,
         usage: generated.usage_metadata.and_then(tokens),
-        status,
     })
 }
 
@@ -146,15 +138,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::judge::providers::Providers;
 
-    fn read_value(generated: &Value) -> Result<ProviderReply, Unreadable> {
-        let entry = json!({ "j": {
-            "type": "gemini", "base_url": "http://h", "model": "m", "auth": "none",
-        }});
-        let providers = Providers::from_value(&entry, &|_| Err(String::new())).unwrap();
-        let spec = providers.spec("j").unwrap();
-        read(generated.to_string().as_bytes(), 200, &spec)
+    fn read_value(generated: &Value) -> Result<RawReply, Unreadable> {
+        read(generated.to_string().as_bytes())
     }
 
     #[test]
@@ -216,6 +202,6 @@ mod tests {
             output: 100,
         };
         assert_eq!(reply.usage, Some(expected));
-        assert!(reply.simulated);
+        assert_eq!(reply.model.as_deref(), Some("simulated-x"));
     }
 }

@@ -19,7 +19,6 @@ struct Content<'a> {
     parts: [BTreeMap<&'static str, &'a str>; 1],
 }
 
-/// The body of one call.
 pub(super) fn body(
     spec: &JudgeSpec,
     request: &CallRequest,

@@ -8,7 +8,6 @@ use uuid::Uuid;
 
 use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
-use crate::judge::provider::batch::Sent;
 use crate::judge::provider::endpoint::{BatchApi, Endpoint, JSON, Line, LineSays};
 use crate::judge::provider::{Chunk, ChunkSize, Found, Progress, Uploaded};
 
@@ -23,7 +22,6 @@ const NO_ROOM: &str = "token_limit_exceeded";
 /// A batch is looked for among so many pages of 100, the newest first.
 const PAGES: usize = 10;
 
-/// Batches of chat completions.
 pub(super) struct Batches;
 
 #[derive(Deserialize)]
@@ -136,16 +134,13 @@ impl BatchApi for Batches {
         let kind = format!("multipart/form-data; boundary={boundary}");
         let files = endpoint.address("files");
         let file: File = endpoint.post(&files, &kind, body).await?;
-        let content = Sent::Whole(file.id);
-        Ok(Uploaded { tag, content })
+        let rest = file.id.into_bytes();
+        Ok(Uploaded { tag, rest })
     }
 
     async fn submit(&self, endpoint: &Endpoint, chunk: Uploaded) -> Result<String, JudgeError> {
-        let Sent::Whole(file) = chunk.content else {
-            return Err(endpoint.batch_error(ErrorClass::Rejected, "takes calls as files alone"));
-        };
         let wanted = json!({
-            "input_file_id": file,
+            "input_file_id": String::from_utf8_lossy(&chunk.rest),
             "endpoint": ENDPOINT,
             "completion_window": WINDOW,
             "metadata": { TAG: chunk.tag.to_string() },

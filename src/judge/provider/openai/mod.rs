@@ -13,7 +13,6 @@ use super::shape::{Cap, Field, Rung, Shape};
 use crate::judge::error::ErrorClass;
 use crate::judge::gate::Span;
 
-/// Chat completions.
 pub(super) static FORMAT: WireFormat = WireFormat {
     name: "openai",
     path: "/chat/completions",

@@ -2,9 +2,8 @@
 
 use serde::Deserialize;
 
-use crate::judge::provider::reply::{self, Unreadable, count};
-use crate::judge::provider::{ProviderReply, Stop, Tokens};
-use crate::judge::providers::JudgeSpec;
+use crate::judge::provider::reply::{self, RawReply, Unreadable, count};
+use crate::judge::provider::{Stop, Tokens};
 
 #[derive(Deserialize)]
 struct Completion {
@@ -52,12 +51,7 @@ struct PromptDetails {
     cached_tokens: Option<i64>,
 }
 
-/// Reads a body of status 200.
-pub(super) fn read(
-    body: &[u8],
-    status: u16,
-    spec: &JudgeSpec,
-) -> Result<ProviderReply, Unreadable> {
+pub(super) fn read(body: &[u8]) -> Result<RawReply, Unreadable> {
     let completion: Completion = reply::parse(
         body,
         "answered 200 with a body that is no chat completion; check base_url",
@@ -70,14 +64,12 @@ pub(super) fn read(
     let (content, refusal) = choice
         .message
         .map_or((None, None), |message| (message.content, message.refusal));
-    let model = reply::model(completion.model.as_deref(), spec);
-    Ok(ProviderReply {
+    Ok(RawReply {
         text: text(content),
         stop: stop(choice.finish_reason, refusal),
-        simulated: reply::simulated(spec, &model, completion.simulated.as_ref()),
-        model,
+        model: completion.model,
+        simulated: completion.simulated,
         usage: completion.usage.and_then(tokens),
-        status,
     })
 }
 

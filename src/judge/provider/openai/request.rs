@@ -9,7 +9,6 @@ use crate::judge::provider::body::{Body, temperature};
 use crate::judge::provider::shape::{Cap, Rung, Sent, Shape};
 use crate::judge::providers::JudgeSpec;
 
-/// The body of one call.
 pub(super) fn body(
     spec: &JudgeSpec,
     request: &CallRequest,

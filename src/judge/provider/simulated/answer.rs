@@ -47,13 +47,13 @@ const REMARKS: [&str; 6] = [
 /// A reply that fits the schema; without a schema, a small object.
 pub(super) fn answer(schema: Option<&Value>, digest: &QuestionDigest) -> Value {
     let Some(schema) = schema else {
-        return json!({ "reasoning": text("reasoning", Draw(*digest)) });
+        return json!({ "reasoning": text("reasoning", Sample(*digest)) });
     };
     let mut value = Filler {
         root: schema,
         left: Cell::new(MOST_VALUES),
     }
-    .fill(schema, "", Draw(*digest), 0);
+    .fill(schema, "", Sample(*digest), 0);
     total_is_the_sum(&mut value);
     value
 }
@@ -69,11 +69,11 @@ fn total_is_the_sum(value: &mut Value) {
     }
 }
 
-/// Numbers drawn from a digest by path: neighbours in a reply don't depend on one another.
+/// Numbers sampled from a digest by path: neighbours in a reply don't depend on one another.
 #[derive(Clone, Copy)]
-struct Draw([u8; 32]);
+struct Sample([u8; 32]);
 
-impl Draw {
+impl Sample {
     fn at(self, step: &str) -> Self {
         let mut hash = Sha256::new();
         hash.update(self.0);
@@ -98,7 +98,7 @@ struct Filler<'a> {
 }
 
 impl Filler<'_> {
-    fn fill(&self, schema: &Value, name: &str, draw: Draw, depth: usize) -> Value {
+    fn fill(&self, schema: &Value, name: &str, sample: Sample, depth: usize) -> Value {
         let left = self.left.get();
         if depth > DEEPEST || left == 0 {
             return Value::Null;
@@ -109,24 +109,24 @@ impl Filler<'_> {
         }
         if let Some(Value::Array(choices)) = schema.get("enum") {
             let choices: Vec<&Value> = choices.iter().collect();
-            return draw.pick(&choices).cloned().unwrap_or(Value::Null);
+            return sample.pick(&choices).cloned().unwrap_or(Value::Null);
         }
         if let Some(target) = self.referred(schema) {
-            return self.fill(target, name, draw, depth + 1);
+            return self.fill(target, name, sample, depth + 1);
         }
         if let Some(first) = ["anyOf", "oneOf", "allOf"]
             .into_iter()
             .find_map(|key| first_real(schema.get(key)?.as_array()?))
         {
-            return self.fill(first, name, draw, depth + 1);
+            return self.fill(first, name, sample, depth + 1);
         }
         match type_of(schema) {
-            "object" => self.object(schema, draw, depth),
-            "array" => self.array(schema, name, draw, depth),
-            "integer" | "number" => number(schema, draw),
-            "boolean" => Value::Bool(draw.below(2) == 1),
+            "object" => self.object(schema, sample, depth),
+            "array" => self.array(schema, name, sample, depth),
+            "integer" | "number" => number(schema, sample),
+            "boolean" => Value::Bool(sample.below(2) == 1),
             "null" => Value::Null,
-            _ => string(schema, name, draw),
+            _ => string(schema, name, sample),
         }
     }
 
@@ -135,33 +135,35 @@ impl Filler<'_> {
         self.root.pointer(pointer)
     }
 
-    fn object(&self, schema: &Value, draw: Draw, depth: usize) -> Value {
+    fn object(&self, schema: &Value, sample: Sample, depth: usize) -> Value {
         let mut map = Map::new();
         let properties = schema.get("properties").and_then(Value::as_object);
         let count = properties.map_or(1, Map::len).max(1) as u64;
         for (name, property) in properties.into_iter().flatten() {
-            let value =
-                if depth == 1 && is_bare_number(property) && told_maximum(property).is_none() {
-                    // A breakdown without maxima: its parts share 100.
-                    let shared = json!({ "type": "integer", "minimum": 0, "maximum": 100 / count });
-                    number(&shared, draw.at(name))
-                } else {
-                    self.fill(property, name, draw.at(name), depth + 1)
-                };
+            let value = if depth == 1
+                && is_bare_number(property)
+                && described_maximum(property).is_none()
+            {
+                // A breakdown without maxima: its parts share 100.
+                let shared = json!({ "type": "integer", "minimum": 0, "maximum": 100 / count });
+                number(&shared, sample.at(name))
+            } else {
+                self.fill(property, name, sample.at(name), depth + 1)
+            };
             map.insert(name.clone(), value);
         }
         Value::Object(map)
     }
 
-    fn array(&self, schema: &Value, name: &str, draw: Draw, depth: usize) -> Value {
+    fn array(&self, schema: &Value, name: &str, sample: Sample, depth: usize) -> Value {
         let bound = |key, default| schema.get(key).and_then(Value::as_u64).unwrap_or(default);
         let least = bound("minItems", 0);
         let most = bound("maxItems", least.max(3)).max(least);
-        let count = least + draw.at("count").below(most - least + 1).min(3);
+        let count = least + sample.at("count").below(most - least + 1).min(3);
         let any = json!({ "type": "string" });
         let items = schema.get("items").unwrap_or(&any);
         (0..count)
-            .map(|at| self.fill(items, name, draw.at(&at.to_string()), depth + 1))
+            .map(|at| self.fill(items, name, sample.at(&at.to_string()), depth + 1))
             .collect()
     }
 }
@@ -170,11 +172,11 @@ fn is_bare_number(schema: &Value) -> bool {
     matches!(type_of(schema), "integer" | "number") && schema.get("maximum").is_none()
 }
 
-/// The maximum that a description tells as "from 0 to N": strict providers refuse it as a keyword.
-fn told_maximum(schema: &Value) -> Option<f64> {
+/// The maximum that a description gives as "from 0 to N": strict providers refuse it as a keyword.
+fn described_maximum(schema: &Value) -> Option<f64> {
     let description = schema.get("description")?.as_str()?.to_ascii_lowercase();
-    let (_, told) = description.split_once("from 0 to ")?;
-    let digits = told.split(|c: char| !c.is_ascii_digit()).next()?;
+    let (_, described) = description.split_once("from 0 to ")?;
+    let digits = described.split(|c: char| !c.is_ascii_digit()).next()?;
     digits.parse().ok()
 }
 
@@ -203,19 +205,19 @@ fn type_of(schema: &Value) -> &str {
     clippy::cast_precision_loss,
     reason = "bounds of a score are small; `as` saturates for those that aren't"
 )]
-fn number(schema: &Value, draw: Draw) -> Value {
+fn number(schema: &Value, sample: Sample) -> Value {
     let bound = |key, default: f64| schema.get(key).and_then(Value::as_f64).unwrap_or(default);
     let minimum = bound("minimum", 0.0);
-    let told = told_maximum(schema).unwrap_or(100.0);
-    let maximum = bound("maximum", told).max(minimum);
+    let described = described_maximum(schema).unwrap_or(100.0);
+    let maximum = bound("maximum", described).max(minimum);
     if maximum <= 1.0 && type_of(schema) == "number" {
-        let percent = (LOWEST + draw.below(HIGHEST - LOWEST + 1)) as f64;
+        let percent = (LOWEST + sample.below(HIGHEST - LOWEST + 1)) as f64;
         return json!((maximum * percent / 100.0).max(minimum));
     }
     let least = (maximum * LOWEST as f64 / 100.0).max(minimum).ceil();
     let most = (maximum * HIGHEST as f64 / 100.0).floor().max(least);
     let span = (most - least) as u64 + 1;
-    let value = (least + draw.below(span) as f64).min(maximum);
+    let value = (least + sample.below(span) as f64).min(maximum);
     if value < 0.0 {
         json!(value as i64)
     } else {
@@ -223,8 +225,8 @@ fn number(schema: &Value, draw: Draw) -> Value {
     }
 }
 
-fn string(schema: &Value, name: &str, draw: Draw) -> Value {
-    let mut text = text(name, draw);
+fn string(schema: &Value, name: &str, sample: Sample) -> Value {
+    let mut text = text(name, sample);
     if let Some(most) = schema.get("maxLength").and_then(Value::as_u64) {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         text.truncate(text.floor_char_boundary(most));
@@ -232,31 +234,31 @@ fn string(schema: &Value, name: &str, draw: Draw) -> Value {
     Value::String(text)
 }
 
-fn text(name: &str, draw: Draw) -> String {
-    let remark = |step| draw.at(step).pick(&REMARKS).unwrap_or_default();
+fn text(name: &str, sample: Sample) -> String {
+    let remark = |step| sample.at(step).pick(&REMARKS).unwrap_or_default();
     match name {
-        "tool_name" => draw.pick(&TOOLS).unwrap_or_default().to_owned(),
-        "name" => draw.pick(&APPROACHES).unwrap_or_default().to_owned(),
+        "tool_name" => sample.pick(&TOOLS).unwrap_or_default().to_owned(),
+        "name" => sample.pick(&APPROACHES).unwrap_or_default().to_owned(),
         "steps" => format!(
             "SIMULATED step: query {} for the alert's window",
-            draw.pick(&TOOLS).unwrap_or_default()
+            sample.pick(&TOOLS).unwrap_or_default()
         ),
         name if name.contains("reason") => format!(
             "SIMULATED: {}. No model has read this: remarks and score are made of a hash of the evidence, and \
              say nothing of its quality.",
-            three_remarks(draw).join("; "),
+            three_remarks(sample).join("; "),
         ),
         _ => format!("SIMULATED: {}", remark("only")),
     }
 }
 
 /// Three remarks, each another.
-fn three_remarks(draw: Draw) -> Vec<&'static str> {
+fn three_remarks(sample: Sample) -> Vec<&'static str> {
     let mut left = REMARKS.to_vec();
     ["first", "second", "third"]
         .into_iter()
         .filter_map(|step| {
-            let remark = draw.at(step).pick(&left)?;
+            let remark = sample.at(step).pick(&left)?;
             left.retain(|other| *other != remark);
             Some(remark)
         })
@@ -365,8 +367,8 @@ mod tests {
         for reply in &replies {
             let reasoning = reply["score_reasoning"].as_str().unwrap_or_default();
             assert!(reasoning.starts_with("SIMULATED"));
-            let told = |remark: &&&str| reasoning.matches(**remark).count() == 1;
-            assert_eq!(REMARKS.iter().filter(told).count(), 3, "{reasoning}");
+            let described = |remark: &&&str| reasoning.matches(**remark).count() == 1;
+            assert_eq!(REMARKS.iter().filter(described).count(), 3, "{reasoning}");
             for tool in tools(reply) {
                 assert!(TOOLS.iter().any(|known| tool["tool_name"] == **known));
                 assert!(tool["rationale"].is_string());

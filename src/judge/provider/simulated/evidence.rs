@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use sha2::{Digest as _, Sha256};
 
-/// A digest of the question that a prompt asks.
 pub(super) type QuestionDigest = [u8; 32];
 
 const OPENS: &str = "<<<EVIDENCE ";

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use faults::Fault;
-pub use faults::{FaultRates, FaultRatesError};
+pub use faults::FaultRates;
 
 /// The model that answers, whatever model was asked for.
 pub const MODEL: &str = "simulated-judge-v1";
@@ -48,7 +48,7 @@ pub struct SimulatorOptions {
     pub latency: Duration,
     /// Which calls go wrong.
     pub faults: FaultRates,
-    /// What faults are drawn from, with the number of the call. Scores don't depend on it.
+    /// What faults are sampled from, with the number of the call. Scores don't depend on it.
     pub seed: u64,
 }
 
@@ -118,7 +118,10 @@ async fn complete(
         Err(rejection) => return refuse(rejection.status(), &rejection.body_text()),
     };
     let call = simulator.calls.fetch_add(1, Ordering::Relaxed);
-    let fault = simulator.options.faults.draw(simulator.options.seed, call);
+    let fault = simulator
+        .options
+        .faults
+        .sample(simulator.options.seed, call);
     // Made before the hold: what is held of thousands of calls is their replies, and none is later than it should be.
     let reply = request.reply(
         call,

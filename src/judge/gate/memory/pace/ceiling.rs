@@ -45,7 +45,6 @@ pub(super) struct Answered {
     pub(super) seconds: u64,
 }
 
-/// What the 429s of one judge tell.
 #[derive(Debug, Default)]
 pub(super) struct Ceiling {
     /// The share of 429s among the last outcomes.
@@ -56,10 +55,8 @@ pub(super) struct Ceiling {
 
 #[derive(Debug, Clone, Copy)]
 struct Found {
-    /// Requests a minute.
     rate: f64,
     at: Instant,
-    /// How often the limit was met.
     met: u32,
     /// The first success since.
     first_success: Option<Instant>,
@@ -80,7 +77,6 @@ impl Found {
         }
     }
 
-    /// When more is tried.
     fn tries_at(&self) -> Option<Instant> {
         let hold = match self.met {
             0 => FIRST_HOLD,
@@ -140,7 +136,6 @@ impl Ceiling {
         self.refused >= PREVAILS
     }
 
-    /// A call that left at `sent` was answered.
     pub(super) fn answered(&mut self, sent: Instant, now: Instant) {
         self.count(0.0);
         self.forget_if_free(now);

@@ -26,7 +26,6 @@ const BELIEVED_FOR: Duration = Duration::from_secs(600);
 /// What limits count by.
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
 
-/// One quantity.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     configured: Option<u64>,
@@ -53,7 +52,6 @@ impl Meter {
         }
     }
 
-    /// Takes in what a reply said.
     pub(super) fn heard(&mut self, report: &LimitReport, now: Instant) {
         let known = self.learned.map(|learned| learned.limit);
         if let Some(limit) = report.per_minute() {
@@ -190,14 +188,12 @@ impl Meter {
     }
 }
 
-/// How much may go out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rate {
     pub(super) per_minute: f64,
     pub(super) spread: Spread,
 }
 
-/// Whether what goes out is spread evenly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spread {
     /// Always.

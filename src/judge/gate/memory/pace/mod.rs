@@ -28,7 +28,6 @@ const PARTS: u64 = 8;
 /// Room that grows is looked at again no sooner than this.
 const SHORTEST_LOOK: Duration = Duration::from_millis(100);
 
-/// The pace of one judge.
 #[derive(Debug, Default)]
 pub(in crate::judge::gate) struct Pace {
     /// Of requests, tokens, tokens of prompts and tokens of answers, as [`RateReport::all`] has them.
@@ -46,13 +45,11 @@ pub(in crate::judge::gate) struct Pace {
     typical_answer: Option<u64>,
     /// What prompts are estimated at before they go out.
     typical_estimate: Option<u64>,
-    /// Who lets calls go.
     rule: Rule,
     /// When the next call is due, by what all workers let go.
     next_of_all: Option<Instant>,
 }
 
-/// A call's share of the pace.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::judge) struct Ticket {
     number: u64,
@@ -68,7 +65,6 @@ impl Ticket {
         [1, signed(self.share.input), signed(self.share.output)]
     }
 
-    /// When it left, here and by Redis' clock.
     pub(super) fn left_at(&self) -> (Instant, Option<i64>) {
         (self.at, self.there)
     }
@@ -93,12 +89,9 @@ impl Share {
     }
 }
 
-/// What may leave soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Startable {
-    /// So many calls.
     pub(super) calls: usize,
-    /// More of them may after this.
     pub(super) more_in: Duration,
 }
 
@@ -118,7 +111,6 @@ impl Pace {
         pace
     }
 
-    /// Takes another rule.
     pub(super) fn follow(&mut self, rule: Rule) {
         self.rule = rule;
         self.next_of_all = None;
@@ -197,14 +189,6 @@ impl Pace {
         (earliest > now).then(|| earliest - now)
     }
 
-    /// Lets a call leave now, or says for how long not.
-    pub(super) fn take(&mut self, load: Load, now: Instant) -> Result<Ticket, Duration> {
-        if let Some(wait) = self.wait(load, now) {
-            return Err(wait);
-        }
-        Ok(self.leave(load, None, now))
-    }
-
     /// A call leaves now. `there`: when, by Redis' clock, where all workers let it go.
     pub(super) fn leave(&mut self, load: Load, there: Option<i64>, now: Instant) -> Ticket {
         let share = self.share(load);
@@ -245,7 +229,6 @@ impl Pace {
         ]
     }
 
-    /// A reply said what the limits are.
     pub(super) fn heard(&mut self, rates: &RateReport, now: Instant) {
         for (meter, report) in self.meters.iter_mut().zip(rates.all()) {
             meter.heard(report, now);
@@ -275,7 +258,6 @@ impl Pace {
         self.earliest(share, now) > self.earliest(usual, now)
     }
 
-    /// A call was answered.
     pub(super) fn answered(&mut self, ticket: Ticket, now: Instant) {
         self.answered.forget(now);
         self.answered.add(now, 1);
@@ -423,7 +405,6 @@ impl Pace {
     }
 }
 
-/// A quantity with a limit.
 struct Limited<'a> {
     meter: &'a Meter,
     amount: u64,
@@ -431,7 +412,6 @@ struct Limited<'a> {
 }
 
 impl Limited<'_> {
-    /// How far apart such calls leave.
     fn step(&self) -> Duration {
         between(self.amount, self.rate.per_minute)
     }

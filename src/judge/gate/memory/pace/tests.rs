@@ -15,6 +15,15 @@ fn limits(requests: Option<u64>, tokens: Option<u64>) -> Pace {
     Pace::new(limits, Rule::Alone)
 }
 
+impl Pace {
+    fn take(&mut self, load: Load, now: Instant) -> Result<Ticket, Duration> {
+        match self.wait(load, now) {
+            Some(wait) => Err(wait),
+            None => Ok(self.leave(load, None, now)),
+        }
+    }
+}
+
 fn secs(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }

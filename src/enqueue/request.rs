@@ -1,0 +1,73 @@
+//! A request to score a session, and what comes of it.
+
+use uuid::Uuid;
+
+use crate::job::{Job, JobId, Priority};
+use crate::store::Force;
+use crate::wire::SessionStatus;
+
+/// The id of the job that a request may make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewId {
+    /// Any new one.
+    Any,
+    /// This one.
+    Reserved(JobId),
+    /// This one, which an earlier try of the same request may have used: then that job is the answer.
+    Repeated(JobId),
+}
+
+impl NewId {
+    pub(super) fn id(self) -> JobId {
+        match self {
+            Self::Any => JobId::new(),
+            Self::Reserved(id) | Self::Repeated(id) => id,
+        }
+    }
+}
+
+/// A request to score a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScoreSession {
+    /// The session.
+    pub session_id: Uuid,
+    /// Whether an existing score and cached replies are passed over.
+    pub force: Force,
+    /// The criteria asked for; `None`: the current ones.
+    pub criteria_hash: Option<String>,
+    /// Who asks.
+    pub triggered_by: String,
+    /// Who waits.
+    pub priority: Priority,
+    /// What a new job is called.
+    pub new_id: NewId,
+}
+
+/// What came of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Enqueued {
+    /// A score exists and is what was asked for: its id.
+    Scored(Uuid),
+    /// A job is active, new or older.
+    Job(Box<Job>),
+}
+
+/// Which ended sessions are scored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScoreOnly {
+    /// All.
+    Ended,
+    /// Those that ended `completed`.
+    Completed,
+}
+
+impl ScoreOnly {
+    /// Whether a session in this status is scored.
+    #[must_use]
+    pub fn takes(self, status: SessionStatus) -> bool {
+        match self {
+            Self::Ended => status.is_terminal(),
+            Self::Completed => status == SessionStatus::Completed,
+        }
+    }
+}
