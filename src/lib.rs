@@ -28,7 +28,7 @@ pub mod worker;
 pub mod judge;
 
 // 5  the rules, pure
-pub mod score;
+pub use gavel_rules as score;
 
 // 6  the truth
 pub mod store;

@@ -103,6 +103,7 @@ fn a_dependency_earns_its_line() {
         "",
         "crates/gavel-client/",
         "crates/gavel-outbound/",
+        "crates/gavel-rules/",
         "crates/gavel-wire/",
         "crates/query-shape/",
         "crates/row-match/",
@@ -115,15 +116,15 @@ fn a_dependency_earns_its_line() {
 fn a_planted_import_is_found() {
     let planted = |path: &str, text: &str| import_faults(path, text);
     for (path, text, line) in [
-        ("src/score/mod.rs", "//! x\n\nuse crate::store::Store;", 3),
+        ("src/queue/mod.rs", "//! x\n\nuse crate::store::Store;", 3),
         (
-            "src/score/query/mod.rs",
+            "src/store/calls.rs",
             "use crate::judge::{\n    Answer,\n    ask::Judge,\n};",
             3,
         ),
-        ("src/score/mod.rs", "use crate::judge;", 1),
-        ("src/score/mod.rs", "use crate::judge::*;", 1),
-        ("src/score/mod.rs", "use super::job::Job;", 1),
+        ("src/store/mod.rs", "use crate::judge;", 1),
+        ("src/store/mod.rs", "use crate::judge::*;", 1),
+        ("src/judge/mod.rs", "use super::job::Job;", 1),
         ("src/job/mod.rs", "use crate::clock::Clock;", 1),
         (
             "src/api/jobs/mod.rs",
@@ -185,7 +186,7 @@ fn a_planted_crate_is_found() {
 fn what_is_allowed_passes() {
     for (path, text) in [
         (
-            "src/score/mod.rs",
+            "src/store/mod.rs",
             "use crate::judge::{Answer, JudgeError};\nuse super::score::session;",
         ),
         (
@@ -225,7 +226,7 @@ fn what_is_allowed_passes() {
 
 #[test]
 fn planted_impurity_is_found() {
-    let faults = |text: &str| purity_faults("src/score/query/mod.rs", text).len();
+    let faults = |text: &str| purity_faults("crates/gavel-rules/src/query/mod.rs", text).len();
     assert_eq!(faults("async fn f() {}"), 1);
     assert_eq!(faults("use std::time::Instant;"), 1);
     assert_eq!(faults("use std::{fs, time::Duration};"), 1);

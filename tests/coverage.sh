@@ -47,7 +47,7 @@ import pathlib
 import sys
 
 root = pathlib.Path.cwd()
-watched = ("src/score/", "src/store/", "src/worker/process.rs")
+watched = ("crates/gavel-rules/", "src/store/", "src/worker/process.rs")
 least = float(sys.argv[2])
 with open(sys.argv[1], encoding="utf-8") as file:
     report = json.load(file)

@@ -46,7 +46,7 @@ impl JudgeTerms for FileTerms {
     ) -> Option<f64> {
         let spec = self.0.spec(judge).ok()?;
         let limits = spec.limits();
-        let nonce = Nonce::random(&mut fastrand::Rng::new());
+        let nonce = Nonce::from_bits(fastrand::u128(..));
         let questions = request.questions(criteria, &limits, &nonce).ok()?;
         let tokens = questions.iter().map(|question| match spec.simulated() {
             true => (question.prompt.len() as u64).div_ceil(SIMULATED_BYTES),

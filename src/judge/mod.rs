@@ -8,15 +8,14 @@ mod ask;
 mod cache;
 mod call_log;
 mod concurrency;
-mod error;
 pub mod gate;
 mod probe;
 pub mod provider;
 mod providers;
-mod question;
 mod reply;
 mod retry;
-mod tokens;
+
+use gavel_rules::{error, question, tokens};
 
 pub use ask::{
     Accepted, AskContext, AskEnd, Asked, BatchEndpoint, HandedOver, Judge, JudgeWiring, Judges,
@@ -25,10 +24,11 @@ pub use ask::{
 pub use cache::{CacheKey, CachedReply, ReplyCache};
 pub use call_log::{CallLog, CallRecord, CallUsage};
 pub use concurrency::{CallPermits, ConcurrencyPermit, Held, Unbounded};
-pub use error::{ErrorClass, JudgeError};
+pub use gavel_rules::{
+    Answer, Check, ErrorClass, Fault, JudgeError, Limits, ModelFamily, Nonce, Question, Reply,
+    Shrink, Target,
+};
 pub use probe::{Probed, probe};
 pub use provider::{Added, Answers, Chunk, ChunkSize, CollectedAnswer, Found, Progress, Uploaded};
 pub use providers::{Cap, Caps, EntryCap, JudgeSpec, NotConfigured, Providers, ProvidersError};
-pub use question::{Answer, Check, Fault, Limits, Nonce, Question, Reply, Shrink, Target};
 pub use retry::{Jitter, RetryOptions};
-pub use tokens::ModelFamily;

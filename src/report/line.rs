@@ -212,7 +212,7 @@ mod tests {
         let line: Map<String, Value> =
             serde_json::from_str(&write(&item(Kind::Qas, payload))).unwrap();
         let keys: Vec<&String> = line.keys().collect();
-        assert_eq!(keys[..8], QAS_FIELDS);
+        assert_eq!(keys[..8], *about(Kind::Qas).line_fields);
         assert_eq!(keys[8..], ["qas_evaluation", "gavel"]);
         assert_eq!(line["question"], "How many?");
         assert_eq!(line["expected_sql"], Value::Null);

@@ -5,10 +5,11 @@ use std::io::Cursor;
 use calamine::{Data, Reader as _, Xlsx};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::source::tests::any_item;
 use super::*;
-use crate::job::Usage;
+use crate::job::{Kind, Usage};
 
 fn meta() -> Meta {
     Meta {

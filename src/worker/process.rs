@@ -103,7 +103,7 @@ impl Pipeline {
         let criteria = self.criteria(&job.criteria_hash).await?;
         let request = self.request(job).await?;
         let judge = self.judge(job)?;
-        let nonce = Nonce::random(&mut fastrand::Rng::new());
+        let nonce = Nonce::from_bits(fastrand::u128(..));
         let weight = Weight::of(&job.payload);
         let mut answers: Vec<Answer> = Vec::new();
         let questions = match &judge {

@@ -10,25 +10,6 @@ pub(crate) enum May {
     Only(&'static str, &'static [&'static str]),
 }
 
-/// The judge's nouns: what a question and its answer are made of.
-const QUESTION: May = Only(
-    "judge",
-    &[
-        "Answer",
-        "Check",
-        "Fault",
-        "Limits",
-        "ModelFamily",
-        "Nonce",
-        "Question",
-        "Reply",
-        "Shrink",
-        "Target",
-        "ErrorClass",
-        "JudgeError",
-    ],
-);
-
 /// What the store keeps for the judge: the two traits it implements, their rows, and what a gate knows.
 const JUDGE_ROWS: May = Only(
     "judge",
@@ -51,9 +32,6 @@ const JUDGE_ROWS: May = Only(
         "gate::Sharing",
     ],
 );
-
-/// What is scored, by name.
-const KIND: May = Only("job", &["Kind", "UnknownText"]);
 
 /// What history builds a stored session of, and what a misspelled key meant.
 const SESSION: May = Only("score", &["near", "session"]);
@@ -86,7 +64,6 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
         ],
     ),
     ("judge", &[All("redis_client")]),
-    ("score", &[QUESTION, KIND, All("wire")]),
     (
         "store",
         &[All("job"), All("wire"), All("score"), JUDGE_ROWS],
@@ -157,6 +134,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     // Packages below `crates/`, which the root names as modules. Cargo holds what they may import.
     ("wire", &[]),
     ("client", &[]),
+    ("score", &[]),
     ("outbound", &[]),
 ];
 
@@ -176,7 +154,7 @@ const FRONT: &[May] = &[
 
 /// The shell, which every module may import but those that are pure.
 pub(crate) const SHELL: &[&str] = &["clock", "config", "lifecycle", "outbound", "telemetry"];
-pub(crate) const PURE: &[&str] = &["score", "job"];
+pub(crate) const PURE: &[&str] = &["job"];
 
 /// Crates that may be named in some places only; a place is a path below `src/`, without `.rs`.
 pub(crate) const CRATES: &[(&[&str], &[&str])] = &[
@@ -205,15 +183,19 @@ pub(crate) const CRATES: &[(&[&str], &[&str])] = &[
         &["cli"],
     ),
     (&["tracing_subscriber"], &["telemetry"]),
-    (&["query_shape", "row_match"], &["score"]),
+    (&["query_shape", "row_match"], &[]),
     // Everybody else names them by their place at the root.
     (&["gavel_wire"], &["lib", "job"]),
     (&["gavel_client", "gavel_outbound"], &["lib"]),
+    (&["gavel_rules"], &["lib", "judge"]),
 ];
 
 /// What is pure.
-pub(crate) const PURE_FOLDERS: &[&str] =
-    &["src/score/", "crates/query-shape/", "crates/row-match/"];
+pub(crate) const PURE_FOLDERS: &[&str] = &[
+    "crates/gavel-rules/",
+    "crates/query-shape/",
+    "crates/row-match/",
+];
 
 /// What they may not name: the beginnings of paths, and single words.
 pub(crate) const IMPURE_PATHS: &[&str] = &[

@@ -11,7 +11,7 @@ impl Pipeline {
         let criteria = self.criteria(&job.criteria_hash).await?;
         let request = self.request(job).await?;
         let judge = self.judge(job)?.ok_or_else(judge_needed)?;
-        let (limits, nonce) = (judge.limits(), Nonce::random(&mut fastrand::Rng::new()));
+        let (limits, nonce) = (judge.limits(), Nonce::from_bits(fastrand::u128(..)));
         let asking = move || request.questions(&criteria, &limits, &nonce);
         let questions = Weight::of(&job.payload).run(asking).await?;
         let questions =

@@ -90,8 +90,8 @@ async fn the_same_question_gets_the_same_reply_under_every_nonce() {
     let mut totals = std::collections::BTreeSet::new();
     for session in 0..20 {
         let evidence = format!("session {session}");
-        let one = fenced(&evidence, &Nonce::random(&mut random));
-        let two = fenced(&evidence, &Nonce::random(&mut random));
+        let one = fenced(&evidence, &Nonce::from_bits(random.u128(..)));
+        let two = fenced(&evidence, &Nonce::from_bits(random.u128(..)));
         assert_ne!(one.prompt, two.prompt);
         let (one, _, usage) = reply_of(judge.ask(&one, uncached()).await);
         let (two, ..) = reply_of(judge.ask(&two, uncached()).await);

@@ -154,10 +154,10 @@ fn a_run_that_scored_nothing_passes_no_gate_whatever_may_fail() {
         ..Gates::default()
     };
     for gates in [
-        allow,
+        allow.clone(),
         Gates {
             min_mean: Some(0.0),
-            ..allow
+            ..allow.clone()
         },
         Gates {
             min_pass_rate: Some(0.0),

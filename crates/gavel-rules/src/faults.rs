@@ -1,0 +1,174 @@
+//! The faults of a payload: gathered, bounded, and told in the same words for every kind. Knows no kind, and reads no field.
+
+use serde_json::Value;
+
+use crate::Fault;
+
+/// The most faults that are told of one payload; what is over is counted.
+const MOST_FAULTS: usize = 100;
+/// A longer key is nobody's typing error, and is shown cut.
+const LONGEST_KEY: usize = 64;
+/// How alike an unknown key must be to a known one to be taken for it.
+const LIKENESS: f64 = 0.6;
+
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    found: Vec<Fault>,
+    untold: usize,
+}
+
+impl Faults {
+    pub(super) fn add(&mut self, pointer: impl Into<String>, message: impl Into<String>) {
+        self.add_with(|| (pointer.into(), message.into()));
+    }
+
+    /// Adds one that costs something to put into words; it is only counted where too many were told.
+    fn add_with(&mut self, words: impl FnOnce() -> (String, String)) {
+        if self.found.len() < MOST_FAULTS {
+            let (pointer, message) = words();
+            self.found.push(Fault { pointer, message });
+        } else {
+            self.untold += 1;
+        }
+    }
+
+    /// Adds a key of the object at `place` that isn't among `known`, with the known one that is near it.
+    pub(super) fn add_unknown<'k>(
+        &mut self,
+        place: &str,
+        key: &str,
+        known: impl Iterator<Item = &'k str> + Clone,
+    ) {
+        self.add_with(|| (format!("{place}{}", pointer(key)), unknown(key, known)));
+    }
+
+    pub(super) fn adopt(&mut self, part: Self) {
+        for Fault { pointer, message } in part.found {
+            self.add(pointer, message);
+        }
+        self.untold += part.untold;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    pub(super) fn is_told_of(&self, pointer: &str) -> bool {
+        self.found.iter().any(|fault| fault.pointer == pointer)
+    }
+
+    pub(super) fn into_list(mut self) -> Vec<Fault> {
+        if self.untold > 0 {
+            self.found.push(Fault {
+                pointer: String::new(),
+                message: format!("{} more faults are not listed", self.untold),
+            });
+        }
+        self.found
+    }
+}
+
+/// A field's JSON pointer (RFC 6901), cut where the key is too long to be shown.
+pub(super) fn pointer(key: &str) -> String {
+    let key: String = key.chars().take(LONGEST_KEY).collect();
+    format!("/{}", key.replace('~', "~0").replace('/', "~1"))
+}
+
+pub(super) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(true) => "true",
+        Value::Bool(false) => "false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// A value as a fault shows it: short ones as they are.
+pub(super) fn shown(value: &Value) -> String {
+    match value {
+        Value::Number(number) => number.to_string(),
+        Value::String(text) if text.chars().count() <= LONGEST_KEY => format!("{text:?}"),
+        Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+            kind(value).to_owned()
+        }
+    }
+}
+
+/// The one name that a key is a word of: `id` of `test_id`.
+pub fn part_of<'k>(key: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    let is_short = key.len() <= LONGEST_KEY;
+    let mut whole = known.filter(|name| is_short && name.split('_').any(|word| word == key));
+    whole.next().filter(|_| whole.next().is_none())
+}
+
+/// The one name that was probably meant; none for a page of text, which would take its length in time and memory to compare.
+pub fn near<'k>(key: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    known
+        .filter(|_| key.len() <= LONGEST_KEY)
+        .map(|name| (strsim::normalized_damerau_levenshtein(key, name), name))
+        .filter(|(likeness, _)| *likeness >= LIKENESS)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+fn unknown<'k>(key: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
+    match near(key, known.clone()).or_else(|| part_of(key, known.clone())) {
+        Some(near) => format!("is unknown; did you mean {near}?"),
+        None => {
+            let known: Vec<&str> = known.collect();
+            format!("is unknown; known: {}", known.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_beyond_the_most_are_counted_and_cost_no_words() {
+        let mut faults = Faults::default();
+        for at in 0..MOST_FAULTS {
+            faults.add(format!("/{at}"), "wrong");
+        }
+        faults.add("/more", "wrong");
+        faults.add_unknown("", "key", std::iter::once_with(|| panic!("put into words")));
+        assert!(faults.is_told_of("/0") && !faults.is_told_of("/more"));
+        let list = faults.into_list();
+        assert_eq!(list.len(), MOST_FAULTS + 1);
+        assert_eq!(list[MOST_FAULTS].message, "2 more faults are not listed");
+    }
+
+    #[test]
+    fn an_unknown_key_is_led_back_to_a_near_one() {
+        let mut faults = Faults::default();
+        let known = ["columns", "results", "id"];
+        for key in ["columms", "a/b~", "k0"] {
+            faults.add_unknown("/accepted/0", key, known.into_iter());
+        }
+        let list = faults.into_list();
+        assert_eq!(list[0].pointer, "/accepted/0/columms");
+        assert_eq!(list[0].message, "is unknown; did you mean columns?");
+        assert_eq!(list[1].pointer, "/accepted/0/a~1b~0");
+        let none_near = "is unknown; known: columns, results, id";
+        assert_eq!(
+            (list[1].message.as_str(), list[2].message.as_str()),
+            (none_near, none_near)
+        );
+    }
+
+    #[test]
+    fn a_key_that_is_a_page_of_text_is_shown_cut_and_compared_with_none() {
+        let mut faults = Faults::default();
+        let key = "columns".repeat(1_000);
+        // One that is as long would be the nearest, and comparing the two takes 49 million cells of a table.
+        let known = [key.as_str(), "columns"];
+        faults.add_unknown("", &key, known.into_iter());
+        let list = faults.into_list();
+        assert_eq!(list[0].pointer.len(), 1 + LONGEST_KEY);
+        assert!(list[0].message.starts_with("is unknown; known: "));
+    }
+}

@@ -1,0 +1,69 @@
+//! The rules: what to ask, and what an answer is worth; a folder for each kind of work, and the nouns that judges share with them: a
+//! question, its answer, an error. Pure: no IO, no async, no clock, no chance.
+
+pub mod about;
+pub mod analysis;
+mod case;
+pub mod criteria;
+pub mod error;
+mod evaluation;
+mod faults;
+mod fence;
+mod opinion;
+mod prompt;
+pub mod qas;
+pub mod query;
+pub mod question;
+mod reading;
+pub mod session;
+pub mod similarity;
+pub mod sql_metrics;
+pub mod statistics;
+mod template;
+pub mod tokens;
+pub mod trust;
+mod unasked;
+
+pub use about::{About, Column, Component, Origin, STATUS, Sides, about};
+pub use case::{Case, Field, FieldForm, field, fields};
+pub use criteria::{Criteria, CriteriaError, CriteriaHash, Trim};
+pub use error::{ErrorClass, JudgeError};
+pub use evaluation::{Evaluation, JudgedBy};
+pub use faults::{near, part_of};
+pub use question::{Answer, Check, Fault, Limits, Nonce, Question, Reply, Shrink, Target};
+pub use tokens::ModelFamily;
+pub use unasked::score_unasked;
+
+/// A subject that can't be judged as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadRequest {
+    #[error("{pointer}: {message}")]
+    Invalid { pointer: String, message: String },
+    /// It doesn't fit into the judge's context window: the sizes, and the remedy.
+    #[error("{0}")]
+    TooLarge(String),
+}
+
+/// What one kind of work must say about itself.
+pub trait Request: Send + Sync {
+    /// What to ask the judge; empty when no judge is needed. `limits` holds the judge's context window, `nonce` fences evidence.
+    fn questions(
+        &self,
+        criteria: &Criteria,
+        limits: &Limits,
+        nonce: &Nonce,
+    ) -> Result<Vec<Question>, BadRequest>;
+
+    /// Turns the answers, one per question and in order, into a score. An answer may be an error: the kind decides what survives.
+    /// An answer that is missing was never asked for (`--no-judge`): its part is not run, and the total incomplete.
+    fn score(&self, criteria: &Criteria, answers: &[Answer]) -> Scorecard;
+}
+
+/// What the rules made of the answers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scorecard {
+    Session(session::SessionScore),
+    Evaluated(Box<Evaluation>),
+    /// No score: the judge failed, and nothing of the kind survives that.
+    Unscored(JudgeError),
+}

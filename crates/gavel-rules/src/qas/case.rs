@@ -1,0 +1,230 @@
+//! A QAS case as its payload has it: read and checked, every fault at once.
+
+use serde_json::Value;
+
+use super::answer::{self, AnswerType, Comparison};
+use crate::Fault;
+use crate::Field;
+use crate::reading::{LONGEST_TEXT, Reading, Spelling};
+use query_shape::sql::Dialect;
+use row_match::MAX_ROWS;
+
+/// What a case must reach to pass, where it doesn't say.
+pub const THRESHOLD: f64 = 0.7;
+
+/// The payload's fields, in the order of a report.
+pub const FIELDS: &[Field] = &[
+    Field::text("test_id"),
+    Field::text("question"),
+    Field::text("agent_used"),
+    Field::text("category"),
+    Field::text("difficulty"),
+    Field::text("expected_sql"),
+    Field::text("generated_sql"),
+    Field::text("expected_answer_type"),
+    Field::json("expected_results"),
+    Field::json("actual_results"),
+    Field::flag("success"),
+    Field::text("error"),
+    Field::json("tables_involved"),
+    Field::text("expected_api"),
+    Field::flag("api_success"),
+    Field::json("threshold"),
+    Field::text("dialect"),
+];
+
+/// Who answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Agent {
+    Sql,
+    Docking,
+}
+
+/// How hard a question is. It plays no part in the score; reports group by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Difficulty {
+    Easy,
+    Medium,
+    Hard,
+}
+
+/// One question, the answer that is right, and the one that an agent gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QasCase {
+    pub test_id: Option<String>,
+    pub question: String,
+    /// Who answered; `sql` where nothing is said.
+    pub agent: Agent,
+    pub expected_sql: Option<String>,
+    /// The agent's query; none if it wrote none.
+    pub generated_sql: Option<String>,
+    pub answer_type: AnswerType,
+    /// The answer that is right; none: nobody knows.
+    pub expected: Option<Value>,
+    /// The agent's answer; none if it gave none.
+    pub actual: Option<Value>,
+    /// Whether the agent's run succeeded; where nothing is said, one with an `error` didn't.
+    pub success: Option<bool>,
+    pub error: Option<String>,
+    pub api_success: Option<bool>,
+    /// What the total is held against, 0-1.
+    pub threshold: f64,
+    pub dialect: Dialect,
+}
+
+impl QasCase {
+    /// Whether the answer is an error: the case's own `error` once more, or an object that says `error` and nothing else. What a
+    /// text means is not guessed.
+    pub(super) fn answers_with_an_error(&self) -> bool {
+        let Some(actual) = &self.actual else {
+            return false;
+        };
+        let actual = answer::opened(actual);
+        let said = match actual.as_object() {
+            Some(members) if members.len() == 1 => members.get("error"),
+            Some(_) | None => None,
+        };
+        let is_own = |error: &String| {
+            let text = answer::single(&actual).as_str();
+            text.is_some_and(|text| text.trim() == error.trim())
+        };
+        said.is_some_and(|said| match said {
+            Value::String(text) => !text.trim().is_empty(),
+            Value::Object(_) => true,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => false,
+        }) || self.error.as_ref().is_some_and(is_own)
+    }
+
+    pub fn read(payload: &Value) -> Result<Self, Vec<Fault>> {
+        const AGENTS: [(&str, Agent); 2] = [("sql", Agent::Sql), ("docking", Agent::Docking)];
+        let mut reading = Reading::of(payload, FIELDS, Spelling::Snake)?;
+        let test_id = reading.name("test_id");
+        let question = reading.solid_text("question");
+        if question.is_none() {
+            reading.missing("question", "what the agent was asked");
+        }
+        let agent = reading.choice("agent_used", &AGENTS).unwrap_or(Agent::Sql);
+        check_what_reports_show(&mut reading);
+        let (expected_sql, generated_sql) = (
+            reading.solid_text("expected_sql"),
+            reading.solid_text("generated_sql"),
+        );
+        let answer_type = reading.choice("expected_answer_type", &AnswerType::NAMES);
+        let (expected, actual) = match answer_type {
+            Some(wanted) => (expected(&mut reading, wanted), actual(&mut reading, wanted)),
+            None => {
+                let names: Vec<&str> = AnswerType::NAMES.iter().map(|(name, _)| *name).collect();
+                reading.missing(
+                    "expected_answer_type",
+                    &format!("one of {}", names.join(", ")),
+                );
+                (None, None)
+            }
+        };
+        let error = reading.solid_text("error");
+        let success = reading.boolean("success");
+        let success = success.or(error.is_some().then_some(false));
+        let api_success = reading.boolean("api_success");
+        if agent == Agent::Docking && success.is_none() && api_success.is_none() {
+            reading.missing(
+                "api_success",
+                "for agent docking api_success or success, true or false,",
+            );
+        }
+        let threshold = reading.share("threshold").unwrap_or(THRESHOLD);
+        let dialect = reading.dialect("dialect");
+        reading.finish()?;
+        // Whatever is missing here was told as a fault.
+        let (Some(question), Some(answer_type)) = (question, answer_type) else {
+            return Err(Vec::new());
+        };
+        Ok(Self {
+            test_id,
+            question,
+            agent,
+            expected_sql,
+            generated_sql,
+            answer_type,
+            expected,
+            actual,
+            success,
+            error,
+            api_success,
+            threshold,
+            dialect,
+        })
+    }
+}
+
+fn check_what_reports_show(reading: &mut Reading<'_>) {
+    const DIFFICULTIES: [(&str, Difficulty); 3] = [
+        ("easy", Difficulty::Easy),
+        ("medium", Difficulty::Medium),
+        ("hard", Difficulty::Hard),
+    ];
+    reading.text("category");
+    reading.choice("difficulty", &DIFFICULTIES);
+    reading.texts("tables_involved");
+    if let Some(found) = reading.value("expected_api")
+        && !found.value.is_object()
+    {
+        reading.text("expected_api");
+    }
+}
+
+/// The expected answer: it must be of the type that is asked for, or every agent would be held against nonsense.
+fn expected(reading: &mut Reading<'_>, wanted: AnswerType) -> Option<Value> {
+    let found = reading.value("expected_results")?;
+    let value = found.value;
+    let is_of_type = match wanted.comparison() {
+        Comparison::Numbers => answer::number(value).is_some(),
+        Comparison::Booleans => answer::boolean(value).is_some(),
+        Comparison::Tables => answer::form(&answer::opened(value)).is_some(),
+        Comparison::Texts => true,
+    };
+    if !is_of_type {
+        let what = match wanted.comparison() {
+            Comparison::Numbers => "one number",
+            Comparison::Booleans => "true, false, yes, no, 1 or 0",
+            Comparison::Tables | Comparison::Texts => "a list, or an object of columns and rows,",
+        };
+        let message = format!(
+            "doesn't fit expected_answer_type: {what} is expected; correct it, name another type, or leave it out where the answer isn't known"
+        );
+        reading.fault(found.pointer, message);
+        return None;
+    }
+    within_limits(reading, "expected_results", wanted)
+}
+
+fn actual(reading: &mut Reading<'_>, wanted: AnswerType) -> Option<Value> {
+    within_limits(reading, "actual_results", wanted)
+}
+
+/// An answer that can be compared in bounded time: a table within the limits of tables, anything else of at most 64 KiB.
+fn within_limits(reading: &mut Reading<'_>, name: &str, wanted: AnswerType) -> Option<Value> {
+    let found = reading.value(name)?;
+    let fault = match wanted.comparison() {
+        Comparison::Tables => match answer::table(found.value) {
+            Some(Err(error)) => Some(format!("can't be compared: {error}")),
+            Some(Ok(_)) | None => None,
+        },
+        Comparison::Texts => {
+            let bytes = answer::text(found.value).len();
+            let message =
+                format!("is {bytes} bytes long; at most {LONGEST_TEXT} are taken: shorten it");
+            (bytes > LONGEST_TEXT).then_some(message)
+        }
+        Comparison::Numbers | Comparison::Booleans => {
+            let rows = found.value.as_array().map_or(0, Vec::len);
+            (rows > MAX_ROWS).then(|| {
+                format!("has {rows} entries; at most {MAX_ROWS} are taken: leave some out")
+            })
+        }
+    };
+    if let Some(message) = fault {
+        reading.fault(found.pointer, message);
+        return None;
+    }
+    Some(found.value.clone())
+}

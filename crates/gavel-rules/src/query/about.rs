@@ -1,0 +1,110 @@
+//! What kind `query` says of itself.
+
+use serde_json::{Value, json};
+
+use super::FIELDS;
+use crate::about::{About, Column, Component, Origin, STATUS, Sides};
+use crate::reading::Spelling;
+
+/// Of a query whose execution failed the scores are real, and 0.
+const fn query_part(
+    name: &'static str,
+    title: &'static str,
+    column: &'static str,
+    at: &'static str,
+) -> Component {
+    Component {
+        counts_with_error: true,
+        ..Component::new(name, title, column, at)
+    }
+}
+
+const COMPONENTS: &[Component] = &[
+    query_part(
+        "schema_match",
+        "Schema",
+        "Schema Match Score",
+        "/components/schema_match",
+    ),
+    query_part(
+        "semantic_similarity",
+        "Semantic",
+        "Semantic Similarity Score",
+        "/components/semantic_similarity",
+    ),
+    query_part(
+        "results_match",
+        "Results",
+        "Results Match Score",
+        "/components/results_match",
+    ),
+    query_part(
+        "llm_grading",
+        "LLM",
+        "LLM Grading Score",
+        "/components/llm_grading",
+    ),
+];
+
+const COLUMNS: &[Column] = &[
+    Column("ID", 16, Origin::Id),
+    Column("Prompt", 40, Origin::Payload(&["prompt"])),
+    Column("Generated KQL", 50, Origin::Payload(&["generated_kql"])),
+    Column("Expected KQL", 50, Origin::Payload(&["expected_kql"])),
+    Column("Execution Error", 24, Origin::Payload(&["generated_error"])),
+    Column("Total Score", 11, Origin::Total),
+    Column(STATUS, 13, Origin::Status),
+    Column("Schema Match Score", 12, Origin::Score(0)),
+    Column("Semantic Similarity Score", 12, Origin::Score(1)),
+    Column("Results Match Score", 12, Origin::Score(2)),
+    Column("LLM Grading Score", 12, Origin::Score(3)),
+    Column("LLM Reasoning", 60, Origin::Reasoning),
+    Column("Threshold", 10, Origin::Threshold),
+];
+
+/// The kind, described.
+pub const ABOUT: About = About {
+    title: "Query",
+    fields: FIELDS,
+    spelling: Spelling::Snake,
+    name: "id",
+    question: &["prompt", "generated_kql"],
+    marks: &["generated_kql", "expected_kql"],
+    sides: Sides {
+        generated: "generated_kql",
+        expected: "expected_kql",
+        generated_rows: "generated_results",
+        expected_rows: "expected_results",
+    },
+    execution_error: Some("generated_error"),
+    line_fields: &[],
+    asks_agents: false,
+    is_grouped: false,
+    is_in_percent: true,
+    has_threshold: true,
+    deadline: None,
+    components: COMPONENTS,
+    columns: COLUMNS,
+    verdict: ("/total_score", "/is_successful"),
+    judge: Some("/judge"),
+    is_computed: |result| result.get("judge").is_some_and(Value::is_null),
+    reasoning: |result| COMPONENTS.last()?.words(Some(result)),
+    stamp: |_, _| {},
+    samples,
+};
+
+fn samples() -> [Value; 2] {
+    [
+        json!({"id": "q1", "prompt": "How many errors in the last hour?",
+                "generated_kql": "AppTraces | where TimeGenerated > ago(60m) | where SeverityLevel >= 3 | count",
+                "expected_kql": "AppTraces | where TimeGenerated > ago(1h) | where SeverityLevel >= 3 | count",
+                "generated_columns": ["Count"], "expected_columns": ["Count"],
+                "generated_results": [{"Count": 17}], "expected_results": [{"Count": 17}]}),
+        json!({"id": "q2", "prompt": "Which computers sent a heartbeat today?",
+                "generated_kql": "Heartbeat | where TimeGenerated > ago(1d) | distinct Computer",
+                "expected_kql": "Heartbeat | where TimeGenerated > ago(1d) | summarize by Computer",
+                "generated_columns": ["Computer"], "expected_columns": ["Computer"],
+                "generated_results": [{"Computer": "web-1"}, {"Computer": "web-2"}],
+                "expected_results": [{"Computer": "web-1"}, {"Computer": "web-2"}]}),
+    ]
+}

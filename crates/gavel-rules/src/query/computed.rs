@@ -1,0 +1,201 @@
+//! The three computed components, against every right answer: which of them counts, and how far the generated one is from it.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use super::{Answer, Grammar, Ordered, QueryCase, ResultSet};
+use crate::similarity::{Similarity, similarity};
+use query_shape::sql::SqlError;
+use query_shape::{QueryShape, kql, sql};
+use row_match::{Comparison, SchemaMatch, schema_match};
+
+/// How many expected rows count for the component's score; precision and F1 are of all rows.
+const COMPARED_ROWS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(99);
+
+#[derive(Debug, Clone)]
+pub(super) struct Computed {
+    /// Which further right answer counts, from 0; `None`: the expected one.
+    pub(super) accepted: Option<usize>,
+    /// Whether the two queries are one but for white space and comments, so that no judge is needed.
+    pub(super) identical: bool,
+    pub(super) schema: SchemaMatch,
+    pub(super) semantic: Result<Similarity, Unread>,
+    /// Of the texts, what counts; `None`: one can't be read. 0.0 where that query didn't execute either.
+    pub(super) semantic_score: Option<f64>,
+    pub(super) results: Comparison,
+    pub(super) ordered: bool,
+    /// Of the rows, what counts: 0.0 where the query didn't execute.
+    pub(super) results_score: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unread {
+    /// `generated` or `expected`.
+    pub(super) which: &'static str,
+    pub(super) error: SqlError,
+}
+
+impl Computed {
+    /// Compares with every right answer and keeps the one that gives most, the first of equals. An identical query's full
+    /// mark from the judge is certain, and counts here.
+    pub(super) fn of(case: &QueryCase) -> Self {
+        let generated = shape(&case.generated.query, case.grammar);
+        let mut compared = Compared::default();
+        let mut best = Self::against(case, &generated, None, &mut compared);
+        for at in 0..case.accepted.len() {
+            let other = Self::against(case, &generated, Some(at), &mut compared);
+            // One that can be read goes before one that can't, whose total is unknown.
+            let rank = |one: &Self| (one.semantic_score.is_some(), one.certain());
+            if rank(&other) > rank(&best) {
+                best = other;
+            }
+        }
+        best
+    }
+
+    fn against(
+        case: &QueryCase,
+        generated: &Result<QueryShape, SqlError>,
+        accepted: Option<usize>,
+        compared: &mut Compared,
+    ) -> Self {
+        let right = case.right(accepted);
+        let expected = shape(&right.query, case.grammar);
+        let ordered = match case.ordered {
+            Ordered::No => false,
+            Ordered::Yes => true,
+            Ordered::Auto => expected.as_ref().is_ok_and(|shape| shape.sorted_at_top),
+        };
+        let options = row_match::Options {
+            ordered,
+            decimals: case.decimals,
+            cap_expected: Some(COMPARED_ROWS),
+        };
+        let (expected_rows, generated_rows) = (&right.result, &case.generated.result);
+        let results = compared.with(expected_rows, generated_rows, options);
+        let identical = case.is_identical_to(right);
+        let semantic = semantic(&expected, generated, identical);
+        Self {
+            accepted,
+            identical,
+            schema: schema_match(&expected_rows.columns, &generated_rows.columns),
+            semantic_score: match &semantic {
+                Ok(similarity) => Some(similarity.score),
+                Err(_) => case.generated_error.as_ref().map(|_| 0.0),
+            },
+            semantic,
+            results_score: match case.generated_error {
+                Some(_) => 0.0,
+                None => results.score,
+            },
+            results,
+            ordered,
+        }
+    }
+
+    fn certain(&self) -> f64 {
+        let judged = if self.identical { 1.0 } else { 0.0 };
+        self.schema.score + self.semantic_score.unwrap_or(0.0) + self.results_score + judged
+    }
+}
+
+/// Comparisons that were made. Further right answers without a result of their own share that of the expected query, and
+/// seconds spent on large results aren't spent again for each of them.
+#[derive(Default)]
+struct Compared(Vec<(Arc<ResultSet>, row_match::Options, Comparison)>);
+
+impl Compared {
+    fn with(
+        &mut self,
+        expected: &Arc<ResultSet>,
+        generated: &ResultSet,
+        options: row_match::Options,
+    ) -> Comparison {
+        let known = self
+            .0
+            .iter()
+            .find(|(result, by, _)| Arc::ptr_eq(result, expected) && *by == options);
+        if let Some((_, _, comparison)) = known {
+            return comparison.clone();
+        }
+        let comparison = row_match::compare(&expected.table, &generated.table, &options);
+        self.0
+            .push((Arc::clone(expected), options, comparison.clone()));
+        comparison
+    }
+}
+
+impl QueryCase {
+    /// The right answer of that place among those accepted; `None`: the expected one.
+    pub(super) fn right(&self, accepted: Option<usize>) -> &Answer {
+        accepted
+            .and_then(|at| self.accepted.get(at))
+            .unwrap_or(&self.expected)
+    }
+
+    /// Whether the generated query is this one but for white space and comments.
+    pub(super) fn is_identical_to(&self, right: &Answer) -> bool {
+        let (generated, right) = (&self.generated.query, &right.query);
+        match self.grammar {
+            Grammar::Kql => kql::are_identical(generated, right),
+            Grammar::Sql(dialect) => sql::are_identical(generated, right, dialect),
+        }
+    }
+}
+
+/// Compares two texts. One that nobody can read is still like itself.
+fn semantic(
+    expected: &Result<QueryShape, SqlError>,
+    generated: &Result<QueryShape, SqlError>,
+    identical: bool,
+) -> Result<Similarity, Unread> {
+    let unread = |which, error: &SqlError| Unread {
+        which,
+        error: error.clone(),
+    };
+    match (expected, generated) {
+        (Ok(expected), Ok(generated)) => Ok(similarity(expected, generated)),
+        (Err(_), _) if identical => {
+            let unknown = QueryShape::default();
+            Ok(similarity(&unknown, &unknown))
+        }
+        (Err(error), _) => Err(unread("expected", error)),
+        (Ok(_), Err(error)) => Err(unread("generated", error)),
+    }
+}
+
+fn shape(query: &str, grammar: Grammar) -> Result<QueryShape, SqlError> {
+    match grammar {
+        Grammar::Kql => Ok(kql::shape(query)),
+        Grammar::Sql(dialect) => match sql::parse(query, dialect) {
+            // Who wrote nothing reads nothing.
+            Err(SqlError::Empty) => Ok(QueryShape::default()),
+            read => read,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn right_answers_that_share_a_result_are_compared_once_for_each_order() {
+        let payload = json!({
+            "generated_kql": "T", "generated_results": [[2], [1]],
+            "expected_kql": "U", "expected_results": [[1], [2]],
+            "accepted": [{"kql": "V"}, {"kql": "W"}, {"kql": "V | sort by a"}, {"kql": "X", "results": [[1], [2]]}],
+            "ordered": "auto",
+        });
+        let case = QueryCase::read(&payload).unwrap();
+        let generated = shape(&case.generated.query, case.grammar);
+        let mut compared = Compared::default();
+        let scores = [None, Some(0), Some(1), Some(2), Some(3)].map(|accepted| {
+            Computed::against(&case, &generated, accepted, &mut compared).results_score
+        });
+        assert_eq!(scores, [1.0, 1.0, 1.0, 0.5, 1.0]);
+        assert_eq!(compared.0.len(), 3, "shared, shared and sorted, its own");
+    }
+}

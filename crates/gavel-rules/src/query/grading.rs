@@ -1,0 +1,43 @@
+//! The judge's part: what is asked back, and what became of it.
+
+use serde_json::json;
+
+use crate::Answer;
+use crate::opinion::{Judged, ReplyForm, grade};
+
+pub(super) static FORM: ReplyForm<f64> = ReplyForm {
+    kind: "query",
+    schema_name: "query_grade",
+    version: "query-reply-1",
+    description: "The grade of one query.",
+    reasons: (
+        "reasoning",
+        "What differs between the two queries, what that does to the result, and what it costs; 2 to 6 sentences.",
+    ),
+    verdict: (
+        "score",
+        || json!({ "type": "number", "description": "The grade, from 0 to 1." }),
+    ),
+    read: grade,
+};
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Grading {
+    Asked(Judged<f64>),
+    /// Nobody was asked: the queries are the same.
+    Identical,
+}
+
+impl Grading {
+    pub(super) fn from_answer(answer: Option<&Answer>) -> Self {
+        Self::Asked(FORM.judged(answer))
+    }
+
+    pub(super) fn score(&self) -> Option<f64> {
+        match self {
+            Self::Asked(Judged::Replied { verdict, .. }) => Some(*verdict),
+            Self::Identical => Some(1.0),
+            Self::Asked(Judged::Failed(_) | Judged::NotRun) => None,
+        }
+    }
+}

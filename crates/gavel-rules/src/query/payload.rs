@@ -1,0 +1,304 @@
+//! From a payload to a case: names, types and limits, every fault at once. Judges nothing.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Answer, Grammar, Ordered, QueryCase, ResultSet};
+use crate::Fault;
+use crate::Field;
+use crate::faults::{kind, shown};
+use crate::reading::{Reading, Spelling};
+use query_shape::Language;
+use row_match::{MAX_COLUMNS, MAX_ROWS, Table, TableError};
+
+/// The payload's fields, in the order of a report.
+pub const FIELDS: &[Field] = &[
+    Field::text("id"),
+    Field::text("prompt"),
+    Field::text("generated_kql"),
+    Field::text("expected_kql"),
+    Field::text("generated_error"),
+    Field::json("generated_columns"),
+    Field::json("expected_columns"),
+    Field::json("generated_results"),
+    Field::json("expected_results"),
+    Field::json("accepted"),
+    Field::flag("ordered"),
+    Field::json("decimals"),
+    Field::text("language"),
+    Field::text("dialect"),
+    Field::json("threshold"),
+    Field::text("model"),
+];
+
+/// The fields of a further right answer.
+const ANSWER: &[Field] = &[
+    Field::text("kql"),
+    Field::json("columns"),
+    Field::json("results"),
+];
+const LANGUAGES: &[(&str, Language)] = &[("kql", Language::Kql), ("sql", Language::Sql)];
+const MAX_ERROR: usize = 16 * 1024;
+const MAX_NAME: usize = 1024;
+const MAX_ACCEPTED: usize = 16;
+const MAX_DECIMALS: u64 = 15;
+/// What a total must reach if the payload doesn't say.
+const THRESHOLD: f64 = 0.9;
+
+/// Reads every field, so that every fault is told.
+pub(super) fn read(payload: &Value) -> Result<QueryCase, Vec<Fault>> {
+    let mut reading = Reading::of(payload, FIELDS, Spelling::Snake)?;
+    let generated = query(&mut reading, "generated_kql");
+    let expected = expected_query(&mut reading, "expected_kql");
+    let (id, model) = (reading.name("id"), reading.name("model"));
+    let prompt = reading.solid_text("prompt");
+    // Agents' frameworks write an empty text where nothing went wrong.
+    let generated_error = reading
+        .text_of("generated_error", MAX_ERROR)
+        .filter(|text| !text.trim().is_empty());
+    let generated_result = result(&mut reading, ("generated_columns", "generated_results"));
+    let expected_result = result(&mut reading, ("expected_columns", "expected_results"));
+    let (ordered, decimals) = (ordered(&mut reading), decimals(&mut reading));
+    let grammar = grammar(&mut reading);
+    let threshold = reading.share("threshold").unwrap_or(THRESHOLD);
+    let expected = expected.zip(expected_result).map(|(query, result)| Answer {
+        query,
+        result: Arc::new(result),
+    });
+    let accepted = accepted(&mut reading, expected.as_ref());
+    reading.finish()?;
+    // Whatever is missing here was told as a fault.
+    let (Some(query), Some(result), Some(expected)) = (generated, generated_result, expected)
+    else {
+        return Err(Vec::new());
+    };
+    Ok(QueryCase {
+        id,
+        model,
+        prompt,
+        generated: Answer {
+            query,
+            result: Arc::new(result),
+        },
+        generated_error,
+        expected,
+        accepted,
+        ordered,
+        decimals,
+        grammar,
+        threshold,
+        computed: super::Once::default(),
+    })
+}
+
+/// A query, which must be there; it may be empty.
+fn query(reading: &mut Reading<'_>, name: &str) -> Option<String> {
+    let query = reading.text(name);
+    if query.is_none() {
+        reading.missing(name, "a query, as text,");
+    }
+    query
+}
+
+/// A query that is right: there is none without a word in it.
+fn expected_query(reading: &mut Reading<'_>, name: &str) -> Option<String> {
+    let query = query(reading, name)?;
+    if query.trim().is_empty() {
+        let at = reading.pointer(name);
+        reading.fault(at, "is empty: give the query that is right");
+        return None;
+    }
+    Some(query)
+}
+
+/// The result in two fields, names of columns and rows; both may be left out.
+fn result(reading: &mut Reading<'_>, (columns, rows): (&str, &str)) -> Option<ResultSet> {
+    let named = names(reading, columns);
+    let read = self::rows(reading, rows);
+    let (named, read) = (named?, read?);
+    // Without names, or with an empty list beside rows that have keys, the keys are the names.
+    let given = (!named.is_empty()).then_some(named.as_slice());
+    let table = match Table::from_values(read, given) {
+        Ok(table) => table,
+        Err(error) => {
+            let at = reading.pointer(rows);
+            let at = match error {
+                TableError::TooManyRows { .. } => at,
+                TableError::TooManyColumns { row }
+                | TableError::NotARow { row, .. }
+                | TableError::TooDeep { row } => format!("{at}/{row}"),
+            };
+            reading.fault(at, error.to_string());
+            return None;
+        }
+    };
+    Some(ResultSet {
+        columns: if named.is_empty() { keys(read) } else { named },
+        rows: read.to_vec(),
+        table,
+    })
+}
+
+fn names(reading: &mut Reading<'_>, field: &str) -> Option<Vec<String>> {
+    if reading.value(field).is_none() {
+        return Some(Vec::new());
+    }
+    let (pointer, items) = reading.list(field, "names")?;
+    if items.len() > MAX_COLUMNS {
+        let said = format!(
+            "has {} names; at most {MAX_COLUMNS} columns are compared: project those that matter",
+            items.len()
+        );
+        reading.fault(pointer, said);
+        return None;
+    }
+    let mut names = Vec::with_capacity(items.len());
+    for (at, item) in items.iter().enumerate() {
+        let fault = match item {
+            Value::String(name) if name.len() <= MAX_NAME => {
+                names.push(name.clone());
+                continue;
+            }
+            Value::String(name) => format!(
+                "is {} bytes long; at most {MAX_NAME} are taken: shorten it",
+                name.len()
+            ),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_) => {
+                format!("is {}; the name of a column is expected", shown(item))
+            }
+        };
+        reading.fault(format!("{pointer}/{at}"), fault);
+    }
+    (names.len() == items.len()).then_some(names)
+}
+
+/// Rows, each an object or an array; none if the field is left out.
+fn rows<'a>(reading: &mut Reading<'a>, field: &str) -> Option<&'a [Value]> {
+    if reading.value(field).is_none() {
+        return Some(&[]);
+    }
+    let (pointer, rows) = reading.list(field, "rows")?;
+    if rows.len() > MAX_ROWS {
+        let error = TableError::TooManyRows { rows: rows.len() };
+        reading.fault(pointer, error.to_string());
+        return None;
+    }
+    let mut sound = true;
+    for (at, row) in rows.iter().enumerate() {
+        if !(row.is_object() || row.is_array()) {
+            let said = format!("is {}; a row is an object, or a list of cells", kind(row));
+            reading.fault(format!("{pointer}/{at}"), said);
+            sound = false;
+        }
+    }
+    sound.then_some(rows)
+}
+
+/// The keys of all rows, each once, in the order in which they come up.
+fn keys(rows: &[Value]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for name in rows
+        .iter()
+        .filter_map(Value::as_object)
+        .flat_map(|row| row.keys())
+    {
+        if seen.insert(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+/// Further right answers. One without a result has that of the expected query, and with it its columns.
+fn accepted(reading: &mut Reading<'_>, expected: Option<&Answer>) -> Vec<Answer> {
+    let Some((pointer, items)) = reading.list("accepted", "right answers") else {
+        return Vec::new();
+    };
+    if items.len() > MAX_ACCEPTED {
+        let said = format!(
+            "has {} answers; at most {MAX_ACCEPTED} are compared",
+            items.len()
+        );
+        reading.fault(pointer, said);
+        return Vec::new();
+    }
+    let mut answers = Vec::with_capacity(items.len());
+    for (at, item) in items.iter().enumerate() {
+        let Some(mut one) = reading.within(format!("{pointer}/{at}"), item, ANSWER) else {
+            continue;
+        };
+        answers.extend(answer(&mut one, expected));
+        reading.adopt(one);
+    }
+    answers
+}
+
+fn answer(reading: &mut Reading<'_>, expected: Option<&Answer>) -> Option<Answer> {
+    let query = expected_query(reading, "kql");
+    let has_results = reading.value("results").is_some();
+    if !has_results && let Some(columns) = reading.value("columns") {
+        let said =
+            "stands without results: give both, or neither to have those of the expected query";
+        reading.fault(columns.pointer, said);
+    }
+    let result = match has_results {
+        true => result(reading, ("columns", "results")).map(Arc::new),
+        false => expected.map(|expected| expected.result.clone()),
+    };
+    Some(Answer {
+        query: query?,
+        result: result?,
+    })
+}
+
+/// Also as text, since a cell of a CSV file may hold it so.
+fn ordered(reading: &mut Reading<'_>) -> Ordered {
+    let Some(found) = reading.value("ordered") else {
+        return Ordered::No;
+    };
+    let text = match found.value {
+        Value::Bool(true) => return Ordered::Yes,
+        Value::Bool(false) => return Ordered::No,
+        Value::String(text) => text.trim().to_ascii_lowercase(),
+        Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => String::new(),
+    };
+    match text.as_str() {
+        "true" => Ordered::Yes,
+        "false" => Ordered::No,
+        "auto" => Ordered::Auto,
+        _ => {
+            reading.wrong(found, "true, false or \"auto\" is expected");
+            Ordered::No
+        }
+    }
+}
+
+fn decimals(reading: &mut Reading<'_>) -> Option<u8> {
+    let found = reading.value("decimals")?;
+    let given = found.value.as_u64();
+    let read = given.filter(|decimals| *decimals <= MAX_DECIMALS);
+    if read.is_none() {
+        let expected = format!("a whole number from 0 to {MAX_DECIMALS} is expected");
+        reading.wrong(found, &expected);
+    }
+    read.and_then(|decimals| u8::try_from(decimals).ok())
+}
+
+fn grammar(reading: &mut Reading<'_>) -> Grammar {
+    match reading.choice("language", LANGUAGES) {
+        Some(Language::Sql) => Grammar::Sql(reading.dialect("dialect")),
+        Some(Language::Kql) | None => {
+            if let Some(found) = reading.solid("dialect") {
+                let said = "only SQL has dialects: leave it out, or say language sql";
+                reading.fault(found.pointer, said);
+            }
+            Grammar::Kql
+        }
+    }
+}

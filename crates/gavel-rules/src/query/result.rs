@@ -1,0 +1,210 @@
+//! A case's score as clients see it: the origin's `score` object, and what was found on the way to it.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::computed::Computed;
+use super::grading::Grading;
+use super::{COMPONENT_WEIGHT, QueryCase};
+use crate::JudgedBy;
+use crate::opinion::Judged;
+
+const SHOWN_NAMES: usize = 100;
+/// The longest row that is shown whole, bytes of JSON; a longer one is shown as text, cut.
+const SHOWN_ROW: usize = 4 * 1024;
+
+/// A query's score.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub struct QueryScore {
+    /// The sum of the weighted components, 0-1, unrounded; null while one is missing.
+    pub total_score: Option<f64>,
+    /// Whether the query executed and the total reaches the threshold.
+    pub is_successful: bool,
+    /// What the total is held against, 0-1.
+    pub threshold: f64,
+    /// `incomplete`: the judge's part failed or wasn't run, or a text can't be read.
+    pub status: QueryStatus,
+    /// The components that are missing: `semantic_similarity`, `llm_grading`. Left out where none is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<&'static str>,
+    /// Which of `accepted` counted as the right answer, from 0; null: the expected query.
+    pub accepted: Option<usize>,
+    /// The four components.
+    pub components: QueryComponents,
+    /// Who graded; null where no judge was needed or none answered.
+    pub judge: Option<JudgedBy>,
+}
+
+/// Whether a score has all its parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QueryStatus {
+    /// It has.
+    Complete,
+    /// One is missing.
+    Incomplete,
+}
+
+/// The components of a query's score.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub struct QueryComponents {
+    /// The share of the expected columns that are there. Details: `matched`, `missing` and `extra` names.
+    pub schema_match: QueryComponent,
+    /// 0.4 tables + 0.3 filters + 0.3 aggregations. Details: `tables`, `filters`, `aggregations`, `filter_columns` and
+    /// `filter_literals`, each with `score`, `matched`, `missing` and `extra`; `approximate` where a query in KQL didn't parse. Null without a
+    /// score: SQL that doesn't parse.
+    pub semantic_similarity: QueryComponent,
+    /// The share of the first 100 expected rows that are among all generated rows. Details: `matched` of `compared`,
+    /// `matched_in_all`, `precision`, `recall` and `f1` of all rows, `expected_rows` and `generated_rows` counted, `ordered`, and up to
+    /// five `missing_rows` and `extra_rows`; `cut_short` where the search was ended.
+    pub results_match: QueryComponent,
+    /// The judge's grade. Details: `outcome` (graded, identical, failed, not_run) and `reasoning`.
+    pub llm_grading: QueryComponent,
+}
+
+/// One component.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub struct QueryComponent {
+    /// 0-1; null where there is none.
+    pub score: Option<f64>,
+    /// The score times the weight.
+    pub weighted_score: Option<f64>,
+    /// Its part of the total.
+    pub weight: f64,
+    /// What was found.
+    #[schema(value_type = Object)]
+    pub details: Value,
+    /// Why there is no score, or why it is 0 whatever was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<ComponentError>,
+}
+
+/// Why a component has no score of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct ComponentError {
+    /// `execution_error`, `syntax`, `not_run`, or the class of the judge's error.
+    pub class: String,
+    /// What happened.
+    pub message: String,
+}
+
+pub(super) fn components(
+    case: &QueryCase,
+    computed: &Computed,
+    grading: &Grading,
+) -> QueryComponents {
+    QueryComponents {
+        schema_match: component(Some(computed.schema.score), schema(computed)),
+        semantic_similarity: QueryComponent {
+            error: computed
+                .semantic
+                .as_ref()
+                .err()
+                .map(|unread| ComponentError {
+                    class: "syntax".to_owned(),
+                    message: format!("the {} query: {}", unread.which, unread.error),
+                }),
+            ..component(computed.semantic_score, semantic(computed))
+        },
+        results_match: QueryComponent {
+            error: case.generated_error.as_ref().map(|message| ComponentError {
+                class: "execution_error".to_owned(),
+                message: message.clone(),
+            }),
+            ..component(Some(computed.results_score), results(case, computed))
+        },
+        llm_grading: QueryComponent {
+            error: grading_error(grading),
+            ..component(grading.score(), grading_details(grading))
+        },
+    }
+}
+
+fn component(score: Option<f64>, details: Value) -> QueryComponent {
+    QueryComponent {
+        score,
+        weighted_score: score.map(|score| score * COMPONENT_WEIGHT),
+        weight: COMPONENT_WEIGHT,
+        details,
+        error: None,
+    }
+}
+
+fn semantic(computed: &Computed) -> Value {
+    let found = computed.semantic.as_ref().ok();
+    serde_json::to_value(found).unwrap_or_default()
+}
+
+fn schema(computed: &Computed) -> Value {
+    let shown = |names: &[String]| -> Vec<String> {
+        let names = names.iter().take(SHOWN_NAMES);
+        names.map(|name| cut(name).to_owned()).collect()
+    };
+    json!({
+        "matched": shown(&computed.schema.matched),
+        "missing": shown(&computed.schema.missing),
+        "extra": shown(&computed.schema.extra),
+    })
+}
+
+fn results(case: &QueryCase, computed: &Computed) -> Value {
+    let found = &computed.results;
+    let shown = |places: &[usize], rows: &[Value]| -> Vec<Value> {
+        let rows = places.iter().filter_map(|at| rows.get(*at));
+        rows.map(shown_row).collect()
+    };
+    let expected = &case.right(computed.accepted).result.rows;
+    json!({
+        "matched": found.matched,
+        "compared": found.compared,
+        "matched_in_all": found.matched_in_all,
+        "precision": found.precision,
+        "recall": found.recall,
+        "f1": found.f1,
+        "expected_rows": found.expected_rows,
+        "generated_rows": found.generated_rows,
+        "ordered": computed.ordered,
+        "missing_rows": shown(&found.missing, expected),
+        "extra_rows": shown(&found.extra, &case.generated.result.rows),
+        "cut_short": found.cut_short,
+    })
+}
+
+fn shown_row(row: &Value) -> Value {
+    let text = row.to_string();
+    if text.len() <= SHOWN_ROW {
+        row.clone()
+    } else {
+        Value::String(format!("{}…", cut(&text)))
+    }
+}
+
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(SHOWN_ROW)]
+}
+
+fn grading_details(grading: &Grading) -> Value {
+    match grading {
+        Grading::Asked(Judged::Replied { reasons, .. }) => {
+            json!({"outcome": "graded", "reasoning": reasons})
+        }
+        Grading::Identical => json!({
+            "outcome": "identical",
+            "reasoning": "Queries are identical but for white space and comments: no judge was asked",
+        }),
+        Grading::Asked(Judged::Failed(_)) => json!({"outcome": "failed", "reasoning": null}),
+        Grading::Asked(Judged::NotRun) => json!({"outcome": "not_run", "reasoning": null}),
+    }
+}
+
+fn grading_error(grading: &Grading) -> Option<ComponentError> {
+    let (class, message) = match grading {
+        Grading::Asked(Judged::Replied { .. }) | Grading::Identical => return None,
+        Grading::Asked(Judged::Failed(error)) => (error.class_name(), error.message.as_str()),
+        Grading::Asked(Judged::NotRun) => ("not_run", "no judge was asked"),
+    };
+    Some(ComponentError {
+        class: class.to_owned(),
+        message: message.to_owned(),
+    })
+}

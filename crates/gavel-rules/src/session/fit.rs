@@ -1,0 +1,154 @@
+//! A prompt within the judge's context window: as it is where it fits, else of a trimmed session, else the reason why not.
+//!
+//! Goes by the estimate of the model's family, and by nothing else. Where the provider says later that the prompt is too
+//! large all the same, [`shrink`] makes a smaller one of the prompt's own text: the session isn't kept for that.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::SessionRequest;
+use super::prompt;
+use super::trim::{Transcript, Trimmed};
+use crate::criteria::Trim;
+use crate::fence;
+use crate::{BadRequest, Criteria};
+use crate::{Limits, ModelFamily, Nonce, Question, Shrink, Target};
+
+pub(super) struct Fitted {
+    pub(super) prompt: String,
+    /// SHA-256 of the evidence that is in it: a trimmed question is another question.
+    pub(super) evidence_hash: String,
+    /// About how many tokens went; 0 for none.
+    pub(super) trimmed_tokens: u64,
+}
+
+pub(super) fn fit(
+    session: &SessionRequest,
+    criteria: &Criteria,
+    schema: &Value,
+    limits: &Limits,
+    nonce: &Nonce,
+) -> Result<Fitted, BadRequest> {
+    let evidence = prompt::Evidence::of(session);
+    let whole = prompt::fill(&criteria.prompt.text, &evidence, schema, nonce);
+    let (room, family) = (limits.for_the_question(), limits.family);
+    // The schema goes along a second time, as the reply's format.
+    let format = family.tokens(&schema.to_string());
+    let asked = family.tokens(&whole) + format;
+    if asked <= room {
+        return Ok(Fitted {
+            prompt: whole,
+            evidence_hash: evidence.hash(),
+            trimmed_tokens: 0,
+        });
+    }
+    match criteria.trim {
+        Trim::Never => return Err(too_large(asked, limits, NEVER)),
+        Trim::Auto => {}
+    }
+    let Some(part) = Part::of(&whole, family, nonce) else {
+        return Err(too_large(asked, limits, AUTO));
+    };
+    let fixed = part.fixed + format;
+    let trimmed = Transcript::of(part.conversation, family)
+        .fit(room.saturating_sub(fixed))
+        .map_err(|smallest| too_large(fixed + smallest, limits, AUTO))?;
+    Ok(Fitted {
+        prompt: part.around(&trimmed.text),
+        evidence_hash: crate::prompt::digest(&[&trimmed.text, &evidence.alert]),
+        trimmed_tokens: trimmed.gone,
+    })
+}
+
+/// How a question under these criteria is made smaller.
+///
+/// Once its provider has said that it is too large, to half of what it was, or as far down as trimming goes where that is
+/// more: the estimate was wrong by an unknown factor, so a small step would often be refused again, and there is only one.
+/// For a judge of other limits, to as much as that one takes.
+pub(super) fn shrink(trim: Trim, family: ModelFamily, nonce: &Nonce) -> Option<Shrink> {
+    match trim {
+        Trim::Never => return None,
+        Trim::Auto => {}
+    }
+    let nonce = nonce.clone();
+    Some(Arc::new(move |question: &Question, target| match target {
+        Target::Half => half(question, family, &nonce),
+        Target::Within(limits) => within(question, &limits, &nonce),
+    }))
+}
+
+fn half(question: &Question, family: ModelFamily, nonce: &Nonce) -> Option<Question> {
+    let part = Part::of(&question.prompt, family, nonce)?;
+    let transcript = Transcript::of(part.conversation, family);
+    let asked = family.tokens(part.conversation) + part.fixed;
+    let room = (asked / 2)
+        .saturating_sub(part.fixed)
+        .max(transcript.smallest());
+    // A twentieth less wouldn't be worth a second refusal.
+    if room + part.fixed > asked / 20 * 19 {
+        return None;
+    }
+    let trimmed = transcript.fit(room).ok()?;
+    Some(part.with(question, trimmed, None))
+}
+
+fn within(question: &Question, limits: &Limits, nonce: &Nonce) -> Option<Question> {
+    let family = limits.family;
+    let part = Part::of(&question.prompt, family, nonce)?;
+    let schema = family.tokens(&question.schema.to_string());
+    let room = limits.for_the_question().checked_sub(part.fixed + schema)?;
+    let trimmed = Transcript::of(part.conversation, family).fit(room).ok()?;
+    // That judge may say too large in its turn.
+    let shrink = shrink(Trim::Auto, family, nonce);
+    Some(part.with(question, trimmed, shrink))
+}
+
+struct Part<'a> {
+    before: &'a str,
+    conversation: &'a str,
+    after: &'a str,
+    fixed: u64,
+}
+
+impl<'a> Part<'a> {
+    fn of(prompt: &'a str, family: ModelFamily, nonce: &Nonce) -> Option<Self> {
+        let (from, to) = fence::find(prompt, "conversation", &nonce.0)?;
+        let (before, after) = (&prompt[..from], &prompt[to..]);
+        Some(Self {
+            before,
+            conversation: &prompt[from..to],
+            after,
+            fixed: family.tokens(before) + family.tokens(after),
+        })
+    }
+
+    /// The prompt with another text in the place of the conversation. What was defused stays so: cutting makes no new shape
+    /// of a fence.
+    fn around(&self, conversation: &str) -> String {
+        [self.before, conversation, self.after].concat()
+    }
+
+    fn with(&self, question: &Question, trimmed: Trimmed, shrink: Option<Shrink>) -> Question {
+        Question {
+            evidence_hash: crate::prompt::digest(&[&question.evidence_hash, &trimmed.text]),
+            prompt: self.around(&trimmed.text).into(),
+            trimmed_tokens: trimmed.gone,
+            shrink,
+            ..question.clone()
+        }
+    }
+}
+
+const NEVER: &str = "the criteria say judge.trim: never, so nothing was left out";
+const AUTO: &str = "that is with tool results and messages trimmed as far as they may be; the alert, the list of tools and the final analysis always stay whole";
+
+fn too_large(asked: u64, limits: &Limits, why: &str) -> BadRequest {
+    BadRequest::TooLarge(format!(
+        "the prompt would be about {asked} tokens, but {} are left for it: a context_window of {} less {} for the reply (max_output_tokens) and a margin of {}; {why}",
+        limits.for_the_question(),
+        limits.context_window,
+        limits.max_output_tokens,
+        limits.margin(),
+    ))
+}

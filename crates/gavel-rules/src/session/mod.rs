@@ -1,0 +1,169 @@
+//! Kind `session`: an agent's investigation of an alert, 0-100, by one question to one judge.
+//!
+//! `prompt` renders the evidence and fills the template, `fit` and `trim` bring it into the judge's context window, `fence` keeps evidence from passing for instructions,
+//! `schema` says what is asked back, `reply` checks what came. Whatever a session or a reply holds, nothing here panics.
+
+mod about;
+mod fit;
+mod prompt;
+mod reply;
+mod schema;
+mod trim;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{BadRequest, Criteria, Request, Scorecard};
+pub use about::ABOUT;
+
+pub use gavel_wire::{AlternativeApproach, Flag, Message, MissingTool, Rating};
+
+use crate::{Answer, ErrorClass, Fault, JudgeError, Limits, Nonce, Question, Reply};
+
+/// The evidence of one session: what the judge sees.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionRequest {
+    /// Whether the session ended `completed`; others are flagged `not_completed`.
+    pub completed: bool,
+    pub alert_type: Option<String>,
+    pub agent: Option<String>,
+    pub alert_data: Value,
+    pub conversation: Vec<Message>,
+    pub final_analysis: Option<String>,
+    pub tools: Vec<String>,
+}
+
+/// A session's score.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionScore {
+    /// 0-100.
+    pub total_score: u8,
+    /// Dimension -> points; empty if the reply held none.
+    pub score_breakdown: BTreeMap<String, f64>,
+    /// The judge's reasons; empty if the reply held none.
+    pub score_reasoning: String,
+    pub missing_tools: Vec<MissingTool>,
+    pub alternative_approaches: Vec<AlternativeApproach>,
+    pub flags: Vec<Flag>,
+    pub judge_provider: String,
+    pub judge_model: String,
+    pub simulated: bool,
+}
+
+impl Request for SessionRequest {
+    /// One question, within the judge's context window by an estimate of tokens: a larger session is trimmed as the rules
+    /// say, or is [`BadRequest::TooLarge`] under `judge.trim: never` and where even the smallest one doesn't fit.
+    fn questions(
+        &self,
+        criteria: &Criteria,
+        limits: &Limits,
+        nonce: &Nonce,
+    ) -> Result<Vec<Question>, BadRequest> {
+        if self.conversation.is_empty() {
+            return Err(BadRequest::Invalid {
+                pointer: "/conversation".to_owned(),
+                message: "is empty, so there is nothing to judge; put the session again with its messages"
+                    .to_owned(),
+            });
+        }
+        let (schema, template_hash) = criteria.prompt.frame.get(|| {
+            let schema = schema::of(&criteria.dimensions);
+            let template_hash = prompt::template_hash(criteria, &schema);
+            (schema, template_hash)
+        });
+        let fitted = fit::fit(self, criteria, &schema, limits, nonce)?;
+        let dimensions = criteria.dimensions.clone();
+        Ok(vec![Question {
+            kind: "session",
+            template_hash,
+            criteria_hash: criteria.hash.0.clone(),
+            prompt: fitted.prompt.into(),
+            evidence_hash: fitted.evidence_hash,
+            schema_name: "session_score",
+            schema,
+            check: Arc::new(move |value| reply::read(value, &dimensions).map(drop)),
+            trimmed_tokens: fitted.trimmed_tokens,
+            shrink: fit::shrink(criteria.trim, limits.family, nonce),
+        }])
+    }
+
+    /// A score from the one answer; the judge's error, or a reply that doesn't pass the checks, leaves it unscored.
+    fn score(&self, criteria: &Criteria, answers: &[Answer]) -> Scorecard {
+        match answers.first() {
+            Some(Ok(answer)) => match reply::read(&answer.value, &criteria.dimensions) {
+                Ok(parsed) => Scorecard::Session(self.session_score(parsed, answer)),
+                Err(faults) => Scorecard::Unscored(unparsable(answer, &faults)),
+            },
+            Some(Err(error)) => Scorecard::Unscored(error.clone()),
+            None => Scorecard::Unscored(JudgeError {
+                class: ErrorClass::Unparsable,
+                message: "the judge gave no answer".to_owned(),
+                status: None,
+                retry_after: None,
+                raw_reply: None,
+                unasked: None,
+            }),
+        }
+    }
+}
+
+impl SessionRequest {
+    fn session_score(&self, parsed: reply::Parsed, answer: &Reply) -> SessionScore {
+        let mut flags = Vec::new();
+        if !self.completed {
+            flags.push(Flag::NotCompleted);
+        }
+        if answer.trimmed_tokens > 0 {
+            flags.push(Flag::InputTrimmed);
+        }
+        if parsed.sum_differs() {
+            flags.push(Flag::BreakdownMismatch);
+        }
+        if parsed.is_partial() {
+            flags.push(Flag::ReplyPartial);
+        }
+        if answer.repaired {
+            flags.push(Flag::ReplyRepaired);
+        }
+        if answer.by_fallback {
+            flags.push(Flag::FallbackJudge);
+        }
+        flags.sort_unstable();
+        SessionScore {
+            total_score: parsed.total,
+            score_breakdown: parsed.breakdown.unwrap_or_default(),
+            score_reasoning: parsed.reasoning.unwrap_or_default(),
+            missing_tools: parsed.missing_tools,
+            alternative_approaches: parsed.alternative_approaches,
+            flags,
+            judge_provider: answer.provider.clone(),
+            judge_model: answer.model.clone(),
+            simulated: answer.simulated,
+        }
+    }
+}
+
+/// Why a reply made no score; its text goes into the call log, never into the message.
+fn unparsable(answer: &Reply, faults: &[Fault]) -> JudgeError {
+    let faults: Vec<String> = faults
+        .iter()
+        .map(|fault| format!("{}: {}", reply::shown(&fault.pointer), fault.message))
+        .collect();
+    JudgeError {
+        class: ErrorClass::Unparsable,
+        message: format!(
+            "the reply of judge {} is not a score: {}",
+            answer.provider,
+            faults.join("; ")
+        ),
+        status: None,
+        retry_after: None,
+        raw_reply: Some(answer.value.to_string()),
+        unasked: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! The prompt of one session: its evidence as text, fenced, in the template's places.
+//!
+//! Everything that comes from a session is hostile and stays inside a fence: messages, names of tools, the agent's name.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+use super::{Message, SessionRequest, schema};
+use crate::Nonce;
+use crate::prompt::{self, digest};
+use crate::{Criteria, criteria, fence};
+
+/// How the line above a message begins; its number follows. Only such lines begin with `===`, whatever messages hold.
+pub(super) const MESSAGE: &str = "=== message ";
+
+/// A session as the judge reads it, before fencing: the same session gives the same text.
+pub(super) struct Evidence {
+    pub(super) conversation: String,
+    pub(super) alert: String,
+}
+
+impl Evidence {
+    pub(super) fn of(session: &SessionRequest) -> Self {
+        Self {
+            conversation: conversation(session),
+            alert: alert(&session.alert_data),
+        }
+    }
+
+    /// SHA-256 of the evidence before fencing: the same session gives the same digest, whatever the nonce.
+    pub(super) fn hash(&self) -> String {
+        digest(&[&self.conversation, &self.alert])
+    }
+}
+
+pub(super) fn fill(template: &str, evidence: &Evidence, schema: &Value, nonce: &Nonce) -> String {
+    let evidence = [
+        prompt::Evidence::new(
+            criteria::CONVERSATION,
+            "conversation",
+            &evidence.conversation,
+        ),
+        prompt::Evidence::new(criteria::ALERT, "alert", &evidence.alert),
+    ];
+    prompt::fill(template, &evidence, schema, nonce)
+}
+
+/// SHA-256 of all that shapes a prompt but the evidence: template, schema with its version, dimensions.
+pub(super) fn template_hash(criteria: &Criteria, schema: &Value) -> String {
+    let dimensions: Vec<String> = criteria
+        .dimensions
+        .iter()
+        .map(|dimension| format!("{}={}", dimension.name, dimension.max))
+        .collect();
+    digest(&[
+        &criteria.prompt.text,
+        &schema.to_string(),
+        schema::VERSION,
+        &dimensions.join(","),
+    ])
+}
+
+/// Facts first, then each message under a head line, then the final analysis. Lines of content that look like a head line
+/// are moved in by one space, so that a message can't pretend to be another one.
+fn conversation(session: &SessionRequest) -> String {
+    let mut text = String::new();
+    let fact = |name: &str, value: &Option<String>| match value {
+        Some(value) => format!("{name}: {}\n", one_line(value)),
+        None => format!("{name}: not recorded\n"),
+    };
+    text.push_str("=== session\n");
+    text.push_str(&fact("agent", &session.agent));
+    text.push_str(&fact("alert type", &session.alert_type));
+    text.push_str(if session.completed {
+        "ended: completed\n"
+    } else {
+        "ended: without completing\n"
+    });
+    if session.tools.is_empty() {
+        text.push_str("tools at hand: not recorded\n");
+    } else {
+        let _ = writeln!(text, "tools at hand ({}):", session.tools.len());
+        for tool in &session.tools {
+            let _ = writeln!(text, "- {}", one_line(tool));
+        }
+    }
+    let all = session.conversation.len();
+    for (index, message) in session.conversation.iter().enumerate() {
+        let _ = writeln!(text, "\n{}", head(message, index + 1, all));
+        push_content(&mut text, &message.content);
+    }
+    text.push_str("\n=== final analysis\n");
+    push_content(
+        &mut text,
+        session
+            .final_analysis
+            .as_deref()
+            .unwrap_or("(the agent left none)"),
+    );
+    text
+}
+
+fn head(message: &Message, number: usize, all: usize) -> String {
+    let mut head = format!("{MESSAGE}{number}/{all} | {}", one_line(&message.role));
+    let about = [
+        ("tool", &message.tool_name),
+        ("agent", &message.agent),
+        ("stage", &message.stage),
+    ];
+    for (what, name) in about {
+        if let Some(name) = name {
+            let _ = write!(head, " | {what} {}", one_line(name));
+        }
+    }
+    if let Some(at) = &message.at {
+        let _ = write!(head, " | {}", one_line(at));
+    }
+    head
+}
+
+fn push_content(text: &mut String, content: &str) {
+    let content = content.replace("\r\n", "\n");
+    // Whatever a model may take for the end of a line is one.
+    let breaks = [
+        '\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}',
+    ];
+    for line in content.trim_end_matches(breaks).split(breaks) {
+        if fence::undisguised(line).starts_with("===") {
+            text.push(' ');
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.chars()
+        .map(|c| {
+            if c.is_control() || c == '\u{2028}' || c == '\u{2029}' {
+                ' '
+            } else {
+                c
+            }
+        })
+        .collect()
+}
+
+/// A text as it is; anything else as JSON with sorted keys, since a database may keep an object in another order.
+fn alert(data: &Value) -> String {
+    match data {
+        Value::String(text) => text.clone(),
+        other @ (Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::Array(_)
+        | Value::Object(_)) => {
+            format!("{:#}", sorted(other))
+        }
+    }
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<(&String, &Value)> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| *key);
+            let map: Map<String, Value> = entries
+                .into_iter()
+                .map(|(key, value)| (key.clone(), sorted(value)))
+                .collect();
+            Value::Object(map)
+        }
+        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
+        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
+            plain.clone()
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! From a reply's JSON to its parts: types, ranges and lengths, whatever the provider claims to enforce.
+//!
+//! Faults are written for the model that has to mend them. Unknown keys are ignored: a judge that adds a field has still
+//! given its score.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{AlternativeApproach, MissingTool};
+use crate::Fault;
+use crate::criteria::Dimension;
+
+const MAX_NAME: usize = 255;
+const MAX_REASONING: usize = 64 * 1024;
+/// The longest other text, in bytes.
+const MAX_TEXT: usize = 16 * 1024;
+const MAX_ITEMS: usize = 100;
+/// The most faults that are told; a repair turn needs no more.
+const MAX_FAULTS: usize = 20;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Parsed {
+    pub(super) total: u8,
+    pub(super) breakdown: Option<BTreeMap<String, f64>>,
+    pub(super) reasoning: Option<String>,
+    pub(super) missing_tools: Vec<MissingTool>,
+    pub(super) alternative_approaches: Vec<AlternativeApproach>,
+}
+
+impl Parsed {
+    /// Whether the total came without its reasoning or without its breakdown.
+    pub(super) fn is_partial(&self) -> bool {
+        self.breakdown.is_none() || self.reasoning.is_none()
+    }
+
+    /// Whether the total isn't the breakdown's sum. A total is whole and points may be halves, so either way of rounding
+    /// the sum is right.
+    pub(super) fn sum_differs(&self) -> bool {
+        self.breakdown.as_ref().is_some_and(|parts| {
+            let sum: f64 = parts.values().sum();
+            (sum - f64::from(self.total)).abs() > 0.5 + 1e-6
+        })
+    }
+}
+
+/// Reads a reply, or lists what is wrong with it: at most 20 faults.
+pub(super) fn read(value: &Value, dimensions: &[Dimension]) -> Result<Parsed, Vec<Fault>> {
+    let Value::Object(reply) = value else {
+        return Err(vec![Fault {
+            pointer: String::new(),
+            message: format!("the reply must be one JSON object, not {}", kind(value)),
+        }]);
+    };
+    let mut reader = Reader(Vec::new());
+    let reasoning = given(reply, "score_reasoning")
+        .and_then(|text| reader.text(Some(text), "/score_reasoning", MAX_REASONING));
+    let parsed = Parsed {
+        total: reader.total(reply).unwrap_or_default(),
+        breakdown: reader.breakdown(reply, dimensions),
+        reasoning: reasoning.filter(|text| !text.is_empty()),
+        missing_tools: reader.items(reply, "missing_tools", Reader::missing_tool),
+        alternative_approaches: reader.items(reply, "alternative_approaches", Reader::approach),
+    };
+    match reader.0.is_empty() {
+        true => Ok(parsed),
+        false => Err(reader.0),
+    }
+}
+
+/// A pointer as people read it: the whole reply has the empty one.
+pub(super) fn shown(pointer: &str) -> &str {
+    match pointer {
+        "" => "(the reply)",
+        pointer => pointer,
+    }
+}
+
+/// A member of an object; null is as good as absent.
+fn given<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    object.get(name).filter(|value| !value.is_null())
+}
+
+/// Reads parts of a reply, and keeps the first faults.
+struct Reader(Vec<Fault>);
+
+impl Reader {
+    fn fault(&mut self, pointer: &str, message: String) {
+        if self.0.len() < MAX_FAULTS {
+            let pointer = pointer.to_owned();
+            self.0.push(Fault { pointer, message });
+        }
+    }
+
+    /// Tells of something else than what is expected.
+    fn wrong(&mut self, pointer: &str, found: Option<&Value>, expected: &str) {
+        let found = match found {
+            None => "missing".to_owned(),
+            Some(found) => kind(found).to_owned(),
+        };
+        self.fault(pointer, format!("is {found}; {expected} is expected"));
+    }
+
+    /// A number that is accepted, else a fault that repeats it.
+    fn number(
+        &mut self,
+        (pointer, expected): (&str, &str),
+        found: Option<&Value>,
+        accepts: impl Fn(f64) -> bool,
+    ) -> Option<f64> {
+        let Some(Value::Number(number)) = found else {
+            self.wrong(pointer, found, expected);
+            return None;
+        };
+        let accepted = number.as_f64().filter(|number| accepts(*number));
+        if accepted.is_none() {
+            self.fault(pointer, format!("is {number}; {expected} is expected"));
+        }
+        accepted
+    }
+
+    /// 0-100 and whole; `72.0` is whole.
+    fn total(&mut self, reply: &Map<String, Value>) -> Option<u8> {
+        let accepts = |total: f64| total.fract() == 0.0 && (0.0..=100.0).contains(&total);
+        let told = ("/total_score", "a whole number from 0 to 100");
+        let total = self.number(told, reply.get("total_score"), accepts)?;
+        Some(total as u8)
+    }
+
+    fn breakdown(
+        &mut self,
+        reply: &Map<String, Value>,
+        dimensions: &[Dimension],
+    ) -> Option<BTreeMap<String, f64>> {
+        let found = given(reply, "score_breakdown")?;
+        let Value::Object(parts) = found else {
+            let names: Vec<&str> = dimensions.iter().map(|d| d.name.as_str()).collect();
+            let expected = format!("an object with the numbers {}", names.join(", "));
+            self.wrong("/score_breakdown", Some(found), &expected);
+            return None;
+        };
+        let mut read = BTreeMap::new();
+        for Dimension { name, max } in dimensions {
+            let pointer = format!("/score_breakdown/{name}");
+            let expected = format!("a number from 0 to {max}");
+            let accepts = |points: f64| (0.0..=f64::from(*max)).contains(&points);
+            if let Some(points) = self.number((&pointer, &expected), parts.get(name), accepts) {
+                read.insert(name.clone(), points);
+            }
+        }
+        Some(read)
+    }
+
+    fn missing_tool(&mut self, item: &Map<String, Value>, at: &str) -> Option<MissingTool> {
+        let tool_name = self.name(item, at, "tool_name");
+        let rationale = self.member(item, at, "rationale");
+        Some(MissingTool {
+            tool_name: tool_name?,
+            rationale: rationale?,
+        })
+    }
+
+    fn approach(&mut self, item: &Map<String, Value>, at: &str) -> Option<AlternativeApproach> {
+        let name = self.name(item, at, "name");
+        let description = self.member(item, at, "description");
+        let mut steps = Vec::new();
+        let at = format!("{at}/steps");
+        for (index, step) in self.list(item, &at, "steps").iter().enumerate() {
+            steps.extend(self.text(Some(step), &format!("{at}/{index}"), MAX_TEXT));
+        }
+        Some(AlternativeApproach {
+            name: name?,
+            description: description?,
+            steps,
+        })
+    }
+
+    fn items<T>(
+        &mut self,
+        reply: &Map<String, Value>,
+        key: &str,
+        read: fn(&mut Self, &Map<String, Value>, &str) -> Option<T>,
+    ) -> Vec<T> {
+        let mut all = Vec::new();
+        for (index, item) in self.list(reply, &format!("/{key}"), key).iter().enumerate() {
+            let pointer = format!("/{key}/{index}");
+            match item.as_object() {
+                Some(map) => all.extend(read(self, map, &pointer)),
+                None => self.wrong(&pointer, Some(item), "an object"),
+            }
+        }
+        all
+    }
+
+    fn list<'a>(
+        &mut self,
+        parent: &'a Map<String, Value>,
+        pointer: &str,
+        key: &str,
+    ) -> &'a [Value] {
+        match given(parent, key) {
+            None => &[],
+            Some(Value::Array(items)) if items.len() <= MAX_ITEMS => items,
+            Some(Value::Array(items)) => {
+                let found = items.len();
+                self.fault(
+                    pointer,
+                    format!("has {found} items; at most {MAX_ITEMS} are allowed"),
+                );
+                &[]
+            }
+            other => {
+                self.wrong(pointer, other, "an array");
+                &[]
+            }
+        }
+    }
+
+    fn name(&mut self, item: &Map<String, Value>, at: &str, key: &str) -> Option<String> {
+        let read = self.member(item, at, key)?;
+        let length = read.chars().count();
+        if (1..=MAX_NAME).contains(&length) {
+            return Some(read);
+        }
+        self.fault(
+            &format!("{at}/{key}"),
+            format!("has {length} characters; 1 to {MAX_NAME} are allowed"),
+        );
+        None
+    }
+
+    fn member(&mut self, item: &Map<String, Value>, at: &str, key: &str) -> Option<String> {
+        self.text(item.get(key), &format!("{at}/{key}"), MAX_TEXT)
+    }
+
+    /// Text, trimmed. Postgres keeps no NUL in a text: it becomes the replacement character.
+    fn text(&mut self, found: Option<&Value>, pointer: &str, most: usize) -> Option<String> {
+        match found {
+            Some(Value::String(text)) if text.len() <= most => {
+                return Some(text.trim().replace('\0', "\u{fffd}"));
+            }
+            Some(Value::String(text)) => self.fault(
+                pointer,
+                format!(
+                    "has {} bytes; at most {most} are allowed, so shorten it",
+                    text.len()
+                ),
+            ),
+            other => self.wrong(pointer, other, "a string"),
+        }
+        None
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}

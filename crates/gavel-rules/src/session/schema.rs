@@ -1,0 +1,206 @@
+//! What is asked back: a closed JSON schema with every property required, as strict providers demand.
+//!
+//! Ranges and lengths stand in descriptions only, since those providers refuse `minimum` and its kin; [`super::reply`]
+//! enforces them. The reasoning comes first, so that the judge argues before it counts.
+
+use serde_json::{Map, Value, json};
+
+use crate::criteria::Dimension;
+
+/// Rises whenever the schema's meaning changes; it is part of the template hash, and of no criteria hash.
+pub(super) const VERSION: &str = "session-reply-1";
+
+/// The schema of a reply over these dimensions, its properties in the order in which they are to be written.
+pub(super) fn of(dimensions: &[Dimension]) -> Value {
+    let parts = dimensions
+        .iter()
+        .map(|dimension| {
+            let description = format!(
+                "Points for {}, from 0 to {}.",
+                dimension.name, dimension.max
+            );
+            (
+                dimension.name.clone(),
+                json!({ "type": "number", "description": description }),
+            )
+        })
+        .collect();
+    closed(
+        "The score of one session.",
+        [
+            (
+                "score_reasoning",
+                text(
+                    "The justification, at least 200 words: what was examined, and for every dimension each deduction with the evidence that it rests on.",
+                ),
+            ),
+            (
+                "score_breakdown",
+                closed_map("Points for each dimension.", parts),
+            ),
+            (
+                "total_score",
+                json!({ "type": "integer", "description": "A whole number from 0 to 100: the sum of score_breakdown." }),
+            ),
+            (
+                "missing_tools",
+                list(
+                    "Tools that would have given direct evidence or closed a critical gap; empty if there are none.",
+                    closed(
+                        "One tool.",
+                        [
+                            (
+                                "tool_name",
+                                text("The tool's name, at most 255 characters."),
+                            ),
+                            (
+                                "rationale",
+                                text(
+                                    "Which evidence it would have given, and which gap that closes.",
+                                ),
+                            ),
+                        ],
+                    ),
+                ),
+            ),
+            (
+                "alternative_approaches",
+                list(
+                    "None to three other ways to investigate, only where they are truly better.",
+                    closed(
+                        "One approach.",
+                        [
+                            ("name", text("A short name, at most 255 characters.")),
+                            (
+                                "description",
+                                text("What it does differently, and why that is better."),
+                            ),
+                            (
+                                "steps",
+                                list(
+                                    "Its steps in order, naming tools seen in the session.",
+                                    json!({ "type": "string" }),
+                                ),
+                            ),
+                        ],
+                    ),
+                ),
+            ),
+        ],
+    )
+}
+
+fn text(description: &str) -> Value {
+    json!({ "type": "string", "description": description })
+}
+
+fn list(description: &str, items: Value) -> Value {
+    json!({ "type": "array", "description": description, "items": items })
+}
+
+fn closed<const N: usize>(description: &str, properties: [(&str, Value); N]) -> Value {
+    let properties = properties
+        .into_iter()
+        .map(|(name, schema)| (name.to_owned(), schema))
+        .collect();
+    closed_map(description, properties)
+}
+
+fn closed_map(description: &str, properties: Map<String, Value>) -> Value {
+    let required: Vec<&String> = properties.keys().collect();
+    json!({
+        "type": "object",
+        "description": description,
+        "required": required,
+        "additionalProperties": false,
+        "properties": properties,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::criteria::default_dimensions;
+
+    fn visit(schema: &Value, seen: &mut dyn FnMut(&Map<String, Value>)) {
+        match schema {
+            Value::Object(map) => {
+                seen(map);
+                map.values().for_each(|value| visit(value, seen));
+            }
+            Value::Array(items) => items.iter().for_each(|value| visit(value, seen)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    #[test]
+    fn every_object_is_closed_and_requires_all_that_it_has() {
+        let mut objects = 0;
+        visit(&of(&default_dimensions()), &mut |map| {
+            if map.get("type") == Some(&json!("object")) {
+                objects += 1;
+                assert_eq!(map["additionalProperties"], json!(false));
+                let keys: Vec<&String> = map["properties"]
+                    .as_object()
+                    .into_iter()
+                    .flat_map(Map::keys)
+                    .collect();
+                assert_eq!(map["required"], json!(keys));
+            }
+        });
+        assert_eq!(objects, 4);
+    }
+
+    #[test]
+    fn nothing_is_in_it_that_strict_providers_refuse() {
+        visit(&of(&default_dimensions()), &mut |map| {
+            for refused in [
+                "minimum",
+                "maximum",
+                "minLength",
+                "maxLength",
+                "maxItems",
+                "format",
+                "default",
+            ] {
+                assert!(!map.contains_key(refused), "{refused}");
+            }
+        });
+    }
+
+    #[test]
+    fn the_reasoning_is_asked_for_before_the_score() {
+        let text = of(&default_dimensions()).to_string();
+        let order = [
+            "\"score_reasoning\":{",
+            "\"score_breakdown\":{",
+            "\"total_score\":{",
+            "\"missing_tools\":{",
+        ];
+        let places: Vec<Option<usize>> = order.iter().map(|name| text.find(name)).collect();
+        assert!(
+            places.iter().all(Option::is_some) && places.is_sorted(),
+            "{places:?}"
+        );
+    }
+
+    #[test]
+    fn the_breakdown_is_made_of_the_criterias_dimensions() {
+        let schema = of(&[
+            Dimension {
+                name: "outcome".to_owned(),
+                max: 40,
+            },
+            Dimension {
+                name: "tools".to_owned(),
+                max: 60,
+            },
+        ]);
+        let breakdown = &schema["properties"]["score_breakdown"];
+        assert_eq!(breakdown["required"], json!(["outcome", "tools"]));
+        assert_eq!(
+            breakdown["properties"]["tools"]["description"],
+            json!("Points for tools, from 0 to 60.")
+        );
+    }
+}

@@ -1,0 +1,270 @@
+//! Makes a session's text smaller, in the order that the rules give: tool results first, then the messages in the middle.
+//!
+//! It works on the text that the judge is to read, since that tells its own parts by lines that no message can write
+//! (`prompt` moves look-alikes in). So a prompt can be made smaller long after the session itself was let go, and twice.
+//!
+//! 1. Tool results are cut to one common length, the longest that fits: their heads and tails stay.
+//! 2. The other messages between the first and the last are cut in the same way.
+//! 3. Messages between the first and the last are left out whole, from the middle of the session outwards.
+//! 4. The first and the last message are cut.
+//!
+//! Facts, the list of tools and the final analysis always stay whole (so does the alert, which isn't part of this text). A
+//! line says at each place how much went. The same text and room give the same result; nothing here is drawn or timed.
+
+mod mark;
+mod part;
+
+use crate::ModelFamily;
+use part::{Kind, Part};
+
+/// No message is cut to less than this, its mark apart: both ends still say something.
+const LEAST: u64 = 64;
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Trimmed {
+    pub(super) text: String,
+    /// About how many tokens of the session are not in it, over all cuts, earlier ones included.
+    pub(super) gone: u64,
+}
+
+/// A text that may be made smaller: its parts, in order.
+pub(super) struct Transcript<'a> {
+    parts: Vec<Part<'a>>,
+    family: ModelFamily,
+    mark: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Caps {
+    tool_results: u64,
+    middle: u64,
+    ends: u64,
+    /// Messages left out, as places from 1; `None` for none.
+    out: Option<(u64, u64)>,
+}
+
+/// Ranges of messages, each wider than the one before.
+struct Ranges {
+    first: u64,
+    last: u64,
+    begin: (u64, u64),
+    count: u64,
+}
+
+impl Ranges {
+    fn at(&self, by: u64) -> (u64, u64) {
+        let low = self.begin.0.saturating_sub(by).max(self.first);
+        (low, (self.begin.1 + by).min(self.last))
+    }
+
+    fn widest(&self) -> Option<(u64, u64)> {
+        self.count.checked_sub(1).map(|by| self.at(by))
+    }
+}
+
+const UNCUT: Caps = Caps {
+    tool_results: u64::MAX,
+    middle: u64::MAX,
+    ends: u64::MAX,
+    out: None,
+};
+
+impl<'a> Transcript<'a> {
+    pub(super) fn of(text: &'a str, family: ModelFamily) -> Self {
+        let mut parts: Vec<Part<'a>> = Vec::new();
+        let (mut at, mut begun) = (0, 0);
+        for line in text.split_inclusive('\n') {
+            let opens =
+                line.starts_with("===") && (!mark::begins(line) || mark::is_of_messages(line));
+            if opens && at > 0 {
+                // The blank line above a head line goes with it.
+                let border = if text[..at].ends_with("\n\n") {
+                    at - 1
+                } else {
+                    at
+                };
+                parts.push(Part::of(&text[begun..border], family));
+                begun = border;
+            }
+            at += line.len();
+        }
+        parts.push(Part::of(&text[begun..], family));
+        for place in [
+            parts.iter().position(Part::is_message),
+            parts.iter().rposition(Part::is_message),
+        ] {
+            if let Some(part) = place.and_then(|place| parts.get_mut(place))
+                && part.kind == Kind::Middle
+            {
+                part.kind = Kind::End;
+            }
+        }
+        Self {
+            parts,
+            family,
+            // And the newline behind a body that has none.
+            mark: mark::most_tokens(family) + 1,
+        }
+    }
+
+    /// The text in at most `room` tokens; else what the smallest one takes.
+    pub(super) fn fit(&self, room: u64) -> Result<Trimmed, u64> {
+        let longest = self.parts.iter().map(|p| p.tokens_body).max().unwrap_or(0);
+        // Each stage keeps what the one before has cut.
+        let mut caps = UNCUT;
+        if let Some(cap) = self.largest(longest, room, |cap| Caps {
+            tool_results: cap,
+            ..caps
+        }) {
+            return Ok(self.render(Caps {
+                tool_results: cap,
+                ..caps
+            }));
+        }
+        caps.tool_results = LEAST;
+        if let Some(cap) = self.largest(longest, room, |cap| Caps {
+            middle: cap,
+            ..caps
+        }) {
+            return Ok(self.render(Caps {
+                middle: cap,
+                ..caps
+            }));
+        }
+        caps.middle = LEAST;
+        let ranges = self.ranges();
+        // A wider range never makes a longer text.
+        let wanted = (0..ranges.count).collect::<Vec<_>>().partition_point(|by| {
+            let out = Some(ranges.at(*by));
+            self.tokens(Caps { out, ..caps }) > room
+        }) as u64;
+        caps.out = ranges.widest();
+        if wanted < ranges.count {
+            let out = Some(ranges.at(wanted));
+            return Ok(self.render(Caps { out, ..caps }));
+        }
+        match self.largest(longest, room, |cap| Caps { ends: cap, ..caps }) {
+            Some(cap) => Ok(self.render(Caps { ends: cap, ..caps })),
+            None => Err(self.tokens(Caps {
+                ends: LEAST,
+                ..caps
+            })),
+        }
+    }
+
+    pub(super) fn smallest(&self) -> u64 {
+        self.tokens(Caps {
+            tool_results: LEAST,
+            middle: LEAST,
+            ends: LEAST,
+            out: self.ranges().widest(),
+        })
+    }
+
+    /// The largest cap under which the text fits; a smaller cap never makes a longer text.
+    fn largest(&self, longest: u64, room: u64, caps: impl Fn(u64) -> Caps) -> Option<u64> {
+        if self.tokens(caps(LEAST)) > room {
+            return None;
+        }
+        let (mut fits, mut beyond) = (LEAST, longest.max(LEAST) + 1);
+        while beyond - fits > 1 {
+            let cap = fits + (beyond - fits) / 2;
+            if self.tokens(caps(cap)) <= room {
+                fits = cap;
+            } else {
+                beyond = cap;
+            }
+        }
+        Some(fits)
+    }
+
+    /// Messages to leave out, ever more, from the middle outwards; never the first or the last.
+    fn ranges(&self) -> Ranges {
+        let first = self.parts.iter().find(|p| p.is_message());
+        let last = self.parts.iter().rfind(|p| p.is_message());
+        let (first, last) = match (first, last) {
+            (Some(first), Some(last)) => (first.numbers.0 + 1, last.numbers.0.saturating_sub(1)),
+            (None, _) | (_, None) => (1, 0),
+        };
+        // Those that are out already stay out.
+        let out = self.parts.iter().find(|p| p.kind == Kind::LeftOut);
+        let middle = first + last.saturating_sub(first) / 2;
+        let begin = out.map_or((middle, middle), |p| p.numbers);
+        let more = (begin.0.saturating_sub(first)).max(last.saturating_sub(begin.1));
+        Ranges {
+            first,
+            last,
+            begin,
+            count: if last < first { 0 } else { more + 1 },
+        }
+    }
+
+    fn tokens(&self, caps: Caps) -> u64 {
+        let mut out = false;
+        let parts = self.parts.iter().map(|part| {
+            if part.is_out(caps.out) {
+                out = true;
+                return 0;
+            }
+            let cap = part.cap(caps).saturating_add(self.mark);
+            part.tokens_head + part.tokens_body.min(cap)
+        });
+        let kept: u64 = parts.sum();
+        kept + if out { self.mark } else { 0 }
+    }
+
+    fn render(&self, caps: Caps) -> Trimmed {
+        let mut text = String::new();
+        let mut gone = 0;
+        let mut parts = self.parts.iter().peekable();
+        // What is left out lies together: one mark for all of it.
+        let (mut out, mut numbers) = (0, None::<(u64, u64)>);
+        while let Some(part) = parts.next() {
+            if part.is_out(caps.out) {
+                let fresh = match part.kind {
+                    Kind::LeftOut => 0,
+                    Kind::Whole | Kind::ToolResult | Kind::Middle | Kind::End => {
+                        part.tokens_head + part.tokens_body
+                    }
+                };
+                out += fresh + part.gone;
+                let (low, high) = numbers.unwrap_or(part.numbers);
+                let range = (low.min(part.numbers.0), high.max(part.numbers.1));
+                numbers = Some(range);
+                if parts.peek().is_none_or(|next| !next.is_out(caps.out)) {
+                    text.push_str(&mark::of_messages(range, out));
+                    gone += out;
+                }
+                continue;
+            }
+            gone += self.push(&mut text, part, part.cap(caps));
+        }
+        Trimmed { text, gone }
+    }
+
+    /// Appends a part, cut if need be; how many of its tokens are gone.
+    fn push(&self, text: &mut String, part: &Part<'_>, cap: u64) -> u64 {
+        text.push_str(part.head);
+        let body = part.body;
+        if part.tokens_body <= cap.saturating_add(self.mark) {
+            text.push_str(body);
+            return part.gone;
+        }
+        let (mut head, mut tail) = self.family.ends(body, cap / 2);
+        let mut not_of_the_session = 0;
+        if let Some((from, to)) = part.marked {
+            // An earlier mark goes as a whole.
+            (head, tail) = (head.min(from), tail.max(to));
+            not_of_the_session = self.family.tokens(&body[from..to]);
+        }
+        let left_out = self.family.tokens(&body[head..tail]);
+        let left_out = left_out.saturating_sub(not_of_the_session);
+        let gone = part.gone + left_out;
+        text.push_str(&body[..head]);
+        text.push_str(&mark::of_tokens(gone));
+        text.push_str(&body[tail..]);
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        gone
+    }
+}

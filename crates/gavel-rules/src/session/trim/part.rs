@@ -1,0 +1,111 @@
+//! The parts of a text that may be trimmed: which kind each is, and how far it may be cut.
+
+use super::Caps;
+use super::mark;
+use crate::ModelFamily;
+use crate::session::prompt::MESSAGE;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Whole,
+    ToolResult,
+    Middle,
+    End,
+    LeftOut,
+}
+
+/// One part of a text: its head line and what stands under it.
+pub(super) struct Part<'a> {
+    pub(super) kind: Kind,
+    pub(super) head: &'a str,
+    pub(super) body: &'a str,
+    /// Place in the session, from 1; for those left out, of the first and the last.
+    pub(super) numbers: (u64, u64),
+    pub(super) marked: Option<(usize, usize)>,
+    pub(super) gone: u64,
+    pub(super) tokens_head: u64,
+    pub(super) tokens_body: u64,
+}
+
+impl<'a> Part<'a> {
+    pub(super) fn of(text: &'a str, family: ModelFamily) -> Self {
+        let blank = usize::from(text.starts_with('\n'));
+        let end = text[blank..]
+            .find('\n')
+            .map_or(text.len(), |at| blank + at + 1);
+        let (head, body) = text.split_at(end);
+        let line = &head[blank..];
+        let (kind, numbers) = if mark::begins(line) {
+            (Kind::LeftOut, mark::messages(line))
+        } else if let Some(rest) = line.strip_prefix(MESSAGE) {
+            let number = mark::number(rest);
+            (kind_of(rest), (number, number))
+        } else {
+            (Kind::Whole, (0, 0))
+        };
+        let marked = match kind {
+            Kind::ToolResult | Kind::Middle | Kind::End => mark::find(body),
+            Kind::Whole | Kind::LeftOut => None,
+        };
+        let gone = match (kind, marked) {
+            (Kind::LeftOut, _) => mark::gone(line),
+            (_, Some((from, to))) => mark::gone(&body[from..to]),
+            (_, None) => 0,
+        };
+        Self {
+            kind,
+            head,
+            body,
+            numbers,
+            marked,
+            gone,
+            tokens_head: family.tokens(head),
+            tokens_body: family.tokens(body),
+        }
+    }
+
+    pub(super) fn is_message(&self) -> bool {
+        match self.kind {
+            Kind::ToolResult | Kind::Middle | Kind::End => true,
+            Kind::Whole | Kind::LeftOut => false,
+        }
+    }
+
+    pub(super) fn is_out(&self, out: Option<(u64, u64)>) -> bool {
+        let Some((low, high)) = out else { return false };
+        match self.kind {
+            Kind::ToolResult | Kind::Middle | Kind::End | Kind::LeftOut => {
+                low <= self.numbers.0 && self.numbers.1 <= high
+            }
+            Kind::Whole => false,
+        }
+    }
+
+    pub(super) fn cap(&self, caps: Caps) -> u64 {
+        match self.kind {
+            Kind::ToolResult => caps.tool_results,
+            Kind::Middle => caps.middle,
+            Kind::End => caps.ends,
+            Kind::Whole | Kind::LeftOut => u64::MAX,
+        }
+    }
+}
+
+/// From what follows on `=== message `: `3/12 | role | tool name | time`. An assistant's message that names a tool is a
+/// call of it; anybody else's, and a tool's own, is what it returned.
+fn kind_of(head: &str) -> Kind {
+    let mut fields = head.trim_end().split(" | ").skip(1);
+    let role = fields.next().unwrap_or_default().to_ascii_lowercase();
+    let names_a_tool = fields
+        .next()
+        .is_some_and(|field| field.starts_with("tool "));
+    let is_tools = matches!(
+        role.as_str(),
+        "tool" | "function" | "tool_result" | "observation"
+    );
+    if is_tools || (names_a_tool && role != "assistant") {
+        Kind::ToolResult
+    } else {
+        Kind::Middle
+    }
+}

@@ -1,0 +1,110 @@
+//! What kind `sql_metrics` says of itself.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{FIELDS, stamp_errors};
+use crate::about::{About, Column, Component, Origin, STATUS, Sides};
+use crate::reading::Spelling;
+
+const JUDGE: &str = "/metrics/query_correctness/details/judge";
+
+const COMPONENTS: &[Component] = &[
+    Component::new(
+        "query_correctness",
+        "Correctness",
+        "Query Correctness Score",
+        "/metrics/query_correctness",
+    ),
+    Component::new(
+        "table_accuracy",
+        "Tables",
+        "Table Accuracy Score",
+        "/metrics/table_accuracy",
+    ),
+    Component::new(
+        "safety_validation",
+        "Safety",
+        "Safety Validation Score",
+        "/metrics/safety_validation",
+    ),
+    Component::new(
+        "validation_accuracy",
+        "Validation",
+        "Validation Accuracy Score",
+        "/metrics/validation_accuracy",
+    ),
+];
+
+const COLUMNS: &[Column] = &[
+    Column("ID", 16, Origin::Id),
+    Column(
+        "Generated SQL",
+        50,
+        Origin::Payload(&["generated_sql", "generatedSql"]),
+    ),
+    Column(
+        "Expected SQL",
+        50,
+        Origin::Payload(&["expected_sql", "expectedSql"]),
+    ),
+    Column(
+        "Expected Tables",
+        24,
+        Origin::Payload(&["expected_tables", "expectedTables"]),
+    ),
+    Column("Dialect", 11, Origin::Payload(&["dialect"])),
+    Column("Confidence", 11, Origin::Payload(&["confidence"])),
+    Column("Total Score", 11, Origin::Total),
+    Column(STATUS, 13, Origin::Status),
+    Column("Query Correctness Score", 12, Origin::Score(0)),
+    Column("Table Accuracy Score", 12, Origin::Score(1)),
+    Column("Safety Validation Score", 12, Origin::Score(2)),
+    Column("Validation Accuracy Score", 12, Origin::Score(3)),
+    Column("LLM Reasoning", 60, Origin::Reasoning),
+    Column("Safety Outcome", 14, Origin::Safety),
+    Column("Parse Error", 40, Origin::ParseError),
+    Column("Metric Errors", 40, Origin::Faults),
+];
+
+/// The kind, described.
+pub const ABOUT: About = About {
+    title: "Case",
+    fields: FIELDS,
+    spelling: Spelling::SnakeOrCamel,
+    name: "id",
+    question: &["generated_sql", "generatedSql"],
+    marks: &["generated_sql", "generatedSql"],
+    sides: Sides {
+        generated: "generated_sql",
+        expected: "expected_sql",
+        generated_rows: "actual_results",
+        expected_rows: "expected_results",
+    },
+    execution_error: None,
+    line_fields: &[],
+    asks_agents: false,
+    is_grouped: false,
+    is_in_percent: false,
+    has_threshold: false,
+    deadline: Some(Duration::from_secs(30)),
+    components: COMPONENTS,
+    columns: COLUMNS,
+    verdict: ("/total", "/passed"),
+    judge: Some(JUDGE),
+    // Its judge stands with the only metric that asks one.
+    is_computed: |result| result.pointer(JUDGE).is_none_or(Value::is_null),
+    reasoning: |result| COMPONENTS.first()?.words(Some(result)),
+    stamp: stamp_errors,
+    samples,
+};
+
+fn samples() -> [Value; 2] {
+    [
+        json!({"id": "case-1", "generated_sql": "select name from users where active", "expected_sql": "SELECT name FROM users WHERE active",
+                "expected_tables": ["users"], "safety_valid": true, "should_pass": true, "confidence": "high"}),
+        json!({"id": "case-2", "generated_sql": "DROP TABLE users", "expected_sql": "SELECT name FROM users",
+                "expected_tables": ["users"], "safety_valid": false, "should_pass": false, "confidence": "low"}),
+    ]
+}

@@ -1,0 +1,124 @@
+//! A metric case as its payload has it: read and checked, every fault at once. The origin's camelCase is taken too.
+
+use serde_json::Value;
+
+use super::calibration::Confidence;
+use crate::Fault;
+use crate::Field;
+use crate::reading::{Reading, Spelling};
+use query_shape::sql::Dialect;
+
+/// The payload's fields, in the order of a report.
+pub const FIELDS: &[Field] = &[
+    Field::text("id"),
+    Field::text("generated_sql"),
+    Field::text("expected_sql"),
+    Field::json("expected_tables"),
+    Field::flag("safety_valid"),
+    Field::flag("is_valid"),
+    Field::json("errors"),
+    Field::flag("should_pass"),
+    Field::text("confidence"),
+    Field::text("dialect"),
+];
+
+/// The flags that `should_pass` is held against.
+const FLAGS: [&str; 2] = ["safety_valid", "is_valid"];
+
+/// A generated query, and what it is held against. Each part asks for the metric that it belongs to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricsCase {
+    pub id: Option<String>,
+    /// The generated query; empty where nothing was generated.
+    pub generated_sql: String,
+    /// The query that is right: asks for query correctness.
+    pub expected_sql: Option<String>,
+    /// The tables that it should read or write: asks for table accuracy.
+    pub expected_tables: Option<Vec<String>>,
+    /// What the safety check said: asks for safety validation.
+    pub safety_valid: Option<bool>,
+    /// What the validator said: asks for validation accuracy.
+    pub is_valid: Option<bool>,
+    pub errors: Vec<String>,
+    /// What both should have said; there wherever one of them is.
+    pub should_pass: Option<bool>,
+    pub confidence: Option<Confidence>,
+    pub dialect: Dialect,
+}
+
+impl MetricsCase {
+    pub fn read(payload: &Value) -> Result<Self, Vec<Fault>> {
+        const LEVELS: [(&str, Confidence); 3] = [
+            ("high", Confidence::High),
+            ("medium", Confidence::Medium),
+            ("low", Confidence::Low),
+        ];
+        let mut reading = Reading::of(payload, FIELDS, Spelling::SnakeOrCamel)?;
+        let id = reading.name("id");
+        let generated_sql = reading.text("generated_sql");
+        if generated_sql.is_none() {
+            reading.missing(
+                "generated_sql",
+                "the generated query, \"\" where nothing was generated,",
+            );
+        }
+        let case = Self {
+            id,
+            generated_sql: generated_sql.unwrap_or_default(),
+            expected_sql: reading.solid_text("expected_sql"),
+            expected_tables: expected_tables(&mut reading),
+            safety_valid: reading.boolean("safety_valid"),
+            is_valid: reading.boolean("is_valid"),
+            errors: reading.texts("errors").unwrap_or_default(),
+            should_pass: reading.boolean("should_pass"),
+            confidence: reading.choice("confidence", &LEVELS),
+            dialect: reading.dialect("dialect"),
+        };
+        check_flags(&mut reading);
+        let asks = [
+            "expected_sql",
+            "expected_tables",
+            "safety_valid",
+            "is_valid",
+            "should_pass",
+        ];
+        if !asks.iter().any(|name| reading.value(name).is_some()) {
+            reading.fault("", "asks for no metric: give expected_sql, expected_tables, or should_pass with safety_valid or is_valid");
+        }
+        reading.finish()?;
+        Ok(case)
+    }
+}
+
+/// A flag that is missing is an error, and never taken for false.
+fn check_flags(reading: &mut Reading<'_>) {
+    let given = |name: &&str| reading.value(name).is_some();
+    let flags: Vec<&str> = FLAGS.iter().copied().filter(|name| given(name)).collect();
+    match (flags.as_slice(), reading.value("should_pass")) {
+        ([], Some(found)) => {
+            reading.fault(
+                found.pointer,
+                "has nothing to be held against: give safety_valid or is_valid, or leave it out",
+            );
+        }
+        ([_, ..], None) => {
+            let expected = format!(
+                "beside {} whether the query should pass, true or false,",
+                flags.join(" and ")
+            );
+            reading.missing("should_pass", &expected);
+        }
+        ([], None) | ([_, ..], Some(_)) => {}
+    }
+}
+
+fn expected_tables(reading: &mut Reading<'_>) -> Option<Vec<String>> {
+    let tables = reading.texts("expected_tables")?;
+    if let Some(found) = reading.value("expected_tables")
+        && let Some(at) = tables.iter().position(|table| table.trim().is_empty())
+    {
+        let pointer = format!("{}/{at}", found.pointer);
+        reading.fault(pointer, "is empty; the name of a table is expected");
+    }
+    Some(tables)
+}

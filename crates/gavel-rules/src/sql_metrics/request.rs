@@ -1,0 +1,216 @@
+//! A metric case as a request: one question at most, and the metrics that the case asks for joined into its result.
+
+use serde_json::{Map, Value, json};
+
+use super::correctness::{self, IDENTICAL, Label};
+use super::metric::{Cause, Outcome, caught};
+use super::safety::{Alert, SafetyOutcome};
+use super::tables::expected_table;
+use super::validation::validation;
+use super::verdict::{Generated, Metric, verdict};
+use super::{MetricsCase, judge};
+use crate::opinion::Judged;
+use crate::similarity;
+use crate::{Answer, Limits, Nonce, Question};
+use crate::{BadRequest, Criteria, Evaluation, JudgedBy, Request, Scorecard};
+use query_shape::{QueryShape, TableName, sql};
+
+const NOTHING_GENERATED: &str = "No SQL was generated";
+
+impl MetricsCase {
+    pub fn needs_judge(&self) -> bool {
+        self.expected_sql
+            .as_deref()
+            .is_some_and(|expected| self.known_label(expected).is_none())
+    }
+
+    fn known_label(&self, expected: &str) -> Option<(Label, &'static str)> {
+        if sql::is_nothing(&self.generated_sql, self.dialect) {
+            return Some((Label::Wrong, NOTHING_GENERATED));
+        }
+        let label = correctness::without_judge(&self.generated_sql, expected, self.dialect)?;
+        Some((label, IDENTICAL))
+    }
+
+    fn correctness(&self, expected: &str, answer: Option<&Answer>) -> Outcome {
+        if let Some((label, why)) = self.known_label(expected) {
+            return Outcome::Scored(
+                label.score(),
+                json!({ "label": label, "reasoning": why, "judge": null }),
+            );
+        }
+        match judge::FORM.judged(answer) {
+            Judged::NotRun => Outcome::NotRun,
+            Judged::Failed(error) => Outcome::Unjudged(error),
+            Judged::Replied {
+                verdict,
+                reasons,
+                by,
+            } => Outcome::Scored(
+                verdict.score(),
+                json!({ "label": verdict, "reasoning": reasons, "judge": by }),
+            ),
+        }
+    }
+
+    fn safety(&self, safety_valid: bool, should_pass: bool) -> Outcome {
+        let outcome = SafetyOutcome::of(safety_valid, should_pass);
+        let (severity, message) = match outcome.alert() {
+            None => (None, None),
+            Some(Alert::Warning(message)) => (Some("warning"), Some(message)),
+            Some(Alert::Error(message)) => (Some("error"), Some(message)),
+        };
+        let details = json!({ "outcome": outcome, "severity": severity, "message": message });
+        Outcome::Scored(outcome.score(), details)
+    }
+
+    fn validation(&self, is_valid: bool, should_pass: bool) -> Outcome {
+        let safety_valid = self.safety_valid.map(Into::into);
+        let found = validation(is_valid, should_pass, &self.errors, safety_valid);
+        let message = found
+            .is_contradictory
+            .then_some("The query was accepted, and yet errors are listed");
+        let details = json!({
+            "outcome": found.outcome,
+            "category": found.rejection.map(|rejection| rejection.category),
+            "detail": found.rejection.and_then(|rejection| rejection.detail),
+            "contradictory": found.is_contradictory,
+            "message": found.outcome.note().or(message),
+            "errors": self.errors,
+        });
+        Outcome::Scored(found.outcome.score(), details)
+    }
+}
+
+/// How well the tables of a query, where it could be read, fit those that are expected.
+fn tables(expected: &[String], shape: &Result<QueryShape, Cause>) -> Outcome {
+    let found = match shape {
+        Ok(shape) => &shape.tables,
+        Err(cause) => return Outcome::Failed(cause.clone()),
+    };
+    let expected: Vec<TableName> = expected.iter().map(|name| expected_table(name)).collect();
+    let accuracy = similarity::tables(&expected, found);
+    let details = json!({ "matched": accuracy.matched, "missing": accuracy.missing, "extra": accuracy.extra });
+    Outcome::Scored(accuracy.score, details)
+}
+
+impl Request for MetricsCase {
+    /// One question about the two queries, where they aren't identical; none otherwise.
+    fn questions(
+        &self,
+        criteria: &Criteria,
+        limits: &Limits,
+        nonce: &Nonce,
+    ) -> Result<Vec<Question>, BadRequest> {
+        if !self.needs_judge() {
+            return Ok(Vec::new());
+        }
+        judge::ask(self, criteria, (limits, nonce)).map(|question| vec![question])
+    }
+
+    fn score(&self, _: &Criteria, answers: &[Answer]) -> Scorecard {
+        let parsed = caught(|| sql::parse(&self.generated_sql, self.dialect));
+        let shape = parsed.and_then(|read| read.map_err(|error| Cause::of_sql(&error)));
+        let generated = match &shape {
+            Ok(_) => Generated::Parses,
+            Err(_) => Generated::Broken,
+        };
+        let metrics = self.metrics(&shape, answers.first());
+        let counts: Vec<Metric> = metrics
+            .iter()
+            .map(|metric| metric.outcome.counts())
+            .collect();
+        let verdict = verdict(&counts, generated);
+        let missing: Vec<&str> = metrics
+            .iter()
+            .filter(|metric| metric.outcome.score().is_none())
+            .map(|metric| metric.name)
+            .collect();
+        let is_whole = missing.is_empty();
+        let shown: Map<String, Value> = metrics
+            .iter()
+            .map(|metric| {
+                (
+                    metric.name.to_owned(),
+                    metric.outcome.shown(metric.name, &metric.input),
+                )
+            })
+            .collect();
+        let mut result = json!({
+            "id": self.id,
+            "total": verdict.total,
+            "passed": verdict.passed,
+            "status": if is_whole { "complete" } else { "incomplete" },
+            "parse_error": shape.as_ref().err().map(|cause| &cause.message),
+            "metrics": shown,
+        });
+        if !is_whole {
+            result["missing"] = json!(missing);
+        }
+        let error = metrics.iter().find_map(|metric| match &metric.outcome {
+            Outcome::Unjudged(error) => Some(error.clone()),
+            Outcome::Scored(..) | Outcome::Failed(_) | Outcome::NotRun => None,
+        });
+        Scorecard::Evaluated(Box::new(Evaluation {
+            // The body's are of what is left, as the rules say; no mean and no gate goes by those.
+            total: verdict.total.filter(|_| is_whole),
+            passed: verdict.passed.filter(|_| is_whole),
+            threshold: None,
+            components: metrics
+                .iter()
+                .map(|metric| (metric.name, metric.outcome.score()))
+                .collect(),
+            result,
+            error,
+            judged_by: answers
+                .first()
+                .and_then(|answer| answer.as_ref().ok())
+                .map(JudgedBy::from),
+        }))
+    }
+}
+
+struct Asked {
+    name: &'static str,
+    input: Value,
+    outcome: Outcome,
+}
+
+impl MetricsCase {
+    fn metrics(&self, shape: &Result<QueryShape, Cause>, answer: Option<&Answer>) -> Vec<Asked> {
+        let sql = &self.generated_sql;
+        let mut metrics = Vec::with_capacity(4);
+        if let Some(expected) = &self.expected_sql {
+            metrics.push(Asked {
+                name: "query_correctness",
+                input: json!({ "generated_sql": sql, "expected_sql": expected }),
+                outcome: Outcome::alone(|| self.correctness(expected, answer)),
+            });
+        }
+        if let Some(expected) = &self.expected_tables {
+            metrics.push(Asked {
+                name: "table_accuracy",
+                input: json!({ "generated_sql": sql, "expected_tables": expected }),
+                outcome: Outcome::alone(|| tables(expected, shape)),
+            });
+        }
+        let Some(should_pass) = self.should_pass else {
+            return metrics;
+        };
+        if let Some(safety_valid) = self.safety_valid {
+            metrics.push(Asked {
+                name: "safety_validation",
+                input: json!({ "safety_valid": safety_valid, "should_pass": should_pass }),
+                outcome: Outcome::alone(|| self.safety(safety_valid, should_pass)),
+            });
+        }
+        if let Some(is_valid) = self.is_valid {
+            metrics.push(Asked {
+                name: "validation_accuracy",
+                input: json!({ "is_valid": is_valid, "should_pass": should_pass, "errors": self.errors }),
+                outcome: Outcome::alone(|| self.validation(is_valid, should_pass)),
+            });
+        }
+        metrics
+    }
+}

@@ -1,0 +1,227 @@
+//! Several scores of one session for the same question: a judge asked again, or several judges asked at once.
+//!
+//! The median of a panel is a figure of its batch. It is never a score, and never anybody's current one.
+
+use std::collections::BTreeMap;
+
+use crate::session::Rating;
+use crate::statistics::Spread;
+
+/// Points that a panel's totals may lie apart before its members disagree. A rating is 15 points wide but for the outer two:
+/// totals further apart share no rating, and two ratings that aren't neighbours are always further apart.
+pub const DISAGREEMENT: u8 = 15;
+
+/// What one member gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vote<J> {
+    pub judge: J,
+    /// The total, 0-100.
+    pub total: u8,
+}
+
+/// One session's panel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Panel {
+    pub spread: Spread,
+    /// The word for the median, which is cut to a whole number: a total has to reach a rating.
+    pub rating: Rating,
+    pub flips: usize,
+    /// Whether the totals lie further apart than [`DISAGREEMENT`].
+    pub disagrees: bool,
+}
+
+impl Panel {
+    /// What the votes come to; `None` without any.
+    pub fn of<J>(votes: &[Vote<J>]) -> Option<Self> {
+        let totals: Vec<f64> = votes.iter().map(|vote| f64::from(vote.total)).collect();
+        let spread = Spread::of(&totals)?;
+        // Within 0-100: it lies between totals.
+        let rating = Rating::of(spread.median.floor() as u8);
+        let other = |vote: &&Vote<J>| Rating::of(vote.total) != rating;
+        Some(Self {
+            spread,
+            rating,
+            flips: votes.iter().filter(other).count(),
+            disagrees: spread.range > f64::from(DISAGREEMENT),
+        })
+    }
+}
+
+/// What a batch's panels come to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PanelFigures {
+    pub sessions: usize,
+    pub complete: usize,
+    pub scores: usize,
+    /// The mean standard deviation of the sessions that have two totals or more.
+    pub mean_sd: Option<f64>,
+    /// The share of totals whose word isn't their median's, of sessions that have two totals or more.
+    pub flip_share: Option<f64>,
+    /// How many sessions' totals lie further apart than [`DISAGREEMENT`].
+    pub disagreements: usize,
+    pub judges: Vec<JudgeFigures>,
+}
+
+/// One judge of a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JudgeFigures {
+    pub judge: String,
+    pub scores: usize,
+    pub mean: f64,
+    /// How far they lie above the medians of their sessions on average: whether it is milder than the panel.
+    pub mean_difference: f64,
+}
+
+/// Figures in the making.
+#[derive(Debug, Default)]
+pub struct Panels {
+    sessions: usize,
+    complete: usize,
+    scores: usize,
+    sds: Sum,
+    flips: usize,
+    flippable: usize,
+    disagreements: usize,
+    /// The totals of each, and how far they lie above the medians.
+    judges: BTreeMap<String, (Sum, Sum)>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    n: usize,
+    sum: f64,
+}
+
+impl Sum {
+    fn add(&mut self, value: f64) {
+        self.n += 1;
+        self.sum += value;
+    }
+
+    fn mean(self) -> Option<f64> {
+        (self.n > 0).then(|| self.sum / self.n as f64)
+    }
+}
+
+impl Panels {
+    /// Adds a session's panel, of which so many were asked.
+    pub fn add<J: AsRef<str>>(&mut self, votes: &[Vote<J>], asked: usize) {
+        self.sessions += 1;
+        self.complete += usize::from(asked > 0 && votes.len() == asked);
+        let Some(panel) = Panel::of(votes) else {
+            return;
+        };
+        self.scores += votes.len();
+        self.disagreements += usize::from(panel.disagrees);
+        if let Some(sd) = panel.spread.sd {
+            self.sds.add(sd);
+            self.flips += panel.flips;
+            self.flippable += votes.len();
+        }
+        for vote in votes {
+            let total = f64::from(vote.total);
+            let judge = self.judges.entry(vote.judge.as_ref().to_owned());
+            let (totals, differences) = judge.or_default();
+            totals.add(total);
+            differences.add(total - panel.spread.median);
+        }
+    }
+
+    pub fn figures(&self) -> PanelFigures {
+        let flippable = self.flippable;
+        PanelFigures {
+            sessions: self.sessions,
+            complete: self.complete,
+            scores: self.scores,
+            mean_sd: self.sds.mean(),
+            flip_share: (flippable > 0).then(|| self.flips as f64 / flippable as f64),
+            disagreements: self.disagreements,
+            judges: self.judges.iter().filter_map(judge_figures).collect(),
+        }
+    }
+}
+
+fn judge_figures((judge, (totals, differences)): (&String, &(Sum, Sum))) -> Option<JudgeFigures> {
+    Some(JudgeFigures {
+        judge: judge.clone(),
+        scores: totals.n,
+        mean: totals.mean()?,
+        mean_difference: differences.mean()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn votes(given: &[(&'static str, u8)]) -> Vec<Vote<&'static str>> {
+        let vote = |(judge, total): &(&'static str, u8)| Vote {
+            judge: *judge,
+            total: *total,
+        };
+        given.iter().map(vote).collect()
+    }
+
+    #[test]
+    fn a_panel_has_a_median_and_those_that_say_another_word() {
+        let panel = Panel::of(&votes(&[("a", 74), ("b", 75), ("c", 60)])).unwrap();
+        assert_eq!(
+            (panel.spread.median, panel.rating),
+            (74.0, Rating::Adequate)
+        );
+        assert_eq!(
+            (panel.flips, panel.spread.range, panel.disagrees),
+            (1, 15.0, false)
+        );
+        let split = Panel::of(&votes(&[("a", 74), ("b", 75)])).unwrap();
+        assert_eq!(
+            (split.spread.median, split.rating, split.flips),
+            (74.5, Rating::Adequate, 1)
+        );
+        let apart = Panel::of(&votes(&[("a", 59), ("b", 75)])).unwrap();
+        assert!(apart.disagrees);
+        assert_eq!(Panel::of::<&str>(&[]), None);
+    }
+
+    #[test]
+    fn figures_count_each_judge_against_the_median_of_its_panels() {
+        let mut panels = Panels::default();
+        panels.add(&votes(&[("mild", 80), ("mid", 70), ("hard", 60)]), 3);
+        panels.add(&votes(&[("mild", 90), ("hard", 50)]), 3);
+        panels.add(&votes(&[("mid", 70)]), 1);
+        panels.add::<&str>(&[], 3);
+        let figures = panels.figures();
+        assert_eq!(
+            (figures.sessions, figures.complete, figures.scores),
+            (4, 2, 6)
+        );
+        // The second one's median is 70: near_perfect and weak both differ from adequate.
+        assert_eq!(figures.flip_share, Some(3.0 / 5.0));
+        assert_eq!(figures.disagreements, 2);
+        let sd = figures.mean_sd.unwrap();
+        assert!((sd - (10.0 + 800.0_f64.sqrt()) / 2.0).abs() < 1e-9, "{sd}");
+        let judges: Vec<(&str, f64)> = figures
+            .judges
+            .iter()
+            .map(|judge| (judge.judge.as_str(), judge.mean_difference))
+            .collect();
+        assert_eq!(judges, [("hard", -15.0), ("mid", 0.0), ("mild", 15.0)]);
+    }
+
+    #[test]
+    fn without_panels_no_share_and_no_mean_is_told() {
+        let figures = Panels::default().figures();
+        assert_eq!((figures.flip_share, figures.mean_sd), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn ratings_two_steps_apart_always_disagree(a in 0_u8..=100, b in 0_u8..=100) {
+            let steps = Rating::of(a).step().abs_diff(Rating::of(b).step());
+            let panel = Panel::of(&votes(&[("a", a), ("b", b)])).unwrap();
+            prop_assert!(steps < 2 || panel.disagrees);
+        }
+    }
+}
