@@ -78,7 +78,7 @@ impl SimulateJudge {
 }
 
 fn faults(text: &str) -> Result<FaultRates, String> {
-    text.parse().map_err(|error| format!("{error}"))
+    text.parse()
 }
 
 /// Reads `200ms`, `2s`, `1.5s`, or seconds without a unit.

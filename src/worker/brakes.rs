@@ -252,7 +252,7 @@ impl Brakes {
     }
 
     fn apply(&self, brakes: &[Brake], now: DateTime<Utc>) {
-        *self.braked.lock() = close_and_open(&*self.gate, brakes, now);
+        *self.braked.lock() = close_and_open(&self.gate, brakes, now);
         let paused = brakes
             .iter()
             .any(|brake| brake.target == BrakeTarget::Queue);

@@ -287,6 +287,6 @@ impl Leases {
 
 fn forget(done: Result<(), QueueError>, leases: usize) {
     if let Err(error) = done {
-        tracing::debug!(%error, leases, "the ends of leases were not done, they expire");
+        tracing::debug!(%error, leases, "could not report the ends of leases; they expire");
     }
 }

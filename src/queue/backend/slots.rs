@@ -183,7 +183,7 @@ mod tests {
         let prefetch = Prefetch::default();
         prefetch.set(prefetched);
         let slots = Slots::new(limit, prefetch.clone(), InHand::default());
-        (Arc::new(slots), ahead)
+        (Arc::new(slots), prefetch)
     }
 
     fn fill(slots: &Arc<Slots>, jobs: usize) -> Vec<(Slot, Arc<JobInHand>)> {
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn what_is_made_ready_ahead_is_claimed_by_the_half_and_a_free_slot_at_once() {
-        let (slots, ahead) = slots(20, 10);
+        let (slots, prefetch) = slots(20, 10);
         assert_eq!(slots.free(), free(30, 18));
         let mut jobs = fill(&slots, 30);
         assert_eq!(slots.free(), Free::NOTHING);

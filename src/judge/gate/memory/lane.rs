@@ -12,13 +12,11 @@ use super::outbox::Shared;
 use super::pace::{Pace, Ticket};
 use super::shared::{Rule, part_of};
 use super::slots::Slots;
+use super::throttle::{LONGEST, Throttle};
 use crate::judge::error::ErrorClass;
 use crate::judge::gate::{
     CallEnd, CallOutcome, Closed, Closure, GateSnapshot, LastError, Load, PaceLimits, Refusal, Room,
 };
-
-/// A provider's clock may be wrong by years; a lane isn't closed for longer than this on its word.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// A run is made ready when its call may leave within this: long enough to read a session and to write its prompt, and
 /// shorter than a worker's other runs wait for a permit.
@@ -76,62 +74,6 @@ struct Held {
     until: Option<Instant>,
 }
 
-/// The pause that 429s ask for.
-#[derive(Debug)]
-pub(super) struct Throttle {
-    first: Duration,
-    longest: Duration,
-    next: Duration,
-    /// The least that the next pause lasts which a server names.
-    named: Duration,
-    until: Option<Instant>,
-}
-
-/// The longest pause that comes of a named one which was too short.
-const LONGEST_NAMED: Duration = Duration::from_secs(8);
-
-impl Throttle {
-    /// A 429, where they prevail. Calls that were in flight together count once, or a burst would double the pause to its
-    /// longest.
-    fn throttled(&mut self, retry_after: Option<Duration>, now: Instant) {
-        let paused = self.until.is_some_and(|until| until > now);
-        let pause = match retry_after {
-            Some(asked) => {
-                let asked = asked.clamp(Duration::from_secs(1), LONGEST);
-                let pause = asked.max(self.named);
-                if !paused {
-                    self.named = (pause * 2).min(LONGEST_NAMED);
-                }
-                if paused { asked } else { pause }
-            }
-            None if paused => return,
-            None => {
-                let pause = self.next;
-                self.next = (pause * 2).min(self.longest);
-                pause
-            }
-        };
-        let until = now + pause;
-        self.until = Some(self.until.map_or(until, |known| known.max(until)));
-    }
-
-    /// Another worker's calls met as much.
-    pub(super) fn adopt(&mut self, until: Instant) {
-        self.until = self.until.max(Some(until));
-    }
-
-    fn succeeded(&mut self) {
-        self.next = self.first;
-        self.named = Duration::ZERO;
-    }
-
-    fn remaining(&self, now: Instant) -> Option<Duration> {
-        self.until
-            .filter(|until| *until > now)
-            .map(|until| until - now)
-    }
-}
-
 impl Lane {
     pub(super) fn new(
         options: &GateOptions,
@@ -154,13 +96,7 @@ impl Lane {
             one_stays: false,
             pace: Pace::new(limits, rule),
             breaker: Breaker::new(options.failures_to_open, options.cool_down),
-            throttle: Throttle {
-                first: options.throttle_first,
-                longest: options.throttle_longest,
-                next: options.throttle_first,
-                named: Duration::ZERO,
-                until: None,
-            },
+            throttle: Throttle::new(options.throttle_first, options.throttle_longest),
             held: None,
             last_error: None,
             closures: Vec::new(),
@@ -183,8 +119,8 @@ impl Lane {
         if let Admission::Refuse(wait) = self.breaker.peek(now) {
             return Some(Refusal::new(Closed::BreakerOpen, wait));
         }
-        let wait = self.throttle.remaining(now)?;
-        Some(Refusal::new(Closed::Throttled, wait))
+        let until = self.throttle.until(now)?;
+        Some(Refusal::new(Closed::Throttled, until - now))
     }
 
     /// Whether a call's tokens are worth an estimate.
@@ -338,8 +274,7 @@ impl Lane {
             (None, false) => {}
         }
         self.shared.learned(&end.rates);
-        self.shared
-            .paused(self.throttle.until.filter(|until| *until > now));
+        self.shared.paused(self.throttle.until(now));
         self.shared.held(self.pace.held(now));
     }
 

@@ -6,6 +6,7 @@ mod outbox;
 mod pace;
 mod shared;
 mod slots;
+mod throttle;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
