@@ -29,7 +29,7 @@ pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Ale
     let failed = Params::of(&[("scored", "failed"), ("limit", SESSIONS)]);
     let paused = Params::of(&[("state", "paused"), ("limit", BATCHES)]);
     let (found, failed, paused) = tokio::try_join!(
-        state.infrastructure(user),
+        state.whole_infrastructure(user),
         sessions::list(api, failed),
         batches::list(api, paused),
     )?;

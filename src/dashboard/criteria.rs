@@ -80,7 +80,7 @@ struct CriteriaPage {
 
 async fn versions(State(state): State<PageState>, user: SessionUser) -> Page {
     let all = criteria::list(state.api(&user)?).await?;
-    let seen = state.infrastructure(&user).await?;
+    let seen = state.whole_infrastructure(&user).await?;
     let faults = seen
         .failed("criteria")
         .filter_map(|check| check.detail.clone());

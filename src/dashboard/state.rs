@@ -62,15 +62,29 @@ impl PageState {
         self.client.reader(&user.caller)
     }
 
-    /// The infrastructure as it is now. The head of the same page shows what was read here.
-    pub(super) async fn infrastructure(
+    /// The infrastructure as it is now, with the whole word of the process's health. The head of the same page shows what was read.
+    pub(super) async fn whole_infrastructure(
         &self,
         user: &SessionUser,
     ) -> Result<Infrastructure, ApiError> {
         let found = Infrastructure::read(self.api(user)?).await?;
-        let status_bar = StatusBar::of(&found, self.about.clock.now());
-        *self.status_bar.lock().await = Some((Instant::now(), status_bar));
+        self.keep(&found).await;
         Ok(found)
+    }
+
+    /// The same without waiting for that word.
+    pub(super) async fn infrastructure(
+        &self,
+        user: &SessionUser,
+    ) -> Result<Infrastructure, ApiError> {
+        let found = Infrastructure::read_soon(self.api(user)?).await?;
+        self.keep(&found).await;
+        Ok(found)
+    }
+
+    async fn keep(&self, found: &Infrastructure) {
+        let status_bar = StatusBar::of(found, self.about.clock.now());
+        *self.status_bar.lock().await = Some((Instant::now(), status_bar));
     }
 
     /// The figures of every page's head, at most a second old. The same for everybody who may read.

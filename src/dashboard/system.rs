@@ -131,7 +131,7 @@ fn workers(status_bar: &StatusBar) -> Check {
 async fn system(State(state): State<PageState>, user: SessionUser) -> Page {
     let Infrastructure {
         judges, readiness, ..
-    } = state.infrastructure(&user).await?;
+    } = state.whole_infrastructure(&user).await?;
     let settings = if user.may_admin() {
         state
             .about
