@@ -214,17 +214,14 @@ impl App {
         })
     }
 
-    /// The settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The clock.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }
 
-    /// The store.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
@@ -255,7 +252,6 @@ impl App {
             .collect()
     }
 
-    /// What lies in a lane of the queue.
     pub async fn depth(&self, lane: &Lane) -> Result<Depth, QueueError> {
         self.queue.depth(lane).await
     }

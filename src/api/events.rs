@@ -33,7 +33,6 @@ const PAGE: usize = 64;
 /// How long a new stream waits for what there was before this process.
 const FILL: Duration = Duration::from_secs(3);
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(events))
 }
@@ -79,7 +78,6 @@ impl Streams {
     responses(
         (status = 200, description = "The stream; `data` is an Event", body = Event, content_type = "text/event-stream", headers(
             ("X-Accel-Buffering" = String, description = "`no`: a proxy should hand each event on at once"))),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "too-many-streams, database-unavailable", body = Problem, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds"))),
     ),
 )]
@@ -181,7 +179,6 @@ impl Filter {
     }
 }
 
-/// One client's stream.
 struct EventStream {
     listener: Listener,
     filter: Filter,

@@ -16,7 +16,7 @@ use crate::api::http::body::OptionalJson;
 use crate::api::http::idempotency::Effect;
 use crate::api::http::openapi::MAY_BE_LEFT_OUT;
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::history::imports::{ImportRequest, StartError};
 use crate::store::ImportRow;
 use crate::wire::{
@@ -27,7 +27,6 @@ use crate::wire::{
 /// When a client should look at an import again, seconds.
 const RETRY_AFTER_S: u64 = 2;
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(start_import))
@@ -79,9 +78,8 @@ impl From<ImportRow> for Import {
         (status = 200, description = "The same import is running: this one", body = Import),
         (status = 202, description = "It is stored and will run", body = Import, headers(
             ("Location" = String, description = "The import"), ("Retry-After" = u64, description = "Seconds"))),
-        (status = 403, description = "forbidden: another address or a faster pace needs the scope admin", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "history-not-configured, database-unavailable", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "forbidden: another address or a faster pace needs the scope admin"),
+        (status = 503, description = "history-not-configured, database-unavailable"),
     ),
 )]
 async fn start_import(
@@ -148,7 +146,6 @@ fn refused(error: StartError) -> ApiError {
     ),
     responses(
         (status = 200, description = "The imports", body = ImportList),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn list_imports(
@@ -170,8 +167,7 @@ async fn list_imports(
     params(("import_id" = Uuid, Path, description = "The import")),
     responses(
         (status = 200, description = "The import", body = ImportDetail),
-        (status = 404, description = "import-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "import-not-found"),
     ),
 )]
 async fn get_import(
@@ -199,9 +195,8 @@ async fn get_import(
     params(("import_id" = Uuid, Path, description = "The import")),
     responses(
         (status = 200, description = "The import, cancelled", body = Import),
-        (status = 404, description = "import-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "import-ended", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "import-not-found"),
+        (status = 409, description = "import-ended"),
     ),
 )]
 async fn cancel_import(

@@ -9,25 +9,25 @@
 //! [`problem::ALL`] lists what can go wrong; `/openapi.json` the rest. The server must be run with
 //! `into_make_service_with_connect_info::<SocketAddr>()`: without the peer's address no proxy is believed.
 
-mod analytics;
-mod batches;
-mod criteria;
+pub(crate) mod analytics;
+pub(crate) mod batches;
+pub(crate) mod criteria;
 mod events;
 mod http;
 mod imports;
-mod jobs;
-mod judges;
-mod operate;
-mod ratings;
+pub(crate) mod jobs;
+pub(crate) mod judges;
+pub(crate) mod operate;
+pub(crate) mod ratings;
 mod rescore;
-mod scores;
-mod sessions;
+pub(crate) mod scores;
+pub(crate) mod sessions;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::{Extension, Router};
 use tokio_util::task::TaskTracker;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
@@ -37,7 +37,7 @@ use crate::enqueue::Enqueue;
 use crate::events::Announcer;
 use crate::history::imports::Imports;
 use crate::store::Store;
-use http::problem::ApiError;
+use batches::reports::ReportPermits;
 use http::{auth, guard, idempotency, layers, openapi};
 use operate::cluster_metrics::ClusterMetrics;
 
@@ -46,8 +46,9 @@ pub(crate) use http::auth::{Caller, Scope, TOKEN_COOKIE, cookie, hex};
 pub(crate) use http::guard::Transport;
 pub(crate) use http::in_process::InProcessClient;
 pub(crate) use http::layers::{Asked, PaintProblem};
+pub(crate) use http::params::Params;
 pub use http::problem;
-pub(crate) use http::problem::Problem;
+pub(crate) use http::problem::{ApiError, Problem};
 pub use http::serve::{Leaving, ServeError, serve};
 pub use judges::spending::{SpendingCap, SpendingCaps};
 pub use operate::worker_health::{WorkerHealthParts, serve_worker_health};
@@ -73,35 +74,53 @@ pub type FallbackOf = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// What the handlers share: every request holds it, so that it is one pointer.
 #[derive(Clone)]
-pub(crate) struct ApiState(Arc<ApiParts>);
+pub(crate) struct ApiState(Arc<Shared>);
+
+struct Shared {
+    parts: ApiParts,
+    report_permits: ReportPermits,
+    cluster_metrics: ClusterMetrics,
+}
 
 impl std::ops::Deref for ApiState {
     type Target = ApiParts;
 
     fn deref(&self) -> &ApiParts {
-        &self.0
+        &self.0.parts
+    }
+}
+
+impl ApiState {
+    fn new(parts: ApiParts) -> Self {
+        Self(Arc::new(Shared {
+            parts,
+            report_permits: ReportPermits::default(),
+            cluster_metrics: ClusterMetrics::default(),
+        }))
+    }
+
+    fn report_permits(&self) -> &ReportPermits {
+        &self.0.report_permits
+    }
+
+    fn cluster_metrics(&self) -> &ClusterMetrics {
+        &self.0.cluster_metrics
     }
 }
 
 /// What the handlers need.
 pub struct ApiParts {
-    /// The truth.
     pub store: Arc<Store>,
     /// Step 1 of the flow.
     pub enqueue: Arc<Enqueue>,
-    /// What begins imports.
     pub imports: Arc<Imports>,
-    /// The time.
     pub clock: Arc<dyn Clock>,
     /// Limits and hosts.
     pub http: HttpSettings,
-    /// Tokens.
     pub auth: AuthSettings,
-    /// Beside the store.
     pub health: Arc<dyn Health>,
     /// What `/metrics` answers; `None`: 404.
     pub metrics: Option<Metrics>,
-    /// The judges that there are.
     pub judges: JudgeNames,
     /// Who stands in for whom, by configuration.
     pub fallback_of: FallbackOf,
@@ -113,7 +132,6 @@ pub struct ApiParts {
     pub max_wait: std::time::Duration,
     /// Who is told what handlers did.
     pub events: Announcer,
-    /// The streams of events.
     pub streams: Streams,
     /// Requests with an `Idempotency-Key`, which go on when their client is gone; [`serve`] waits for them.
     pub keyed: TaskTracker,
@@ -130,7 +148,6 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// The API alone.
     #[must_use]
     pub fn none() -> Self {
         Self {
@@ -143,7 +160,7 @@ impl Pages {
 /// The whole API and the pages as one router; an error if the auth settings don't hold together (a bad token line, a public
 /// bind without tokens).
 pub fn router(parts: ApiParts, pages: Pages) -> Result<Router, String> {
-    let state = ApiState(Arc::new(parts));
+    let state = ApiState::new(parts);
     let guard = Arc::new(guard::Guard {
         auth: auth::Auth::new(&state.auth, &state.http.trusted_proxies, state.bind)?,
         hosts: guard::Hosts::new(state.bind, &state.http.allowed_hosts),
@@ -156,13 +173,16 @@ pub fn router(parts: ApiParts, pages: Pages) -> Result<Router, String> {
     });
     let (documented, _) = openapi::documented().split_for_parts();
     let handlers = documented
-        .with_state(state)
-        .layer(Extension(Arc::new(ClusterMetrics::default())))
+        .with_state(state.clone())
         .layer(from_fn_with_state(keys, idempotency::once));
     let routes = handlers
         .clone()
         .merge(viewer())
-        .merge((pages.routes)(InProcessClient::to(handlers, guard.clone())))
+        .merge((pages.routes)(InProcessClient::new(
+            state,
+            handlers,
+            guard.clone(),
+        )))
         .fallback(|| async { ApiError::NoRoute })
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed });
     Ok(layers::around(routes, guard, pages.problem))

@@ -19,7 +19,7 @@ use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
 use crate::api::http::idempotency::Effect;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Fault, Problem, Refusal};
+use crate::api::http::problem::{ApiError, Fault, Refusal};
 use crate::enqueue::Rescore;
 use crate::job::{Priority, Purpose};
 use crate::score::session::Rating;
@@ -28,14 +28,12 @@ use crate::wire::{Batch, RescorePlan, SessionStatus};
 
 /// The most ids that a filter may name.
 const MAX_IDS: usize = 100_000;
-/// The largest sample.
 const MAX_SAMPLE: u64 = 100_000;
 /// How often a session may be judged for `repeat`.
 const REPEATS: std::ops::RangeInclusive<u32> = 2..=20;
 /// How many judges a jury may have.
 const JURY: std::ops::RangeInclusive<usize> = 2..=9;
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(post_rescore))
 }
@@ -133,8 +131,7 @@ pub(crate) struct RescoreRequest {
         (status = 200, description = "`dry_run`: what it would come to", body = RescorePlan),
         (status = 202, description = "The batch", body = Batch, headers(
             ("Location" = String, description = "The batch"), ("Retry-After" = u64, description = "Seconds"))),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "judge-not-configured, scoring-disabled, database-unavailable", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "judge-not-configured, scoring-disabled, database-unavailable"),
     ),
 )]
 async fn post_rescore(

@@ -37,7 +37,6 @@ pub(super) fn read_criteria(settings: &Settings) -> Result<CurrentCriteria, AppE
     CurrentCriteria::read(|kind| criteria_of(settings, kind).map(Arc::new))
 }
 
-/// Reads the criteria file of one kind.
 pub fn criteria_of(settings: &Settings, kind: Kind) -> Result<Criteria, AppError> {
     let (path, name, built_in) = config::criteria_file(settings, kind);
     let file = YamlFile::read(path, name, built_in)?;

@@ -10,7 +10,6 @@ use crate::enqueue::Enqueue;
 use crate::queue::Queue;
 use crate::store::Store;
 
-/// One process's health.
 pub(super) struct ProcessHealth {
     pub(super) store: Arc<Store>,
     pub(super) enqueue: Arc<Enqueue>,

@@ -191,7 +191,6 @@ pub(super) struct MeteredCalls {
 }
 
 impl MeteredCalls {
-    /// In front of a call log.
     pub(super) fn new(log: Arc<dyn CallLog>) -> Self {
         Self {
             log,

@@ -5,20 +5,17 @@ use chrono::{DateTime, Utc};
 use futures::future::try_join_all;
 
 use super::batches::BatchWords as _;
-use super::form::segment;
 use super::infrastructure::JudgeState as _;
-use super::page::Fault;
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
-use crate::wire::{
-    Batch, Batches, Brake, Jobs, Judges, PausedBy, Readiness, SessionItem, Sessions,
-};
+use crate::api::{ApiError, ApiState, Params, batches, jobs, sessions};
+use crate::wire::{Batch, Brake, PausedBy, SessionItem};
 
 /// How many sessions are named.
-const SESSIONS: usize = 5;
+const SESSIONS: &str = "5";
 /// How many batches that their budget has stopped are named.
-const BATCHES: usize = 5;
+const BATCHES: &str = "5";
 
 /// Something that wants somebody.
 pub(super) struct Alert {
@@ -27,23 +24,22 @@ pub(super) struct Alert {
 }
 
 /// Looks at what isn't as it should be.
-pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Alert>, Fault> {
-    let (client, caller) = (&state.client, &user.caller);
-    let failed = format!("/api/v1/sessions?scored=failed&limit={SESSIONS}");
-    let paused = format!("/api/v1/batches?state=paused&limit={BATCHES}");
-    let (ready, judges, failed, paused) = tokio::try_join!(
-        client.get::<Readiness>(caller, "/readyz"),
-        client.get::<Judges>(caller, "/api/v1/judges"),
-        client.get::<Sessions>(caller, &failed),
-        client.get::<Batches>(caller, &paused),
+pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Alert>, ApiError> {
+    let api = state.api(user)?;
+    let failed = Params::of(&[("scored", "failed"), ("limit", SESSIONS)]);
+    let paused = Params::of(&[("state", "paused"), ("limit", BATCHES)]);
+    let (found, failed, paused) = tokio::try_join!(
+        state.whole_infrastructure(user),
+        sessions::list(api, failed),
+        batches::list(api, paused),
     )?;
-    let reasons = ready.reasons.into_iter();
+    let reasons = found.readiness.reasons.into_iter();
     let mut alerts: Vec<Alert> = reasons.map(|text| alert(text, "/system")).collect();
     let now = state.about.clock.now();
-    if let Some(brake) = &judges.queue_brake {
+    if let Some(brake) = &found.queue.brake {
         alerts.push(stopped("The queue", brake, now));
     }
-    let judges = &judges.items;
+    let judges = &found.judges;
     for judge in judges {
         if let Some(brake) = &judge.brake
             && !judge.is_told_by_its_entry(judges)
@@ -69,11 +65,8 @@ pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Ale
         }
     }
     alerts.extend(paused.items.iter().filter_map(out_of_money));
-    let looks = failed
-        .items
-        .iter()
-        .map(|item| of_session(state, user, item));
-    alerts.extend(try_join_all(looks).await?);
+    let reads = failed.items.iter().map(|item| of_session(api, item));
+    alerts.extend(try_join_all(reads).await?);
     if failed.next_cursor.is_some() {
         let text = "More sessions could not be scored.".to_owned();
         alerts.push(alert(text, "/sessions?scored=failed"));
@@ -112,14 +105,13 @@ fn stopped(what: &str, brake: &Brake, now: DateTime<Utc>) -> Alert {
     alert(text, "/queue")
 }
 
-async fn of_session(
-    state: &PageState,
-    user: &SessionUser,
-    item: &SessionItem,
-) -> Result<Alert, Fault> {
+async fn of_session(api: &ApiState, item: &SessionItem) -> Result<Alert, ApiError> {
     let id = item.session_id.to_string();
-    let path = format!("/api/v1/jobs?session_id={}&limit=1", segment(&id));
-    let newest: Jobs = state.client.get(&user.caller, &path).await?;
+    let newest = jobs::list(
+        api,
+        Params::of(&[("session_id", id.as_str()), ("limit", "1")]),
+    )
+    .await?;
     let error = newest.items.into_iter().next().and_then(|job| job.error);
     let why = error.map_or_else(String::new, |error| {
         format!(

@@ -29,7 +29,6 @@ const ASSETS: [Asset; 5] = [
 /// How a browser may keep them: it asks whether its version still holds, and is told in a few bytes.
 const KEEP: &str = "no-cache";
 
-/// The routes of this file.
 pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/assets/{name}", get(asset))
 }

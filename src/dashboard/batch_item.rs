@@ -12,22 +12,20 @@ use serde_json::Value;
 
 use super::batch_items;
 use super::batches::BatchWords as _;
-use super::form::segment;
 use super::frame::Frame;
 use super::item_diff::{Sides, sides};
 use super::item_rows::Rows;
 use super::markdown;
+use super::page::found;
 use super::page::{Page, go, html};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::waits::WaitWords as _;
 use super::words;
+use crate::api::{batches, jobs};
 use crate::score::about;
-use crate::wire::{
-    Batch, BatchItem, BatchItemDetail, Call, ItemOutcome, ItemPart, JobDetail, JobResult,
-};
+use crate::wire::{Batch, BatchItem, BatchItemDetail, Call, ItemOutcome, ItemPart, JobResult};
 
-/// The routes of this file.
 pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/batches/{id}/items/{item_no}", get(item))
 }
@@ -76,18 +74,16 @@ async fn item(
     user: SessionUser,
     Path((id, item_no)): Path<(String, String)>,
 ) -> Page {
-    let client = &state.client;
-    let batch = format!("/api/v1/batches/{}", segment(&id));
-    let path = format!("{batch}/items/{}", segment(&item_no));
+    let api = state.api(&user)?;
     let (batch, detail) = tokio::try_join!(
-        client.get::<Batch>(&user.caller, &batch),
-        client.get::<BatchItemDetail>(&user.caller, &path),
+        batches::read(api, &id),
+        batches::items::read(api, &id, &item_no)
     )?;
     if let Some(session) = detail.item.job.subject_id {
         return go(user.piece, &format!("/sessions/{session}/score"));
     }
-    let calls = format!("/api/v1/jobs/{}?calls=true", detail.item.job.job_id);
-    let calls: Option<JobDetail> = client.find(&user.caller, &calls).await?;
+    let job_id = detail.item.job.job_id.to_string();
+    let calls = found(jobs::read_with_calls(api, &job_id).await)?;
     let item = &detail.item;
     let (_, _, word) = batch_items::sign(item.outcome);
     let title = format!("{word} · {} · {}", item.name, batch.title());

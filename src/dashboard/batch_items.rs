@@ -8,9 +8,11 @@ use super::page::Fault;
 use super::sessions::Badge;
 use super::state::PageState;
 use super::user::SessionUser;
+use crate::api::Params;
 use crate::api::Problem;
+use crate::api::batches::items;
 use crate::job::JobState;
-use crate::wire::{Batch, BatchItem, BatchItems, ItemOutcome, JobError};
+use crate::wire::{Batch, BatchItem, ItemOutcome, JobError};
 
 /// How many items a section shows beside others.
 const FEW: u32 = 20;
@@ -193,7 +195,6 @@ fn may_have(batch: &Batch, outcome: ItemOutcome) -> bool {
     }
 }
 
-/// Reads the items of a batch.
 pub(super) struct Items<'a> {
     pub(super) state: &'a PageState,
     pub(super) user: &'a SessionUser,
@@ -225,13 +226,13 @@ impl Items<'_> {
     async fn section(&self, outcome: ItemOutcome, alone: Option<&str>) -> Result<Section, Fault> {
         let batch = self.batch.batch_id;
         let limit = if alone.is_some() { MANY } else { FEW }.to_string();
-        let asked = query(&[
+        let params = Params::of(&[
             ("outcome", outcome.as_str()),
             ("limit", &limit),
             ("cursor", alone.unwrap_or_default()),
         ]);
-        let path = format!("/api/v1/batches/{batch}/items{asked}");
-        let found: BatchItems = self.state.client.get(&self.user.caller, &path).await?;
+        let api = self.state.api(self.user)?;
+        let found = items::list(api, &batch.to_string(), params).await?;
         let page = |cursor: &str| {
             let asked = query(&[("show", outcome.as_str()), ("cursor", cursor)]);
             format!("/batches/{batch}{asked}")

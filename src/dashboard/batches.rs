@@ -8,20 +8,20 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 
 use super::address::Address;
-use super::form::{query, segment};
+use super::form::query;
 use super::frame::Frame;
 use super::page::{Page, html};
 use super::state::PageState;
 use super::upload::UploadForm;
 use super::user::SessionUser;
 use super::words::{self, Moment};
+use crate::api::{self, Params};
 use crate::job::Purpose;
-use crate::wire::{Batch, BatchProgress, Batches};
+use crate::wire::{Batch, BatchProgress};
 
 /// How many rows a page has.
 const ROWS: &str = "50";
 
-/// The routes of this file.
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/batches", get(list))
@@ -33,9 +33,7 @@ pub(super) fn routes() -> Router<PageState> {
 pub(super) struct Standing {
     /// PASS, FAIL, INCOMPLETE; SCORED where nothing is held against the scores.
     pub(super) word: &'static str,
-    /// The end of its class.
     pub(super) colour: &'static str,
-    /// Why so.
     pub(super) why: String,
 }
 
@@ -43,7 +41,6 @@ pub(super) struct Standing {
 pub(super) trait BatchWords {
     /// What people call it.
     fn title(&self) -> String;
-    /// The kind for people.
     fn kind_word(&self) -> String;
     /// Whether items may still end.
     fn moves(&self) -> bool;
@@ -158,17 +155,16 @@ fn share(part: i64, of: i64) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
 }
 
-/// A row of the list.
 #[derive(Template)]
 #[template(path = "batch_row.html")]
-struct Row {
-    standing: Standing,
-    created: Moment,
-    batch: Batch,
+pub(super) struct Row {
+    pub(super) standing: Standing,
+    pub(super) created: Moment,
+    pub(super) batch: Batch,
 }
 
 impl Row {
-    fn of(batch: Batch, now: DateTime<Utc>) -> Self {
+    pub(super) fn of(batch: Batch, now: DateTime<Utc>) -> Self {
         Self {
             standing: batch.standing(),
             created: words::moment(batch.times.created_at, now),
@@ -219,14 +215,13 @@ async fn list(
     user: SessionUser,
     Address(filter): Address<Filter>,
 ) -> Page {
-    let asked = query(&[
+    let params = Params::of(&[
         ("kind", filter.kind.as_str()),
         ("state", &filter.state),
         ("cursor", &filter.cursor),
         ("limit", ROWS),
     ]);
-    let path = format!("/api/v1/batches{asked}");
-    let found: Batches = state.client.get(&user.caller, &path).await?;
+    let found = api::batches::list(state.api(&user)?, params).await?;
     let now = state.about.clock.now();
     let rows: Vec<Row> = found.items.into_iter().map(|b| Row::of(b, now)).collect();
     let moves = rows.iter().any(|row| row.batch.moves());
@@ -244,8 +239,7 @@ async fn list(
 
 /// One row, for pages that stay open.
 async fn row(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
-    let path = format!("/api/v1/batches/{}", segment(&id));
-    let batch: Batch = state.client.get(&user.caller, &path).await?;
+    let batch = api::batches::read(state.api(&user)?, &id).await?;
     html(&Row::of(batch, state.about.clock.now()))
 }
 

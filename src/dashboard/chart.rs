@@ -45,7 +45,6 @@ pub(super) struct Bar {
 /// A line of points, from left to right.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Line {
-    /// What it is of.
     pub(super) name: String,
     /// Where each point stands among the labels, and its height.
     pub(super) points: Vec<(usize, f64)>,
@@ -162,13 +161,11 @@ fn key(svg: &mut String, lines: &[Line]) {
 pub(super) struct Promise {
     /// What the level is called.
     pub(super) name: String,
-    /// What it promises.
     pub(super) promised: f64,
     /// What came of it.
     pub(super) kept: f64,
     /// Where that lies with a certainty of 95%.
     pub(super) interval: [f64; 2],
-    /// Of how many cases.
     pub(super) cases: usize,
 }
 
@@ -230,13 +227,11 @@ pub(super) fn reliability(title: &str, says: String, levels: &[Promise]) -> Char
     }
 }
 
-/// A count as a coordinate.
 #[expect(clippy::cast_precision_loss, reason = "counts of points are small")]
 fn count(n: usize) -> f64 {
     n as f64
 }
 
-/// The axes with their words.
 fn frame(top: f64, words: &impl Fn(f64) -> String) -> String {
     let mut svg = String::new();
     for part in [0.0, 0.5, 1.0] {

@@ -18,7 +18,6 @@ use super::words;
 use crate::api::Problem;
 use crate::wire::{Message, Session};
 
-/// Messages of a page.
 pub(super) const MESSAGES: usize = 50;
 /// Lines of a page's table of messages.
 pub(super) const LINES: usize = 100;
@@ -35,7 +34,6 @@ const PART: usize = 96 << 10;
 /// Characters of a name above a message.
 const NAME: usize = 80;
 
-/// The routes of this file.
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/sessions/{id}/alert", get(alert))
@@ -168,7 +166,6 @@ pub(super) fn said(session: &Session, window: &Window) -> Vec<Said> {
         .collect()
 }
 
-/// The alert as a text.
 pub(super) fn alert_text(session: &Session) -> String {
     session.alert_data.as_str().map_or_else(
         || serde_json::to_string_pretty(&session.alert_data).unwrap_or_default(),
@@ -176,7 +173,6 @@ pub(super) fn alert_text(session: &Session) -> String {
     )
 }
 
-/// The alert on its session's page.
 pub(super) fn alert_in_short(session: &Session) -> Cut {
     markdown::plain(&alert_text(session), ALERT)
 }

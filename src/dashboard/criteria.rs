@@ -9,23 +9,23 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::criteria_diff::{self, Drawn};
-use super::form::{query, segment};
+use super::form::query;
 use super::frame::Frame;
+use super::page::found;
 use super::page::{Page, html};
 use super::state::PageState;
-use super::system;
 use super::user::SessionUser;
 use super::words::{self, Moment};
-use crate::wire::{CriteriaDetail, CriteriaDiff, CriteriaList, CriteriaVersion};
+use crate::api::{Params, criteria};
+use crate::job::Kind;
+use crate::wire::CriteriaVersion;
 
-/// The routes of this file.
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/criteria", get(versions))
         .route("/criteria/{hash}", get(version))
 }
 
-/// A version as a row.
 struct Row {
     hash: String,
     short: String,
@@ -79,11 +79,12 @@ struct CriteriaPage {
 }
 
 async fn versions(State(state): State<PageState>, user: SessionUser) -> Page {
-    let all: CriteriaList = state
-        .client
-        .get(&user.caller, "/api/v1/scoring/criteria")
-        .await?;
-    let faults = system::faults(&state, &user, "criteria").await?;
+    let all = criteria::list(state.api(&user)?).await?;
+    let seen = state.whole_infrastructure(&user).await?;
+    let faults = seen
+        .failed("criteria")
+        .filter_map(|check| check.detail.clone());
+    let faults = faults.collect();
     let now = state.about.clock.now();
     let current = current_of_sessions(&all.items);
     html(&CriteriaPage {
@@ -118,11 +119,10 @@ async fn version(
     user: SessionUser,
     Path(hash): Path<String>,
 ) -> Page {
-    let (client, caller) = (&state.client, &user.caller);
-    let one = format!("/api/v1/scoring/criteria/{}", segment(&hash));
+    let api = state.api(&user)?;
     let (detail, all) = tokio::try_join!(
-        client.get::<CriteriaDetail>(caller, &one),
-        client.get::<CriteriaList>(caller, "/api/v1/scoring/criteria"),
+        criteria::read(api, &hash, Kind::Session),
+        criteria::list(api),
     )?;
     let now = state.about.clock.now();
     let kind = detail.version.kind;
@@ -136,10 +136,8 @@ async fn version(
         None => Vec::new(),
         Some(current) => {
             let own = detail.version.criteria_hash.as_str();
-            let pairs = query(&[("a", own), ("b", current.as_str())]);
-            let diff: Option<CriteriaDiff> = client
-                .find(caller, &format!("/api/v1/scoring/criteria/diff{pairs}"))
-                .await?;
+            let pair = Params::of(&[("a", own), ("b", current)]);
+            let diff = found(criteria::diff::diff(api, pair).await)?;
             diff.map_or_else(Vec::new, criteria_diff::drawn)
         }
     };

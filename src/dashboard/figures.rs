@@ -11,7 +11,6 @@ pub(super) const ENOUGH: u64 = 20;
 
 /// Asks for buckets of five points: each lies within one rating, whose colour it has.
 pub(super) const BY_RATING: (&str, &str) = ("points", "5");
-/// How a day is written.
 const DAY: &str = "%-d %b";
 /// How many versions of the criteria have a line: as many as can be told apart.
 const LINES: usize = 4;
@@ -174,7 +173,6 @@ pub(super) fn short_day(day: NaiveDate) -> String {
     day.format(DAY).to_string()
 }
 
-/// A share as a percentage.
 pub(super) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "–".to_owned(), words::percent)
 }

@@ -8,12 +8,11 @@ use chrono::{DateTime, Utc};
 
 use super::health::Health;
 use super::infrastructure::{self, Infrastructure, JudgeState};
-use super::page::{Page, html};
+use super::page::{Fault, Page, html};
 use super::state::PageState;
-use super::system;
 use super::user::SessionUser;
 use super::words;
-use crate::api::Caller;
+use crate::api::ApiError;
 use crate::wire::Judge;
 
 /// The parts of the site, in the order of the head.
@@ -26,7 +25,6 @@ pub(super) const PARTS: [(&str, &str); 6] = [
     ("System", "/system"),
 ];
 
-/// The routes of this file.
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/strip", get(status_bar))
@@ -42,7 +40,6 @@ pub(super) struct Frame {
     pub(super) part: &'static str,
     /// How the service does.
     pub(super) status_bar: StatusBar,
-    /// Who looks.
     pub(super) user: SessionUser,
     /// How soon a browser without JavaScript should load the page again, seconds; `None`: nothing on it moves.
     pub(super) again_s: Option<u32>,
@@ -59,7 +56,7 @@ impl Frame {
         Self {
             title: words::straight(&title.into()),
             part,
-            status_bar: state.status_bar(&user.caller).await,
+            status_bar: state.status_bar(&user).await,
             user,
             again_s: None,
         }
@@ -120,32 +117,21 @@ pub(super) struct StatusBar {
 }
 
 impl StatusBar {
-    /// Asks the API. What can't be read is said instead.
-    pub(super) async fn read(state: &PageState, caller: &Caller) -> Self {
-        let (infrastructure, redis_away) = tokio::join!(
-            Infrastructure::read(&state.client, caller),
-            system::redis_is_away(state, caller)
-        );
-        match infrastructure {
-            Ok(infrastructure) => Self {
-                redis_away,
-                ..Self::of(&infrastructure, state.about.clock.now())
-            },
-            Err(problem) => Self {
-                fault: Some(problem.detail.clone()),
-                ..Self::default()
-            },
+    /// What is said instead of what can't be read.
+    pub(super) fn unread(error: ApiError) -> Self {
+        Self {
+            fault: Some(Fault::from(error).problem().detail.clone()),
+            ..Self::default()
         }
     }
 
-    fn of(
-        Infrastructure {
+    pub(super) fn of(found: &Infrastructure, now: DateTime<Utc>) -> Self {
+        let Infrastructure {
             queue,
             workers,
             judges,
-        }: &Infrastructure,
-        now: DateTime<Utc>,
-    ) -> Self {
+            ..
+        } = found;
         let counts = &queue.counts;
         let there = || {
             workers
@@ -167,7 +153,7 @@ impl StatusBar {
             silent: there()
                 .filter(|worker| !infrastructure::is_heard(worker, now))
                 .count(),
-            redis_away: false,
+            redis_away: found.failed("queue").next().is_some(),
             stopped: judges
                 .iter()
                 .filter(|judge| !judge.is_told_by_its_entry(judges))
@@ -202,7 +188,7 @@ struct StripPiece {
 
 async fn status_bar(State(state): State<PageState>, user: SessionUser) -> Page {
     html(&StripPiece {
-        status_bar: state.status_bar(&user.caller).await,
+        status_bar: state.status_bar(&user).await,
     })
 }
 

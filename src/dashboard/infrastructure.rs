@@ -1,51 +1,74 @@
-//! What does the work, as the API tells it: the queue, the workers, the judges. The head of every page and the queue's page read it
+//! What does the work: the queue, the workers, the judges. The head of every page and the queue's page read it
 //! here, and nowhere else.
+
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::health::{self, Health};
 use super::words;
-use crate::api::{Caller, InProcessClient, Problem};
+use crate::api::{ApiError, ApiState, judges, operate};
 use crate::job::WaitReason;
-use crate::wire::{Judge, Judges, Queue, Spent, Worker, WorkerState, Workers};
+use crate::wire::{Check, Judge, Queue, Readiness, ReadinessStatus, Spent, Worker, WorkerState};
 
 /// How long a worker may be silent before pages call it gone.
 const HEARD: TimeDelta = TimeDelta::seconds(60);
 
-/// The queue, the workers and the judges at one time.
-#[derive(Debug)]
+/// How long the head of a page waits for the word that Redis is there.
+const SOON: Duration = Duration::from_millis(500);
+
+/// The queue, the workers, the judges and the process's own health at one time.
+#[derive(Debug, Clone)]
 pub(super) struct Infrastructure {
     pub(super) queue: Queue,
     pub(super) workers: Vec<Worker>,
     pub(super) judges: Vec<Judge>,
+    pub(super) readiness: Readiness,
 }
 
 impl Infrastructure {
-    /// Asks the API for all three at once.
-    pub(super) async fn read(
-        client: &InProcessClient,
-        caller: &Caller,
-    ) -> Result<Self, Box<Problem>> {
-        let (queue, workers, judges) = tokio::try_join!(
-            client.get::<Queue>(caller, "/api/v1/queue"),
-            client.get::<Workers>(caller, "/api/v1/workers"),
-            client.get::<Judges>(caller, "/api/v1/judges"),
+    pub(super) async fn read(api: &ApiState) -> Result<Self, ApiError> {
+        Self::read_with(api, operate::readiness(api)).await
+    }
+
+    /// The same for the head of a page, which waits for no word of the process's health: what is slow may be the database, which says
+    /// so elsewhere, and there may be no Redis at all.
+    pub(super) async fn read_soon(api: &ApiState) -> Result<Self, ApiError> {
+        let readiness = async {
+            let found = tokio::time::timeout(SOON, operate::readiness(api)).await;
+            found.unwrap_or(Readiness {
+                status: ReadinessStatus::Degraded,
+                reasons: Vec::new(),
+                checks: None,
+                version: None,
+            })
+        };
+        Self::read_with(api, readiness).await
+    }
+
+    async fn read_with(
+        api: &ApiState,
+        readiness: impl Future<Output = Readiness>,
+    ) -> Result<Self, ApiError> {
+        let (queue, workers, judges, readiness) = tokio::try_join!(
+            judges::queue::status(api),
+            judges::workers(api),
+            judges::list(api),
+            async { Ok(readiness.await) },
         )?;
         Ok(Self {
             queue,
             workers: workers.items,
             judges: judges.items,
+            readiness,
         })
     }
-}
 
-/// Asks for the judges alone.
-pub(super) async fn judges(
-    client: &InProcessClient,
-    caller: &Caller,
-) -> Result<Vec<Judge>, Box<Problem>> {
-    let judges: Judges = client.get(caller, "/api/v1/judges").await?;
-    Ok(judges.items)
+    /// What was checked and isn't well, by the check's name.
+    pub(super) fn failed<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Check> {
+        let checks = self.readiness.checks.iter().flatten();
+        checks.filter(move |check| !check.ok && check.name == name)
+    }
 }
 
 /// What keeps a judge's jobs waiting.
@@ -170,6 +193,11 @@ pub(super) mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    /// A process that is well.
+    pub(in crate::dashboard) fn ready() -> Readiness {
+        serde_json::from_value(json!({"status": "ok", "reasons": []})).unwrap()
+    }
 
     /// A judge that answers, but for these fields.
     pub(in crate::dashboard) fn judge(name: &str, change: &Value) -> Judge {

@@ -6,7 +6,6 @@ use super::words;
 
 /// How many rows a side shows.
 const ROWS: usize = 50;
-/// How many columns.
 const COLUMNS: usize = 24;
 /// The longest cell, characters.
 const CELL: usize = 200;
@@ -20,12 +19,10 @@ pub(super) struct Rows {
     pub(super) generated: Side,
 }
 
-/// The rows of one side.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Side {
     /// Names of columns; empty where rows have none.
     pub(super) names: Vec<String>,
-    /// Cells by row.
     pub(super) rows: Vec<Vec<String>>,
     /// How many rows there are.
     pub(super) count: usize,
@@ -43,7 +40,6 @@ impl Rows {
         })
     }
 
-    /// Each side with its name.
     pub(super) fn sides(&self) -> [(&'static str, &Side); 2] {
         [("Expected", &self.expected), ("Generated", &self.generated)]
     }

@@ -1,12 +1,10 @@
 //! Tools that a score calls missing, each with how many other sessions miss it.
 
-use uuid::Uuid;
-
-use super::state::PageState;
-use super::user::SessionUser;
+use super::page::found;
 use super::words;
-use crate::api::Problem;
-use crate::wire::{MissingTool, ScoreTool, ScoreTools};
+use crate::api::analytics::score_tools;
+use crate::api::{ApiError, ApiState};
+use crate::wire::{MissingTool, ScoreTool};
 
 /// A tool that a score calls missing, as its page shows it.
 pub(super) struct ToolRow {
@@ -38,16 +36,14 @@ fn says(tool: &ScoreTool) -> String {
 
 /// Asks how many other sessions miss these tools of a score.
 pub(super) async fn elsewhere(
-    state: &PageState,
-    user: &SessionUser,
+    api: &ApiState,
     tools: &[MissingTool],
-    score_id: Uuid,
-) -> Result<Vec<ScoreTool>, Box<Problem>> {
+    score_id: &str,
+) -> Result<Vec<ScoreTool>, ApiError> {
     if tools.is_empty() {
         return Ok(Vec::new());
     }
-    let path = format!("/api/v1/scores/{score_id}/missing-tools");
-    let found: Option<ScoreTools> = state.client.find(&user.caller, &path).await?;
+    let found = found(score_tools::of_score(api, score_id).await)?;
     Ok(found.map_or_else(Vec::new, |found| found.items))
 }
 

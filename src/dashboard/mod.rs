@@ -1,9 +1,9 @@
-//! Pages for people: server-rendered, no build step, no call to anywhere else. They go through the API's in-process client, so that they show
-//! and do what any client could, and never see a store, a queue or a judge.
+//! Pages for people: server-rendered, no build step, no call to anywhere else. They read by the API's typed functions and act through
+//! its routes, so that they show and do what any client could; they never see a store, a queue or a judge.
 //!
 //! ```text
-//! GET page ─▶ visit (who, form token) ─▶ handler ─▶ in-process client ─▶ API ─▶ view (typed) ─▶ template ─▶ HTML
-//! POST form ─▶ the same, then 303 to the page that shows what came of it; pieces for htmx instead
+//! GET page ─▶ visit (who, form token) ─▶ handler ─▶ typed functions of the API ─▶ template ─▶ HTML
+//! POST form ─▶ the same ─▶ in-process client ─▶ the API's routes, then 303 to the page that shows what came of it; pieces for htmx instead
 //! ```
 //!
 //! Every page is whole without JavaScript. With it, `live.js` holds one stream of events per browser and asks for the pieces
@@ -38,7 +38,6 @@ mod queue;
 mod rescore;
 mod score;
 mod session;
-mod session_count;
 mod sessions;
 mod sign_in;
 mod stale;
@@ -50,14 +49,19 @@ mod user;
 mod waits;
 mod words;
 
+use std::time::Duration;
+
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 
-use crate::api::{InProcessClient, Pages};
+use crate::api::{ApiError, InProcessClient, Pages};
 pub use state::About;
 use state::PageState;
+
+/// How long somebody looks at an empty window.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The pages, for the API's router.
 #[must_use]
@@ -89,10 +93,26 @@ fn routes(client: InProcessClient, about: About) -> Router {
         .merge(compare::routes())
         .merge(sign_in::routes())
         .merge(frame::routes())
+        .layer(from_fn(in_time))
+        .merge(batch::reports())
         .layer(from_fn_with_state(state.clone(), told))
         .layer(from_fn(user::visit))
         .merge(assets::routes())
         .with_state(state)
+}
+
+/// Answers what reads in time, whatever the database does: a statement may take a minute, and is tried once more.
+async fn in_time(request: Request, next: Next) -> Response {
+    if !request.method().is_safe() {
+        return next.run(request).await;
+    }
+    match tokio::time::timeout(TIMEOUT, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let waited = format!("a page waited {} s for the database", TIMEOUT.as_secs());
+            ApiError::DatabaseUnavailable(waited).into_response()
+        }
+    }
 }
 
 /// What a form did shows in the head of the very next page.

@@ -5,46 +5,33 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::routing::{get, post};
-use chrono::{DateTime, Utc};
 use serde::Deserialize as _;
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::alerts::{self, Alert};
-use super::batches::{BatchWords as _, Standing};
+use super::batches::{BatchWords as _, Row};
 use super::chart::Chart;
 use super::figures::{self, BY_RATING, days_ago, percent};
-use super::form::{Form, query};
+use super::form::Form;
 use super::frame::Frame;
 use super::page::{Fault, Page, go, html};
 use super::state::PageState;
 use super::user::SessionUser;
-use super::words::{self, Moment};
-use crate::api::Problem;
+use super::words;
+use crate::api::analytics::{distribution, trend};
+use crate::api::{Params, Problem, batches};
 use crate::history::examples::SESSIONS;
-use crate::wire::{Batch, BatchState, Batches, Distribution, Trend};
 
 /// How many of the newest are shown.
-const SHOWN: u32 = 5;
+const SHOWN: &str = "5";
 /// How far back the trend goes, days.
 const TREND_DAYS: i64 = 14;
 
-/// The routes of this file.
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/", get(overview))
         .route("/samples", post(load_samples))
-}
-
-/// A batch in a line.
-struct BatchLine {
-    to: String,
-    name: String,
-    kind: String,
-    state: BatchState,
-    done: String,
-    standing: Standing,
-    made: Moment,
 }
 
 #[derive(Template)]
@@ -65,25 +52,19 @@ struct Overview {
     scores: u64,
     trend: Option<Chart>,
     alerts: Vec<Alert>,
-    batches: Vec<BatchLine>,
+    batches: Vec<Row>,
 }
 
 async fn overview(State(state): State<PageState>, user: SessionUser, headers: HeaderMap) -> Page {
-    let (client, caller) = (&state.client, &user.caller);
+    let api = state.api(&user)?;
     let now = state.about.clock.now();
-    let trend = format!("/api/v1/analytics/trend?from={}", days_ago(now, TREND_DAYS));
-    let batches = format!("/api/v1/batches?limit={SHOWN}");
-    let spread = format!("/api/v1/analytics/distribution{}", query(&[BY_RATING]));
-    let ever = format!(
-        "/api/v1/analytics/distribution{}",
-        query(&[("criteria", "any")])
-    );
+    let lately = days_ago(now, TREND_DAYS);
     let (mut alerts, distribution, ever, trend, batches) = tokio::try_join!(
         alerts::now(&state, &user),
-        fault(client.get::<Distribution>(caller, &spread)),
-        fault(client.get::<Distribution>(caller, &ever)),
-        fault(client.get::<Trend>(caller, &trend)),
-        fault(client.get::<Batches>(caller, &batches)),
+        distribution::read(api, Params::of(&[BY_RATING])),
+        distribution::read(api, Params::of(&[("criteria", "any")])),
+        trend::read(api, Params::of(&[("from", &lately)])),
+        batches::list(api, Params::of(&[("limit", SHOWN)])),
     )?;
     let failed = batches.items.iter().filter(|batch| batch.counts.failed > 0);
     alerts.extend(failed.map(|batch| Alert {
@@ -120,7 +101,7 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
         batches: batches
             .items
             .into_iter()
-            .map(|batch| line(batch, now))
+            .map(|batch| Row::of(batch, now))
             .collect(),
         frame: Frame::of(&state, user, "", "Overview").await,
         alerts,
@@ -137,23 +118,6 @@ fn here(headers: &HeaderMap) -> String {
     let strange = |c: char| !(c.is_ascii_alphanumeric() || ".-:[]".contains(c));
     let host = text("host").filter(|host| !host.is_empty() && !host.contains(strange));
     format!("{scheme}://{}", host.unwrap_or("localhost:8080"))
-}
-
-/// A look whose problem is the page's.
-async fn fault<T>(look: impl Future<Output = Result<T, Box<Problem>>>) -> Result<T, Fault> {
-    Ok(look.await?)
-}
-
-fn line(batch: Batch, now: DateTime<Utc>) -> BatchLine {
-    BatchLine {
-        to: format!("/batches/{}", batch.batch_id),
-        name: batch.title(),
-        kind: batch.kind_word(),
-        done: batch.done(),
-        standing: batch.standing(),
-        made: words::moment(batch.times.created_at, now),
-        state: batch.state,
-    }
 }
 
 /// Stores the example sessions, which scores nothing.
@@ -218,7 +182,7 @@ mod tests {
                 text: "<b>one</b> failed".to_owned(),
                 to: "/queue".to_owned(),
             }],
-            batches: vec![line(batch(&json!({"name": "<i>nightly</i>"})), now)],
+            batches: vec![Row::of(batch(&json!({"name": "<i>nightly</i>"})), now)],
             ..page(1_234)
         };
         let text = full.render().unwrap();

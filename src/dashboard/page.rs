@@ -8,7 +8,7 @@ use super::form::query;
 use super::frame::PARTS;
 use super::stale;
 use super::user::{asks_for_piece, harden};
-use crate::api::{Asked, Problem};
+use crate::api::{ApiError, Asked, Problem};
 
 /// What a page's handler answers.
 pub(super) type Page = Result<Response, Fault>;
@@ -30,13 +30,28 @@ impl From<Box<Problem>> for Fault {
     }
 }
 
+impl From<ApiError> for Fault {
+    fn from(error: ApiError) -> Self {
+        error.log();
+        Self(Box::new(error.problem()))
+    }
+}
+
+/// What was read; `None` if there is no such thing.
+pub(super) fn found<T>(read: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
+    match read {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.is_absence() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 impl axum::response::IntoResponse for Fault {
     fn into_response(self) -> Response {
         (*self.0).into_response()
     }
 }
 
-/// HTML of a template.
 pub(super) fn html(template: &impl Template) -> Page {
     with_status(StatusCode::OK, template)
 }
@@ -66,17 +81,11 @@ pub(super) fn go(piece: bool, to: &str) -> Page {
 /// After how many seconds a page that the service couldn't draw is asked for again.
 const AGAIN_S: u8 = 10;
 
-/// What wasn't found, for people.
-#[derive(Clone, Copy)]
-struct Lost {
-    title: &'static str,
-    detail: &'static str,
-    place: (&'static str, &'static str),
-}
+/// What wasn't found, for people: title, detail, and where to look for it; the API's own words are for programs.
+type Lost = (&'static str, &'static str, (&'static str, &'static str));
 
-/// What is told of something that isn't there, where the API's own words are for programs.
-fn lost(type_uri: &str) -> Option<Lost> {
-    let (title, detail, place) = match type_uri.rsplit(':').next()? {
+fn lost(slug: &str) -> Option<Lost> {
+    Some(match slug {
         "not-found" => (
             "There is no such page",
             "Nothing is at this address; it may have been cut short.",
@@ -108,11 +117,6 @@ fn lost(type_uri: &str) -> Option<Lost> {
             ("/queue", "the queue"),
         ),
         _ => return None,
-    };
-    Some(Lost {
-        title,
-        detail,
-        place,
     })
 }
 
@@ -135,17 +139,17 @@ struct ProblemPage<'a> {
 
 impl<'a> ProblemPage<'a> {
     fn of(problem: &'a Problem, asked: &Asked) -> Self {
-        let lost = lost(&problem.type_uri);
+        let lost = lost(problem.slug());
         Self {
-            title: lost.map_or(&problem.title, |lost| lost.title),
+            title: lost.map_or(&problem.title, |(title, _, _)| title),
             status: problem.status,
-            detail: lost.map_or(shown(problem), |lost| lost.detail),
+            detail: lost.map_or(shown(problem), |(_, detail, _)| detail),
             // What the API would have a program do is no help to a person.
             remedy: problem.remedy.as_deref().filter(|_| lost.is_none()),
             faults: faults(problem),
             request_id: problem.request_id.as_deref().unwrap_or_default(),
             back: back(asked),
-            place: lost.map(|lost| lost.place),
+            place: lost.map(|(_, _, place)| place),
             again_s: (problem.status == 503 && asked.method == Method::GET).then_some(AGAIN_S),
         }
     }
@@ -165,16 +169,21 @@ struct ProblemPiece<'a> {
     request_id: &'a str,
 }
 
+impl<'a> ProblemPiece<'a> {
+    fn of(problem: &'a Problem) -> Self {
+        Self {
+            title: &problem.title,
+            detail: shown(problem),
+            remedy: problem.remedy.as_deref(),
+            faults: faults(problem),
+            request_id: problem.request_id.as_deref().unwrap_or_default(),
+        }
+    }
+}
+
 /// Why a form or a filter wasn't taken, to stand above it. HTML, safe as it is.
 pub(super) fn refusal(problem: &Problem) -> String {
-    let piece = ProblemPiece {
-        title: &problem.title,
-        detail: shown(problem),
-        remedy: problem.remedy.as_deref(),
-        faults: faults(problem),
-        request_id: "",
-    };
-    piece.render().unwrap_or_default()
+    ProblemPiece::of(problem).render().unwrap_or_default()
 }
 
 /// Whether a problem is one of what was filled in, which is shown with the form.
@@ -200,16 +209,7 @@ pub(super) fn problem(problem: &Problem, asked: &Asked) -> Option<Response> {
     }
     let mut response = match problem.status {
         401 if !piece => stale::signed_out(asked).unwrap_or_else(|| sign_in(asked)),
-        _ if piece => draw(
-            problem,
-            &ProblemPiece {
-                title: &problem.title,
-                detail: shown(problem),
-                remedy: problem.remedy.as_deref(),
-                faults: faults(problem),
-                request_id: problem.request_id.as_deref().unwrap_or_default(),
-            },
-        ),
+        _ if piece => draw(problem, &ProblemPiece::of(problem)),
         _ => draw(problem, &ProblemPage::of(problem, asked)),
     };
     harden(&mut response);

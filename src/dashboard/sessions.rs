@@ -13,23 +13,22 @@ use super::address::Address;
 use super::confirm::{self, Question, is_sure};
 use super::form::{Form, query, segment};
 use super::frame::Frame;
+use super::page::found;
 use super::page::{Fault, Page, go, html, is_mendable, refusal, with_status};
-use super::session_count;
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Moment};
 use crate::api::Problem;
-use crate::wire::{Score, SessionItem, SessionScoreSummary, SessionStatus, Sessions};
+use crate::api::{Params, scores, sessions};
+use crate::wire::{SessionItem, SessionScoreSummary, SessionStatus};
 
 /// How many rows a page has.
 const ROWS: u32 = 50;
 
-/// The routes of this file.
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/sessions", get(list))
         .route("/sessions/rows", get(rows))
-        .route("/sessions/count", get(session_count::count))
         .route("/sessions/{id}/score-now", axum::routing::post(score_now))
 }
 
@@ -56,6 +55,12 @@ pub(super) struct Filter {
 }
 
 impl Filter {
+    /// The filters with more pairs behind them, as the API takes them.
+    pub(super) fn params(&self, more: &[(&str, &str)]) -> Params {
+        let own = self.pairs();
+        Params::of(&joined(&own, more))
+    }
+
     fn pairs(&self) -> [(&'static str, String); 13] {
         [
             ("q", self.q.clone()),
@@ -85,12 +90,10 @@ impl Filter {
         self.query(&[("sort", sort)])
     }
 
-    /// The filters with more pairs behind them, as the API and pages take them.
+    /// The filters with more pairs behind them, as pages take them.
     pub(super) fn query(&self, more: &[(&str, &str)]) -> String {
         let own = self.pairs();
-        let mut pairs: Vec<(&str, &str)> = own.iter().map(|(k, v)| (*k, v.as_str())).collect();
-        pairs.extend_from_slice(more);
-        query(&pairs)
+        query(&joined(&own, more))
     }
 
     /// The filters alone.
@@ -120,6 +123,14 @@ impl Filter {
     }
 }
 
+fn joined<'a>(
+    own: &'a [(&'static str, String)],
+    more: &[(&'a str, &'a str)],
+) -> Vec<(&'a str, &'a str)> {
+    let own = own.iter().map(|(name, value)| (*name, value.as_str()));
+    own.chain(more.iter().copied()).collect()
+}
+
 /// A date of a form as the instant at which it begins; other text is the API's to judge.
 fn instant(text: &str) -> String {
     if chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok() {
@@ -129,7 +140,6 @@ fn instant(text: &str) -> String {
     }
 }
 
-/// A row of the list.
 #[derive(Template)]
 #[template(path = "session_row.html")]
 pub(super) struct Row {
@@ -187,7 +197,6 @@ pub(super) fn why_not(scorable: bool, status: SessionStatus) -> String {
 pub(super) struct Badge {
     /// The total and its word; `None`: not scored.
     pub(super) total: Option<(u8, &'static str)>,
-    /// The end of its class.
     pub(super) colour: &'static str,
     /// Where it leads.
     pub(super) to: String,
@@ -226,12 +235,7 @@ struct SessionsPage {
 }
 
 impl SessionsPage {
-    /// Whether it is only known that there are more.
-    fn is_open(&self) -> bool {
-        self.next.is_some() || self.first.is_some()
-    }
-
-    /// How many match, as far as the page knows; where there are more, they are counted once somebody comes to the words.
+    /// How many match, as far as the page knows.
     fn matching(&self) -> String {
         match (self.rows.len(), &self.next, &self.first) {
             (1, None, None) => "the one that matches".to_owned(),
@@ -262,17 +266,20 @@ async fn list(
     Address(filter): Address<Filter>,
 ) -> Page {
     let limit = ROWS.to_string();
-    let asked = filter.page(&[
-        ("limit", limit.as_str()),
-        ("cursor", filter.cursor.as_str()),
+    let params = filter.params(&[
+        ("sort", &filter.sort),
+        ("limit", &limit),
+        ("cursor", &filter.cursor),
     ]);
-    let path = format!("/api/v1/sessions{asked}");
-    let found: Sessions = match state.client.get(&user.caller, &path).await {
+    let found = match sessions::list(state.api(&user)?, params).await {
         Ok(found) => found,
-        Err(problem) if is_mendable(&problem) => {
-            return refuse(&state, user, filter, &problem).await;
+        Err(error) => {
+            let fault = Fault::from(error);
+            return match is_mendable(fault.problem()) {
+                true => refuse(&state, user, filter, fault.problem()).await,
+                false => Err(fault),
+            };
         }
-        Err(problem) => return Err(problem.into()),
     };
     let now = state.about.clock.now();
     let rows: Vec<Row> = found
@@ -322,9 +329,8 @@ async fn rows(
     if gone.is_empty() {
         return html(&Rows { rows: vec![], gone });
     }
-    let asked = query(&[("ids", &wanted.ids), ("limit", &ROWS.to_string())]);
-    let path = format!("/api/v1/sessions{asked}");
-    let found: Sessions = state.client.get(&user.caller, &path).await?;
+    let params = Params::of(&[("ids", &wanted.ids), ("limit", &ROWS.to_string())]);
+    let found = sessions::list(state.api(&user)?, params).await?;
     let is_whole = found.next_cursor.is_none();
     gone.retain(|id| is_whole && found.items.iter().all(|item| item.session_id != *id));
     let now = state.about.clock.now();
@@ -341,16 +347,14 @@ pub(super) async fn item(
     user: &SessionUser,
     id: &str,
 ) -> Result<Option<SessionItem>, Fault> {
-    let path = format!("/api/v1/sessions?ids={}", segment(id));
-    let found: Sessions = state.client.get(&user.caller, &path).await?;
+    let found = sessions::list(state.api(user)?, Params::of(&[("ids", id)])).await?;
     Ok(found.items.into_iter().next())
 }
 
 /// Asks for a session's score, then leads back: to the row for htmx, else to where the form says.
 async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
     if form.ticked("force") && form.user.may_enqueue() && !is_sure(&form) {
-        let path = format!("/api/v1/scoring/sessions/{}/score", segment(&id));
-        let score: Option<Score> = state.client.find(&form.user.caller, &path).await?;
+        let score = found(scores::current(state.api(&form.user)?, &id).await)?;
         let question = Question {
             title: "Score this session again?".to_owned(),
             consequence: score.as_ref().map_or_else(String::new, super::score::again),

@@ -17,7 +17,6 @@ use super::state::PageState;
 use super::user::SessionUser;
 use crate::api::{TOKEN_COOKIE, hex};
 
-/// The routes of this file.
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/sign-in", get(ask).post(sign_in))

@@ -1,4 +1,4 @@
-//! What the pages share: the in-process client of the API, what the process is, and the figures of every page's head.
+//! What the pages share: the way into the API, what the process is, and the infrastructure as it was read last.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 use super::frame::StatusBar;
-use crate::api::{Caller, InProcessClient};
+use super::infrastructure::Infrastructure;
+use super::user::SessionUser;
+use crate::api::{ApiError, ApiState, InProcessClient};
 use crate::clock::Clock;
 use crate::config::Shown;
 
-/// How old the figures in a page's head may be: many tabs cost one look.
+/// How old the figures in a page's head may be: many tabs cost one reading.
 const STATUS_BAR_KEPT: Duration = Duration::from_secs(1);
 
 /// What the process says of itself.
@@ -26,11 +28,8 @@ pub struct About {
 #[derive(Clone)]
 pub(super) struct PageState(Arc<Parts>);
 
-/// What there is.
 pub(super) struct Parts {
-    /// The API.
     pub(super) client: InProcessClient,
-    /// The process.
     pub(super) about: About,
     status_bar: Mutex<Option<(Instant, StatusBar)>>,
 }
@@ -58,8 +57,38 @@ impl PageState {
         *self.status_bar.lock().await = None;
     }
 
+    /// What the API's typed functions read with; refused to who may not read.
+    pub(super) fn api(&self, user: &SessionUser) -> Result<&ApiState, ApiError> {
+        self.client.reader(&user.caller)
+    }
+
+    /// The infrastructure as it is now, with the whole word of the process's health. The head of the same page shows what was read.
+    pub(super) async fn whole_infrastructure(
+        &self,
+        user: &SessionUser,
+    ) -> Result<Infrastructure, ApiError> {
+        let found = Infrastructure::read(self.api(user)?).await?;
+        self.keep(&found).await;
+        Ok(found)
+    }
+
+    /// The same without waiting for that word.
+    pub(super) async fn infrastructure(
+        &self,
+        user: &SessionUser,
+    ) -> Result<Infrastructure, ApiError> {
+        let found = Infrastructure::read_soon(self.api(user)?).await?;
+        self.keep(&found).await;
+        Ok(found)
+    }
+
+    async fn keep(&self, found: &Infrastructure) {
+        let status_bar = StatusBar::of(found, self.about.clock.now());
+        *self.status_bar.lock().await = Some((Instant::now(), status_bar));
+    }
+
     /// The figures of every page's head, at most a second old. The same for everybody who may read.
-    pub(super) async fn status_bar(&self, caller: &Caller) -> StatusBar {
+    pub(super) async fn status_bar(&self, user: &SessionUser) -> StatusBar {
         let mut kept = self.status_bar.lock().await;
         if let Some((at, status_bar)) = kept.as_ref()
             && at.elapsed() < STATUS_BAR_KEPT
@@ -68,7 +97,11 @@ impl PageState {
         {
             return status_bar.clone();
         }
-        let status_bar = StatusBar::read(self, caller).await;
+        let read = async { Infrastructure::read_soon(self.api(user)?).await };
+        let status_bar = match read.await {
+            Ok(found) => StatusBar::of(&found, self.about.clock.now()),
+            Err(error) => StatusBar::unread(error),
+        };
         *kept = Some((Instant::now(), status_bar.clone()));
         status_bar
     }

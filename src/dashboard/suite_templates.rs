@@ -14,7 +14,6 @@ use crate::api::Problem;
 use crate::job::Kind;
 use crate::score::about;
 
-/// The routes of this file.
 pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/batches/template/{file}", get(template))
 }

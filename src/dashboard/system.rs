@@ -1,7 +1,6 @@
 //! `/system`: whether the service is well, and what to do where it isn't; versions and licences.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use askama::Template;
 use axum::Router;
@@ -9,51 +8,14 @@ use axum::extract::State;
 use axum::routing::get;
 
 use super::frame::{Frame, StatusBar};
-use super::infrastructure::{self, Alert, JudgeState as _};
-use super::page::{Fault, Page, html};
+use super::infrastructure::{Alert, Infrastructure, JudgeState as _};
+use super::page::{Page, html};
 use super::state::PageState;
 use super::user::SessionUser;
-use crate::api::Caller;
-use crate::wire::{Check, Judge, Readiness};
+use crate::wire::{Check, Judge};
 
-/// The routes of this file.
 pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/system", get(system))
-}
-
-/// What a check says that isn't passed, in the words of the service.
-pub(super) async fn faults(
-    state: &PageState,
-    user: &SessionUser,
-    check: &str,
-) -> Result<Vec<String>, Fault> {
-    let ready: Readiness = state
-        .client
-        .get(&user.caller, "/readyz?verbose=true")
-        .await?;
-    let checks = ready.checks.unwrap_or_default().into_iter();
-    let failed = checks.filter(|found| !found.ok && found.name == check);
-    Ok(failed
-        .map(|found| found.detail.unwrap_or_default())
-        .collect())
-}
-
-/// How long a page waits for the word that Redis is there.
-const PATIENCE: Duration = Duration::from_millis(500);
-
-/// Whether Redis is known not to answer. The head of every page asks.
-pub(super) async fn redis_is_away(state: &PageState, caller: &Caller) -> bool {
-    let ready = state
-        .client
-        .get::<Readiness>(caller, "/readyz?verbose=true");
-    match tokio::time::timeout(PATIENCE, ready).await {
-        Ok(Ok(ready)) => {
-            let mut checks = ready.checks.iter().flatten();
-            checks.any(|check| !check.ok && check.name == "queue")
-        }
-        // What else is wrong says so elsewhere; what is slow may be the database, and there may be no Redis at all.
-        Ok(Err(_)) | Err(_) => false,
-    }
 }
 
 /// A judge whose jobs wait.
@@ -167,10 +129,9 @@ fn workers(status_bar: &StatusBar) -> Check {
 }
 
 async fn system(State(state): State<PageState>, user: SessionUser) -> Page {
-    let ready: Readiness = state
-        .client
-        .get(&user.caller, "/readyz?verbose=true")
-        .await?;
+    let Infrastructure {
+        judges, readiness, ..
+    } = state.whole_infrastructure(&user).await?;
     let settings = if user.may_admin() {
         state
             .about
@@ -181,15 +142,11 @@ async fn system(State(state): State<PageState>, user: SessionUser) -> Page {
     } else {
         Vec::new()
     };
-    let judges = infrastructure::judges(&state.client, &user.caller).await?;
-    let status_bar = state.status_bar(&user.caller).await;
-    let mut checks = ready.checks.unwrap_or_default();
-    // Without figures nothing is known of them, and the database's check says why.
+    let status_bar = state.status_bar(&user).await;
+    let mut checks = readiness.checks.unwrap_or_default();
     let workers = workers(&status_bar);
-    let verdict = verdict(ready.status.as_str(), &workers, &judges);
-    if status_bar.fault.is_none() {
-        checks.push(workers);
-    }
+    let verdict = verdict(readiness.status.as_str(), &workers, &judges);
+    checks.push(workers);
     let troubled = troubled(&judges);
     let real = judges.into_iter().filter(|j| j.configured && !j.simulated);
     html(&SystemPage {
@@ -206,6 +163,7 @@ async fn system(State(state): State<PageState>, user: SessionUser) -> Page {
 mod tests {
     use serde_json::json;
 
+    use super::super::infrastructure;
     use super::*;
 
     fn judge(name: &str, reason: Option<&str>) -> Judge {

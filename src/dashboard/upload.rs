@@ -214,7 +214,6 @@ async fn read(
     }
 }
 
-/// The text of a short field.
 async fn text(field: &mut Field<'_>) -> Result<String, Box<Problem>> {
     let name = field.name().unwrap_or_default().to_owned();
     let mut bytes = Vec::new();
@@ -233,7 +232,6 @@ async fn chunk(field: &mut Field<'_>) -> Result<Option<Bytes>, Box<Problem>> {
     read.map_err(|error| Box::new(Problem::of_field("form", &error.body_text())))
 }
 
-/// What a file's name says that it is.
 fn media_type(file_name: &str) -> Option<&'static str> {
     let (_, end) = file_name.rsplit_once('.')?;
     match end.to_ascii_lowercase().as_str() {

@@ -48,7 +48,6 @@ pub(super) struct Moment {
     pub(super) ago: String,
 }
 
-/// A moment as seen from now.
 pub(super) fn moment(at: DateTime<Utc>, now: DateTime<Utc>) -> Moment {
     Moment {
         exact: at.to_rfc3339_opts(SecondsFormat::Secs, true),
@@ -158,7 +157,6 @@ pub(super) fn clip(text: &str, most: usize) -> String {
     crate::wire::words::clip(text, most).into_owned()
 }
 
-/// A count of what is in memory.
 pub(super) fn count_of(n: usize) -> String {
     grouped(u64::try_from(n).unwrap_or(u64::MAX))
 }

@@ -73,7 +73,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ("events", &[All("job"), All("redis_client")]),
     ("suite", &[All("job"), All("score"), All("report")]),
     ("api", FRONT),
-    // The pages ask the API's in-process client, and read a job's nouns.
+    // The pages call the API's functions and its in-process client, and read a job's nouns.
     (
         "dashboard",
         &[

@@ -6,6 +6,7 @@
 mod agreement;
 mod analytics;
 mod batch;
+mod batch_comparison;
 mod batch_item;
 mod calibration;
 mod cost;
@@ -37,6 +38,7 @@ pub use batch::{
     BatchState, BatchTimes, BatchTokens, BatchVerdict, Batches, ChunkState, InProgress, PausedBy,
     ProviderBatch, ProviderBatchState, ProviderChunk, Skipped, Stopped,
 };
+pub use batch_comparison::{BatchComparison, PartDifference, TurnedItem, TurnedItems};
 pub use batch_item::{BatchItem, BatchItemDetail, BatchItems, ItemOutcome, ItemPart};
 pub use calibration::{
     BatchCalibration, CalibrationCase, CalibrationGroup, CalibrationRequest, CalibrationResult,

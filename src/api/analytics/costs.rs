@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 
 use crate::api::ApiState;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Problem};
+use crate::api::http::problem::ApiError;
 use crate::store::UsageSum;
 use crate::wire::{BatchCostList, CostFigures, CostItem, CostList, UsageBy};
 
@@ -19,7 +19,6 @@ const MOST_DAYS: i64 = 3_660;
 /// The most batches whose costs are summed up at once.
 const MOST_BATCHES: u32 = 10_000;
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(costs))
@@ -53,15 +52,16 @@ impl From<&UsageSum> for CostFigures {
     ),
     responses(
         (status = 200, description = "The bill", body = CostList),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
-async fn costs(
-    State(state): State<ApiState>,
-    mut params: Params,
-) -> Result<Json<CostList>, ApiError> {
+async fn costs(State(state): State<ApiState>, params: Params) -> Result<Json<CostList>, ApiError> {
+    Ok(Json(read(&state, params).await?))
+}
+
+/// What judge calls came to.
+pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<CostList, ApiError> {
     let by = params.take::<UsageBy>("by").unwrap_or(UsageBy::Day);
-    let (from, to) = days(&state, &mut params);
+    let (from, to) = days(state, &mut params);
     params.finish()?;
     let sums = state.store.usage(from, to, by).await?;
     let mut total = UsageSum::default();
@@ -74,14 +74,14 @@ async fn costs(
         judge: sum.judge,
         model: sum.model,
     };
-    Ok(Json(CostList {
+    Ok(CostList {
         by,
         from,
         to,
         items: sums.into_iter().map(item).collect(),
         total: CostFigures::from(&total),
         next_cursor: None,
-    }))
+    })
 }
 
 /// Sums up what batches came to, by name: a suite that runs every night is one line.
@@ -97,14 +97,21 @@ async fn costs(
     ),
     responses(
         (status = 200, description = "What they cost", body = BatchCostList),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn batch_costs(
     State(state): State<ApiState>,
-    mut params: Params,
+    params: Params,
 ) -> Result<Json<BatchCostList>, ApiError> {
-    let (from, to) = days(&state, &mut params);
+    Ok(Json(of_batches(&state, params).await?))
+}
+
+/// What batches came to, by name.
+pub(crate) async fn of_batches(
+    state: &ApiState,
+    mut params: Params,
+) -> Result<BatchCostList, ApiError> {
+    let (from, to) = days(state, &mut params);
     let limit = params.limit();
     params.finish()?;
     let after = to.checked_add_days(Days::new(1)).unwrap_or(to);
@@ -126,14 +133,14 @@ async fn batch_costs(
         warnings.push(format!("only the {limit} dearest names are listed"));
     }
     let items = costs.into_iter().take(shown);
-    Ok(Json(BatchCostList {
+    Ok(BatchCostList {
         from,
         to,
         items: items.collect(),
         batches: found.min(i64::from(MOST_BATCHES)),
         warnings,
         next_cursor: None,
-    }))
+    })
 }
 
 /// The days that are asked for, both included; faults stay with the query.

@@ -8,11 +8,10 @@ use utoipa_axum::routes;
 use super::{Counted, Selection, Unnamed, selection, share};
 use crate::api::ApiState;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Problem};
+use crate::api::http::problem::ApiError;
 use crate::score::analysis::Histogram;
 use crate::wire::{Coverage, Distribution, Rating, RatingShare};
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(distribution))
 }
@@ -23,14 +22,18 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     params(Selection, ("points" = Option<u8>, Query, description = "Totals a bucket of the histogram: 5 or 10; default 10")),
     responses(
         (status = 200, description = "The distribution", body = Distribution),
-        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "criteria-not-found"),
     ),
 )]
 async fn distribution(
     State(state): State<ApiState>,
-    mut params: Params,
+    params: Params,
 ) -> Result<Json<Distribution>, ApiError> {
+    Ok(Json(read(&state, params).await?))
+}
+
+/// The figures of the scores that the parameters choose.
+pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Distribution, ApiError> {
     let chosen = selection(&mut params, Unnamed::Current);
     let points = match params.text("points").as_deref() {
         None | Some("10") => 10,
@@ -41,7 +44,7 @@ async fn distribution(
         }
     };
     params.finish()?;
-    let filter = chosen.filter(&state).await?;
+    let filter = chosen.filter(state).await?;
     let totals = state.store.totals(&filter).await?;
     let sessions = state.store.sessions_in(&filter).await?;
     let counted = Counted::of(&totals);
@@ -61,7 +64,7 @@ async fn distribution(
         scores: histogram.rated(rating),
         share: share(histogram.rated(rating), counted.scores),
     };
-    Ok(Json(Distribution {
+    Ok(Distribution {
         criteria_hash: filter.criteria_hash,
         scores: counted.scores,
         mean: histogram.mean(),
@@ -81,5 +84,5 @@ async fn distribution(
         },
         simulated: counted.is_simulated(),
         warnings,
-    }))
+    })
 }

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::{Selection, Unnamed, selection};
 use crate::api::ApiState;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Problem};
+use crate::api::http::problem::ApiError;
 use crate::api::scores;
 use crate::history::ingest::SessionInput;
 use crate::store::{GoodScores, SessionRecord, SessionScoreRow, StoreError};
@@ -29,7 +29,6 @@ const MIN_SCORE: u8 = 85;
 /// Scores that are read at once.
 const PAGE: u32 = 100;
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(training))
 }
@@ -81,8 +80,7 @@ struct Export {
     responses(
         (status = 200, description = "The sessions and their scores", body = TrainingLine, content_type = "application/x-ndjson",
             headers(("Content-Disposition" = String, description = "`attachment` with a file name"))),
-        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "criteria-not-found"),
     ),
 )]
 async fn training(State(state): State<ApiState>, mut params: Params) -> Result<Response, ApiError> {

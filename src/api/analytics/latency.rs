@@ -8,10 +8,9 @@ use utoipa_axum::routes;
 use super::costs::days;
 use crate::api::ApiState;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Problem};
+use crate::api::http::problem::ApiError;
 use crate::wire::LatencyList;
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(latency))
 }
@@ -28,19 +27,23 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     ),
     responses(
         (status = 200, description = "The figures", body = LatencyList),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn latency(
     State(state): State<ApiState>,
-    mut params: Params,
+    params: Params,
 ) -> Result<Json<LatencyList>, ApiError> {
-    let (from, to) = days(&state, &mut params);
+    Ok(Json(read(&state, params).await?))
+}
+
+/// How quickly judges answered.
+pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<LatencyList, ApiError> {
+    let (from, to) = days(state, &mut params);
     params.finish()?;
-    Ok(Json(LatencyList {
+    Ok(LatencyList {
         from,
         to,
         items: state.store.latencies(from, to).await?,
         next_cursor: None,
-    }))
+    })
 }

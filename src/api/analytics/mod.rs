@@ -2,12 +2,12 @@
 //! anything; where there are only simulated ones, the answer says so.
 
 pub(crate) mod costs;
-mod distribution;
+pub(crate) mod distribution;
 pub(crate) mod exports;
 pub(crate) mod latency;
-mod names;
-mod score_tools;
-mod trend;
+pub(crate) mod names;
+pub(crate) mod score_tools;
+pub(crate) mod trend;
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,6 @@ use crate::wire::words::counted;
 /// With fewer scores than this a figure says little.
 const FEW: u64 = 20;
 
-/// The routes of this folder.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .merge(names::routes())
@@ -59,9 +58,7 @@ pub(crate) enum Unnamed {
 pub(crate) struct Chosen {
     /// What names their criteria; `None`: any.
     criteria: Option<String>,
-    /// As in [`Selection`].
     pub(crate) from: Option<DateTime<Utc>>,
-    /// As in [`Selection`].
     pub(crate) to: Option<DateTime<Utc>>,
 }
 

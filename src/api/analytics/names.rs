@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 use super::{Counted, Selection, Unnamed, selection, share};
 use crate::api::ApiState;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Problem};
+use crate::api::http::problem::ApiError;
 use crate::outbound::percent_encoded;
 use crate::store::{NameCount, Named};
 use crate::wire::{NameItem, NameLinks, NameList, Spelling};
@@ -16,7 +16,6 @@ use crate::wire::{NameItem, NameLinks, NameList, Spelling};
 /// The most spellings that are shown of a name.
 const SPELLINGS: usize = 20;
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(missing_tools))
@@ -29,15 +28,19 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     params(Selection, ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500)),
     responses(
         (status = 200, description = "The tools", body = NameList),
-        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "criteria-not-found"),
     ),
 )]
 async fn missing_tools(
     State(state): State<ApiState>,
     params: Params,
 ) -> Result<Json<NameList>, ApiError> {
-    list(&state, params, Named::MissingTools).await
+    Ok(Json(tools(&state, params).await?))
+}
+
+/// The tools that judges miss, of the scores that the parameters choose.
+pub(crate) async fn tools(state: &ApiState, params: Params) -> Result<NameList, ApiError> {
+    list(state, params, Named::MissingTools).await
 }
 
 /// Lists the other ways that investigations could have gone, by the number of sessions; default: whatever the criteria.
@@ -46,22 +49,22 @@ async fn missing_tools(
     params(Selection, ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500)),
     responses(
         (status = 200, description = "The approaches", body = NameList),
-        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "criteria-not-found"),
     ),
 )]
 async fn approaches(
     State(state): State<ApiState>,
     params: Params,
 ) -> Result<Json<NameList>, ApiError> {
-    list(&state, params, Named::Approaches).await
+    Ok(Json(ways(&state, params).await?))
 }
 
-async fn list(
-    state: &ApiState,
-    mut params: Params,
-    named: Named,
-) -> Result<Json<NameList>, ApiError> {
+/// The alternative approaches of the scores that the parameters choose.
+pub(crate) async fn ways(state: &ApiState, params: Params) -> Result<NameList, ApiError> {
+    list(state, params, Named::Approaches).await
+}
+
+async fn list(state: &ApiState, mut params: Params, named: Named) -> Result<NameList, ApiError> {
     let chosen = selection(&mut params, Unnamed::Any);
     let limit = params.limit();
     params.finish()?;
@@ -72,7 +75,7 @@ async fn list(
         .names(named, &filter, counted.made_by, limit)
         .await?;
     let items = names.into_iter();
-    Ok(Json(NameList {
+    Ok(NameList {
         items: items
             .map(|name| item(name, named, counted.scores))
             .collect(),
@@ -80,7 +83,7 @@ async fn list(
         simulated: counted.is_simulated(),
         warnings: counted.warnings(),
         next_cursor: None,
-    }))
+    })
 }
 
 fn item(name: NameCount, named: Named, scores: u64) -> NameItem {

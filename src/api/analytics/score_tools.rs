@@ -8,14 +8,13 @@ use utoipa_axum::routes;
 use super::names::sessions_without;
 use crate::api::ApiState;
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::store::{MadeBy, ToolElsewhere};
 use crate::wire::{ScoreTool, ScoreTools};
 
 /// How many sessions are counted for a tool: a tool that everybody lacks costs no more than this many rows.
 const COUNTED: u32 = 1_000;
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(tools_of_score))
 }
@@ -41,8 +40,7 @@ impl From<ToolElsewhere> for ScoreTool {
     params(("score_id" = Uuid, Path, description = "The score")),
     responses(
         (status = 200, description = "The tools", body = ScoreTools),
-        (status = 404, description = "score-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "score-not-found"),
     ),
 )]
 async fn tools_of_score(
@@ -50,8 +48,13 @@ async fn tools_of_score(
     Segment(score_id): Segment,
     params: Params,
 ) -> Result<Json<ScoreTools>, ApiError> {
-    let id = uuid(&score_id, "score_id", Refusal::Unprocessable)?;
     params.finish()?;
+    Ok(Json(of_score(&state, &score_id).await?))
+}
+
+/// The tools that a score calls missing.
+pub(crate) async fn of_score(state: &ApiState, score_id: &str) -> Result<ScoreTools, ApiError> {
+    let id = uuid(score_id, "score_id", Refusal::Unprocessable)?;
     let row = state.store.score(id).await?;
     let row = row.ok_or(ApiError::ScoreNotFound(id))?;
     let simulated = row.score.simulated;
@@ -64,10 +67,10 @@ async fn tools_of_score(
         .store
         .tools_elsewhere(id, row.session_id, made_by, COUNTED + 1)
         .await?;
-    Ok(Json(ScoreTools {
+    Ok(ScoreTools {
         score_id: id,
         items: tools.into_iter().map(ScoreTool::from).collect(),
         simulated,
         next_cursor: None,
-    }))
+    })
 }

@@ -11,17 +11,15 @@ use utoipa_axum::routes;
 use super::{Counted, Selection, Unnamed, selection};
 use crate::api::ApiState;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Problem};
+use crate::api::http::problem::ApiError;
 use crate::score::analysis::Histogram;
 use crate::store::{By, ScoreFilter};
 use crate::wire::{Period, Trend, TrendItem};
 
 /// How many periods are told of if no first one is given, this one included.
 const PERIODS: u32 = 30;
-/// The most days that are looked at.
 const MOST_DAYS: i64 = 3_660;
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(trend))
 }
@@ -33,11 +31,15 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     params(Selection, ("every" = Option<Period>, Query, description = "How long a period is; default day")),
     responses(
         (status = 200, description = "The trend", body = Trend),
-        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "criteria-not-found"),
     ),
 )]
-async fn trend(State(state): State<ApiState>, mut params: Params) -> Result<Json<Trend>, ApiError> {
+async fn trend(State(state): State<ApiState>, params: Params) -> Result<Json<Trend>, ApiError> {
+    Ok(Json(read(&state, params).await?))
+}
+
+/// The figures of the scores that the parameters choose.
+pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Trend, ApiError> {
     let every = params.take::<Period>("every").unwrap_or(Period::Day);
     let chosen = selection(&mut params, Unnamed::Any);
     let to = chosen.to;
@@ -55,7 +57,7 @@ async fn trend(State(state): State<ApiState>, mut params: Params) -> Result<Json
     params.finish()?;
     let filter = ScoreFilter {
         from: Some(from),
-        ..chosen.filter(&state).await?
+        ..chosen.filter(state).await?
     };
     let by = match every {
         Period::Day | Period::Week => By::Day,
@@ -86,7 +88,7 @@ async fn trend(State(state): State<ApiState>, mut params: Params) -> Result<Json
         mean: histogram.mean(),
         median: histogram.median(),
     };
-    Ok(Json(Trend {
+    Ok(Trend {
         every,
         from,
         to,
@@ -98,7 +100,7 @@ async fn trend(State(state): State<ApiState>, mut params: Params) -> Result<Json
             (0, Some(_)) | (1.., _) => counted.warnings(),
         },
         next_cursor: None,
-    }))
+    })
 }
 
 /// That there is nothing in the time that is looked at if none is asked for, and how to ask for more of it.

@@ -55,7 +55,6 @@ pub(crate) struct BatchRequest {
     pub(crate) items: Vec<Value>,
 }
 
-/// What a batch is written in.
 pub(crate) fn format_of(headers: &HeaderMap) -> Result<Format, ApiError> {
     let declared = headers
         .get(header::CONTENT_TYPE)

@@ -7,7 +7,7 @@ use utoipa_axum::routes;
 
 use crate::api::ApiState;
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::api::ratings::calibration::view;
 use crate::score::fields;
 use crate::score::sql_metrics::calibration::{Promises, calibrate};
@@ -18,7 +18,6 @@ use crate::wire::{BatchCalibration, CalibrationResult, Confidence};
 /// How many items of a batch are looked at: what a page waits for.
 const MOST_ITEMS: u32 = 10_000;
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(get_batch_calibration))
 }
@@ -33,8 +32,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     params(("batch_id" = Uuid, Path, description = "The batch")),
     responses(
         (status = 200, description = "The calibration", body = BatchCalibration),
-        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "batch-not-found"),
     ),
 )]
 async fn get_batch_calibration(
@@ -42,8 +40,12 @@ async fn get_batch_calibration(
     Segment(batch_id): Segment,
     params: Params,
 ) -> Result<Json<BatchCalibration>, ApiError> {
-    let id = uuid(&batch_id, "batch_id", Refusal::Unprocessable)?;
     params.finish()?;
+    Ok(Json(read(&state, &batch_id).await?))
+}
+
+pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibration, ApiError> {
+    let id = uuid(batch_id, "batch_id", Refusal::Unprocessable)?;
     let batch = state.store.batch(id).await?;
     let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
     if fields(batch.kind)
@@ -71,13 +73,13 @@ async fn get_batch_calibration(
         );
         calibration.warnings.push(message);
     }
-    Ok(Json(BatchCalibration {
+    Ok(BatchCalibration {
         batch_id: id,
         items: batch.total,
         looked_at,
         simulated: made_by == MadeBy::Simulated,
         calibration,
-    }))
+    })
 }
 
 /// Whose grades count: those of judges, or simulated ones where there are no others.
@@ -113,7 +115,6 @@ fn calibration(counts: &[ConfidenceCount], made_by: MadeBy, looked_at: i64) -> C
     view
 }
 
-/// Each counted case.
 fn cases(
     counts: &[ConfidenceCount],
     made_by: MadeBy,

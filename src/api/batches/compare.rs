@@ -1,136 +1,50 @@
 //! Two batches side by side: which items turned, and by how much the means moved. GET `/api/v1/batches/compare`.
 
+use axum::Json;
 use axum::extract::State;
-use axum::{Extension, Json};
-use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
-use super::reports::Turns;
 use crate::api::ApiState;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Fault, Problem, Refusal};
+use crate::api::http::problem::{ApiError, Fault, Refusal};
 use crate::report::Batch;
 use crate::suite::run::compare::{Change, Comparison, PartChange};
 use crate::wire::words::counted;
+use crate::wire::{BatchComparison, PartDifference, TurnedItem, TurnedItems};
 
 /// How many items of a list are answered.
 const LISTED: usize = 200;
 
-/// The routes of this file; turns to read whole batches are shared with reports.
-pub(crate) fn routes(turns: Turns) -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(compare_batches))
-        .layer(Extension(turns))
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(compare_batches))
 }
 
-/// One item that turned.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(crate) struct TurnedItem {
-    /// What it calls itself; `#3` is the third item of a batch without names.
-    pub(crate) id: String,
-    /// Its total in `a`, 0-1; null: it has no whole one.
-    pub(crate) a: Option<f64>,
-    /// Its total in `b`.
-    pub(crate) b: Option<f64>,
-    /// Its place in `a`, from 0.
-    pub(crate) item_a: u64,
-    /// Its place in `b`.
-    pub(crate) item_b: u64,
-}
-
-/// Items that turned in one way.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(crate) struct TurnedItems {
-    /// How many.
-    pub(crate) count: usize,
-    /// The first 200 of them.
-    pub(crate) items: Vec<TurnedItem>,
-}
-
-impl From<Vec<Change>> for TurnedItems {
-    fn from(changes: Vec<Change>) -> Self {
-        let count = changes.len();
-        let item = |change: Change| TurnedItem {
-            id: change.id,
-            a: change.before,
-            b: change.after,
-            item_a: change.item_a,
-            item_b: change.item_b,
-        };
-        let items = changes.into_iter().take(LISTED).map(item).collect();
-        Self { count, items }
-    }
-}
-
-/// By how much the mean of one part of the scores moved.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(crate) struct PartDifference {
-    /// Its name in results.
-    pub(crate) name: &'static str,
-    /// Its name for people.
-    pub(crate) title: &'static str,
-    /// Items that have it in both.
-    pub(crate) n: u64,
-    /// Their mean in `a`, 0-1.
-    pub(crate) mean_a: f64,
-    /// Their mean in `b`.
-    pub(crate) mean_b: f64,
-    /// `mean_b - mean_a`.
-    pub(crate) difference: f64,
+fn turned(changes: Vec<Change>) -> TurnedItems {
+    let count = changes.len();
+    let item = |change: Change| TurnedItem {
+        id: change.id,
+        a: change.before,
+        b: change.after,
+        item_a: change.item_a,
+        item_b: change.item_b,
+    };
+    let items = changes.into_iter().take(LISTED).map(item).collect();
+    TurnedItems { count, items }
 }
 
 impl From<PartChange> for PartDifference {
     fn from(part: PartChange) -> Self {
         Self {
-            name: part.name,
-            title: part.title,
+            name: part.name.to_owned(),
+            title: part.title.to_owned(),
             n: part.compared,
             mean_a: part.mean_a,
             mean_b: part.mean_b,
             difference: part.difference,
         }
     }
-}
-
-/// Two batches side by side.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(crate) struct BatchComparison {
-    /// The earlier one.
-    pub(crate) a: Uuid,
-    /// The later one.
-    pub(crate) b: Uuid,
-    /// Items that stand in both.
-    pub(crate) common: u64,
-    /// Those that passed in `a` and miss in `b`.
-    pub(crate) pass_to_fail: TurnedItems,
-    /// Those that missed in `a` and pass in `b`.
-    pub(crate) fail_to_pass: TurnedItems,
-    /// Those that have a score in `a` alone.
-    pub(crate) lost_score: TurnedItems,
-    /// Those that have one in `b` alone.
-    pub(crate) gained_score: TurnedItems,
-    /// How many items of `a` have no counterpart.
-    pub(crate) only_a: usize,
-    /// How many items of `b` have none.
-    pub(crate) only_b: usize,
-    /// Items with a score in both: what the means are made of.
-    pub(crate) n: u64,
-    /// Their mean in `a`, 0-1; null without any.
-    pub(crate) mean_a: Option<f64>,
-    /// Their mean in `b`.
-    pub(crate) mean_b: Option<f64>,
-    /// `mean_b - mean_a`.
-    pub(crate) difference: Option<f64>,
-    /// The lower end of its 95 % interval: a bootstrap over the paired items; null for fewer than two.
-    pub(crate) low: Option<f64>,
-    /// The upper end.
-    pub(crate) high: Option<f64>,
-    /// The same for each part of the scores.
-    pub(crate) parts: Vec<PartDifference>,
-    /// What to beware of.
-    pub(crate) warnings: Vec<String>,
 }
 
 /// Compares two batches: what turned, and by how much the means moved.
@@ -144,16 +58,22 @@ pub(crate) struct BatchComparison {
     ),
     responses(
         (status = 200, description = "The comparison", body = BatchComparison),
-        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "too-many-reports, database-unavailable", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "batch-not-found"),
+        (status = 503, description = "too-many-reports, database-unavailable"),
     ),
 )]
 async fn compare_batches(
     State(state): State<ApiState>,
-    Extension(turns): Extension<Turns>,
-    mut params: Params,
+    params: Params,
 ) -> Result<Json<BatchComparison>, ApiError> {
+    Ok(Json(compare(&state, params).await?))
+}
+
+/// The comparison of the two batches that the parameters name.
+pub(crate) async fn compare(
+    state: &ApiState,
+    mut params: Params,
+) -> Result<BatchComparison, ApiError> {
     let (a, b) = (params.take::<Uuid>("a"), params.take::<Uuid>("b"));
     for (name, given) in [("a", a), ("b", b)] {
         if given.is_none() && !params.is_faulty(name) {
@@ -178,18 +98,18 @@ async fn compare_batches(
             }],
         });
     }
-    let turn = turns.take().await?;
+    let permit = state.report_permits().take().await?;
     let read_a = Batch::read(&state.store, a).await?;
     let read_b = Batch::read(&state.store, b).await?;
     let unfinished = read_a.unfinished + read_b.unfinished;
     let comparing = move || {
-        let _turn = turn;
+        let _permit = permit;
         Comparison::of(&read_a.items, &read_b.items)
     };
     let compared = tokio::task::spawn_blocking(comparing).await;
     let found =
         compared.map_err(|error| ApiError::Internal(format!("comparing batches: {error}")))??;
-    Ok(Json(view((a, b), found, unfinished)))
+    Ok(view((a, b), found, unfinished))
 }
 
 fn view((a, b): (Uuid, Uuid), found: Comparison, unfinished: u64) -> BatchComparison {
@@ -212,10 +132,10 @@ fn view((a, b): (Uuid, Uuid), found: Comparison, unfinished: u64) -> BatchCompar
         a,
         b,
         common: found.common,
-        pass_to_fail: found.pass_to_fail.into(),
-        fail_to_pass: found.fail_to_pass.into(),
-        lost_score: found.lost_score.into(),
-        gained_score: found.gained_score.into(),
+        pass_to_fail: turned(found.pass_to_fail),
+        fail_to_pass: turned(found.fail_to_pass),
+        lost_score: turned(found.lost_score),
+        gained_score: turned(found.gained_score),
         only_a: found.gone.len(),
         only_b: found.new.len(),
         n: found.compared,

@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::api::{ApiState, jobs};
 use crate::job;
 use crate::report::{Item, Outcome, live};
@@ -20,7 +20,6 @@ const LIST: char = 'i';
 /// How many items are in memory with their payloads, each of which may be some MiB long.
 const AT_ONCE: u32 = 10;
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(list_items))
@@ -38,16 +37,24 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     ),
     responses(
         (status = 200, description = "The items", body = BatchItems),
-        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "batch-not-found"),
     ),
 )]
 async fn list_items(
     State(state): State<ApiState>,
     Segment(batch_id): Segment,
-    mut params: Params,
+    params: Params,
 ) -> Result<Json<BatchItems>, ApiError> {
-    let id = uuid(&batch_id, "batch_id", Refusal::Unprocessable)?;
+    Ok(Json(list(&state, &batch_id, params).await?))
+}
+
+/// The items of a batch that these parameters of the list choose.
+pub(crate) async fn list(
+    state: &ApiState,
+    batch_id: &str,
+    mut params: Params,
+) -> Result<BatchItems, ApiError> {
+    let id = uuid(batch_id, "batch_id", Refusal::Unprocessable)?;
     let outcome = params.take("outcome");
     let limit = params.limit();
     let after = after(&mut params);
@@ -55,25 +62,25 @@ async fn list_items(
     if state.store.batch(id).await?.is_none() {
         return Err(ApiError::BatchNotFound(id));
     }
-    let (briefs, jobs, more) = read(&state, (id, outcome), after, limit).await?;
-    let jobs = jobs::view::load_all(&state, &jobs).await?;
+    let (briefs, jobs, more) = page(state, (id, outcome), after, limit).await?;
+    let jobs = jobs::view::load_all(state, &jobs).await?;
     let items: Vec<BatchItem> = briefs
         .into_iter()
         .zip(jobs)
         .map(|(item, job)| item(job))
         .collect();
     let last = items.last().filter(|_| more);
-    Ok(Json(BatchItems {
+    Ok(BatchItems {
         next_cursor: last.map(|item| format!("{LIST}{}", item.item_no)),
         items,
-    }))
+    })
 }
 
 /// An item without its job.
 type Brief = Box<dyn FnOnce(Job) -> BatchItem + Send>;
 
 /// A page of items as they are shown, their jobs without what makes them heavy, and whether more follow.
-async fn read(
+async fn page(
     state: &ApiState,
     (id, outcome): (Uuid, Option<ItemOutcome>),
     mut after: Option<i64>,
@@ -162,8 +169,7 @@ fn after(params: &mut Params) -> Option<i64> {
     ),
     responses(
         (status = 200, description = "The item", body = BatchItemDetail),
-        (status = 404, description = "batch-not-found, batch-item-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "batch-not-found, batch-item-not-found"),
     ),
 )]
 async fn get_item(
@@ -171,19 +177,28 @@ async fn get_item(
     Path((batch_id, item_no)): Path<(String, String)>,
     params: Params,
 ) -> Result<Json<BatchItemDetail>, ApiError> {
-    let id = uuid(&batch_id, "batch_id", Refusal::Unprocessable)?;
+    params.finish()?;
+    Ok(Json(read(&state, &batch_id, &item_no).await?))
+}
+
+/// One item of a batch, with what was sent and what it came to.
+pub(crate) async fn read(
+    state: &ApiState,
+    batch_id: &str,
+    item_no: &str,
+) -> Result<BatchItemDetail, ApiError> {
+    let id = uuid(batch_id, "batch_id", Refusal::Unprocessable)?;
     let place = item_no.parse::<u32>().map_err(|_| {
         let message = "is not a place among a batch's items: give a number from 0 on";
         ApiError::fault(Refusal::Unprocessable, "/item_no", message)
     })?;
-    params.finish()?;
     if state.store.batch(id).await?.is_none() {
         return Err(ApiError::BatchNotFound(id));
     }
     let row = state.store.batch_item(id, i64::from(place)).await?;
     let row = row.ok_or(ApiError::BatchItemNotFound(id, place))?;
-    let job = jobs::view::load(&state, &row.job).await?;
+    let job = jobs::view::load(state, &row.job).await?;
     let payload = row.job.payload.clone();
     let item = brief(row)(job);
-    Ok(Json(BatchItemDetail { item, payload }))
+    Ok(BatchItemDetail { item, payload })
 }

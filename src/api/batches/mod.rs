@@ -23,13 +23,13 @@ use self::body::{
     refused,
 };
 use crate::api::ApiState;
-use crate::api::batches;
+
 use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
 use crate::api::http::etag::json_or_unchanged;
 use crate::api::http::idempotency::Effect;
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::api::http::spool::Spooled;
 use crate::enqueue::ScoreBatch;
 use crate::events::EventType;
@@ -44,7 +44,6 @@ const RETRY_AFTER_S: u64 = 2;
 /// The route whose bodies are kept in files.
 pub(crate) const PATH: &str = "/api/v1/batches";
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(post_batch, list_batches))
@@ -83,8 +82,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     responses(
         (status = 202, description = "The batch: all items are stored", body = Batch, headers(
             ("Location" = String, description = "The batch"), ("Retry-After" = u64, description = "Seconds"))),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "judge-not-configured, scoring-disabled, batch-given-up, database-unavailable", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "judge-not-configured, scoring-disabled, batch-given-up, database-unavailable"),
     ),
 )]
 async fn post_batch(
@@ -137,8 +135,8 @@ async fn post_batch(
 
 /// The 202 of a batch that is stored.
 pub(crate) async fn accepted(state: &ApiState, batch: BatchRow) -> Result<Response, ApiError> {
-    let view = batches::view::load(state, batch).await?;
-    let location = batches::view::location(&view);
+    let view = view::load(state, batch).await?;
+    let location = view::location(&view);
     let mut response = (StatusCode::ACCEPTED, Json(view)).into_response();
     let headers = response.headers_mut();
     headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
@@ -159,13 +157,17 @@ pub(crate) async fn accepted(state: &ApiState, batch: BatchRow) -> Result<Respon
     ),
     responses(
         (status = 200, description = "The batches", body = Batches),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn list_batches(
     State(state): State<ApiState>,
-    mut params: Params,
+    params: Params,
 ) -> Result<Json<Batches>, ApiError> {
+    Ok(Json(list(&state, params).await?))
+}
+
+/// The batches that these parameters of the list choose.
+pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Batches, ApiError> {
     let filter = BatchFilter {
         kind: params.take("kind"),
         state: params.take("state"),
@@ -175,12 +177,12 @@ async fn list_batches(
     let page = state.store.batches(filter, cursor.as_ref(), limit).await?;
     let mut items = Vec::with_capacity(page.items.len());
     for batch in page.items {
-        items.push(batches::view::listed(&state, batch).await?);
+        items.push(view::listed(state, batch).await?);
     }
-    Ok(Json(Batches {
+    Ok(Batches {
         items,
         next_cursor: page.next_cursor.map(|cursor| cursor.0),
-    }))
+    })
 }
 
 /// Reads a batch: how far it is, and what it came to.
@@ -193,8 +195,7 @@ async fn list_batches(
     responses(
         (status = 200, description = "The batch", body = Batch, headers(("ETag" = String, description = "Its version"))),
         (status = 304, description = "Not changed"),
-        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "batch-not-found"),
     ),
 )]
 async fn get_batch(
@@ -203,10 +204,16 @@ async fn get_batch(
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let id = batch_id_of(&batch_id, params)?;
+    params.finish()?;
+    json_or_unchanged(&headers, &read(&state, &batch_id).await?)
+}
+
+/// One batch: how far it is, and what it came to.
+pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<Batch, ApiError> {
+    let id = uuid(batch_id, "batch_id", Refusal::Unprocessable)?;
     let batch = state.store.batch(id).await?;
     let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
-    json_or_unchanged(&headers, &batches::view::load(&state, batch).await?)
+    Ok(view::load(state, batch).await?)
 }
 
 /// Stops a batch: none of its items begins, those that run end. What somebody asks for by itself meanwhile (its session's score, its
@@ -216,9 +223,8 @@ async fn get_batch(
     params(("batch_id" = Uuid, Path, description = "The batch")),
     responses(
         (status = 200, description = "The batch, paused now or before", body = Batch),
-        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "batch-state", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "batch-not-found"),
+        (status = 409, description = "batch-state"),
     ),
 )]
 async fn pause_batch(
@@ -229,7 +235,7 @@ async fn pause_batch(
     let id = batch_id_of(&batch_id, params)?;
     let moved = state.store.pause_batch(id).await?;
     let batch = done(&state, id, moved, (EventType::BatchPaused, "pause"))?;
-    Ok(Json(batches::view::load(&state, batch).await?))
+    Ok(Json(view::load(&state, batch).await?))
 }
 
 /// Lets a paused batch go on. Resuming a running one is well.
@@ -238,9 +244,8 @@ async fn pause_batch(
     params(("batch_id" = Uuid, Path, description = "The batch")),
     responses(
         (status = 200, description = "The batch, running", body = Batch),
-        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "batch-state, batch-budget", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "batch-not-found"),
+        (status = 409, description = "batch-state, batch-budget"),
     ),
 )]
 async fn resume_batch(
@@ -259,7 +264,7 @@ async fn resume_batch(
     }
     let batch = done(&state, id, moved, (EventType::BatchResumed, "resume"))?;
     state.enqueue.push_batch(id).await;
-    Ok(Json(batches::view::load(&state, batch).await?))
+    Ok(Json(view::load(&state, batch).await?))
 }
 
 /// Cancels a batch with all its items that haven't ended, but for what somebody asked for by itself meanwhile. What it came to until
@@ -269,9 +274,8 @@ async fn resume_batch(
     params(("batch_id" = Uuid, Path, description = "The batch")),
     responses(
         (status = 200, description = "The batch, cancelled now or before", body = Batch),
-        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "batch-state", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "batch-not-found"),
+        (status = 409, description = "batch-state"),
     ),
 )]
 async fn cancel_batch(
@@ -282,7 +286,7 @@ async fn cancel_batch(
     let id = batch_id_of(&batch_id, params)?;
     let moved = state.store.cancel_batch(id, state.clock.now()).await?;
     let batch = done(&state, id, moved, (EventType::BatchCancelled, "cancel"))?;
-    Ok(Json(batches::view::load(&state, batch).await?))
+    Ok(Json(view::load(&state, batch).await?))
 }
 
 /// Queues the failed items of a batch again, with their counters reset; a completed batch runs again.
@@ -291,9 +295,8 @@ async fn cancel_batch(
     params(("batch_id" = Uuid, Path, description = "The batch")),
     responses(
         (status = 200, description = "How many items were queued again, and the batch", body = BatchRetried),
-        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "batch-state", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "batch-not-found"),
+        (status = 409, description = "batch-state"),
     ),
 )]
 async fn retry_errors(
@@ -315,7 +318,7 @@ async fn retry_errors(
     };
     Ok(Json(BatchRetried {
         queued_again,
-        batch: batches::view::load(&state, batch).await?,
+        batch: view::load(&state, batch).await?,
     }))
 }
 
@@ -339,8 +342,7 @@ pub(crate) struct BudgetBody {
     request_body(content = BudgetBody, example = json!({"budget_usd": 12.5})),
     responses(
         (status = 200, description = "The batch with its budget", body = Batch),
-        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "batch-not-found"),
     ),
 )]
 async fn change_budget(
@@ -383,7 +385,7 @@ async fn change_budget(
     if batch.goes_on() {
         state.enqueue.push_batch(id).await;
     }
-    Ok(Json(batches::view::load(&state, batch).await?))
+    Ok(Json(view::load(&state, batch).await?))
 }
 
 fn batch_id_of(text: &str, params: Params) -> Result<Uuid, ApiError> {

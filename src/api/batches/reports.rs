@@ -5,7 +5,6 @@ use std::io::{BufWriter, Read as _, Seek as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::{HeaderName, header};
@@ -25,32 +24,29 @@ use crate::report::{self, Batch, Format, Judging, Meta, ReportError, Simulated};
 const CHUNK: usize = 64 * 1024;
 /// How many reports are made at once: each takes a core, and two temporary files as long as the batch is.
 const AT_ONCE: usize = 4;
-/// How long a report waits for its turn.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a report waits for its permit.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The routes of this file.
-pub(crate) fn routes(turns: Turns) -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(batch_report))
-        .layer(Extension(turns))
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(batch_report))
 }
 
-/// Whose turn it is to read a whole batch, for a report or a comparison.
+/// Permits to read a whole batch, for a report or a comparison.
 #[derive(Clone)]
-pub(crate) struct Turns(Arc<Semaphore>);
+pub(crate) struct ReportPermits(Arc<Semaphore>);
 
-impl Turns {
-    /// As many turns as there are at once.
-    pub(crate) fn new() -> Self {
+impl Default for ReportPermits {
+    fn default() -> Self {
         Self(Arc::new(Semaphore::new(AT_ONCE)))
     }
+}
 
-    /// Waits for a turn, which lasts as long as the permit is held.
+impl ReportPermits {
     pub(crate) async fn take(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        let turn = tokio::time::timeout(PATIENCE, self.0.clone().acquire_owned()).await;
-        match turn {
-            Ok(Ok(turn)) => Ok(turn),
-            // Nobody closes it: what is left is patience.
+        let permit = tokio::time::timeout(TIMEOUT, self.0.clone().acquire_owned()).await;
+        match permit {
+            Ok(Ok(permit)) => Ok(permit),
+            // Nobody closes it.
             Ok(Err(_)) | Err(_) => Err(ApiError::TooManyReports(AT_ONCE)),
         }
     }
@@ -87,14 +83,12 @@ impl From<ReportError> for ApiError {
             (String = "application/json"), (String = "application/x-ndjson"), (String = "text/csv"), (String = "application/xml"), (String = "text/markdown"),
             (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")),
             headers(("Content-Disposition" = String, description = "`attachment` with a file name"))),
-        (status = 404, description = "batch-not-found, not-found (no such report)", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "batch-not-found, not-found (no such report)"),
         (status = 503, description = "too-many-reports, database-unavailable", body = Problem, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds"))),
     ),
 )]
 async fn batch_report(
     State(state): State<ApiState>,
-    Extension(turns): Extension<Turns>,
     Path((batch_id, name)): Path<(String, String)>,
     mut params: Params,
 ) -> Result<Response, ApiError> {
@@ -107,7 +101,7 @@ async fn batch_report(
     params.finish()?;
     let row = state.store.batch(id).await?;
     let row = row.ok_or(ApiError::BatchNotFound(id))?;
-    let turn = turns.take().await?;
+    let permit = state.report_permits().take().await?;
     let batch = Batch::read(&state.store, id).await?;
     let meta = Meta {
         name: row.name.unwrap_or_else(|| format!("Batch {id}")),
@@ -122,9 +116,9 @@ async fn batch_report(
         judging: Judging::Asked,
         criteria_hash: row.criteria_hash,
     };
-    // The turn goes along: writing goes on when the client is gone.
+    // The permit goes along: writing goes on when the client is gone.
     let writing = move || {
-        let _turn = turn;
+        let _permit = permit;
         write(format, &batch, &meta)
     };
     let written = tokio::task::spawn_blocking(writing).await;
@@ -178,15 +172,15 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_report_beyond_those_at_once_waits_its_turn_and_not_for_ever() {
-        let turns = Turns::new();
+    async fn a_report_beyond_those_at_once_waits_for_its_permit_and_not_for_ever() {
+        let permits = ReportPermits::default();
         let mut held = Vec::new();
         for _ in 0..AT_ONCE {
-            held.push(turns.take().await.unwrap());
+            held.push(permits.take().await.unwrap());
         }
-        let error = turns.take().await.unwrap_err();
+        let error = permits.take().await.unwrap_err();
         assert!(matches!(error, ApiError::TooManyReports(AT_ONCE)));
-        let (next, ()) = tokio::join!(turns.take(), async { held.clear() });
+        let (next, ()) = tokio::join!(permits.take(), async { held.clear() });
         assert!(next.is_ok());
     }
 }

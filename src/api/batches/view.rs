@@ -113,7 +113,6 @@ pub(crate) fn location(batch: &Batch) -> Option<HeaderValue> {
     HeaderValue::from_str(&batch.links.this).ok()
 }
 
-/// The path of a batch.
 fn batch_path(id: Uuid) -> String {
     format!("/api/v1/batches/{id}")
 }

@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 use super::named::{Named, both, names};
 use crate::api::ApiState;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::score::session::Rating;
 use crate::score::statistics::{Bootstrap, LEVEL};
 use crate::score::trust::{Comparison, compare};
@@ -25,7 +25,6 @@ const MOST_MOVERS: u32 = 500;
 /// Below so many sessions, figures say little.
 const FEW: u64 = 20;
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(compare_criteria))
 }
@@ -44,19 +43,26 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     ),
     responses(
         (status = 200, description = "The comparison", body = CriteriaComparison),
-        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "criteria-not-found"),
     ),
 )]
 async fn compare_criteria(
     State(state): State<ApiState>,
-    mut params: Params,
+    params: Params,
 ) -> Result<Json<CriteriaComparison>, ApiError> {
+    Ok(Json(comparison(&state, params).await?))
+}
+
+/// What the two versions that the parameters name make of the same sessions.
+pub(crate) async fn comparison(
+    state: &ApiState,
+    mut params: Params,
+) -> Result<CriteriaComparison, ApiError> {
     let names = names(&mut params);
     let movers = params.whole("movers", 0..=MOST_MOVERS).unwrap_or(MOVERS);
     let seed = params.whole("seed", 0..=u64::MAX).unwrap_or(SEED);
     params.finish()?;
-    let (a, b) = both(&state, names).await?;
+    let (a, b) = both(state, names).await?;
     for (name, side) in [("/a", &a), ("/b", &b)] {
         if side.kind.is_case() {
             let message = format!(
@@ -75,7 +81,7 @@ async fn compare_criteria(
     let comparison = tokio::task::spawn_blocking(move || compare(&pairs, seed))
         .await
         .map_err(|error| ApiError::Internal(format!("comparing criteria: {error}")))?;
-    Ok(Json(view((a, b), &found, comparison, seed, movers)))
+    Ok(view((a, b), &found, comparison, seed, movers))
 }
 
 fn view(

@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 use super::named::{Named, both, names};
 use crate::api::ApiState;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Problem};
+use crate::api::http::problem::ApiError;
 use crate::wire::{CriteriaDiff, DiffPart};
 
 /// How long a difference of texts is looked for; what is found by then is right, but may be longer than need be.
@@ -20,7 +20,6 @@ const DIFF_TIME: Duration = Duration::from_millis(500);
 /// Lines around a change.
 const CONTEXT: usize = 3;
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(diff_criteria))
 }
@@ -34,27 +33,31 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     ),
     responses(
         (status = 200, description = "The parts that differ", body = CriteriaDiff),
-        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "criteria-not-found"),
     ),
 )]
 async fn diff_criteria(
     State(state): State<ApiState>,
-    mut params: Params,
+    params: Params,
 ) -> Result<Json<CriteriaDiff>, ApiError> {
+    Ok(Json(diff(&state, params).await?))
+}
+
+/// What differs between the two versions that the parameters name.
+pub(crate) async fn diff(state: &ApiState, mut params: Params) -> Result<CriteriaDiff, ApiError> {
     let names = names(&mut params);
     params.finish()?;
-    let (a, b) = both(&state, names).await?;
-    let contents = (content(&state, &a).await?, content(&state, &b).await?);
+    let (a, b) = both(state, names).await?;
+    let contents = (content(state, &a).await?, content(state, &b).await?);
     let short = (shortened(&a.hash), shortened(&b.hash));
     let parts = tokio::task::spawn_blocking(move || parts(contents, &short))
         .await
         .map_err(|error| ApiError::Internal(format!("comparing texts: {error}")))?;
-    Ok(Json(CriteriaDiff {
+    Ok(CriteriaDiff {
         a: a.hash,
         b: b.hash,
         parts,
-    }))
+    })
 }
 
 fn shortened(hash: &str) -> String {

@@ -17,13 +17,12 @@ use crate::api::ApiState;
 use crate::api::http::body::{ApiJson, escape};
 use crate::api::http::etag::json_or_unchanged;
 use crate::api::http::params::{Params, Segment};
-use crate::api::http::problem::{ApiError, Fault, Problem, Refusal};
+use crate::api::http::problem::{ApiError, Fault, Refusal};
 use crate::job::Kind;
 use crate::score::Criteria;
 use crate::store::CriteriaDefinition;
 use crate::wire::{CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion};
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(list_criteria, add_criteria))
@@ -60,7 +59,6 @@ fn unused(current: &Criteria) -> CriteriaVersion {
     get, path = "/api/v1/scoring/criteria", tag = "criteria",
     responses(
         (status = 200, description = "The versions", body = CriteriaList),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn list_criteria(
@@ -68,8 +66,13 @@ async fn list_criteria(
     params: Params,
 ) -> Result<Json<CriteriaList>, ApiError> {
     params.finish()?;
+    Ok(Json(list(&state).await?))
+}
+
+/// Every version, newest first.
+pub(crate) async fn list(state: &ApiState) -> Result<CriteriaList, ApiError> {
     let stored = state.store.criteria_list().await?;
-    let mut items: Vec<CriteriaVersion> = stored.iter().map(|row| view(&state, row)).collect();
+    let mut items: Vec<CriteriaVersion> = stored.iter().map(|row| view(state, row)).collect();
     for kind in Kind::ALL.iter().rev() {
         if !items
             .iter()
@@ -78,10 +81,10 @@ async fn list_criteria(
             items.insert(0, unused(&state.enqueue.current_criteria_of(*kind)));
         }
     }
-    Ok(Json(CriteriaList {
+    Ok(CriteriaList {
         items,
         next_cursor: None,
-    }))
+    })
 }
 
 /// Reads one version with its content.
@@ -95,8 +98,7 @@ async fn list_criteria(
     responses(
         (status = 200, description = "The version", body = CriteriaDetail, headers(("ETag" = String, description = "Its version"))),
         (status = 304, description = "Not changed"),
-        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "criteria-not-found"),
     ),
 )]
 async fn get_criteria(
@@ -107,23 +109,31 @@ async fn get_criteria(
 ) -> Result<Response, ApiError> {
     let kind = params.take("kind").unwrap_or(Criteria::DEFAULT_KIND);
     params.finish()?;
-    let hash = named(&state, "/criteria_hash", &name, kind).await?.hash;
+    json_or_unchanged(&headers, &read(&state, &name, kind).await?)
+}
+
+/// One version with its content; `current` is that for `kind`.
+pub(crate) async fn read(
+    state: &ApiState,
+    name: &str,
+    kind: Kind,
+) -> Result<CriteriaDetail, ApiError> {
+    let hash = named(state, "/criteria_hash", name, kind).await?.hash;
     let current = Kind::ALL
         .iter()
         .map(|kind| state.enqueue.current_criteria_of(*kind))
         .find(|current| current.hash.0 == hash);
-    let detail = match (state.store.criteria(&hash).await?, current) {
-        (Some(stored), _) => CriteriaDetail {
-            version: view(&state, &stored),
+    match (state.store.criteria(&hash).await?, current) {
+        (Some(stored), _) => Ok(CriteriaDetail {
+            version: view(state, &stored),
             content: stored.content,
-        },
-        (None, Some(current)) => CriteriaDetail {
+        }),
+        (None, Some(current)) => Ok(CriteriaDetail {
             version: unused(&current),
             content: current.content.clone(),
-        },
-        (None, None) => return Err(ApiError::CriteriaNotFound(hash)),
-    };
-    json_or_unchanged(&headers, &detail)
+        }),
+        (None, None) => Err(ApiError::CriteriaNotFound(hash)),
+    }
 }
 
 /// Checks and stores a definition, without making it current.
@@ -133,7 +143,6 @@ async fn get_criteria(
     responses(
         (status = 200, description = "It was stored before", body = CriteriaAdded),
         (status = 201, description = "Stored", body = CriteriaAdded),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn add_criteria(

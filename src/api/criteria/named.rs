@@ -8,14 +8,11 @@ use crate::score::Criteria;
 
 /// Shortest beginning of a hash that names one.
 const SHORTEST: usize = 8;
-/// What names criteria.
 pub(crate) const FORMS: &str = "a hash of 64 hex digits, at least its first 8, or current";
 
 /// One version that a request names.
 pub(crate) struct Named {
-    /// Its identity.
     pub(crate) hash: String,
-    /// What it is for.
     pub(crate) kind: Kind,
 }
 

@@ -230,7 +230,6 @@ impl Auth {
     }
 }
 
-/// Who asks.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Caller {
     token: Option<String>,
@@ -327,7 +326,6 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
         .filter(|token| !token.is_empty())
 }
 
-/// The value of a cookie.
 pub(crate) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers
         .get_all(header::COOKIE)

@@ -21,7 +21,6 @@ const MAX_HEADER_BYTES: usize = 16 << 10;
 /// The most bytes of a form that are read of somebody who isn't signed in.
 const MAX_FORM_BYTES: usize = 64 << 10;
 
-/// What the guard knows.
 #[derive(Debug)]
 pub(crate) struct Guard {
     /// Tokens and proxies.

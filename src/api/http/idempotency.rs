@@ -33,7 +33,6 @@ use crate::enqueue::NewId;
 use crate::job::JobId;
 use crate::store::{KeptAnswer, KeyUse, Reserved, Store};
 
-/// The header with the key.
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The header that marks an answer that was given before.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
@@ -61,7 +60,6 @@ const SCORING_ROUTES: &str = "/api/v1/scoring/sessions/";
 pub(crate) struct Keys {
     /// Where keys are.
     pub(crate) store: Arc<Store>,
-    /// The time.
     pub(crate) clock: Arc<dyn Clock>,
     /// The limits of bodies.
     pub(crate) http: HttpSettings,

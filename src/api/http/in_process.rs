@@ -1,13 +1,12 @@
-//! The API from inside the process: the same handlers, scopes and refusals as over the network, for the pages. Opens no socket,
-//! and knows nothing that a client of the API couldn't.
+//! The API from inside the process, for the pages: what reads is a call of its typed functions, what acts goes through the same
+//! handlers, scopes and idempotency keys as over the network.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{MatchedPath, Request};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
@@ -17,20 +16,17 @@ use tower::ServiceExt as _;
 use super::auth::{Caller, Scope, scope_of};
 use super::guard::Guard;
 use super::problem::{ApiError, Problem};
+use crate::api::ApiState;
 
 /// The largest answer that is held for a page, bytes: the longest conversation with its JSON around it fits.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// How long a page waits for an answer: who looks at an empty window for longer has left. A statement itself may take a minute, and
-/// is tried once more.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// The header of idempotency keys.
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// A way into the API's handlers.
 #[derive(Clone)]
 pub(crate) struct InProcessClient {
+    state: ApiState,
     routes: Router,
     guard: Arc<Guard>,
 }
@@ -44,14 +40,16 @@ pub(crate) struct Done {
 impl Done {
     /// Reads the body.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Box<Problem>> {
-        read(&self.body)
+        serde_json::from_slice(&self.body)
+            .map_err(|error| internal(&format!("reading an answer: {error}")))
     }
 }
 
 impl InProcessClient {
     /// A client of these routes, which have their layers.
-    pub(crate) fn to(routes: Router, guard: Arc<Guard>) -> Self {
+    pub(crate) fn new(state: ApiState, routes: Router, guard: Arc<Guard>) -> Self {
         Self {
+            state,
             routes: routes.layer(from_fn(scoped)),
             guard,
         }
@@ -73,27 +71,10 @@ impl InProcessClient {
         })
     }
 
-    /// Reads what a path (with its query) answers.
-    pub(crate) async fn get<T: DeserializeOwned>(
-        &self,
-        caller: &Caller,
-        path: &str,
-    ) -> Result<T, Box<Problem>> {
-        let request = request(Method::GET, path, Body::empty())?;
-        read(&patiently(self.ask(caller, request)).await?.body)
-    }
-
-    /// The same; `None` if there is no such thing (404).
-    pub(crate) async fn find<T: DeserializeOwned>(
-        &self,
-        caller: &Caller,
-        path: &str,
-    ) -> Result<Option<T>, Box<Problem>> {
-        match self.get(caller, path).await {
-            Ok(found) => Ok(Some(found)),
-            Err(problem) if problem.status == StatusCode::NOT_FOUND.as_u16() => Ok(None),
-            Err(problem) => Err(problem),
-        }
+    /// What the API's typed functions read with, for a caller who may read.
+    pub(crate) fn reader(&self, caller: &Caller) -> Result<&ApiState, ApiError> {
+        caller.require(Scope::Read)?;
+        Ok(&self.state)
     }
 
     /// Sends JSON by POST. With a key, a form that is sent twice is done once.
@@ -104,15 +85,9 @@ impl InProcessClient {
         key: Option<&str>,
         body: &T,
     ) -> Result<Done, Box<Problem>> {
-        let text = serde_json::to_vec(body).map_err(|error| internal(&error.to_string()))?;
-        let mut request = request(Method::POST, path, Body::from(text))?;
-        let headers = request.headers_mut();
-        headers.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/json"),
-        );
+        let mut request = json_request(Method::POST, path, body)?;
         if let Some(key) = key.and_then(|key| HeaderValue::from_str(key).ok()) {
-            headers.insert(KEY, key);
+            request.headers_mut().insert(KEY, key);
         }
         self.ask(caller, request).await
     }
@@ -137,10 +112,7 @@ impl InProcessClient {
         path: &str,
         body: &T,
     ) -> Result<Done, Box<Problem>> {
-        let text = serde_json::to_vec(body).map_err(|error| internal(&error.to_string()))?;
-        let mut request = request(Method::PUT, path, Body::from(text))?;
-        let json = HeaderValue::from_static("application/json");
-        request.headers_mut().insert(header::CONTENT_TYPE, json);
+        let request = json_request(Method::PUT, path, body)?;
         self.ask(caller, request).await
     }
 
@@ -189,16 +161,16 @@ async fn scoped(request: Request, next: Next) -> Response {
     }
 }
 
-/// Waits for what only reads, but not for ever: a database that hangs is told as one that is away.
-async fn patiently(
-    reading: impl Future<Output = Result<Done, Box<Problem>>>,
-) -> Result<Done, Box<Problem>> {
-    let answered = tokio::time::timeout(PATIENCE, reading).await;
-    answered.unwrap_or_else(|_| {
-        let waited = format!("a page waited {} s for an answer", PATIENCE.as_secs());
-        tracing::warn!(waited, "database unavailable");
-        Err(Box::new(ApiError::DatabaseUnavailable(waited).problem()))
-    })
+fn json_request<T: Serialize + ?Sized>(
+    method: Method,
+    path: &str,
+    body: &T,
+) -> Result<Request, Box<Problem>> {
+    let text = serde_json::to_vec(body).map_err(|error| internal(&error.to_string()))?;
+    let mut request = request(method, path, Body::from(text))?;
+    let json = HeaderValue::from_static("application/json");
+    request.headers_mut().insert(header::CONTENT_TYPE, json);
+    Ok(request)
 }
 
 fn request(method: Method, path: &str, body: Body) -> Result<Request, Box<Problem>> {
@@ -211,25 +183,6 @@ fn request(method: Method, path: &str, body: Body) -> Result<Request, Box<Proble
     Ok(request)
 }
 
-fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Box<Problem>> {
-    serde_json::from_slice(body).map_err(|error| internal(&format!("reading an answer: {error}")))
-}
-
 fn internal(text: &str) -> Box<Problem> {
     Box::new(ApiError::Internal(text.to_owned()).problem())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_page_does_not_wait_for_ever() {
-        let hung = patiently(std::future::pending()).await;
-        let problem = hung.map(|_| ()).unwrap_err();
-        assert_eq!(
-            (problem.status, problem.slug()),
-            (503, "database-unavailable")
-        );
-    }
 }

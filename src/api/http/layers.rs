@@ -109,7 +109,6 @@ pub(crate) struct Asked {
     pub(crate) method: Method,
     /// The path with its query.
     pub(crate) target: String,
-    /// The request's headers.
     pub(crate) headers: HeaderMap,
     /// The fields of a form that was refused before anybody read it, URL-encoded; empty: none.
     pub(crate) form: Bytes,

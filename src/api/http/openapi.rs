@@ -5,14 +5,11 @@ use utoipa::openapi::header::Header;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{Object, Ref, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{
-    Content, Info, License, OpenApi, OpenApiBuilder, RefOr, Required, Response, ResponseBuilder,
-    Tag,
-};
+use utoipa::openapi::{Content, OpenApi, RefOr, Required, Response, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::auth::{Scope, scope_of};
-use super::problem::{ALL, MEDIA_TYPE};
+use super::problem::{ALL, MEDIA_TYPE, Problem};
 use crate::api::{
     ApiState, analytics, batches, criteria, events, imports, jobs, judges, operate, ratings,
     rescore, scores, sessions,
@@ -26,12 +23,13 @@ const REQUEST_ID: &str = "RequestId";
 const CONTENT_ENCODING: &str = "ContentEncoding";
 const REPLAYED: &str = "IdempotencyReplayed";
 
+/// Routes that take neither parameters nor a body.
+const TAKES_NOTHING: [&str; 3] = ["/livez", "/metrics", "/openapi.json"];
+
 /// What the description of a body says that may be left out.
 pub(crate) const MAY_BE_LEFT_OUT: &str = "May be left out";
 
-/// Every documented route.
 pub(crate) fn documented() -> OpenApiRouter<ApiState> {
-    let turns = batches::reports::Turns::new();
     let mut routes = OpenApiRouter::with_openapi(frame())
         .merge(scores::routes())
         .merge(sessions::routes())
@@ -47,10 +45,10 @@ pub(crate) fn documented() -> OpenApiRouter<ApiState> {
         .merge(jobs::score_query::routes())
         .merge(ratings::calibration::routes())
         .merge(batches::calibration::routes())
-        .merge(batches::reports::routes(turns.clone()))
+        .merge(batches::reports::routes())
         .merge(batches::routes())
         .merge(batches::items::routes())
-        .merge(batches::compare::routes(turns))
+        .merge(batches::compare::routes())
         .merge(rescore::routes())
         .merge(judges::routes())
         .merge(judges::queue::routes())
@@ -64,35 +62,30 @@ pub(crate) fn documented() -> OpenApiRouter<ApiState> {
     routes
 }
 
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(title = "Gavel", license(name = "MIT OR Apache-2.0")),
+    components(schemas(Problem)),
+    tags(
+        (name = "scoring", description = "Ask for a session's score and read it"),
+        (name = "sessions", description = "What is scored"),
+        (name = "criteria", description = "What it is scored by"),
+        (name = "trust", description = "How far scores can be trusted: people, repeats, juries"),
+        (name = "jobs", description = "The work in between"),
+        (name = "metrics", description = "Computed at once"),
+        (name = "batches", description = "Many items of one kind, asked for together"),
+        (name = "brakes", description = "The queue, judges and workers; pause and resume"),
+        (name = "analytics", description = "What was spent, and what scores came to"),
+        (name = "events", description = "What happens, as it happens"),
+        (name = "operate", description = "Health, metrics and this document"),
+    ),
+)]
+struct Frame;
+
 fn frame() -> OpenApi {
-    let mut info = Info::new("Gavel", env!("CARGO_PKG_VERSION"));
-    info.description = Some(describe());
-    info.license = Some(License::new("MIT OR Apache-2.0"));
-    let tags = [
-        ("scoring", "Ask for a session's score and read it"),
-        ("sessions", "What is scored"),
-        ("criteria", "What it is scored by"),
-        (
-            "trust",
-            "How far scores can be trusted: people, repeats, juries",
-        ),
-        ("jobs", "The work in between"),
-        ("metrics", "Computed at once"),
-        ("batches", "Many items of one kind, asked for together"),
-        ("brakes", "The queue, judges and workers; pause and resume"),
-        ("analytics", "What was spent, and what scores came to"),
-        ("events", "What happens, as it happens"),
-        ("operate", "Health, metrics and this document"),
-    ];
-    let tag = |(name, description): (&str, &str)| {
-        let mut tag = Tag::new(name);
-        tag.description = Some(description.to_owned());
-        tag
-    };
-    OpenApiBuilder::new()
-        .info(info)
-        .tags(Some(tags.map(tag)))
-        .build()
+    let mut frame = <Frame as utoipa::OpenApi>::openapi();
+    frame.info.description = Some(describe());
+    frame
 }
 
 /// The document's preface: what holds everywhere, and the table of problems.
@@ -137,10 +130,37 @@ fn complete(document: &mut OpenApi) {
         ];
         for (method, operation) in operations {
             if let Some(operation) = operation {
+                say_problems(operation);
+                if !TAKES_NOTHING.contains(&path.as_str()) {
+                    say_invalid(operation);
+                }
                 complete_operation(operation, scope_of(&method, path));
                 complete_headers(operation, &method);
             }
         }
+    }
+}
+
+/// Gives each answer that a handler declared without a body, and that says of an error, the body of a problem.
+fn say_problems(operation: &mut Operation) {
+    for (status, response) in &mut operation.responses.responses {
+        if let RefOr::T(response) = response
+            && status.starts_with(['4', '5'])
+            && response.content.is_empty()
+        {
+            response.content = problem("").content;
+        }
+    }
+}
+
+/// Whatever takes something refuses what it can't read: by 422, or by 400 where it says so.
+fn say_invalid(operation: &mut Operation) {
+    let responses = &mut operation.responses.responses;
+    if !responses.contains_key("400") {
+        let invalid = problem("invalid-request");
+        responses
+            .entry("422".to_owned())
+            .or_insert(RefOr::T(invalid));
     }
 }
 

@@ -37,6 +37,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
 }
 
 impl Params {
+    /// These parameters, as a query string would give them.
+    pub(crate) fn of(pairs: &[(&str, &str)]) -> Self {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Self::new(pairs.iter().map(owned).collect())
+    }
+
     fn new(pairs: Vec<(String, String)>) -> Self {
         Self {
             pairs,
@@ -72,7 +78,6 @@ impl Params {
         found
     }
 
-    /// Takes a number.
     pub(crate) fn number(&mut self, name: &'static str) -> Option<f64> {
         let read = self.text(name)?.parse::<f64>().ok();
         if read.is_none() {
@@ -81,7 +86,6 @@ impl Params {
         read
     }
 
-    /// Takes a time.
     pub(crate) fn time(&mut self, name: &'static str) -> Option<DateTime<Utc>> {
         let read = read_time(&self.text(name)?);
         read.map_err(|fault| self.fault(name, fault.to_owned()))
@@ -150,7 +154,6 @@ impl Params {
         self.pairs = pairs;
     }
 
-    /// Notes a fault of a parameter.
     pub(crate) fn fault(&mut self, name: &str, message: String) {
         self.faults.push(Fault {
             pointer: format!("/{name}"),
@@ -217,15 +220,6 @@ pub(crate) fn uuid(text: &str, name: &str, refusal: Refusal) -> Result<Uuid, Api
 mod tests {
     use super::*;
 
-    fn params(pairs: &[(&str, &str)]) -> Params {
-        Params::new(
-            pairs
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                .collect(),
-        )
-    }
-
     fn pointers(result: Result<(), ApiError>) -> Vec<String> {
         match result {
             Err(ApiError::Invalid { faults, .. }) => {
@@ -237,7 +231,7 @@ mod tests {
 
     #[test]
     fn every_fault_of_a_query_is_told_at_once() {
-        let mut query = params(&[
+        let mut query = Params::of(&[
             ("limit", "501"),
             ("n", "x"),
             ("typo", "1"),
@@ -258,7 +252,7 @@ mod tests {
             ("d", "false"),
             ("e", "0"),
         ];
-        let mut query = params(&given);
+        let mut query = Params::of(&given);
         assert!(query.flag("a") && query.flag("b") && query.flag("c"));
         assert!(!query.flag("d") && !query.flag("e") && !query.flag("f"));
         assert_eq!(pointers(query.finish()), [""; 0]);
@@ -266,7 +260,7 @@ mod tests {
 
     #[test]
     fn an_empty_value_is_left_out_and_a_second_one_is_a_fault() {
-        let mut query = params(&[("q", ""), ("limit", "2"), ("limit", "3")]);
+        let mut query = Params::of(&[("q", ""), ("limit", "2"), ("limit", "3")]);
         assert_eq!(query.text("q"), None);
         query.limit();
         assert_eq!(pointers(query.finish()), ["/limit"]);

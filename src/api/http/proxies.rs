@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-/// A list of networks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Networks(Vec<(IpAddr, u8)>);
 

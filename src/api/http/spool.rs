@@ -23,7 +23,6 @@ const DISCARD_BYTES: usize = 32 << 20;
 /// A body in a file, which is gone with the last of its clones. All of them share one position.
 #[derive(Debug, Clone)]
 pub(crate) struct Spooled {
-    /// The file.
     pub(crate) file: Arc<File>,
     /// SHA-256 of what is in it.
     pub(crate) digest: [u8; 32],

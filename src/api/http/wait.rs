@@ -13,7 +13,6 @@ use crate::job::{Job, JobId};
 
 /// The shortest pause between two looks: what needs no call ends in a few milliseconds.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(1_500);
-/// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// A pause is this part of the time waited so far: an answer comes at most a quarter late, and a call of a second costs
 /// 26 looks.

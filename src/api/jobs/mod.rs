@@ -12,19 +12,18 @@ use chrono::SubsecRound as _;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::api::ApiState;
 use crate::api::http::etag::json_or_unchanged;
 use crate::api::http::idempotency::Effect;
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::api::http::wait::Prefer;
 use crate::api::scores::accepted;
-use crate::api::{ApiState, jobs};
 use crate::events::{Event, EventType};
 use crate::job::{Job, JobId, JobState, Usage};
 use crate::store::{Accepted, JobFilter, JudgeCallRow};
 use crate::wire::{self, Call, JobDetail, JobRef, Jobs};
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(list_jobs))
@@ -69,13 +68,14 @@ impl From<JudgeCallRow> for Call {
     ),
     responses(
         (status = 200, description = "The jobs", body = Jobs),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
-async fn list_jobs(
-    State(state): State<ApiState>,
-    mut params: Params,
-) -> Result<Json<Jobs>, ApiError> {
+async fn list_jobs(State(state): State<ApiState>, params: Params) -> Result<Json<Jobs>, ApiError> {
+    Ok(Json(list(&state, params).await?))
+}
+
+/// The jobs that these parameters of the list choose.
+pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Jobs, ApiError> {
     let filter = JobFilter {
         state: params.take("state"),
         kind: params.take("kind"),
@@ -86,10 +86,10 @@ async fn list_jobs(
     let (limit, cursor) = (params.limit(), params.cursor());
     params.finish()?;
     let page = state.store.jobs(&filter, cursor.as_ref(), limit).await?;
-    Ok(Json(Jobs {
-        items: jobs::view::load_all(&state, &page.items).await?,
+    Ok(Jobs {
+        items: view::load_all(state, &page.items).await?,
         next_cursor: page.next_cursor.map(|cursor| cursor.0),
-    }))
+    })
 }
 
 /// Reads one job.
@@ -105,8 +105,7 @@ async fn list_jobs(
         (status = 200, description = "The job", body = JobDetail, headers(
             ("ETag" = String, description = "Its version"), ("Preference-Applied" = String, description = "The wait that was honoured"))),
         (status = 304, description = "Not changed"),
-        (status = 404, description = "job-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "job-not-found"),
     ),
 )]
 async fn get_job(
@@ -123,14 +122,38 @@ async fn get_job(
         Some(ended) => ended,
         None => find(&state, id).await?,
     };
-    let calls = if calls {
-        let rows = state.store.calls_of(id).await?;
-        Some(rows.into_iter().map(Call::from).collect())
-    } else {
-        None
+    let mut detail = JobDetail {
+        job: view::load(&state, &job).await?,
+        calls: None,
     };
-    let job = jobs::view::load(&state, &job).await?;
-    Ok(prefer.mark(json_or_unchanged(&headers, &JobDetail { job, calls })?))
+    if calls {
+        detail.calls = Some(calls_of(&state, id).await?);
+    }
+    Ok(prefer.mark(json_or_unchanged(&headers, &detail)?))
+}
+
+/// A job without its calls.
+pub(crate) async fn read(state: &ApiState, id: &str) -> Result<JobDetail, ApiError> {
+    let job = find(state, job_id_of(id)?).await?;
+    Ok(JobDetail {
+        job: view::load(state, &job).await?,
+        calls: None,
+    })
+}
+
+/// A job with its calls and their raw replies.
+pub(crate) async fn read_with_calls(state: &ApiState, id: &str) -> Result<JobDetail, ApiError> {
+    let job = read(state, id).await?;
+    let calls = calls_of(state, JobId(job.job.job_id)).await?;
+    Ok(JobDetail {
+        calls: Some(calls),
+        ..job
+    })
+}
+
+async fn calls_of(state: &ApiState, id: JobId) -> Result<Vec<Call>, ApiError> {
+    let rows = state.store.calls_of(id).await?;
+    Ok(rows.into_iter().map(Call::from).collect())
 }
 
 /// Cancels a job that has not ended. What its judge still answers is dropped.
@@ -139,9 +162,8 @@ async fn get_job(
     params(("job_id" = Uuid, Path, description = "The job")),
     responses(
         (status = 200, description = "The job, cancelled now or before", body = wire::Job),
-        (status = 404, description = "job-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "job-ended", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "job-not-found"),
+        (status = 409, description = "job-ended"),
     ),
 )]
 async fn cancel_job(
@@ -165,7 +187,7 @@ async fn cancel_job(
         let event = Event::of_job(EventType::JobCancelled, &job, job.state, now);
         state.events.announce(event);
     }
-    Ok(Json(jobs::view::load(&state, &job).await?))
+    Ok(Json(view::load(&state, &job).await?))
 }
 
 /// Queues a failed job again, with its counters reset.
@@ -179,9 +201,8 @@ async fn cancel_job(
         (status = 200, description = "The job, ended within the wait", body = wire::Job),
         (status = 202, description = "The job, queued", body = JobRef, headers(
             ("Location" = String, description = "The job"), ("Retry-After" = u64, description = "Seconds"))),
-        (status = 404, description = "job-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "job-not-failed, scoring-in-progress", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "job-not-found"),
+        (status = 409, description = "job-not-failed, scoring-in-progress"),
     ),
 )]
 async fn retry_job(
@@ -208,7 +229,7 @@ async fn retry_job(
         None => return Err(ApiError::JobNotFailed(Box::new(find(&state, id).await?))),
     }
     let response = match prefer.ended(&state, id).await {
-        Some(ended) => Json(jobs::view::load(&state, &ended).await?).into_response(),
+        Some(ended) => Json(view::load(&state, &ended).await?).into_response(),
         None => accepted(&find(&state, id).await?),
     };
     Ok(prefer.mark(response))

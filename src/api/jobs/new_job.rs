@@ -13,7 +13,7 @@ use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
 use crate::api::http::idempotency::Effect;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::api::http::wait::Prefer;
 use crate::api::scores::{accepted, check_hash};
 use crate::api::{ApiState, jobs};
@@ -22,7 +22,6 @@ use crate::job::{Job, JobId, Kind, Priority};
 use crate::store::Force;
 use crate::wire::{self, JobRef};
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(post_job))
 }
@@ -70,12 +69,11 @@ struct SessionPayload {
         (status = 202, description = "The job, queued", body = JobRef, headers(
             ("Location" = String, description = "The job"), ("Retry-After" = u64, description = "Seconds"),
             ("Preference-Applied" = String, description = "The wait that was honoured"))),
-        (status = 400, description = "session-not-completed, nothing-to-judge (kind session)", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "session-not-found (kind session)", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "scoring-in-progress (kind session)", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
-        (status = 502, description = "history-unusable (kind session)", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "scoring-disabled, judge-not-configured, history-unavailable, database-unavailable", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "session-not-completed, nothing-to-judge (kind session)"),
+        (status = 404, description = "session-not-found (kind session)"),
+        (status = 409, description = "scoring-in-progress (kind session)"),
+        (status = 502, description = "history-unusable (kind session)"),
+        (status = 503, description = "scoring-disabled, judge-not-configured, history-unavailable, database-unavailable"),
     ),
 )]
 async fn post_job(

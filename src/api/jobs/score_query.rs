@@ -31,7 +31,6 @@ use crate::wire::JobRef;
 /// How long the last look at a job may take once its wait is over: a store that hangs holds no answer back.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(score_query))
 }
@@ -130,10 +129,9 @@ pub(crate) struct ScoreQueryReply {
         (status = 202, description = "The job that will make the score (only with Prefer)", body = JobRef, headers(
             ("Location" = String, description = "The job"), ("Retry-After" = u64, description = "Seconds"),
             ("Preference-Applied" = String, description = "The preference that was honoured"))),
-        (status = 409, description = "job-cancelled", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
-        (status = 502, description = "judge-failed: nothing could be computed either", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "scoring-disabled, judge-not-configured, database-unavailable", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "job-cancelled"),
+        (status = 502, description = "judge-failed: nothing could be computed either"),
+        (status = 503, description = "scoring-disabled, judge-not-configured, database-unavailable"),
         (status = 504, description = "judge-slow", body = Problem, content_type = "application/problem+json", headers(
             ("Location" = String, description = "The job"), ("Retry-After" = u64, description = "Seconds"))),
     ),

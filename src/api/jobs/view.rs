@@ -25,12 +25,10 @@ fn links(job: &Job) -> JobLinks {
     }
 }
 
-/// The path of a job.
 pub(crate) fn job_path(id: JobId) -> String {
     format!("/api/v1/jobs/{id}")
 }
 
-/// The path of a session's score.
 pub(crate) fn score_path(session_id: Uuid) -> String {
     format!("/api/v1/scoring/sessions/{session_id}/score")
 }

@@ -46,7 +46,6 @@ pub(crate) struct Lanes {
     workers: LiveWorkers,
     /// Of the judges whose jobs wait for a fallback: the fallback's name.
     fallbacks: HashMap<String, String>,
-    /// Batches that are paused.
     paused: Vec<(Uuid, PausedBy)>,
     /// Batches whose replies are being fetched ahead.
     fetched: Vec<Uuid>,

@@ -21,7 +21,7 @@ use crate::api::http::auth::Caller;
 use crate::api::http::body::OptionalJson;
 use crate::api::http::openapi::MAY_BE_LEFT_OUT;
 use crate::api::http::params::{Params, Segment};
-use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::events::{Event, EventType};
 use crate::job::WaitReason;
 use crate::store::{Brake, BrakeTarget, JudgeRow, MeterRow, PaceRow, WorkerRow};
@@ -30,7 +30,6 @@ use crate::wire::{self, Judges, PauseRequest, Paused, Resumed, Workers};
 /// The longest message of a pause, characters.
 const MAX_MESSAGE: usize = 500;
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(list_judges))
@@ -113,7 +112,6 @@ fn worker((row, judges): (WorkerRow, Option<Vec<String>>)) -> wire::Worker {
     get, path = "/api/v1/judges", tag = "brakes",
     responses(
         (status = 200, description = "The judges", body = Judges),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn list_judges(
@@ -121,14 +119,19 @@ async fn list_judges(
     params: Params,
 ) -> Result<Json<Judges>, ApiError> {
     params.finish()?;
+    Ok(Json(list(&state).await?))
+}
+
+/// Every judge that is set up, asked, or stopped.
+pub(crate) async fn list(state: &ApiState) -> Result<Judges, ApiError> {
     let brakes = state.store.brakes(state.clock.now()).await?;
     let mut gates: BTreeMap<String, Vec<wire::Gate>> = BTreeMap::new();
-    for row in rows_of_live_workers(&state).await? {
+    for row in rows_of_live_workers(state).await? {
         gates.entry(row.name.clone()).or_default().push(row.into());
     }
-    let spending = Spending::load(&state).await?;
+    let spending = Spending::load(state).await?;
     let brake_of = |target: &BrakeTarget| brakes.iter().find(|brake| brake.target == *target);
-    let items = names(&state, &brakes, gates.keys())
+    let items = names(state, &brakes, gates.keys())
         .into_iter()
         .map(|name| {
             let problem = state.enqueue.check_judge(&name).err();
@@ -145,13 +148,13 @@ async fn list_judges(
             }
         })
         .collect();
-    Ok(Json(Judges {
+    Ok(Judges {
         items,
         queue_brake: brake_of(&BrakeTarget::Queue).map(wire::Brake::from),
         spent: spending.of_all(),
         cap: spending.cap_of_all(),
         next_cursor: None,
-    }))
+    })
 }
 
 async fn rows_of_live_workers(state: &ApiState) -> Result<Vec<JudgeRow>, ApiError> {
@@ -281,8 +284,7 @@ pub(crate) async fn resume(
     request_body(content = PauseRequest, description = MAY_BE_LEFT_OUT, example = json!({"message": "the key is changed"})),
     responses(
         (status = 200, description = "It is paused", body = Paused),
-        (status = 404, description = "judge-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "judge-not-found"),
     ),
 )]
 async fn pause_judge(
@@ -303,9 +305,8 @@ async fn pause_judge(
     params(("name" = String, Path, description = "The judge")),
     responses(
         (status = 200, description = "It is not stopped", body = Resumed),
-        (status = 404, description = "judge-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "judge-capped", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "judge-not-found"),
+        (status = 409, description = "judge-capped"),
     ),
 )]
 async fn resume_judge(
@@ -339,7 +340,6 @@ fn why_capped(name: &str, brake: &Brake) -> String {
     get, path = "/api/v1/workers", tag = "brakes",
     responses(
         (status = 200, description = "The workers", body = Workers),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn list_workers(
@@ -347,10 +347,15 @@ async fn list_workers(
     params: Params,
 ) -> Result<Json<Workers>, ApiError> {
     params.finish()?;
+    Ok(Json(workers(&state).await?))
+}
+
+/// Workers heard in the last 24 h.
+pub(crate) async fn workers(state: &ApiState) -> Result<Workers, ApiError> {
     let workers = state.store.workers(state.worker_stale_after).await?;
-    let listed = with_judges(&state, workers).await?;
-    Ok(Json(Workers {
+    let listed = with_judges(state, workers).await?;
+    Ok(Workers {
         items: listed.into_iter().map(worker).collect(),
         next_cursor: None,
-    }))
+    })
 }

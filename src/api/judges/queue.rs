@@ -11,11 +11,10 @@ use crate::api::http::auth::Caller;
 use crate::api::http::body::OptionalJson;
 use crate::api::http::openapi::MAY_BE_LEFT_OUT;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Problem};
+use crate::api::http::problem::ApiError;
 use crate::store::{BrakeTarget, JobCounts};
 use crate::wire::{Brake, PauseRequest, Paused, Queue, QueueCounts, Resumed};
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(queue_status))
@@ -41,7 +40,6 @@ impl From<JobCounts> for QueueCounts {
     get, path = "/api/v1/queue", tag = "brakes",
     responses(
         (status = 200, description = "The queue", body = Queue),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn queue_status(
@@ -49,17 +47,21 @@ async fn queue_status(
     params: Params,
 ) -> Result<Json<Queue>, ApiError> {
     params.finish()?;
+    Ok(Json(status(&state).await?))
+}
+
+pub(crate) async fn status(state: &ApiState) -> Result<Queue, ApiError> {
     let now = state.clock.now();
     let (brakes, counts) = tokio::try_join!(state.store.brakes(now), state.store.job_counts(now))?;
     let brake = brakes
         .iter()
         .find(|brake| brake.target == BrakeTarget::Queue)
         .map(Brake::from);
-    Ok(Json(Queue {
+    Ok(Queue {
         paused: brake.is_some(),
         brake,
         counts: counts.into(),
-    }))
+    })
 }
 
 /// Pauses the queue: no job starts until it is resumed. Workers hear of it within a second: until then they may still take one.
@@ -68,7 +70,6 @@ async fn queue_status(
     request_body(content = PauseRequest, description = MAY_BE_LEFT_OUT, example = json!({"message": "the database moves"})),
     responses(
         (status = 200, description = "It is paused", body = Paused),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn pause_queue(
@@ -86,7 +87,6 @@ async fn pause_queue(
     post, path = "/api/v1/queue/resume", tag = "brakes",
     responses(
         (status = 200, description = "It is not paused", body = Resumed),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn resume_queue(

@@ -41,17 +41,14 @@ impl Spending {
         })
     }
 
-    /// What one judge cost.
     pub(crate) fn of_judge(&self, name: &str) -> Spent {
         self.sum(|judge| judge == name)
     }
 
-    /// What all judges cost.
     pub(crate) fn of_all(&self) -> Spent {
         self.sum(|_| true)
     }
 
-    /// The cap of a judge's entry.
     pub(crate) fn cap_of(&self, judge: &str) -> Option<Cap> {
         let entry = entry_of(judge);
         let cap = self.caps.entries.get(entry)?;
@@ -59,7 +56,6 @@ impl Spending {
         Some(cap_view(Some(entry.to_owned()), *cap, spent))
     }
 
-    /// The cap over all judges.
     pub(crate) fn cap_of_all(&self) -> Option<Cap> {
         let cap = self.caps.total?;
         Some(cap_view(None, cap, self.of_all()))

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What a metric's samples are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MetricType {
     /// Goes up and down.

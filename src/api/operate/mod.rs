@@ -4,24 +4,20 @@ pub(crate) mod cluster_metrics;
 pub(crate) mod exposition;
 pub(crate) mod worker_health;
 
-use std::sync::Arc;
-
+use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use axum::{Extension, Json};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use self::cluster_metrics::ClusterMetrics;
 use crate::api::http::etag::text_or_unchanged;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Problem};
+use crate::api::http::problem::ApiError;
 use crate::api::{ApiState, Health};
 use crate::store::Store;
 use crate::wire::{Check, Readiness, ReadinessStatus};
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(livez))
@@ -42,19 +38,36 @@ pub(crate) async fn livez() -> &'static str {
     params(("verbose" = Option<String>, Query, description = "Whether to list what was looked at; `?verbose` is enough")),
     responses(
         (status = 200, description = "`ok`, or `degraded` with the reasons", body = Readiness),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "`unavailable`", body = Readiness),
     ),
 )]
 async fn readyz(State(state): State<ApiState>, mut params: Params) -> Result<Response, ApiError> {
     let verbose = params.flag("verbose");
     params.finish()?;
-    let checks = vec![database(&state.store).await];
-    Ok(ready(&*state.health, checks, verbose).await)
+    let readiness = readiness(&state).await;
+    Ok(probed(readiness, verbose))
 }
 
-/// The answer to a probe: 503 if one of these checks failed, or the process drains; else 200, degraded or not.
-pub(crate) async fn ready(health: &dyn Health, mut checks: Vec<Check>, verbose: bool) -> Response {
+/// What this process says of itself, with all that it looked at.
+pub(crate) async fn readiness(state: &ApiState) -> Readiness {
+    let checks = vec![database(&state.store).await];
+    ready(&*state.health, checks).await
+}
+
+/// The answer to a probe: 503 if the process is unavailable; else 200, degraded or not.
+pub(crate) fn probed(mut readiness: Readiness, verbose: bool) -> Response {
+    if !verbose {
+        (readiness.checks, readiness.version) = (None, None);
+    }
+    let code = match readiness.status {
+        ReadinessStatus::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ReadinessStatus::Degraded | ReadinessStatus::Ok => StatusCode::OK,
+    };
+    (code, Json(readiness)).into_response()
+}
+
+/// Unavailable if one of these checks failed, or the process drains.
+pub(crate) async fn ready(health: &dyn Health, mut checks: Vec<Check>) -> Readiness {
     if health.draining() {
         checks.push(failed("process", "is draining: it takes no more work"));
     } else {
@@ -70,21 +83,16 @@ pub(crate) async fn ready(health: &dyn Health, mut checks: Vec<Check>, verbose: 
         .iter()
         .filter_map(|check| check.detail.clone())
         .collect();
-    let (code, status) = match (unavailable, reasons.is_empty()) {
-        (true, _) => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            ReadinessStatus::Unavailable,
-        ),
-        (false, false) => (StatusCode::OK, ReadinessStatus::Degraded),
-        (false, true) => (StatusCode::OK, ReadinessStatus::Ok),
-    };
-    let body = Readiness {
-        status,
+    Readiness {
+        status: match (unavailable, reasons.is_empty()) {
+            (true, _) => ReadinessStatus::Unavailable,
+            (false, false) => ReadinessStatus::Degraded,
+            (false, true) => ReadinessStatus::Ok,
+        },
         reasons,
-        checks: verbose.then_some(checks),
-        version: verbose.then(|| env!("CARGO_PKG_VERSION").to_owned()),
-    };
-    (code, Json(body)).into_response()
+        checks: Some(checks),
+        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+    }
 }
 
 /// Whether the database answers and has this version's schema.
@@ -139,15 +147,12 @@ pub(crate) fn failed(name: &'static str, detail: impl Into<String>) -> Check {
     get, path = "/metrics", tag = "operate",
     responses(
         (status = 200, description = "The metrics", body = String, content_type = "text/plain"),
-        (status = 404, description = "not-found: this process keeps no metrics", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "not-found: this process keeps no metrics"),
     ),
 )]
-async fn prometheus(
-    State(state): State<ApiState>,
-    Extension(cluster): Extension<Arc<ClusterMetrics>>,
-) -> Result<Response, ApiError> {
+async fn prometheus(State(state): State<ApiState>) -> Result<Response, ApiError> {
     let render_own = state.metrics.as_ref().ok_or(ApiError::NoRoute)?;
-    let of_cluster = cluster.render(&state).await;
+    let of_cluster = state.cluster_metrics().render(&state).await;
     Ok(render(render_own() + &of_cluster))
 }
 

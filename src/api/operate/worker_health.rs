@@ -13,7 +13,7 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
-use super::{database, failed, livez, passed, ready, render};
+use super::{database, failed, livez, passed, probed, ready, render};
 use crate::api::http::auth::Auth;
 use crate::api::http::guard::{Guard, Hosts};
 use crate::api::http::params::Params;
@@ -25,9 +25,7 @@ use crate::wire::Check;
 
 /// What a worker's port tells of.
 pub struct WorkerHealthParts {
-    /// The truth.
     pub store: Arc<Store>,
-    /// Beside the store.
     pub health: Arc<dyn Health>,
     /// What `/metrics` answers; `None`: 404.
     pub metrics: Option<Metrics>,
@@ -37,7 +35,6 @@ pub struct WorkerHealthParts {
     pub stale_after: Duration,
     /// Hosts and proxies.
     pub http: HttpSettings,
-    /// Tokens.
     pub auth: AuthSettings,
 }
 
@@ -76,7 +73,7 @@ async fn readyz(
     if checks.iter().all(|check| check.ok) {
         checks.push(heartbeat(&parts).await);
     }
-    Ok(ready(&*parts.health, checks, verbose).await)
+    Ok(probed(ready(&*parts.health, checks).await, verbose))
 }
 
 async fn heartbeat(parts: &WorkerHealthParts) -> Check {

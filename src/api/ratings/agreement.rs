@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 use crate::api::ApiState;
 use crate::api::criteria::named::criteria_of;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Problem};
+use crate::api::http::problem::ApiError;
 use crate::score::trust::{Compared, agreement};
 use crate::store::RatingsMet;
 use crate::wire::words::counted;
@@ -17,7 +17,6 @@ use crate::wire::{Agreement, AgreementReport, Strength};
 /// Below so many ratings, a kappa and its interval say little.
 const FEW: u64 = 30;
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(get_agreement))
 }
@@ -31,26 +30,33 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     params(("criteria" = Option<String>, Query, description = "64 hex digits, at least the first 8, or `current` (default)")),
     responses(
         (status = 200, description = "The agreement", body = AgreementReport),
-        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "criteria-not-found"),
     ),
 )]
 async fn get_agreement(
     State(state): State<ApiState>,
-    mut params: Params,
+    params: Params,
 ) -> Result<Json<AgreementReport>, ApiError> {
+    Ok(Json(read(&state, params).await?))
+}
+
+/// How far people and the judge agree.
+pub(crate) async fn read(
+    state: &ApiState,
+    mut params: Params,
+) -> Result<AgreementReport, ApiError> {
     let criteria = params.text("criteria");
     params.finish()?;
-    let criteria_hash = criteria_of(&state, criteria).await?;
+    let criteria_hash = criteria_of(state, criteria).await?;
     let met = state.store.ratings_met(&criteria_hash).await?;
-    Ok(Json(AgreementReport {
+    Ok(AgreementReport {
         criteria_hash,
         simulated: met.basis.is_simulated(),
         scales: agreement(&met.judged)
             .into_iter()
             .map(|found| view(found, &met))
             .collect(),
-    }))
+    })
 }
 
 fn view(found: Compared, met: &RatingsMet) -> Agreement {

@@ -8,18 +8,16 @@ use utoipa_axum::routes;
 use crate::api::ApiState;
 use crate::api::http::body::ApiJson;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Fault, Problem, Refusal};
+use crate::api::http::problem::{ApiError, Fault, Refusal};
 use crate::score::sql_metrics::calibration::{self, Promises, calibrate};
 use crate::wire::{CalibrationRequest, CalibrationResult, CalibrationTargets};
 
-/// The most cases of one request.
 const MOST_CASES: usize = 200_000;
 /// The most faults that one answer tells.
 const MOST_FAULTS: usize = 20;
 /// The largest factor: a miss of a thousandth is worth nothing then.
 const LARGEST_FACTOR: f64 = 1_000.0;
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(post_calibration))
 }
@@ -34,7 +32,6 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         {"confidence": "low", "correctness": 0.0}]})),
     responses(
         (status = 200, description = "The calibration", body = CalibrationResult),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn post_calibration(

@@ -19,7 +19,7 @@ use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
 use crate::api::http::idempotency::Effect;
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Fault, Problem, Refusal};
+use crate::api::http::problem::{ApiError, Fault, Refusal};
 use crate::score::trust::Given;
 use crate::store::{NewRating, RatingOf};
 use crate::wire::{HumanRating, Quality, Rating, RatingList};
@@ -31,7 +31,6 @@ const MOST_COMMENT: usize = 4_000;
 /// How far another machine's clock may be ahead.
 const AHEAD: TimeDelta = TimeDelta::minutes(5);
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(rate_score, ratings_of_score))
@@ -73,8 +72,7 @@ pub(crate) struct RatingRequest {
     responses(
         (status = 200, description = "The rating, in the place of an earlier one", body = HumanRating),
         (status = 201, description = "The rating", body = HumanRating),
-        (status = 404, description = "score-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "score-not-found"),
     ),
 )]
 async fn rate_score(
@@ -103,8 +101,7 @@ async fn rate_score(
     responses(
         (status = 200, description = "The rating, in the place of an earlier one", body = HumanRating),
         (status = 201, description = "The rating", body = HumanRating),
-        (status = 404, description = "session-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "session-not-found"),
     ),
 )]
 async fn rate_session(
@@ -132,8 +129,7 @@ async fn rate_session(
     ),
     responses(
         (status = 200, description = "The ratings", body = RatingList),
-        (status = 404, description = "score-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "score-not-found"),
     ),
 )]
 async fn ratings_of_score(
@@ -141,12 +137,20 @@ async fn ratings_of_score(
     Segment(score_id): Segment,
     params: Params,
 ) -> Result<Json<RatingList>, ApiError> {
-    let id = uuid(&score_id, "score_id", Refusal::Unprocessable)?;
-    let list = listed(&state, RatingOf::Score(id), params).await?;
+    Ok(Json(of_score(&state, &score_id, params).await?))
+}
+
+pub(crate) async fn of_score(
+    state: &ApiState,
+    score_id: &str,
+    params: Params,
+) -> Result<RatingList, ApiError> {
+    let id = uuid(score_id, "score_id", Refusal::Unprocessable)?;
+    let list = listed(state, RatingOf::Score(id), params).await?;
     if list.items.is_empty() && state.store.score(id).await?.is_none() {
         return Err(ApiError::ScoreNotFound(id));
     }
-    Ok(Json(list))
+    Ok(list)
 }
 
 /// Lists the ratings of a session and of its scores, newest first.
@@ -159,8 +163,7 @@ async fn ratings_of_score(
     ),
     responses(
         (status = 200, description = "The ratings", body = RatingList),
-        (status = 404, description = "session-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "session-not-found"),
     ),
 )]
 async fn ratings_of_session(

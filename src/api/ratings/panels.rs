@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::job::Purpose;
 use crate::score::session::{Flag, Rating};
 use crate::score::trust::{JudgeFigures, Panel, PanelFigures, Panels, Vote};
@@ -25,7 +25,6 @@ const LIST: char = 'p';
 /// What a judge is called whose job names none.
 const NAMELESS: &str = "none";
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(get_spread))
 }
@@ -43,16 +42,24 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     ),
     responses(
         (status = 200, description = "The panels", body = Spread),
-        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "batch-not-found"),
     ),
 )]
 async fn get_spread(
     State(state): State<ApiState>,
     Segment(batch_id): Segment,
-    mut params: Params,
+    params: Params,
 ) -> Result<Json<Spread>, ApiError> {
-    let id = uuid(&batch_id, "batch_id", Refusal::Unprocessable)?;
+    Ok(Json(spread(&state, &batch_id, params).await?))
+}
+
+/// How far the scores of a batch of repeats, or of a jury, lie apart.
+pub(crate) async fn spread(
+    state: &ApiState,
+    batch_id: &str,
+    mut params: Params,
+) -> Result<Spread, ApiError> {
+    let id = uuid(batch_id, "batch_id", Refusal::Unprocessable)?;
     let limit = params.limit();
     let after = after(&mut params);
     params.finish()?;
@@ -62,7 +69,7 @@ async fn get_spread(
     let whole = Whole::read(Sessions::behind(&state.store, id, None)).await?;
     let sessions = Sessions::behind(&state.store, id, after);
     let (items, next) = page(sessions, whole.basis(), limit as usize).await?;
-    Ok(Json(Spread {
+    Ok(Spread {
         batch_id: id,
         purpose: whole.purpose,
         simulated: whole.made_up > 0 && whole.basis() == Basis::Simulated,
@@ -70,7 +77,7 @@ async fn get_spread(
         summary: summary(whole.figures()),
         next_cursor: next.map(|id| format!("{LIST}{}", id.simple())),
         items,
-    }))
+    })
 }
 
 /// The session that the page before ended with; a fault stays with the query.

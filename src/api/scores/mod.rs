@@ -11,16 +11,16 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
+use crate::api::ApiState;
 use crate::api::http::auth::Caller;
 use crate::api::http::body::ScoringJson;
 use crate::api::http::etag::or_unchanged;
 use crate::api::http::idempotency::Effect;
 use crate::api::http::openapi::MAY_BE_LEFT_OUT;
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::api::http::wait::Prefer;
 use crate::api::jobs::view::{job_path, job_ref};
-use crate::api::{ApiState, scores};
 use crate::enqueue::{Enqueued, ScoreSession};
 use crate::job::{Job, JobState, Priority};
 use crate::store::{Force, SessionScoreRow};
@@ -29,7 +29,6 @@ use crate::wire::{JobRef, Score, ScoreVersion, Scores};
 /// When a client should look at a job again, seconds.
 const RETRY_AFTER_S: u64 = 2;
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(score_session, current_score))
@@ -64,11 +63,11 @@ pub(crate) struct ScoreRequest {
         (status = 202, description = "The job that will make the score", body = JobRef, headers(
             ("Location" = String, description = "The job"), ("Retry-After" = u64, description = "Seconds"),
             ("Preference-Applied" = String, description = "The wait that was honoured"))),
-        (status = 400, description = "invalid-request, session-not-completed, nothing-to-judge", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "session-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "scoring-in-progress, job-cancelled", body = Problem, content_type = "application/problem+json"),
-        (status = 502, description = "judge-failed (only with Prefer: wait), history-unusable", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "scoring-disabled, judge-not-configured, history-unavailable, database-unavailable", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "invalid-request, session-not-completed, nothing-to-judge"),
+        (status = 404, description = "session-not-found"),
+        (status = 409, description = "scoring-in-progress, job-cancelled"),
+        (status = 502, description = "judge-failed (only with Prefer: wait), history-unusable"),
+        (status = 503, description = "scoring-disabled, judge-not-configured, history-unavailable, database-unavailable"),
     ),
 )]
 async fn score_session(
@@ -147,7 +146,7 @@ async fn ask(
         Enqueued::Scored(score_id) => {
             let row = state.store.score(score_id).await?;
             let row = row.ok_or_else(|| gone("a session's current score"))?;
-            return Ok(score(state, row).into_response());
+            return Ok(Json(score(state, row)).into_response());
         }
         Enqueued::Job(job) => job,
     };
@@ -177,7 +176,7 @@ async fn outcome(state: &ApiState, job: Box<Job>) -> Result<Response, ApiError> 
                 }
             };
             let row = row.ok_or_else(|| gone("the score of a succeeded job"))?;
-            Ok(score(state, row).into_response())
+            Ok(Json(score(state, row)).into_response())
         }
     }
 }
@@ -186,11 +185,8 @@ fn gone(what: &str) -> ApiError {
     ApiError::Internal(format!("{what} is not in the store"))
 }
 
-fn score(state: &ApiState, row: SessionScoreRow) -> Json<Score> {
-    Json(scores::view::score(
-        row,
-        &state.enqueue.current_criteria().hash.0,
-    ))
+fn score(state: &ApiState, row: SessionScoreRow) -> Score {
+    view::score(row, &state.enqueue.current_criteria().hash.0)
 }
 
 /// 202 with the job in short.
@@ -214,8 +210,8 @@ pub(crate) fn accepted(job: &Job) -> Response {
     responses(
         (status = 200, description = "The current score", body = Score, headers(("ETag" = String, description = "Its version"))),
         (status = 304, description = "Not changed"),
-        (status = 400, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "not-scored (with the active or else the last failed job), session-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "invalid-request"),
+        (status = 404, description = "not-scored (with the active or else the last failed job), session-not-found"),
     ),
 )]
 async fn current_score(
@@ -224,8 +220,16 @@ async fn current_score(
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let session_id = uuid(&session_id, "session_id", Refusal::BadRequest)?;
     params.finish_with(Refusal::BadRequest)?;
+    let score = current(&state, &session_id).await?;
+    let etag = view::etag(&score);
+    Ok(or_unchanged(&headers, &etag, || {
+        Json(score).into_response()
+    }))
+}
+
+pub(crate) async fn current(state: &ApiState, session_id: &str) -> Result<Score, ApiError> {
+    let session_id = uuid(session_id, "session_id", Refusal::BadRequest)?;
     let Some(row) = state.store.current_score(session_id).await? else {
         let view = state.store.scoring_view(session_id).await?;
         let view = view.ok_or(ApiError::SessionNotFound(session_id))?;
@@ -234,9 +238,7 @@ async fn current_score(
             job: view.active_job.or(view.last_failed_job).map(Box::new),
         });
     };
-    let score = score(&state, row);
-    let etag = scores::view::etag(&score);
-    Ok(or_unchanged(&headers, &etag, || score.into_response()))
+    Ok(score(state, row))
 }
 
 /// Reads one score, whether or not it is its session's current one.
@@ -245,8 +247,7 @@ async fn current_score(
     params(("score_id" = Uuid, Path, description = "The score")),
     responses(
         (status = 200, description = "The score", body = ScoreVersion),
-        (status = 404, description = "score-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "score-not-found"),
     ),
 )]
 async fn one_score(
@@ -254,12 +255,17 @@ async fn one_score(
     Segment(score_id): Segment,
     params: Params,
 ) -> Result<Json<ScoreVersion>, ApiError> {
-    let score_id = uuid(&score_id, "score_id", Refusal::Unprocessable)?;
     params.finish()?;
+    Ok(Json(read(&state, &score_id).await?))
+}
+
+/// One score, whether or not it is its session's current one.
+pub(crate) async fn read(state: &ApiState, score_id: &str) -> Result<ScoreVersion, ApiError> {
+    let score_id = uuid(score_id, "score_id", Refusal::Unprocessable)?;
     let row = state.store.score(score_id).await?;
     let row = row.ok_or(ApiError::ScoreNotFound(score_id))?;
     let current = state.enqueue.current_criteria();
-    Ok(Json(scores::view::version(row, &current.hash.0)))
+    Ok(view::version(row, &current.hash.0))
 }
 
 /// Lists every score of a session, newest first.
@@ -268,8 +274,8 @@ async fn one_score(
     params(("session_id" = Uuid, Path, description = "The session")),
     responses(
         (status = 200, description = "The scores", body = Scores),
-        (status = 400, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "session-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "invalid-request"),
+        (status = 404, description = "session-not-found"),
     ),
 )]
 async fn scores_of_session(
@@ -277,8 +283,13 @@ async fn scores_of_session(
     Segment(session_id): Segment,
     params: Params,
 ) -> Result<Json<Scores>, ApiError> {
-    let session_id = uuid(&session_id, "session_id", Refusal::BadRequest)?;
     params.finish_with(Refusal::BadRequest)?;
+    Ok(Json(list(&state, &session_id).await?))
+}
+
+/// Every score of a session, newest first.
+pub(crate) async fn list(state: &ApiState, session_id: &str) -> Result<Scores, ApiError> {
+    let session_id = uuid(session_id, "session_id", Refusal::BadRequest)?;
     let rows = state.store.scores_of(session_id).await?;
     if rows.is_empty() && state.store.scoring_view(session_id).await?.is_none() {
         return Err(ApiError::SessionNotFound(session_id));
@@ -286,10 +297,10 @@ async fn scores_of_session(
     let current = state.enqueue.current_criteria();
     let items = rows
         .into_iter()
-        .map(|row| scores::view::version(row, &current.hash.0))
+        .map(|row| view::version(row, &current.hash.0))
         .collect();
-    Ok(Json(Scores {
+    Ok(Scores {
         items,
         next_cursor: None,
-    }))
+    })
 }

@@ -16,7 +16,7 @@ use crate::api::criteria::named::beginning;
 use crate::api::http::body::JsonText;
 use crate::api::http::etag::json_or_unchanged;
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Fault, Problem, Refusal};
+use crate::api::http::problem::{ApiError, Fault, Refusal};
 use crate::api::jobs::view::{job_path, score_path};
 use crate::enqueue::ScoreOnly;
 use crate::history::ingest::{InvalidSession, SessionInput};
@@ -27,7 +27,6 @@ use crate::wire::{
     Sessions,
 };
 
-/// The routes of this file.
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(list_sessions))
@@ -119,7 +118,6 @@ fn listed(session: SessionSummary, current_criteria: &str, only: ScoreOnly) -> S
     responses(
         (status = 200, description = "It was there: updated or unchanged", body = SessionPut),
         (status = 201, description = "It is new", body = SessionPut, headers(("Location" = String, description = "The session"))),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn put_session(
@@ -176,8 +174,7 @@ fn invalid(InvalidSession { faults }: InvalidSession) -> ApiError {
     responses(
         (status = 200, description = "The session", body = Session, headers(("ETag" = String, description = "Its version"))),
         (status = 304, description = "Not changed"),
-        (status = 404, description = "session-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "session-not-found"),
     ),
 )]
 async fn get_session(
@@ -186,12 +183,16 @@ async fn get_session(
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let session_id = uuid(&session_id, "session_id", Refusal::Unprocessable)?;
     params.finish()?;
+    json_or_unchanged(&headers, &read(&state, &session_id).await?)
+}
+
+/// One session, whole.
+pub(crate) async fn read(state: &ApiState, session_id: &str) -> Result<Session, ApiError> {
+    let session_id = uuid(session_id, "session_id", Refusal::Unprocessable)?;
     let session = state.store.session(session_id).await?;
     let session = session.ok_or(ApiError::SessionNotFound(session_id))?;
-    let view = whole(session, state.enqueue.score_only());
-    json_or_unchanged(&headers, &view)
+    Ok(whole(session, state.enqueue.score_only()))
 }
 
 /// Lists sessions, newest first unless `sort` says otherwise; every other parameter narrows.
@@ -203,20 +204,24 @@ async fn get_session(
     params(SessionQuery),
     responses(
         (status = 200, description = "The sessions", body = Sessions),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn list_sessions(
     State(state): State<ApiState>,
-    mut params: Params,
+    params: Params,
 ) -> Result<Json<Sessions>, ApiError> {
+    Ok(Json(list(&state, params).await?))
+}
+
+/// The sessions that these parameters of the list choose.
+pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Sessions, ApiError> {
     let current = state.enqueue.current_criteria();
     let mut filter = session_filter(&mut params, &current.hash.0);
     let order = params.take("sort").unwrap_or(SessionOrder::Newest);
     let (limit, cursor) = (params.limit(), params.cursor());
     params.finish()?;
     if let Some(text) = filter.criteria_hash.take() {
-        filter.criteria_hash = Some(beginning(&state, "/criteria", text).await?);
+        filter.criteria_hash = Some(beginning(state, "/criteria", text).await?);
     }
     let page = state
         .store
@@ -224,10 +229,10 @@ async fn list_sessions(
         .await?;
     let items = page.items.into_iter();
     let only = state.enqueue.score_only();
-    Ok(Json(Sessions {
+    Ok(Sessions {
         items: items
             .map(|item| listed(item, &current.hash.0, only))
             .collect(),
         next_cursor: page.next_cursor.map(|cursor| cursor.0),
-    }))
+    })
 }

@@ -15,9 +15,9 @@ use super::super::page::{Page, go, html, is_mendable, refusal, with_status};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::{Asked, BatchPage, Refused};
+use crate::api::batches;
 use crate::wire::Batch;
 
-/// The routes of this file.
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/batches/{id}/pause", post(pause))
@@ -94,8 +94,7 @@ async fn ask(
     id: &str,
     make: impl FnOnce(Batch, &SessionUser, Frame) -> Ask,
 ) -> Page {
-    let path = format!("/api/v1/batches/{}", segment(id));
-    let batch: Batch = state.client.get(&user.caller, &path).await?;
+    let batch = batches::read(state.api(&user)?, id).await?;
     let frame = Frame::of(state, user.clone(), "Batches", batch.title()).await;
     html(&make(batch, &user, frame))
 }

@@ -21,6 +21,8 @@ use super::page::{Fault, Page, html};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Moment};
+use crate::api::ratings::panels;
+use crate::api::{Params, batches};
 use crate::job::{Kind, Purpose};
 use crate::wire::{Batch, Spread};
 
@@ -36,13 +38,16 @@ const REPORTS: [(&str, &str); 6] = [
 /// How often a page asks for a batch again at most, milliseconds: counting the items of a large one takes its time.
 const LEAST_MS: [(i64, u32); 2] = [(10_000, 1_000), (i64::MAX, 10_000)];
 
-/// The routes of this file.
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/batches/{id}", get(batch))
         .route("/batches/{id}/body", get(body))
-        .route("/batches/{id}/{report}", get(report))
         .merge(acts::routes())
+}
+
+/// The route of reports, which take their time.
+pub(super) fn reports() -> Router<PageState> {
+    Router::new().route("/batches/{id}/{report}", get(report))
 }
 
 /// What the address asks of the page.
@@ -88,8 +93,8 @@ impl Body {
         id: &str,
         asked: &Asked,
     ) -> Result<Self, Fault> {
-        let path = format!("/api/v1/batches/{}", segment(id));
-        let batch: Batch = state.client.get(&user.caller, &path).await?;
+        let api = state.api(user)?;
+        let batch = batches::read(api, id).await?;
         let show = Show::of(&asked.show)?;
         let read = Items {
             state,
@@ -99,13 +104,13 @@ impl Body {
         let sections = read.sections(show, &asked.cursor).await?;
         let spread = match batch.purpose {
             Purpose::Repeat | Purpose::Jury => {
-                let path = format!("{path}/spread?limit=20");
-                Some(state.client.get(&user.caller, &path).await?)
+                let few = Params::of(&[("limit", "20")]);
+                Some(panels::spread(api, id, few).await?)
             }
             Purpose::Score | Purpose::Preview => None,
         };
         let now = state.about.clock.now();
-        let status_bar = state.status_bar(&user.caller).await;
+        let status_bar = state.status_bar(user).await;
         Ok(Self {
             standing: batch.standing(),
             figures: figures(&batch),
@@ -147,7 +152,6 @@ fn address(id: &str, end: &str, asked: &Asked) -> String {
     format!("/batches/{id}{end}{asked}")
 }
 
-/// The figures of the head.
 fn figures(batch: &Batch) -> Vec<(&'static str, String)> {
     let counts = &batch.counts;
     let mut figures = Vec::new();

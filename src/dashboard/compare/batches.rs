@@ -1,75 +1,20 @@
 //! Two batches side by side: what turned, then the means.
 
 use askama::Template;
-use serde::Deserialize;
 
 use super::super::batches::BatchWords as _;
-use super::super::form::segment;
 use super::super::frame::Frame;
 use super::super::page::{Page, html};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words;
 use super::{Pair, Row, class};
-use crate::wire::Batch;
-
-/// Two batches as the API compares them.
-#[derive(Debug, Deserialize)]
-struct BatchComparison {
-    common: u64,
-    pass_to_fail: Turned,
-    fail_to_pass: Turned,
-    lost_score: Turned,
-    gained_score: Turned,
-    only_a: u64,
-    only_b: u64,
-    n: u64,
-    mean_a: Option<f64>,
-    mean_b: Option<f64>,
-    difference: Option<f64>,
-    low: Option<f64>,
-    high: Option<f64>,
-    parts: Vec<PartDifference>,
-    warnings: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Turned {
-    count: usize,
-    items: Vec<TurnedItem>,
-}
-
-#[derive(Debug, Deserialize)]
-struct TurnedItem {
-    id: String,
-    a: Option<f64>,
-    b: Option<f64>,
-    item_a: u64,
-    item_b: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct PartDifference {
-    title: String,
-    n: u64,
-    mean_a: f64,
-    mean_b: f64,
-    difference: f64,
-}
+use crate::api::batches;
+use crate::wire::{Batch, BatchComparison, TurnedItems};
 
 /// A share as a percentage; a dash where there is none.
 fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "–".to_owned(), words::percent)
-}
-
-impl TurnedItem {
-    fn before(&self) -> String {
-        percent(self.a)
-    }
-
-    fn after(&self) -> String {
-        percent(self.b)
-    }
 }
 
 #[derive(Template)]
@@ -79,29 +24,18 @@ struct BatchesPage {
     pair: Pair,
     a: Batch,
     b: Batch,
-    groups: Vec<Group>,
     rows: Vec<Row>,
     interval: String,
     found: BatchComparison,
 }
 
-/// Items that turned in one way.
-struct Group {
-    title: &'static str,
-    class: &'static str,
-    turned: Turned,
-}
-
 /// Draws the page of two batches.
 pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) -> Page {
-    let client = &state.client;
-    let path = format!("/api/v1/batches/compare{}", pair.query());
-    let of = |id: &str| format!("/api/v1/batches/{}", segment(id.trim()));
-    let (a, b) = (of(&pair.a), of(&pair.b));
+    let api = state.api(&user)?;
     let (a, b, found) = tokio::try_join!(
-        client.get::<Batch>(&user.caller, &a),
-        client.get::<Batch>(&user.caller, &b),
-        client.get::<BatchComparison>(&user.caller, &path),
+        batches::read(api, pair.a.trim()),
+        batches::read(api, pair.b.trim()),
+        batches::compare::compare(api, pair.params()),
     )?;
     let title = format!(
         "{} broke, {} mended · Compare",
@@ -112,24 +46,18 @@ pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) ->
 }
 
 impl BatchesPage {
-    fn of(frame: Frame, pair: Pair, (a, b): (Batch, Batch), mut found: BatchComparison) -> Self {
-        let mut take = |title, class, which: fn(&mut BatchComparison) -> &mut Turned| {
-            let none = Turned {
-                count: 0,
-                items: Vec::new(),
-            };
-            Group {
-                title,
-                class,
-                turned: std::mem::replace(which(&mut found), none),
-            }
-        };
-        let groups = vec![
-            take("Passed before, misses now", "bad", |f| &mut f.pass_to_fail),
-            take("Missed before, passes now", "ok", |f| &mut f.fail_to_pass),
-            take("Lost its score", "warn", |f| &mut f.lost_score),
-            take("Has a score now", "", |f| &mut f.gained_score),
-        ];
+    /// Items that turned, by the way in which they did: its words and its class.
+    fn groups(&self) -> [(&'static str, &'static str, &TurnedItems); 4] {
+        let found = &self.found;
+        [
+            ("Passed before, misses now", "bad", &found.pass_to_fail),
+            ("Missed before, passes now", "ok", &found.fail_to_pass),
+            ("Lost its score", "warn", &found.lost_score),
+            ("Has a score now", "", &found.gained_score),
+        ]
+    }
+
+    fn of(frame: Frame, pair: Pair, (a, b): (Batch, Batch), found: BatchComparison) -> Self {
         let mut rows = vec![Row {
             name: "Total".to_owned(),
             a: percent(found.mean_a),
@@ -161,7 +89,6 @@ impl BatchesPage {
             pair,
             a,
             b,
-            groups,
             rows,
             interval,
             found,
@@ -191,7 +118,8 @@ mod tests {
                 .collect();
             json!({"count": ids.len(), "items": items})
         };
-        let found = json!({"common": 10, "pass_to_fail": turned(&["<script>q</script>"]), "fail_to_pass": turned(&[]),
+        let id = uuid::Uuid::nil();
+        let found = json!({"a": id, "b": id, "common": 10, "pass_to_fail": turned(&["<script>q</script>"]), "fail_to_pass": turned(&[]),
             "lost_score": turned(&["unread"]), "gained_score": turned(&[]), "only_a": 0, "only_b": 1, "n": 9, "mean_a": 0.9, "mean_b": 0.85,
             "difference": -0.05, "low": -0.1, "high": 0.0, "warnings": ["w"],
             "parts": [{"name": "schema_match", "title": "Schema", "n": 9, "mean_a": 1.0, "mean_b": 0.9, "difference": -0.1}]});

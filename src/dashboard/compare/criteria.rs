@@ -9,7 +9,8 @@ use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words;
 use super::Pair;
-use crate::wire::{CriteriaComparison, CriteriaDiff, Mover, WordTable};
+use crate::api::criteria;
+use crate::wire::{CriteriaComparison, Mover, WordTable};
 
 /// What the page says of a session whose score moved.
 trait MoverWords {
@@ -85,13 +86,10 @@ impl CriteriaPage {
 
 /// Draws the page of two versions of the criteria.
 pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) -> Page {
-    let compared = format!("/api/v1/scoring/criteria/compare{}", pair.query());
-    let diff = format!("/api/v1/scoring/criteria/diff{}", pair.query());
+    let api = state.api(&user)?;
     let (found, diff) = tokio::try_join!(
-        state
-            .client
-            .get::<CriteriaComparison>(&user.caller, &compared),
-        state.client.get::<CriteriaDiff>(&user.caller, &diff),
+        criteria::compare::comparison(api, pair.params()),
+        criteria::diff::diff(api, pair.params()),
     )?;
     let frame = Frame::of(state, user, "Criteria", "Compare criteria").await;
     html(&CriteriaPage {

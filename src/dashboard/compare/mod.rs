@@ -15,16 +15,17 @@ use super::address::Address;
 use super::batches::BatchWords as _;
 use super::form::query;
 use super::frame::Frame;
+use super::page::found;
 use super::page::{Page, html};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
-use crate::wire::{Batch, Batches, CriteriaList, CriteriaVersion};
+use crate::api::{self, Params};
+use crate::wire::{Batch, CriteriaVersion};
 
 /// How many of the last batches can be chosen.
 const CHOICES: &str = "100";
 
-/// The routes of this file.
 pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/compare", get(compare))
 }
@@ -37,8 +38,8 @@ struct Pair {
 }
 
 impl Pair {
-    fn query(&self) -> String {
-        query(&[("a", &self.a), ("b", &self.b)])
+    fn params(&self) -> Params {
+        Params::of(&[("a", &self.a), ("b", &self.b)])
     }
 
     fn swapped(&self) -> String {
@@ -68,8 +69,8 @@ async fn compare(
     let Some((a, _)) = pair.ids() else {
         return criteria::compare(&state, user, pair).await;
     };
-    let batch = format!("/api/v1/batches/{a}");
-    match state.client.find::<Batch>(&user.caller, &batch).await? {
+    let batch = api::batches::read(state.api(&user)?, &a.to_string()).await;
+    match found(batch)? {
         Some(_) => batches::compare(&state, user, pair).await,
         None => scores::compare(&state, user, pair).await,
     }
@@ -79,7 +80,6 @@ async fn compare(
 struct Choice {
     value: String,
     text: String,
-    /// What it is compared with is of the same.
     group: String,
     /// Whether it stands in the field of the earlier side.
     before: bool,
@@ -122,12 +122,10 @@ struct ChoosePage {
 }
 
 async fn choose(state: &PageState, user: SessionUser, pair: Pair) -> Page {
-    let recent = format!("/api/v1/batches?limit={CHOICES}");
+    let api = state.api(&user)?;
     let (recent, versions) = tokio::try_join!(
-        state.client.get::<Batches>(&user.caller, &recent),
-        state
-            .client
-            .get::<CriteriaList>(&user.caller, "/api/v1/scoring/criteria"),
+        api::batches::list(api, Params::of(&[("limit", CHOICES)])),
+        api::criteria::list(api),
     )?;
     let now = state.about.clock.now();
     let batch = |batch: Batch| Choice {

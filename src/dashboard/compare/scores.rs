@@ -1,8 +1,8 @@
 //! Two scores of a session side by side.
 
+use crate::api::scores;
 use askama::Template;
 
-use super::super::form::segment;
 use super::super::frame::Frame;
 use super::super::page::{Fault, Page, html};
 use super::super::score::ScoreDetail;
@@ -11,7 +11,6 @@ use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words;
 use super::{Pair, Row, class};
-use crate::wire::ScoreVersion;
 
 #[derive(Template)]
 #[template(path = "compare_scores.html")]
@@ -36,8 +35,7 @@ impl ScoresPage {
 pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) -> Page {
     let now = state.about.clock.now();
     let read = async |id: &str| -> Result<ScoreDetail, Fault> {
-        let path = format!("/api/v1/scores/{}", segment(id.trim()));
-        let version: ScoreVersion = state.client.get(&user.caller, &path).await?;
+        let version = scores::read(state.api(&user)?, id.trim()).await?;
         Ok(ScoreDetail::of(version, now))
     };
     let (a, b) = (read(&pair.a).await?, read(&pair.b).await?);
@@ -69,7 +67,10 @@ fn score_rows(a: &ScoreDetail, b: &ScoreDetail) -> Vec<Row> {
         let part = score.parts.iter().find(|part| part.name == name);
         part.map(|part| part.points)
     };
-    let total = (f64::from(a.total), f64::from(b.total));
+    let total = (
+        f64::from(a.answer.total_score),
+        f64::from(b.answer.total_score),
+    );
     let mut rows = vec![row("Total", Some(total.0), Some(total.1))];
     let more = b.parts.iter().filter(|part| of(a, &part.name).is_none());
     let parts = a.parts.iter().chain(more);

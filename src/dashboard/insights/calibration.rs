@@ -4,11 +4,11 @@ use chrono::{DateTime, Utc};
 
 use super::super::batches::BatchWords as _;
 use super::super::chart::{Chart, Promise, reliability};
-use super::super::form::{query, segment};
 use super::super::page::Fault;
 use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words;
+use crate::api::{Params, batches};
 use crate::wire::{Batch, BatchCalibration, Batches, CalibrationGroup};
 
 /// How many of the last suites can be chosen.
@@ -39,11 +39,9 @@ impl CalibrationSection {
         user: &SessionUser,
         chosen: &str,
     ) -> Result<Self, Fault> {
-        let (client, caller) = (&state.client, &user.caller);
-        let asked = query(&[("kind", "sql_metrics"), ("limit", SUITES)]);
-        let newest: Batches = client
-            .get(caller, &format!("/api/v1/batches{asked}"))
-            .await?;
+        let api = state.api(user)?;
+        let asked = Params::of(&[("kind", "sql_metrics"), ("limit", SUITES)]);
+        let newest = batches::list(api, asked).await?;
         let now = state.about.clock.now();
         let mut suites = suites(newest, now);
         let id = match (chosen, suites.first()) {
@@ -51,8 +49,7 @@ impl CalibrationSection {
             ("", Some(first)) => first.id.clone(),
             (named, _) => named.to_owned(),
         };
-        let path = format!("/api/v1/batches/{}/calibration", segment(&id));
-        let answer: BatchCalibration = client.get(caller, &path).await?;
+        let answer = batches::calibration::read(api, &id).await?;
         let id = answer.batch_id.to_string();
         if !suites.iter().any(|suite| suite.id == id) {
             suites.push(Suite {

@@ -5,31 +5,7 @@ use chrono::NaiveDate;
 use super::super::chart::{Bar, Chart, bars};
 use super::super::figures::{each_day, short_day};
 use super::super::words;
-use crate::wire::{BatchCostItem, CostList};
-
-/// The batches of one name as a row.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct SuiteCost {
-    pub(super) name: String,
-    pub(super) kind: String,
-    pub(super) batches: String,
-    pub(super) tokens_in: String,
-    pub(super) tokens_out: String,
-    pub(super) cost: String,
-}
-
-impl SuiteCost {
-    pub(super) fn of(cost: BatchCostItem) -> Self {
-        Self {
-            name: cost.name.unwrap_or_else(|| "without a name".to_owned()),
-            kind: cost.kind.as_str().replace('_', " "),
-            batches: words::grouped(cost.batches),
-            tokens_in: words::grouped(cost.tokens_in),
-            tokens_out: words::grouped(cost.tokens_out),
-            cost: words::usd_at_least(cost.cost_usd, cost.unpriced_calls),
-        }
-    }
-}
+use crate::wire::CostList;
 
 /// What was spent, a bar for every day from the first with a call to the last; nothing where nothing is priced.
 pub(super) fn chart(costs: &CostList) -> Option<Chart> {
@@ -74,30 +50,7 @@ pub(super) fn chart(costs: &CostList) -> Option<Chart> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Kind;
     use crate::wire::{CostFigures, CostItem, UsageBy};
-
-    #[test]
-    fn a_suite_whose_cost_is_unknown_is_never_shown_as_free() {
-        let cost = |cost_usd, unpriced_calls| {
-            let row = SuiteCost::of(BatchCostItem {
-                name: None,
-                kind: Kind::SqlMetrics,
-                batches: 2,
-                tokens_in: 1_000,
-                tokens_out: 10,
-                cost_usd,
-                unpriced_calls,
-            });
-            row.cost
-        };
-        assert_eq!(cost(None, 4), "no price known");
-        assert_eq!(cost(Some(0.0), 0), words::usd(Some(0.0)));
-        assert_eq!(
-            cost(Some(1.5), 1),
-            format!("more than {}", words::usd(Some(1.5)))
-        );
-    }
 
     #[test]
     fn days_without_calls_keep_their_place_and_those_without_a_price_are_not_free() {

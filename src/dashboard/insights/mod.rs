@@ -16,17 +16,18 @@ use super::chart::Chart;
 use super::figures::{self, BY_RATING, days_ago, percent};
 use super::form::query;
 use super::frame::Frame;
+use super::page::found;
 use super::page::{Fault, Page, html};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
-use crate::api::Problem;
+use crate::api::analytics::{costs, distribution, latency as latencies_of, names, trend};
+use crate::api::ratings::agreement;
+use crate::api::{Params, Problem};
 use crate::wire::{
     AgreementReport, BatchCostList, CostList, Distribution, LatencyList, NameItem, NameList, Trend,
 };
 use calibration::CalibrationSection;
-use cost::SuiteCost;
-use latency::JudgeLatency;
 use trust::Trust;
 
 /// Over how many days the figures may be.
@@ -36,7 +37,6 @@ const NAMES: &str = "15";
 /// How many suites are shown by their cost.
 const SUITES: &str = "15";
 
-/// The routes of this file.
 pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/insights", get(insights))
 }
@@ -111,11 +111,10 @@ struct Insights {
     approaches: Vec<Frequent>,
     calibration: CalibrationSection,
     costs: Option<Chart>,
-    suites: Vec<SuiteCost>,
-    suite_warnings: Vec<String>,
+    suites: BatchCostList,
     spent: String,
     calls: String,
-    latencies: Vec<JudgeLatency>,
+    latencies: LatencyList,
     trust: Vec<Trust>,
 }
 
@@ -133,38 +132,29 @@ struct Figures {
 
 impl Figures {
     async fn read(state: &PageState, user: &SessionUser, choice: &Choice) -> Result<Self, Fault> {
-        let (client, caller, days) = (&state.client, &user.caller, choice.days()?);
+        let (api, days) = (state.api(user)?, choice.days()?);
         let from = days_ago(state.about.clock.now(), days);
-        let asked = |route: &str, more: &[(&str, &str)]| {
-            let mut pairs = vec![("from", from.as_str()), ("criteria", choice.criteria())];
-            pairs.extend_from_slice(more);
-            format!("/api/v1/analytics/{route}{}", query(&pairs))
+        let chosen = |more: (&str, &str)| {
+            let criteria = ("criteria", choice.criteria());
+            Params::of(&[("from", from.as_str()), criteria, more])
         };
-        let limit = [("limit", NAMES)];
-        let every = [("every", if days > 100 { "month" } else { "day" })];
-        let (distribution, trend) = (asked("distribution", &[BY_RATING]), asked("trend", &every));
-        let (missing, approaches) = (asked("missing-tools", &limit), asked("approaches", &limit));
-        let day = from.get(..10).unwrap_or(&from);
-        let costs = format!("/api/v1/analytics/costs?from={day}");
-        let suites = format!("/api/v1/analytics/costs/batches?from={day}&limit={SUITES}");
-        let latency = format!("/api/v1/analytics/latency?from={day}");
+        let limit = ("limit", NAMES);
+        let every = ("every", if days > 100 { "month" } else { "day" });
+        let day = ("from", from.get(..10).unwrap_or(&from));
         let criteria = match choice.criteria() {
             "any" => "",
             named => named,
         };
-        let agreement = format!(
-            "/api/v1/analytics/agreement{}",
-            query(&[("criteria", criteria)])
-        );
+        let agreement = agreement::read(api, Params::of(&[("criteria", criteria)]));
         let (distribution, trend, missing, approaches, costs, suites, latencies, agreement) = tokio::try_join!(
-            client.get::<Distribution>(caller, &distribution),
-            client.get::<Trend>(caller, &trend),
-            client.get::<NameList>(caller, &missing),
-            client.get::<NameList>(caller, &approaches),
-            client.get::<CostList>(caller, &costs),
-            client.get::<BatchCostList>(caller, &suites),
-            client.get::<LatencyList>(caller, &latency),
-            client.find::<AgreementReport>(caller, &agreement),
+            distribution::read(api, chosen(BY_RATING)),
+            trend::read(api, chosen(every)),
+            names::tools(api, chosen(limit)),
+            names::ways(api, chosen(limit)),
+            costs::read(api, Params::of(&[day])),
+            costs::of_batches(api, Params::of(&[day, ("limit", SUITES)])),
+            latencies_of::read(api, Params::of(&[day])),
+            async { found(agreement.await) },
         )?;
         Ok(Self {
             distribution,
@@ -216,9 +206,8 @@ async fn insights(
             words::grouped(total.unpriced_calls)
         ),
         costs: cost::chart(&costs),
-        suite_warnings: suites.warnings,
-        suites: suites.items.into_iter().map(SuiteCost::of).collect(),
-        latencies: latencies.items.into_iter().map(JudgeLatency::of).collect(),
+        suites,
+        latencies,
         calibration,
         trust: agreement.map_or_else(Vec::new, |report| {
             report.scales.into_iter().map(Trust::of).collect()

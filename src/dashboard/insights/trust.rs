@@ -14,7 +14,6 @@ pub(super) struct Trust {
 }
 
 impl Trust {
-    /// One scale in words.
     pub(super) fn of(scale: Agreement) -> Self {
         let people = match scale.raters {
             1 => "1 person".to_owned(),

@@ -22,14 +22,14 @@ use super::session::LEFT;
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
+use crate::api::{Params, jobs};
 use crate::wire::{Jobs, Judge};
 
 /// The heading of what workers have in hand.
 const RUNNING: &str = "Running";
 /// How many jobs of a state are shown.
-const SHOWN: u32 = 20;
+const SHOWN: &str = "20";
 
-/// The routes of this file.
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/queue", get(queue))
@@ -77,16 +77,14 @@ struct QueuePage {
 
 impl Body {
     async fn read(state: &PageState, user: &SessionUser) -> Result<Self, Fault> {
-        let (client, caller) = (&state.client, &user.caller);
-        let jobs = |state: &str| format!("/api/v1/jobs?state={state}&limit={SHOWN}");
-        let (waiting, queued) = (jobs("waiting"), jobs("queued"));
-        let (running, failed) = (jobs("running"), jobs("failed"));
+        let api = state.api(user)?;
+        let of = |state| jobs::list(api, Params::of(&[("state", state), ("limit", SHOWN)]));
         let (infrastructure, waiting, queued, running, failed) = tokio::try_join!(
-            Infrastructure::read(client, caller),
-            client.get::<Jobs>(caller, &waiting),
-            client.get::<Jobs>(caller, &queued),
-            client.get::<Jobs>(caller, &running),
-            client.get::<Jobs>(caller, &failed),
+            state.infrastructure(user),
+            of("waiting"),
+            of("queued"),
+            of("running"),
+            of("failed"),
         )?;
         let jobs = [waiting, queued, running, failed];
         Ok(Self::of(
@@ -103,6 +101,7 @@ impl Body {
             queue,
             workers,
             judges,
+            ..
         }: Infrastructure,
         [waiting, queued, running, failed]: [Jobs; 4],
         user: &SessionUser,
@@ -297,6 +296,7 @@ mod tests {
             queue: serde_json::from_value(queue).unwrap(),
             workers: Vec::new(),
             judges: Vec::new(),
+            readiness: fake::ready(),
         }
     }
 

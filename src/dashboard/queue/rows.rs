@@ -11,7 +11,6 @@ use super::super::words::{self, Moment};
 use crate::job::WaitReason;
 use crate::wire::{Brake, Job, Judge, JudgePace, Meter, Worker};
 
-/// A job as a row.
 pub(super) struct JobRow {
     pub(super) id: Uuid,
     pub(super) what: String,
@@ -25,7 +24,6 @@ pub(super) struct JobRow {
     pub(super) cancel: bool,
 }
 
-/// A worker as a row.
 pub(super) struct WorkerRow {
     pub(super) name: String,
     pub(super) version: String,
@@ -47,7 +45,6 @@ pub(super) enum Control {
     None,
 }
 
-/// A judge as a row.
 pub(super) struct JudgeRow {
     pub(super) name: String,
     pub(super) segment: String,
@@ -59,7 +56,6 @@ pub(super) struct JudgeRow {
     pub(super) detail: String,
     /// What its newest failed call said; empty: none is known, or that it is stopped by it is told already.
     pub(super) last_error: String,
-    /// When.
     pub(super) erred: Option<Moment>,
     pub(super) in_flight: i32,
     /// What the last minute used of what a minute may; empty: nobody has asked it.

@@ -14,8 +14,7 @@ use uuid::Uuid;
 use super::address::Address;
 use super::form::Form;
 use super::frame::Frame;
-use super::infrastructure::judges;
-use super::page::{Page, go, html, with_status};
+use super::page::{Fault, Page, go, html, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
 use crate::api::Problem;
@@ -36,7 +35,6 @@ const TOLD: [&str; 9] = [
     "name",
 ];
 
-/// The routes of this file.
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/rescore", get(ask).post(plan))
@@ -66,8 +64,8 @@ impl Ask {
         user: SessionUser,
         filled: Vec<(String, String)>,
         faults: Vec<FieldFault>,
-    ) -> Result<Self, Box<Problem>> {
-        let known = judges(&state.client, &user.caller).await?;
+    ) -> Result<Self, Fault> {
+        let known = state.infrastructure(&user).await?.judges;
         let configured = known.into_iter().filter(|judge| judge.configured);
         let juror = |judge: crate::wire::Judge| Juror {
             name: judge.name,

@@ -5,13 +5,14 @@ use askama::Template;
 use axum::extract::{Path, State};
 use uuid::Uuid;
 
-use super::super::form::segment;
 use super::super::frame::Frame;
 use super::super::markdown::{self, Cut};
+use super::super::page::found;
 use super::super::page::{Page, html};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
-use crate::wire::{Call, JobDetail, ScoreVersion};
+use crate::api::{jobs, scores};
+use crate::wire::Call;
 
 /// HTML of all replies together, bytes: with its head the page stays below 150 KB.
 const TOGETHER: usize = 96 << 10;
@@ -64,10 +65,10 @@ pub(super) async fn calls(
     user: SessionUser,
     Path(id): Path<String>,
 ) -> Page {
-    let path = format!("/api/v1/scores/{}", segment(&id));
-    let version: ScoreVersion = state.client.get(&user.caller, &path).await?;
-    let job = format!("/api/v1/jobs/{}?calls=true", version.score.job_id);
-    let job: Option<JobDetail> = state.client.find(&user.caller, &job).await?;
+    let api = state.api(&user)?;
+    let version = scores::read(api, &id).await?;
+    let job_id = version.score.job_id.to_string();
+    let job = found(jobs::read_with_calls(api, &job_id).await)?;
     let calls = job.and_then(|job| job.calls).unwrap_or_default();
     let back = (format!("/scores/{}", version.score.score_id), "the score");
     html(&CallsPage::of(&state, user, back, (version.score.job_id, calls)).await)
@@ -79,8 +80,7 @@ pub(super) async fn of_job(
     user: SessionUser,
     Path(id): Path<String>,
 ) -> Page {
-    let path = format!("/api/v1/jobs/{}?calls=true", segment(&id));
-    let job: JobDetail = state.client.get(&user.caller, &path).await?;
+    let job = jobs::read_with_calls(state.api(&user)?, &id).await?;
     let back = match (job.job.kind, job.job.subject_id) {
         (kind, Some(session)) if !kind.is_case() => (format!("/sessions/{session}"), "the session"),
         (_, _) => ("/queue".to_owned(), "the queue"),

@@ -11,19 +11,18 @@ use axum::extract::{Path, State};
 use axum::routing::get;
 use uuid::Uuid;
 
-use super::form::segment;
 use super::frame::Frame;
 use super::page::{Fault, Page, html};
 use super::sessions;
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
-use crate::wire::{ScoreVersion, SessionItem};
+use crate::api::scores;
+use crate::wire::SessionItem;
 use rating::Typed;
 pub(super) use version::Version;
 pub(super) use view::{ScoreDetail, again};
 
-/// The routes of this file.
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/scores/{id}", get(score))
@@ -53,16 +52,15 @@ async fn page(
     id: &str,
     typed: Typed,
 ) -> Result<ScorePage, Fault> {
-    let path = format!("/api/v1/scores/{}", segment(id));
-    let version: ScoreVersion = state.client.get(&user.caller, &path).await?;
+    let version = scores::read(state.api(&user)?, id).await?;
     let mut score = ScoreDetail::whole(state, &user, version).await?;
     score.typed = typed;
-    let about = sessions::item(state, &user, &score.session_id.to_string()).await?;
+    let about = sessions::item(state, &user, &score.answer.session_id.to_string()).await?;
     let alert = about.as_ref().and_then(|item| item.alert_type.as_deref());
     let title = format!(
         "{} {} · {}",
-        score.total,
-        words::rating(score.total).0,
+        score.answer.total_score,
+        words::rating(score.answer.total_score).0,
         alert.unwrap_or("session")
     );
     Ok(ScorePage {

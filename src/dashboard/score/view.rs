@@ -6,15 +6,16 @@ use uuid::Uuid;
 use super::super::markdown;
 use super::super::missing_tools::{self, ToolRow};
 use super::super::page::Fault;
+use super::super::page::found;
 use super::super::sessions::Badge;
 use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words::{self, Moment};
 use super::rating::{Opinion, Typed, opinion};
+use crate::api::{Params, criteria, jobs, ratings, scores};
+use crate::job::Kind;
 use crate::job::Purpose;
-use crate::wire::{
-    AlternativeApproach, CriteriaDetail, Flag, JobDetail, RatingList, Score, ScoreVersion,
-};
+use crate::wire::{AlternativeApproach, CriteriaDetail, Score, ScoreVersion};
 
 /// How many tools are listed.
 const TOOLS: usize = 40;
@@ -43,33 +44,20 @@ pub(in super::super) struct Part {
     pub(in super::super) width: f64,
 }
 
-/// A score as it is drawn.
 pub(in super::super) struct ScoreDetail {
     pub(in super::super) badge: Badge,
-    /// What another score of its session does to this one, and what it may cost.
-    pub(in super::super) again: String,
-    pub(in super::super) score_id: Uuid,
-    pub(in super::super) session_id: Uuid,
-    pub(in super::super) job_id: Uuid,
-    pub(in super::super) total: u8,
-    pub(in super::super) simulated: bool,
+    /// The API's answer, but for what stands in the other fields.
+    pub(in super::super) answer: Score,
     pub(in super::super) parts: Vec<Part>,
     pub(in super::super) reasoning: String,
     pub(in super::super) missing_tools: Vec<ToolRow>,
     pub(in super::super) approaches: Vec<AlternativeApproach>,
     /// How many tools and approaches there are besides.
     pub(in super::super) more: usize,
-    pub(in super::super) flags: Vec<String>,
-    pub(in super::super) criteria_hash: String,
-    pub(in super::super) is_current_criteria: bool,
-    pub(in super::super) judge: String,
-    pub(in super::super) by: String,
     pub(in super::super) scored: Moment,
     pub(in super::super) superseded: Option<Moment>,
     /// What it is, if it never was its session's score.
     pub(in super::super) aside: &'static str,
-    pub(in super::super) tokens: String,
-    pub(in super::super) cost: String,
     /// How many calls of the judge it took; `None`: none is kept.
     pub(in super::super) calls: Option<usize>,
     pub(in super::super) opinions: Vec<Opinion>,
@@ -90,32 +78,18 @@ impl ScoreDetail {
     /// A score without what only its own page shows.
     pub(in super::super) fn of(version: ScoreVersion, now: DateTime<Utc>) -> Self {
         let ScoreVersion {
-            score: answer,
+            score: mut answer,
             purpose,
             superseded_at,
         } = version;
-        let usage = &answer.usage;
-        let (badge, again) = (Badge::from(&answer), again(&answer));
-        let (tools, approaches) = (answer.missing_tools, answer.alternative_approaches);
-        let more = tools.len().saturating_sub(TOOLS) + approaches.len().saturating_sub(APPROACHES);
+        let tools = std::mem::take(&mut answer.missing_tools);
+        let approaches = std::mem::take(&mut answer.alternative_approaches);
+        let parts = std::mem::take(&mut answer.score_breakdown).into_iter();
         Self {
-            badge,
-            again,
-            score_id: answer.score_id,
-            session_id: answer.session_id,
-            job_id: answer.job_id,
-            total: answer.total_score,
-            simulated: answer.simulated,
-            tokens: format!(
-                "{} in, {} out",
-                words::grouped(usage.tokens_in),
-                words::grouped(usage.tokens_out)
-            ),
-            cost: words::usd(usage.cost_usd),
+            badge: Badge::from(&answer),
+            more: tools.len().saturating_sub(TOOLS) + approaches.len().saturating_sub(APPROACHES),
             calls: None,
-            parts: answer
-                .score_breakdown
-                .into_iter()
+            parts: parts
                 .map(|(name, points)| Part {
                     name,
                     points,
@@ -134,12 +108,6 @@ impl ScoreDetail {
                 .take(APPROACHES)
                 .map(clipped)
                 .collect(),
-            more,
-            flags: answer.flags.iter().map(Flag::to_string).collect(),
-            criteria_hash: answer.criteria_hash,
-            is_current_criteria: answer.is_current_criteria,
-            judge: format!("{} ({})", answer.judge.provider, answer.judge.model),
-            by: answer.scored_triggered_by,
             scored: words::moment(answer.scored_at, now),
             aside: match purpose {
                 Purpose::Preview => "a preview of what other criteria would say",
@@ -148,6 +116,7 @@ impl ScoreDetail {
                 Purpose::Score => "",
             },
             superseded: superseded_at.map(|at| words::moment(at, now)),
+            answer,
             opinions: Vec::new(),
             may_rate: false,
             own: None,
@@ -165,8 +134,8 @@ impl ScoreDetail {
         user: &SessionUser,
         session_id: Uuid,
     ) -> Result<Option<Self>, Fault> {
-        let path = format!("/api/v1/scoring/sessions/{session_id}/score");
-        match state.client.find::<Score>(&user.caller, &path).await? {
+        let score = scores::current(state.api(user)?, &session_id.to_string()).await;
+        match found(score)? {
             Some(score) => {
                 let version = ScoreVersion {
                     score,
@@ -185,16 +154,16 @@ impl ScoreDetail {
         user: &SessionUser,
         version: ScoreVersion,
     ) -> Result<Self, Fault> {
-        let answer = &version.score;
-        let criteria = format!("/api/v1/scoring/criteria/{}", answer.criteria_hash);
-        let ratings = format!("/api/v1/scores/{}/ratings", answer.score_id);
-        let job = format!("/api/v1/jobs/{}?calls=true", answer.job_id);
-        let (job, criteria, ratings, elsewhere) = tokio::try_join!(
-            state.client.find::<JobDetail>(&user.caller, &job),
-            state.client.find::<CriteriaDetail>(&user.caller, &criteria),
-            state.client.get::<RatingList>(&user.caller, &ratings),
-            missing_tools::elsewhere(state, user, &answer.missing_tools, answer.score_id),
-        )?;
+        let (api, answer) = (state.api(user)?, &version.score);
+        let (score_id, job_id) = (answer.score_id.to_string(), answer.job_id.to_string());
+        let (job, criteria, ratings, elsewhere) = tokio::join!(
+            jobs::read_with_calls(api, &job_id),
+            criteria::read(api, &answer.criteria_hash, Kind::Session),
+            ratings::of_score(api, &score_id, Params::of(&[])),
+            missing_tools::elsewhere(api, &answer.missing_tools, &score_id),
+        );
+        let (job, criteria) = (found(job)?, found(criteria)?);
+        let (ratings, elsewhere) = (ratings?, elsewhere?);
         let now = state.about.clock.now();
         let mut score = Self::of(version, now);
         let calls = job.and_then(|job| job.calls).map(|calls| calls.len());

@@ -11,7 +11,6 @@ use uuid::Uuid;
 use super::conversation::{
     LINES, MESSAGES, Said, Start, Window, alert_in_short, analysis_in_short, said,
 };
-use super::form::segment;
 use super::frame::Frame;
 use super::markdown::Cut;
 use super::page::{Fault, Page, html};
@@ -19,6 +18,7 @@ use super::score::{ScoreDetail, Version};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Moment};
+use crate::api;
 use crate::wire::Session;
 pub(super) use standing::{LEFT, standing};
 use standing::{Standing, Subject, subject};
@@ -30,7 +30,6 @@ const NAMED: usize = 20;
 /// Characters of what stands in a cell.
 const CELL: usize = 40;
 
-/// The routes of this file.
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/sessions/{id}", get(conversation))
@@ -42,7 +41,6 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/sessions/{id}/scores", get(scores))
 }
 
-/// Which side of a session is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Conversation,
@@ -163,8 +161,7 @@ pub(super) async fn read(
     user: &SessionUser,
     id: &str,
 ) -> Result<Session, Fault> {
-    let path = format!("/api/v1/sessions/{}", segment(id));
-    Ok(state.client.get(&user.caller, &path).await?)
+    Ok(api::sessions::read(state.api(user)?, id).await?)
 }
 
 async fn conversation(
@@ -206,13 +203,11 @@ async fn current_standing(
     standing(&state, &user, &id).await
 }
 
-/// The score that a session has.
 async fn scored(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
     let subject = subject(&state, &user, &id).await?;
     html(&Scored::read(&state, &user, subject.session_id).await?)
 }
 
-/// Every score that a session had.
 async fn scores(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
     let subject = subject(&state, &user, &id).await?;
     html(&History::read(&state, &user, subject.session_id).await?)

@@ -3,6 +3,7 @@
 use askama::Template;
 use uuid::Uuid;
 
+use super::super::page::found;
 use super::super::page::{Fault, Page, html};
 use super::super::sessions::{self, Badge, why_not};
 use super::super::state::PageState;
@@ -10,8 +11,9 @@ use super::super::user::SessionUser;
 use super::super::waits::WaitWords;
 use super::super::words::{self, Moment};
 use super::read;
+use crate::api::{Params, jobs, scores};
 use crate::job::JobState;
-use crate::wire::{JobDetail, Jobs, Score, Session, SessionItem, SessionStatus};
+use crate::wire::{JobDetail, Session, SessionItem, SessionStatus};
 
 /// What is told of a job that runs nowhere any more.
 pub(in super::super) const LEFT: &str =
@@ -81,38 +83,22 @@ impl Standing {
         user: &SessionUser,
         subject: Subject,
     ) -> Result<Self, Fault> {
-        let id = subject.session_id;
-        let score: Option<Score> = state
-            .client
-            .find(
-                &user.caller,
-                &format!("/api/v1/scoring/sessions/{id}/score"),
-            )
-            .await?;
-        let newest: Jobs = state
-            .client
-            .get(
-                &user.caller,
-                &format!("/api/v1/jobs?session_id={id}&limit=1"),
-            )
-            .await?;
-        let newest = newest.items.into_iter().next();
-        let mut job = newest.map(|job| JobDetail { job, calls: None });
-        // Only by itself a job is told its place in line, and what came of the calls that it has made.
-        let alone = job
-            .as_ref()
-            .and_then(|JobDetail { job, .. }| match job.state {
-                JobState::Queued => Some(format!("/api/v1/jobs/{}", job.job_id)),
-                JobState::Running => Some(format!("/api/v1/jobs/{}?calls=true", job.job_id)),
-                JobState::Waiting
-                | JobState::Succeeded
-                | JobState::Failed
-                | JobState::Cancelled => None,
-            });
-        if let Some(path) = alone {
-            job = state.client.find(&user.caller, &path).await?;
-        }
-        let status_bar = state.status_bar(&user.caller).await;
+        let (api, id) = (state.api(user)?, subject.session_id);
+        let session_id = id.to_string();
+        let score = found(scores::current(api, &session_id).await)?;
+        let newest = Params::of(&[("session_id", session_id.as_str()), ("limit", "1")]);
+        let newest = jobs::list(api, newest).await?.items.into_iter().next();
+        // Only by itself a job has its place in line, and what came of the calls that it has made.
+        let job = match newest {
+            Some(job) if job.state == JobState::Queued => {
+                found(jobs::read(api, &job.job_id.to_string()).await)?
+            }
+            Some(job) if job.state == JobState::Running => {
+                found(jobs::read_with_calls(api, &job.job_id.to_string()).await)?
+            }
+            newest => newest.map(|job| JobDetail { job, calls: None }),
+        };
+        let status_bar = state.status_bar(user).await;
         let is = |state| job.as_ref().is_some_and(|job| job.job.state == state);
         let away = status_bar.redis_away && is(JobState::Queued);
         let deserted = status_bar.deserted.is_some() && is(JobState::Running);

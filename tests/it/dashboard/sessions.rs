@@ -42,24 +42,6 @@ async fn a_score_names_the_alert_and_the_agent() {
 }
 
 #[tokio::test]
-async fn what_matches_is_counted_apart_from_the_list() {
-    for db in stores().await {
-        let server = Server::over(db).await;
-        let browser = Browser::of(&server);
-        for _ in 0..3 {
-            server.session().await;
-        }
-        let counted = async |filter: &str| browser.page(&format!("/sessions/count{filter}")).await;
-        assert_eq!(counted("").await, "all 3 that match");
-        server.scored(72).await;
-        assert_eq!(counted("?scored=yes").await, "the one that matches");
-        assert_eq!(counted("?scored=failed").await, "all 0 that match");
-        let wrong = server.get("/sessions/count?min_score=x");
-        assert_eq!(browser.send(wrong).await.status, 422);
-    }
-}
-
-#[tokio::test]
 async fn what_is_not_there_is_told_to_people_with_a_place_to_look() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);

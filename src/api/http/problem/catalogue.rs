@@ -5,7 +5,6 @@
 pub struct ProblemType {
     /// The last part of its `type`.
     pub slug: &'static str,
-    /// The statuses that it comes with.
     pub statuses: &'static [u16],
     /// One line, the same every time.
     pub title: &'static str,
@@ -13,7 +12,6 @@ pub struct ProblemType {
     pub meaning: &'static str,
 }
 
-/// Builds one row.
 const fn row(
     slug: &'static str,
     statuses: &'static [u16],

@@ -19,7 +19,6 @@ use crate::wire::{BatchState, ImportState, JobRef};
 use catalogue::problem_type;
 pub use catalogue::{ALL, ProblemType};
 
-/// The media type of a problem document.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 /// What every problem's `type` begins with.
 pub const TYPE_PREFIX: &str = "urn:gavel:problem:";
@@ -130,12 +129,9 @@ pub(crate) enum ApiError {
     Invalid {
         /// Which of the two.
         refusal: Refusal,
-        /// What is wrong.
         faults: Vec<Fault>,
     },
-    /// 400.
     SessionNotCompleted(String),
-    /// 400.
     NothingToJudge(String),
     /// 401: why.
     Unauthorized(&'static str),
@@ -143,7 +139,6 @@ pub(crate) enum ApiError {
     Forbidden {
         /// The scope's name.
         needed: &'static str,
-        /// The token's name.
         token: String,
     },
     /// 403: why.
@@ -152,39 +147,27 @@ pub(crate) enum ApiError {
     StaleForm,
     /// 404: no route.
     NoRoute,
-    /// 404.
     SessionNotFound(Uuid),
-    /// 404.
     NotScored {
-        /// The session.
         session_id: Uuid,
         /// The active, else the last failed job.
         job: Option<Box<Job>>,
     },
-    /// 404.
     ScoreNotFound(Uuid),
-    /// 404.
     JobNotFound(JobId),
-    /// 404.
     BatchNotFound(Uuid),
     /// 404: the batch, and the place.
     BatchItemNotFound(Uuid, u32),
-    /// 404.
     CriteriaNotFound(String),
-    /// 404.
     JudgeNotFound {
-        /// The name asked for.
         name: String,
         /// The names there are.
         known: Vec<String>,
     },
-    /// 404.
     ImportNotFound(Uuid),
-    /// 405.
     MethodNotAllowed,
     /// 408: after so many seconds.
     BodyTimeout(u64),
-    /// 409.
     InProgress(Box<Job>),
     /// 409: retry.
     JobNotFailed(Box<Job>),
@@ -194,16 +177,12 @@ pub(crate) enum ApiError {
     JobCancelled(Box<Job>),
     /// 409: cancel.
     ImportEnded {
-        /// The import.
         import_id: Uuid,
-        /// How it ended.
         state: ImportState,
     },
     /// 409: pause, resume, cancel, retry-errors.
     BatchState {
-        /// The batch.
         batch_id: Uuid,
-        /// Where it stands.
         state: BatchState,
         /// What was asked.
         verb: &'static str,
@@ -216,7 +195,6 @@ pub(crate) enum ApiError {
     KeyInUse,
     /// 422: the key stands for another request.
     KeyReused,
-    /// 413.
     TooLarge {
         /// What is too large: `/conversation`, or empty for the whole body.
         pointer: &'static str,
@@ -231,21 +209,15 @@ pub(crate) enum ApiError {
     BatchMediaType(Option<String>),
     /// 421: the Host.
     HostNotAllowed(String),
-    /// 431.
     HeadersTooLarge,
     /// 500: what was attempted; goes to the log alone.
     Internal(String),
-    /// 502: the failed job.
     JudgeFailed(Box<Job>),
     /// 502: which session, and why.
     HistoryUnusable(String),
-    /// 503.
     HistoryUnavailable(SourceProblem),
-    /// 503.
     HistoryNotConfigured,
-    /// 503.
     Disabled(String),
-    /// 503.
     JudgeNotConfigured(JudgeProblem),
     /// 503: how many reports may be made at once.
     TooManyReports(usize),
@@ -273,7 +245,6 @@ impl ApiError {
         self
     }
 
-    /// One fault at one place.
     pub(crate) fn fault(
         refusal: Refusal,
         pointer: impl Into<String>,
@@ -320,6 +291,22 @@ impl ApiError {
             job.as_deref()
         } else {
             None
+        }
+    }
+
+    /// Whether it says that there is no such thing.
+    pub(crate) fn is_absence(&self) -> bool {
+        self.problem().status == StatusCode::NOT_FOUND.as_u16()
+    }
+
+    /// Writes to the log what no client may read.
+    pub(crate) fn log(&self) {
+        if let Self::Internal(reason) = self {
+            tracing::error!(reason, "request failed");
+        } else if let Self::DatabaseUnavailable(reason) = self {
+            tracing::warn!(reason, "database unavailable");
+        } else if let Self::StorageFull(reason) = self {
+            tracing::error!(reason, "the database's disk is full");
         }
     }
 
@@ -377,13 +364,7 @@ impl IntoResponse for Problem {
 impl IntoResponse for ApiError {
     /// A response without a body: the document rides in the extensions until the outer layer, which knows the path, writes it.
     fn into_response(self) -> Response {
-        if let Self::Internal(reason) = &self {
-            tracing::error!(reason, "request failed");
-        } else if let Self::DatabaseUnavailable(reason) = &self {
-            tracing::warn!(reason, "database unavailable");
-        } else if let Self::StorageFull(reason) = &self {
-            tracing::error!(reason, "the database's disk is full");
-        }
+        self.log();
         let problem = self.problem();
         let mut response = StatusCode::from_u16(problem.status)
             .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
