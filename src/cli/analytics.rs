@@ -1,19 +1,19 @@
 //! `gavel analytics`: what scores come to, as tables.
 
-use std::io;
-
 use chrono::TimeDelta;
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::Global;
-use super::connection::{Connection, ConnectionArgs, Needs};
+use super::connection::{Common, given};
 use super::outcome::{CliError, Exit};
-use super::output;
+use super::output::{self, Printed};
+use crate::client::Client;
 use crate::clock::{Clock as _, SystemClock};
 use crate::wire::words;
-use crate::wire::{Bucket, Distribution, NameItem, NameList, RatingShare, Trend, TrendItem};
+use crate::wire::{
+    Bucket, Coverage, Distribution, NameItem, NameList, Period, RatingShare, Trend, TrendItem,
+};
 
 /// Show what current scores come to
 #[derive(Debug, Args)]
@@ -28,182 +28,174 @@ pub(super) struct Analytics {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Tools that agents lacked or left unused, by the number of sessions
-    MissingTools {
-        /// At most this many
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
-        #[command(flatten)]
-        common: Common,
-    },
+    MissingTools(Names),
     /// Other ways that investigations could have gone, by the number of sessions
-    Approaches {
-        /// At most this many
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
-        #[command(flatten)]
-        common: Common,
-    },
+    Approaches(Names),
     /// How scores are spread; of the current criteria unless --criteria says otherwise
     Distribution {
         /// Totals a bucket: 5 or 10
         #[arg(long, default_value_t = 10)]
         points: u8,
         #[command(flatten)]
-        common: Common,
+        scores: Scores,
     },
     /// How scores move over time, by criteria; the last 30 periods unless --days says otherwise
     Trend {
         /// day, week or month
-        #[arg(long, default_value = "day", value_name = "PERIOD")]
-        every: String,
+        #[arg(long, default_value_t = Period::Day, value_name = "PERIOD")]
+        every: Period,
         #[command(flatten)]
-        common: Common,
+        scores: Scores,
     },
 }
 
 #[derive(Debug, Args)]
-struct Common {
+struct Names {
+    /// At most this many
+    #[arg(long, default_value_t = 50)]
+    limit: u32,
+    #[command(flatten)]
+    scores: Scores,
+}
+
+/// Which scores are looked at.
+#[derive(Debug, Args)]
+struct Scores {
     /// Scores made with these criteria: any, current, or a hash, at least its first 8 digits
     #[arg(long, value_name = "CRITERIA")]
     criteria: Option<String>,
     /// Of sessions that completed within so many days
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=3660))]
     days: Option<u16>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    connection: ConnectionArgs,
+    common: Common,
 }
-
-/// What is asked for: the last part of the route, and what the query holds beside the common part.
-type Asked = (&'static str, (&'static str, String));
 
 impl Analytics {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         match &self.what {
-            What::MissingTools { limit, common } => {
-                let asked = ("missing-tools", ("limit", limit.to_string()));
-                common.show(global, asked, print_names).await
+            What::MissingTools(names) => {
+                let limit = ("limit", names.limit.to_string());
+                let scores = &names.scores;
+                scores
+                    .show::<NameList>(global, "missing-tools", limit)
+                    .await
             }
-            What::Approaches { limit, common } => {
-                let asked = ("approaches", ("limit", limit.to_string()));
-                common.show(global, asked, print_names).await
+            What::Approaches(names) => {
+                let limit = ("limit", names.limit.to_string());
+                names
+                    .scores
+                    .show::<NameList>(global, "approaches", limit)
+                    .await
             }
-            What::Distribution { points, common } => {
-                let asked = ("distribution", ("points", points.to_string()));
-                common.show(global, asked, print_distribution).await
+            What::Distribution { points, scores } => {
+                let points = ("points", points.to_string());
+                scores
+                    .show::<Distribution>(global, "distribution", points)
+                    .await
             }
-            What::Trend { every, common } => {
-                let asked = ("trend", ("every", every.clone()));
-                common.show(global, asked, print_trend).await
+            What::Trend { every, scores } => {
+                let every = ("every", every.to_string());
+                scores.show::<Trend>(global, "trend", every).await
             }
         }
     }
 }
 
-impl Common {
-    async fn show<T: DeserializeOwned>(
+impl Scores {
+    /// Asks for `route`, the last part of a path, with one more pair in the query.
+    async fn show<T: DeserializeOwned + Printed>(
         &self,
         global: &Global,
-        (route, more): Asked,
-        print: fn(&T) -> io::Result<&[String]>,
+        route: &str,
+        more: (&str, String),
     ) -> Result<Exit, CliError> {
         let from = self
             .days
             .map(|days| (SystemClock.now() - TimeDelta::days(days.into())).to_rfc3339());
-        let given = [("criteria", self.criteria.clone()), ("from", from)];
-        let query: Vec<(&str, String)> = given
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value?)))
-            .chain([more])
-            .collect();
-        let command = async |connection: Connection<'_>| {
-            let client = connection.client;
-            if self.json {
-                output::json(&client.analytics::<Value>(route, &query).await?)?;
-                return Ok(Exit::Done);
-            }
-            let answer: T = client.analytics(route, &query).await?;
-            for warning in print(&answer)? {
-                output::note(warning);
-            }
-            Ok(Exit::Done)
-        };
-        self.connection.run(global, Needs::Existing, command).await
+        let mut query = given([("criteria", self.criteria.clone()), ("from", from)]);
+        query.push(more);
+        let ask = async |client: &Client| client.analytics::<T>(route, &query).await;
+        self.common.print(global, ask).await
     }
 }
 
-fn print_names(names: &NameList) -> io::Result<&[String]> {
-    let row = |item: &NameItem| {
-        let others = item.spellings.iter().skip(1);
-        let others: Vec<&str> = others.map(|spelling| spelling.name.as_str()).collect();
-        vec![
-            item.name.clone(),
-            item.sessions.to_string(),
-            percent(item.share),
-            others.join(", "),
-        ]
-    };
-    let rows: Vec<Vec<String>> = names.items.iter().map(row).collect();
-    output::table(&["name", "sessions", "of all", "also spelled"], &rows)?;
-    output::line(&format!("{} scored sessions", names.scores))?;
-    Ok(&names.warnings)
+impl Printed for NameList {
+    fn print(&self) -> Result<(), CliError> {
+        let row = |item: &NameItem| {
+            let others = item.spellings.iter().skip(1);
+            let others: Vec<&str> = others.map(|spelling| spelling.name.as_str()).collect();
+            vec![
+                item.name.clone(),
+                item.sessions.to_string(),
+                percent(item.share),
+                others.join(", "),
+            ]
+        };
+        let head = ["name", "sessions", "of all", "also spelled"];
+        output::table(&head, self.items.iter().map(row))?;
+        output::line(&format!("{} scored sessions", self.scores))?;
+        output::warnings(&self.warnings);
+        Ok(())
+    }
 }
 
-fn print_distribution(found: &Distribution) -> io::Result<&[String]> {
-    let row = |bucket: &Bucket| {
-        vec![
-            format!("{}-{}", bucket.from, bucket.to),
-            bucket.scores.to_string(),
-        ]
-    };
-    let rows: Vec<Vec<String>> = found.histogram.iter().map(row).collect();
-    output::table(&["total", "scores"], &rows)?;
-    let row = |of: &RatingShare| {
-        vec![
-            of.rating.to_string(),
-            of.scores.to_string(),
-            percent(of.share),
-        ]
-    };
-    let rows: Vec<Vec<String>> = found.ratings.iter().map(row).collect();
-    output::table(&["rating", "scores", "of all"], &rows)?;
-    let figures = [
-        ("mean", found.mean),
-        ("median", found.median),
-        ("sd", found.sd),
-        ("quartile_1", found.quartile_1),
-        ("quartile_3", found.quartile_3),
-        ("min", found.min.map(f64::from)),
-        ("max", found.max.map(f64::from)),
-    ];
-    let figures = figures.map(|(name, figure)| format!("{name} {}", number(figure)));
-    output::line(&figures.join(", "))?;
-    let coverage = &found.coverage;
-    output::line(&format!(
-        "{} of {} sessions ({})",
-        coverage.scored,
-        coverage.sessions,
-        percent(coverage.share)
-    ))?;
-    Ok(&found.warnings)
+impl Printed for Distribution {
+    fn print(&self) -> Result<(), CliError> {
+        let row = |bucket: &Bucket| {
+            let total = format!("{}-{}", bucket.from, bucket.to);
+            vec![total, bucket.scores.to_string()]
+        };
+        output::table(&["total", "scores"], self.histogram.iter().map(row))?;
+        let row = |of: &RatingShare| {
+            vec![
+                of.rating.to_string(),
+                of.scores.to_string(),
+                percent(of.share),
+            ]
+        };
+        let head = ["rating", "scores", "of all"];
+        output::table(&head, self.ratings.iter().map(row))?;
+        let figures = [
+            ("mean", self.mean),
+            ("median", self.median),
+            ("sd", self.sd),
+            ("quartile_1", self.quartile_1),
+            ("quartile_3", self.quartile_3),
+            ("min", self.min.map(f64::from)),
+            ("max", self.max.map(f64::from)),
+        ];
+        let figures = figures.map(|(name, figure)| format!("{name} {}", number(figure)));
+        output::line(&figures.join(", "))?;
+        let Coverage {
+            scored,
+            sessions,
+            share,
+            ..
+        } = self.coverage;
+        let share = percent(share);
+        output::line(&format!("{scored} of {sessions} sessions ({share})"))?;
+        output::warnings(&self.warnings);
+        Ok(())
+    }
 }
 
-fn print_trend(found: &Trend) -> io::Result<&[String]> {
-    let row = |item: &TrendItem| {
-        vec![
-            item.period.to_string(),
-            item.criteria_hash.chars().take(12).collect(),
-            item.scores.to_string(),
-            number(item.mean),
-            number(item.median),
-        ]
-    };
-    let rows: Vec<Vec<String>> = found.items.iter().map(row).collect();
-    let head = [found.every.as_str(), "criteria", "scores", "mean", "median"];
-    output::table(&head, &rows)?;
-    Ok(&found.warnings)
+impl Printed for Trend {
+    fn print(&self) -> Result<(), CliError> {
+        let row = |item: &TrendItem| {
+            vec![
+                item.period.to_string(),
+                item.criteria_hash.chars().take(12).collect(),
+                item.scores.to_string(),
+                number(item.mean),
+                number(item.median),
+            ]
+        };
+        let head = [self.every.as_str(), "criteria", "scores", "mean", "median"];
+        output::table(&head, self.items.iter().map(row))?;
+        output::warnings(&self.warnings);
+        Ok(())
+    }
 }
 
 /// A figure with one digit behind the point; what there is none of is a dash.

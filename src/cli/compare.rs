@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde::Serialize;
 use serde_json::json;
 
-use super::evaluate::{mixed, parse_share};
+use super::evaluate::{mixed, share};
 use super::outcome::{CliError, Exit};
-use super::output;
+use super::output::{self, Form, Printed};
 use crate::job::Kind;
 use crate::report::{Decision, Judgement, Lines, ReportError};
 use crate::suite::run::RunFolder;
@@ -40,7 +41,7 @@ pub(super) struct Compare {
     #[arg(value_name = "B")]
     b: PathBuf,
     /// Most that the mean of B may fall below that of A, as 0.02 or 2%
-    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     max_regression: Option<f64>,
     /// Items that may have lost their score between A and B; they are in no mean
     #[arg(
@@ -69,34 +70,12 @@ impl Compare {
             return Err(CliError::usage(mixed("gavel compare")));
         }
         let judgement = decide_comparison(&found, self.max_regression, self.max_errors);
-        let exit = match judgement.decision {
-            Decision::Passed | Decision::Nothing => Exit::Done,
-            Decision::Failed => Exit::GateFailed,
-            Decision::Incomplete => Exit::Incomplete,
+        let compared = Compared {
+            asked: self,
+            found,
+            judgement,
         };
-        match self.show(&found, &judgement, exit) {
-            // A reader that has seen enough (`| head`) changes nothing of what was found.
-            Err(error) if error.exit == Exit::Done => {}
-            shown => shown?,
-        }
-        Ok(exit)
-    }
-
-    fn show(&self, found: &Comparison, judgement: &Judgement, exit: Exit) -> Result<(), CliError> {
-        if self.json {
-            return Ok(output::json(&json!({
-                "a": self.a.display().to_string(), "b": self.b.display().to_string(), "comparison": found, "judged_otherwise": found.judged.otherwise(), "decision": judgement.decision,
-                "reasons": judgement.reasons, "exit_code": exit.code(),
-            }))?);
-        }
-        print(found)?;
-        if self.max_regression.is_some() {
-            output::line(&format!("\n{}", judgement.decision.as_str()))?;
-            for reason in &judgement.reasons {
-                output::line(&format!("  {reason}"))?;
-            }
-        }
-        Ok(())
+        output::print(&compared, Form::of(self.json))
     }
 
     /// Totals of two kinds are not of one measure.
@@ -112,6 +91,43 @@ impl Compare {
             self.a.display(),
             self.b.display(),
         )))
+    }
+}
+
+/// Two runs side by side, and whether the later one is good enough.
+struct Compared<'a> {
+    asked: &'a Compare,
+    found: Comparison,
+    judgement: Judgement,
+}
+
+impl Serialize for Compared<'_> {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let (found, judgement) = (&self.found, &self.judgement);
+        json!({
+            "a": self.asked.a.display().to_string(), "b": self.asked.b.display().to_string(), "comparison": found,
+            "judged_otherwise": found.judged.otherwise(), "decision": judgement.decision, "reasons": judgement.reasons,
+            "exit_code": self.exit().code(),
+        })
+        .serialize(to)
+    }
+}
+
+impl Printed for Compared<'_> {
+    fn print(&self) -> Result<(), CliError> {
+        self.found.print()?;
+        if self.asked.max_regression.is_some() {
+            output::decision(&self.judgement)?;
+        }
+        Ok(())
+    }
+
+    fn exit(&self) -> Exit {
+        match self.judgement.decision {
+            Decision::Passed | Decision::Nothing => Exit::Done,
+            Decision::Failed => Exit::GateFailed,
+            Decision::Incomplete => Exit::Incomplete,
+        }
     }
 }
 
@@ -131,45 +147,42 @@ fn unreadable(error: ReportError) -> CliError {
     ))
 }
 
-/// Prints a comparison for people.
-pub(super) fn print(found: &Comparison) -> Result<(), CliError> {
-    for (title, changes) in [
-        ("passed, and misses now", &found.pass_to_fail),
-        ("missed, and passes now", &found.fail_to_pass),
-        ("has no score any more", &found.lost_score),
-        ("has a score now", &found.gained_score),
-    ] {
-        if changes.is_empty() {
-            continue;
+impl Printed for Comparison {
+    fn print(&self) -> Result<(), CliError> {
+        for (title, changes) in [
+            ("passed, and misses now", &self.pass_to_fail),
+            ("missed, and passes now", &self.fail_to_pass),
+            ("has no score any more", &self.lost_score),
+            ("has a score now", &self.gained_score),
+        ] {
+            if changes.is_empty() {
+                continue;
+            }
+            output::line(&format!("{title}: {}", changes.len()))?;
+            for change in changes.iter().take(LISTED) {
+                output::line(&output::clean(&line_of(change)))?;
+            }
+            rest(changes.len())?;
         }
-        output::line(&format!("{title}: {}", changes.len()))?;
-        for change in changes.iter().take(LISTED) {
-            output::line(&output::clean(&line_of(change)))?;
+        for (title, ids) in [("only in B", &self.new), ("only in A", &self.gone)] {
+            if ids.is_empty() {
+                continue;
+            }
+            let (n, listed) = (ids.len(), output::joined(ids.get(..LISTED).unwrap_or(ids)));
+            output::line(&output::clean(&format!("{title}: {n} ({listed})")))?;
+            rest(n)?;
         }
-        rest(changes.len())?;
-    }
-    for (title, ids) in [("only in B", &found.new), ("only in A", &found.gone)] {
-        if ids.is_empty() {
-            continue;
+        output::line(&mean(self))?;
+        for difference in self.judged.otherwise() {
+            output::line(&output::clean(&format!("NOTE     {difference}")))?;
         }
-        let listed: Vec<&str> = ids.iter().take(LISTED).map(String::as_str).collect();
-        output::line(&output::clean(&format!(
-            "{title}: {} ({})",
-            ids.len(),
-            listed.join(", ")
-        )))?;
-        rest(ids.len())?;
+        if self.mixes_simulated() {
+            output::line("SIMULATED: only one of the two runs was scored by a real judge")?;
+        } else if self.simulated_a > 0 {
+            output::line("SIMULATED: both runs were scored by a simulated judge")?;
+        }
+        Ok(())
     }
-    output::line(&mean(found))?;
-    for difference in found.judged.otherwise() {
-        output::line(&output::clean(&format!("NOTE     {difference}")))?;
-    }
-    if found.mixes_simulated() {
-        output::line("SIMULATED: only one of the two runs was scored by a real judge")?;
-    } else if found.simulated_a > 0 {
-        output::line("SIMULATED: both runs were scored by a simulated judge")?;
-    }
-    Ok(())
 }
 
 fn mean(found: &Comparison) -> String {

@@ -50,7 +50,9 @@ impl ConfigCommand {
             output::note(&format!("warning: {warning}"));
         }
         if show.json {
-            let items: Vec<Value> = loaded.values.iter().map(as_json).collect();
+            let item =
+                |one: &Shown| json!({ "key": one.key, "value": one.value, "origin": one.origin });
+            let items: Vec<Value> = loaded.values.iter().map(item).collect();
             output::json(&json!({ "items": items }))?;
             return Ok(Exit::Done);
         }
@@ -65,8 +67,4 @@ impl ConfigCommand {
         }
         Ok(Exit::Done)
     }
-}
-
-fn as_json(one: &Shown) -> Value {
-    json!({ "key": one.key, "value": one.value, "origin": one.origin })
 }

@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use clap::Args;
 use secrecy::SecretString;
+use tokio::net::TcpListener;
 use uuid::Uuid;
 
 use super::Global;
 use super::context::{Context, Voice, flag_of, listen};
 use super::daemon::ending;
-use super::outcome::CliError;
+use super::outcome::{CliError, Exit};
+use super::output::{self, Form, Items, Printed};
 use crate::app::{App, Migrations, Mode, Stop};
-use crate::client::Client;
+use crate::client::{Client, ClientError};
 use crate::config::Settings;
 use crate::history::imports::Whose;
 use crate::lifecycle::Signals;
@@ -60,6 +62,82 @@ pub(super) struct Common {
     pub(super) connection: ConnectionArgs,
 }
 
+/// Flags of commands about one thing.
+#[derive(Debug, Args)]
+pub(super) struct One {
+    /// Its id
+    pub(super) id: Uuid,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+/// Flags of commands that list.
+#[derive(Debug, Args)]
+pub(super) struct Listing {
+    /// At most this many
+    #[arg(long, default_value_t = 50)]
+    pub(super) limit: usize,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+impl Common {
+    pub(super) fn form(&self) -> Form {
+        Form::of(self.json)
+    }
+
+    /// Asks the service for something that is there, and prints it.
+    pub(super) async fn print<T: Printed>(
+        &self,
+        global: &Global,
+        ask: impl AsyncFnOnce(&Client) -> Result<T, ClientError>,
+    ) -> Result<Exit, CliError> {
+        let command = async |connection: Connection<'_>| Ok(ask(connection.client).await?);
+        self.run(global, Needs::Existing, command).await
+    }
+
+    /// Runs `command` against the service, and prints what comes of it.
+    pub(super) async fn run<T: Printed>(
+        &self,
+        global: &Global,
+        needs: Needs,
+        command: impl AsyncFnOnce(Connection<'_>) -> Result<T, CliError>,
+    ) -> Result<Exit, CliError> {
+        let command = async |connection: Connection<'_>| {
+            output::print(&command(connection).await?, self.form())
+        };
+        self.connection.run(global, needs, command).await
+    }
+}
+
+impl Listing {
+    /// Asks the service for a list, and prints it.
+    pub(super) async fn print<T>(
+        &self,
+        global: &Global,
+        ask: impl AsyncFnOnce(&Client, usize) -> Result<Vec<T>, ClientError>,
+    ) -> Result<Exit, CliError>
+    where
+        Items<T>: Printed,
+    {
+        let ask = async |client: &Client| {
+            let items = ask(client, self.limit).await?;
+            Ok(Items { items })
+        };
+        self.common.print(global, ask).await
+    }
+}
+
+/// The pairs of a query that have a value.
+pub(super) fn given<'a, const N: usize>(
+    pairs: [(&'a str, Option<String>); N],
+) -> Vec<(&'a str, String)> {
+    let pairs = pairs.into_iter();
+    pairs
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
+}
+
 /// A token that no debug print shows.
 #[derive(Debug, Clone)]
 struct SecretToken(SecretString);
@@ -85,11 +163,8 @@ pub(super) enum Needs {
     Imports,
 }
 
-/// The service, within reach.
 pub(super) struct Connection<'a> {
-    /// To talk to it.
     pub(super) client: &'a Client,
-    /// The settings of this process.
     pub(super) context: &'a Context,
     /// Whether this process is the service, and runs the jobs itself.
     pub(super) works_here: bool,
@@ -108,46 +183,44 @@ impl ConnectionArgs {
         self.run_with(global, needs, |_| (), command).await
     }
 
-    /// Whether a running service is named.
     pub(super) fn is_remote(&self) -> bool {
-        self.server
-            .as_deref()
-            .is_some_and(|server| !server.is_empty())
+        self.server().is_some()
+    }
+
+    fn server(&self) -> Option<&str> {
+        self.server.as_deref().filter(|server| !server.is_empty())
     }
 
     /// What a further command says to reach the same service, or to open it with the same settings: nothing where the
     /// environment says it already.
     pub(super) fn again(&self, global: &Global) -> String {
-        let flag = |flag: &str, variable: &str, value: &Option<String>| {
-            let value = value.as_deref().filter(|value| !value.is_empty());
-            match value {
-                Some(value) if std::env::var(variable).as_deref() != Ok(value) => {
-                    format!(" {flag} {}", word(value))
-                }
-                Some(_) | None => String::new(),
-            }
-        };
-        let server = flag("--server", "GAVEL_SERVER", &self.server);
-        let folder = flag("--data-dir", "GAVEL_DATA_DIR", &self.data_dir);
-        let config = global
-            .config
-            .as_deref()
-            .map(|path| path.display().to_string());
-        let config = flag("--config", "GAVEL_CONFIG", &config);
-        let criteria = flag(
-            "--scoring-config",
-            "GAVEL_SCORING_CONFIG",
-            &global.scoring_config,
-        );
-        let judges = flag(
-            "--llm-providers",
-            "GAVEL_LLM_PROVIDERS",
-            &global.llm_providers,
-        );
-        server + &folder + &config + &criteria + &judges
+        let config = global.config.as_deref();
+        let config = config.map(|path| path.display().to_string());
+        [
+            ("--server", "GAVEL_SERVER", &self.server),
+            ("--data-dir", "GAVEL_DATA_DIR", &self.data_dir),
+            ("--config", "GAVEL_CONFIG", &config),
+            (
+                "--scoring-config",
+                "GAVEL_SCORING_CONFIG",
+                &global.scoring_config,
+            ),
+            (
+                "--llm-providers",
+                "GAVEL_LLM_PROVIDERS",
+                &global.llm_providers,
+            ),
+        ]
+        .into_iter()
+        .filter_map(|(flag, variable, value)| {
+            let value = value.as_deref().filter(|value| !value.is_empty())?;
+            let is_said = std::env::var(variable).as_deref() == Ok(value);
+            (!is_said).then(|| format!(" {flag} {}", word(value)))
+        })
+        .collect()
     }
 
-    /// [`ReachArgs::run`], with settings that the command changes for the service that this process opens.
+    /// [`ConnectionArgs::run`], with settings that the command changes for the service that this process opens.
     pub(super) async fn run_with<T>(
         &self,
         global: &Global,
@@ -163,7 +236,7 @@ impl ConnectionArgs {
         let mut context = Context::new(global, flags.into_iter().collect(), voice)?;
         let mut signals = Signals::listen()?;
         let stop = Stop::default();
-        if let Some(server) = self.server.as_deref().filter(|server| !server.is_empty()) {
+        if let Some(server) = self.server() {
             let token = self.token.clone().map(|token| token.0);
             let client = Client::new(server, token)?;
             let connection = Connection {
@@ -184,50 +257,47 @@ impl ConnectionArgs {
         adjust(&mut context.settings);
         let mode = mode(&context, needs)?;
         let works_here = needs == Needs::Worker && mode != Mode::Shared;
-        let here = Here::open(&mut context, mode).await?;
+        let Here {
+            app,
+            client,
+            listener,
+        } = Here::open(&context, mode).await?;
         let connection = Connection {
-            client: &here.client,
+            client: &client,
             context: &context,
             works_here,
             is_remote: false,
         };
-        let part = if works_here {
-            Part::Worker
-        } else if needs == Needs::Imports {
-            Part::Imports
-        } else {
-            Part::Nothing
+        let part = match needs {
+            Needs::Worker if works_here => Part::Worker,
+            Needs::Imports => Part::Imports,
+            Needs::Existing | Needs::Store | Needs::Worker => Part::Nothing,
         };
-        let work = here.work(&stop, part, command(connection));
+        let work = Here::work(&app, listener, (part, &stop), command(connection));
         let ended = signals.guard(ending(&stop, DRAIN), work).await;
-        here.app.close().await;
+        app.close().await;
         ended.output.unwrap_or_else(|| Err(CliError::interrupted()))
     }
 }
 
 /// What a service in this process runs beside its API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
-    /// Nothing.
+enum Part {
     Nothing,
-    /// The jobs.
     Worker,
-    /// The imports.
     Imports,
 }
 
 /// A service in this process.
-pub(super) struct Here {
-    /// The process's parts.
-    pub(super) app: App,
-    /// To talk to it.
-    pub(super) client: Client,
-    listener: tokio::sync::Mutex<Option<tokio::net::TcpListener>>,
+struct Here {
+    app: App,
+    client: Client,
+    listener: TcpListener,
 }
 
 impl Here {
     /// Opens the store of `mode` and takes a loopback port.
-    pub(super) async fn open(context: &mut Context, mode: Mode) -> Result<Self, CliError> {
+    async fn open(context: &Context, mode: Mode) -> Result<Self, CliError> {
         let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
         let address = listener.local_addr()?;
         // The port is open to everybody on this machine: only who knows this token is answered.
@@ -248,25 +318,22 @@ impl Here {
         Ok(Self {
             app,
             client,
-            listener: tokio::sync::Mutex::new(Some(listener)),
+            listener,
         })
     }
 
     /// Serves, and runs `part` beside it, until `command` ends or `stop` says so.
-    pub(super) async fn work<T>(
-        &self,
-        stop: &Stop,
-        part: Part,
+    async fn work<T>(
+        app: &App,
+        listener: TcpListener,
+        (part, stop): (Part, &Stop),
         command: impl Future<Output = Result<T, CliError>>,
     ) -> Result<T, CliError> {
-        let Some(listener) = self.listener.lock().await.take() else {
-            return Err(CliError::incomplete("the service was started twice"));
-        };
-        let serving = self.app.serve(listener, stop.clone());
+        let serving = app.serve(listener, stop.clone());
         let working = async {
             match part {
-                Part::Worker => self.app.work(stop.clone()).await,
-                Part::Imports => self.app.import(Whose::Own, stop.clone()).await,
+                Part::Worker => app.work(stop.clone()).await,
+                Part::Imports => app.import(Whose::Own, stop.clone()).await,
                 Part::Nothing => Ok(()),
             }
         };
@@ -285,8 +352,7 @@ impl Here {
     }
 }
 
-/// Which store a command opens without `--server`.
-pub(super) fn mode(context: &Context, needs: Needs) -> Result<Mode, CliError> {
+fn mode(context: &Context, needs: Needs) -> Result<Mode, CliError> {
     if !context.settings.database.url.is_empty() {
         return Ok(Mode::Shared);
     }

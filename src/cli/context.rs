@@ -24,7 +24,6 @@ pub(super) enum Voice {
 
 /// Settings, read and checked; logs are on.
 pub(super) struct Context {
-    /// The settings.
     pub(super) settings: Settings,
     /// Whether the default judge was named here, by a flag, the environment or a file: else it is the built-in one.
     pub(super) names_default_judge: bool,
@@ -76,7 +75,6 @@ impl Context {
             .map_err(|error| CliError::usage(format!("worker.health_bind: {bind:?}: {error}")))
     }
 
-    /// Whether nobody has set a key.
     pub(super) fn is_default(&self, key: &str) -> bool {
         let mut shown = self.settings.shown.iter();
         shown.any(|one| one.key == key && one.origin == "default")
@@ -131,7 +129,6 @@ pub(super) fn sources(global: &Global, mut flags: Vec<Flag>) -> Sources {
     }
 }
 
-/// A flag, if it was given.
 pub(super) fn flag_of(
     flag: &'static str,
     key: &'static str,

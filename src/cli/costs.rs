@@ -2,12 +2,12 @@
 
 use chrono::Days;
 use clap::Args;
-use serde_json::Value;
 
 use super::Global;
-use super::connection::{Connection, ConnectionArgs, Needs};
+use super::connection::Common;
 use super::outcome::{CliError, Exit};
-use super::output;
+use super::output::{self, Printed, Row};
+use crate::client::Client;
 use crate::clock::{Clock as _, SystemClock};
 use crate::wire::words;
 use crate::wire::{CostFigures, CostItem, CostList, UsageBy};
@@ -16,7 +16,7 @@ use crate::wire::{CostFigures, CostItem, CostList, UsageBy};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  gavel costs\n  gavel costs --by model --days 7\n  gavel costs --by judge --json",
-    after_long_help = "Examples:\n  gavel costs\n  gavel costs --by model --days 7\n  gavel costs --by judge --json\n\n\
+    long_about = "Show what judge calls cost, by day, judge or model.\n\n\
         Days are those of UTC; retries and repairs count. A call whose model has no price in\n\
         llm_providers.yaml is unpriced: what it cost isn't known, and comes on top of the sum."
 )]
@@ -27,11 +27,8 @@ pub(super) struct Costs {
     /// How many days, today included
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=3660))]
     days: u16,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    connection: ConnectionArgs,
+    common: Common,
 }
 
 impl Costs {
@@ -43,43 +40,37 @@ impl Costs {
             ("from", first.unwrap_or(today).to_string()),
             ("to", today.to_string()),
         ];
-        let command = async |connection: Connection<'_>| {
-            if self.json {
-                output::json(&connection.client.costs::<Value>(&query).await?)?;
-            } else {
-                print(&connection.client.costs(&query).await?)?;
-            }
-            Ok(Exit::Done)
-        };
-        self.connection.run(global, Needs::Existing, command).await
+        let ask = async |client: &Client| client.costs(&query).await;
+        self.common.print(global, ask).await
     }
 }
 
-fn print(costs: &CostList) -> Result<(), CliError> {
-    let mut rows: Vec<Vec<String>> = costs.items.iter().map(row).collect();
-    rows.push(cells("total".to_owned(), &costs.total));
-    let head = [
-        costs.by.as_str(),
-        "calls",
-        "failed",
-        "tokens in",
-        "of them cached",
-        "tokens out",
-        "cost USD",
-        "unpriced calls",
-    ];
-    output::table(&head, &rows)?;
-    Ok(())
+impl Printed for CostList {
+    fn print(&self) -> Result<(), CliError> {
+        let total = cells("total".to_owned(), &self.total);
+        let head = [
+            self.by.as_str(),
+            "calls",
+            "failed",
+            "tokens in",
+            "of them cached",
+            "tokens out",
+            "cost USD",
+            "unpriced calls",
+        ];
+        let rows = self.items.iter().map(row).chain([total]);
+        Ok(output::table(&head, rows)?)
+    }
 }
 
-fn row(line: &CostItem) -> Vec<String> {
+fn row(line: &CostItem) -> Row {
     let day = line.day.map(|day| day.to_string());
     let names = [day, line.judge.clone(), line.model.clone()];
     let names: Vec<String> = names.into_iter().flatten().collect();
     cells(names.join(": "), &line.figures)
 }
 
-fn cells(name: String, figures: &CostFigures) -> Vec<String> {
+fn cells(name: String, figures: &CostFigures) -> Row {
     let counts = [
         figures.calls,
         figures.failed_calls,

@@ -2,18 +2,19 @@
 
 mod compared;
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use super::Global;
-use super::connection::{Connection, ConnectionArgs, Needs};
+use super::connection::{Common, Connection, Needs};
 use super::context::{Context, Voice};
 use super::outcome::{CliError, Exit};
-use super::output::{self, or_empty};
+use super::output::{self, Form, Printed, or_empty};
+use crate::client::Client;
 use crate::config::yaml::{FileError, resolve};
 use crate::config::{Settings, env_with_default};
 use crate::job::Kind;
@@ -104,144 +105,123 @@ struct Pair {
     b: String,
 }
 
-#[derive(Debug, Args)]
-struct Common {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    connection: ConnectionArgs,
-}
-
 impl CriteriaCommand {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         match &self.what {
             What::List(common) => {
-                let command = async |connection: Connection<'_>| {
-                    match common.json {
-                        true => output::json(&connection.client.criteria_list::<Value>().await?)?,
-                        false => print_list(&connection.client.criteria_list().await?)?,
-                    }
-                    Ok(Exit::Done)
-                };
-                common
-                    .connection
-                    .run(global, Needs::Existing, command)
-                    .await
+                let list = async |client: &Client| client.criteria_list().await;
+                common.print(global, list).await
             }
             What::Show { hash, common } => {
-                let command = async |connection: Connection<'_>| {
-                    match common.json {
-                        true => output::json(&connection.client.criteria::<Value>(hash).await?)?,
-                        false => print_version(&connection.client.criteria(hash).await?)?,
-                    }
-                    Ok(Exit::Done)
-                };
-                common
-                    .connection
-                    .run(global, Needs::Existing, command)
-                    .await
+                let show = async |client: &Client| client.criteria(hash).await;
+                common.print(global, show).await
             }
             What::Compare {
                 pair,
                 movers,
                 common,
             } => {
-                let command = async |connection: Connection<'_>| {
+                let compare = async |client: &Client| {
                     let query = [("movers", movers.to_string())];
-                    let sides = (pair.a.as_str(), pair.b.as_str());
-                    let found = connection.client.compare_criteria(sides, &query).await?;
-                    compared::print_comparison(&found, common.json)
+                    client.compare_criteria((&pair.a, &pair.b), &query).await
                 };
-                common
-                    .connection
-                    .run(global, Needs::Existing, command)
-                    .await
+                common.print(global, compare).await
             }
             What::Diff { pair, common } => {
-                let command = async |connection: Connection<'_>| {
-                    let found = connection.client.diff_criteria(&pair.a, &pair.b).await?;
-                    compared::print_diff(&found, common.json)
-                };
-                common
-                    .connection
-                    .run(global, Needs::Existing, command)
-                    .await
+                let diff = async |client: &Client| client.diff_criteria(&pair.a, &pair.b).await;
+                common.print(global, diff).await
             }
-            What::Add { file, common } => add(global, file, common).await,
-            What::Check { file, json } => check(global, file, *json),
+            What::Add { file, common } => {
+                let add = async |connection: Connection<'_>| {
+                    let criteria = read_for(&connection, file)?;
+                    let answer = connection.client.add_criteria(&criteria.content).await?;
+                    Ok(Added { answer, file })
+                };
+                common.run(global, Needs::Store, add).await
+            }
+            What::Check { file, json } => {
+                let context = Context::new(global, Vec::new(), Voice::Results)?;
+                let criteria = read(&context.settings, file)?;
+                output::print(&Checked { criteria, file }, Form::of(*json))
+            }
             What::Current { kind, common } => {
-                let command = async |connection: Connection<'_>| {
-                    let client = connection.client;
-                    match common.json {
-                        true => output::json(&client.current_criteria::<Value>(*kind).await?)?,
-                        false => print_version(&client.current_criteria(*kind).await?)?,
-                    }
-                    Ok(Exit::Done)
+                let current = async |connection: Connection<'_>| {
+                    Ok(connection.client.current_criteria(*kind).await?)
                 };
-                common.connection.run(global, Needs::Store, command).await
+                common.run(global, Needs::Store, current).await
             }
         }
     }
 }
 
-fn check(global: &Global, file: &Path, as_json: bool) -> Result<Exit, CliError> {
-    let context = Context::new(global, Vec::new(), Voice::Results)?;
-    let criteria = read(&context.settings, file)?;
-    let answer = json!({
-        "criteria_hash": criteria.hash,
-        "kind": criteria.kind,
-        "judge": criteria.judge,
-        "enabled": criteria.enabled,
-        "dimensions": criteria.dimensions,
-    });
-    if as_json {
-        output::json(&answer)?;
-        return Ok(Exit::Done);
-    }
-    let dimensions: Vec<String> = criteria
-        .dimensions
-        .iter()
-        .map(|dimension| format!("{} {}", dimension.name, dimension.max))
-        .collect();
-    output::line(&format!("{}: good", file.display()))?;
-    output::line(&format!("hash        {}", criteria.hash))?;
-    output::line(&format!("kind        {}", criteria.kind))?;
-    output::line(&format!("judge       {}", criteria.judge))?;
-    if !dimensions.is_empty() {
-        output::line(&format!("dimensions  {}", dimensions.join(", ")))?;
-    }
-    if !criteria.enabled {
-        output::note("scoring.enabled is false: nothing of this kind would be scored");
-    }
-    Ok(Exit::Done)
+/// A file that holds good criteria.
+struct Checked<'a> {
+    criteria: Criteria,
+    file: &'a Path,
 }
 
-async fn add(global: &Global, file: &Path, common: &Common) -> Result<Exit, CliError> {
-    let command = async |connection: Connection<'_>| {
-        let criteria = read_for(&connection, file)?;
-        let answer: CriteriaAdded = connection.client.add_criteria(&criteria.content).await?;
-        if common.json {
-            output::json(&answer)?;
-            return Ok(Exit::Done);
+impl Serialize for Checked<'_> {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let criteria = &self.criteria;
+        json!({
+            "criteria_hash": criteria.hash,
+            "kind": criteria.kind,
+            "judge": criteria.judge,
+            "enabled": criteria.enabled,
+            "dimensions": criteria.dimensions,
+        })
+        .serialize(to)
+    }
+}
+
+impl Printed for Checked<'_> {
+    fn print(&self) -> Result<(), CliError> {
+        let criteria = &self.criteria;
+        let dimensions = criteria.dimensions.iter();
+        let dimensions: Vec<String> = dimensions
+            .map(|dimension| format!("{} {}", dimension.name, dimension.max))
+            .collect();
+        output::line(&format!("{}: good", self.file.display()))?;
+        output::facts(&[
+            ("hash", criteria.hash.to_string()),
+            ("kind", criteria.kind.to_string()),
+            ("judge", criteria.judge.clone()),
+            ("dimensions", dimensions.join(", ")),
+        ])?;
+        if !criteria.enabled {
+            output::note("scoring.enabled is false: nothing of this kind would be scored");
         }
-        let hash = answer.criteria_hash;
-        output::line(&hash)?;
-        let (trying, variable) = match criteria.kind.is_case() {
+        Ok(())
+    }
+}
+
+/// Criteria that are stored now.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Added<'a> {
+    answer: CriteriaAdded,
+    #[serde(skip)]
+    file: &'a Path,
+}
+
+impl Printed for Added<'_> {
+    fn print(&self) -> Result<(), CliError> {
+        let hash = &self.answer.criteria_hash;
+        output::line(hash)?;
+        let (trying, variable) = match self.answer.kind.is_case() {
             false => ("score", "GAVEL_SCORING_CONFIG".to_owned()),
             true => {
-                let kind = criteria.kind.as_str().to_uppercase();
+                let kind = self.answer.kind.as_str().to_uppercase();
                 ("evaluate", format!("GAVEL_CRITERIA_{kind}"))
             }
         };
         output::note(&format!(
             "stored; not current. Try it: gavel {trying} --criteria-hash {hash} FILE\n\
              Make it current: let {variable} of the API name {}, and send SIGHUP or restart",
-            file.display()
+            self.file.display()
         ));
-        Ok(Exit::Done)
-    };
-    common.connection.run(global, Needs::Store, command).await
+        Ok(())
+    }
 }
 
 /// Reads a criteria file that a service is to judge by. Its variables are filled in here. Where the service is another process, the
@@ -278,7 +258,6 @@ pub(super) fn read(settings: &Settings, file: &Path) -> Result<Criteria, CliErro
     parse(settings, &name, &text).map_err(CliError::usage)
 }
 
-/// A file's name and text.
 fn text_of(file: &Path) -> Result<(String, String), CliError> {
     let name = file.display().to_string();
     let text = std::fs::read_to_string(file)
@@ -296,30 +275,31 @@ pub(super) fn parse(settings: &Settings, name: &str, text: &str) -> Result<Crite
     })
 }
 
-fn print_list(versions: &CriteriaList) -> io::Result<()> {
-    let row = |version: &CriteriaVersion| {
-        let current = if version.is_current { "current" } else { "" };
-        vec![
-            version.criteria_hash.clone(),
-            version.kind.to_string(),
-            current.to_owned(),
-            version.scores.to_string(),
-            output::rounded(version.mean_total, 2),
-            or_empty(version.first_scored_at.map(second)),
-            or_empty(version.created_at.map(second)),
-        ]
-    };
-    let rows: Vec<Vec<String>> = versions.items.iter().map(row).collect();
-    let head = [
-        "criteria",
-        "kind",
-        "",
-        "scores",
-        "mean",
-        "first score",
-        "stored",
-    ];
-    output::table(&head, &rows)
+impl Printed for CriteriaList {
+    fn print(&self) -> Result<(), CliError> {
+        let row = |version: &CriteriaVersion| {
+            let current = if version.is_current { "current" } else { "" };
+            vec![
+                version.criteria_hash.clone(),
+                version.kind.to_string(),
+                current.to_owned(),
+                version.scores.to_string(),
+                output::rounded(version.mean_total, 2),
+                or_empty(version.first_scored_at.map(second)),
+                or_empty(version.created_at.map(second)),
+            ]
+        };
+        let head = [
+            "criteria",
+            "kind",
+            "",
+            "scores",
+            "mean",
+            "first score",
+            "stored",
+        ];
+        Ok(output::table(&head, self.items.iter().map(row))?)
+    }
 }
 
 /// A time to the second: with two of them in full a hash would be cut in two.
@@ -327,27 +307,26 @@ fn second(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-fn print_version(detail: &CriteriaDetail) -> io::Result<()> {
-    let version = &detail.version;
-    output::facts(&[
-        ("hash", version.criteria_hash.clone()),
-        ("kind", version.kind.to_string()),
-        ("current", version.is_current.to_string()),
-        ("judge", or_empty(detail.judge())),
-        ("model", or_empty(detail.model())),
-        ("scores", version.scores.to_string()),
-        ("mean", output::rounded(version.mean_total, 2)),
-        (
-            "first score",
-            or_empty(version.first_scored_at.map(output::time)),
-        ),
-        ("stored", or_empty(version.created_at.map(output::time))),
-    ])?;
-    output::line("")?;
-    output::line(&output::clean(detail.judge_prompt().unwrap_or_default()))?;
-    if let Some(prompt) = detail.answer_prompt() {
-        output::line("")?;
-        output::line(&output::clean(prompt))?;
+impl Printed for CriteriaDetail {
+    fn print(&self) -> Result<(), CliError> {
+        let version = &self.version;
+        let at = |at: Option<_>| or_empty(at.map(output::time));
+        output::facts(&[
+            ("hash", version.criteria_hash.clone()),
+            ("kind", version.kind.to_string()),
+            ("current", version.is_current.to_string()),
+            ("judge", or_empty(self.judge())),
+            ("model", or_empty(self.model())),
+            ("scores", version.scores.to_string()),
+            ("mean", output::rounded(version.mean_total, 2)),
+            ("first score", at(version.first_scored_at)),
+            ("stored", at(version.created_at)),
+        ])?;
+        let judge = self.judge_prompt().unwrap_or_default();
+        for prompt in [Some(judge), self.answer_prompt()].into_iter().flatten() {
+            output::line("")?;
+            output::line(&output::clean(prompt))?;
+        }
+        Ok(())
     }
-    Ok(())
 }

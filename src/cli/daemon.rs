@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use clap::Args;
 use tokio::net::TcpListener;
 
+use super::context::{Context, flag_of};
 use super::outcome::{CliError, Exit};
 use crate::app::{App, AppError, Stop};
+use crate::config::Flag;
 use crate::history::imports::Whose;
 use crate::lifecycle::{Ending, Signals};
 
@@ -17,23 +20,64 @@ const WORKER_LATE: Duration = Duration::from_secs(1);
 /// after it, this stays within the 30 s that Kubernetes gives by default.
 const CUT: Duration = Duration::from_secs(8);
 
-/// Which parts a process runs.
 pub(super) struct Parts {
     /// The API, on this listener.
     pub(super) api: Option<TcpListener>,
-    /// Whether it works on jobs.
     pub(super) worker: Work,
     /// A worker's own port for health and metrics. What serves the API needs none.
     pub(super) health: Option<TcpListener>,
 }
 
-/// Whether a process works on jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
-    /// It does.
     Jobs,
-    /// It only takes them.
     Nothing,
+}
+
+/// Flags of commands that serve the API.
+#[derive(Debug, Args)]
+pub(super) struct ApiArgs {
+    /// Address of the API [env: GAVEL_BIND] [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    bind: Option<String>,
+    /// Allow a bind beyond loopback without tokens [env: GAVEL_AUTH_INSECURE_NO_AUTH]
+    #[arg(long)]
+    insecure_no_auth: bool,
+}
+
+impl ApiArgs {
+    pub(super) fn flags(&self) -> [Option<Flag>; 2] {
+        let insecure = self.insecure_no_auth.then_some(true);
+        [
+            flag_of("--bind", "bind", self.bind.clone()),
+            flag_of("--insecure-no-auth", "auth.insecure_no_auth", insecure),
+        ]
+    }
+}
+
+/// Serves the API of a process that was just opened, until a signal, and closes it.
+pub(super) async fn serve(
+    app: App,
+    context: &Context,
+    worker: Work,
+    signals: &mut Signals,
+) -> Result<Exit, CliError> {
+    let running = async {
+        let listener = context.listen().await?;
+        announce_judge(&app);
+        let settings = &context.settings;
+        let data_dir = (worker == Work::Jobs).then_some(settings.data_dir.as_str());
+        tracing::info!(data_dir, "listening on http://{}", listener.local_addr()?);
+        let parts = Parts {
+            api: Some(listener),
+            worker,
+            health: None,
+        };
+        run(&app, parts, signals, &Stop::default(), async { Ok(()) }).await
+    };
+    let ended = running.await;
+    app.close().await;
+    ended
 }
 
 /// Runs the parts until a signal, with `beside` next to them; what breaks ends the others softly.
@@ -134,7 +178,7 @@ async fn announce_queue(app: &App) {
 }
 
 /// Says which judge the criteria name, and what to set if it can't be asked.
-pub(super) fn announce_judge(app: &App) {
+fn announce_judge(app: &App) {
     let judge = &app.criteria().judge;
     match app.enqueue().check_judge(judge) {
         Ok(()) => tracing::info!(%judge, "judge configured"),

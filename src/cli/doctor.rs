@@ -4,18 +4,18 @@ mod history;
 mod judges;
 mod servers;
 
-use std::borrow::Cow;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use super::Global;
 use super::context::{Context, Voice, flag_of};
 use super::criteria;
 use super::outcome::{CliError, Exit};
-use super::output;
+use super::output::{self, Form, Items, Printed};
 use crate::app::Providers;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::yaml::{FileError, resolve};
@@ -47,8 +47,44 @@ pub(super) struct Doctor {
 }
 
 struct Check {
-    what: Cow<'static, str>,
+    what: String,
     found: Result<String, String>,
+}
+
+impl Check {
+    fn new(what: impl Into<String>, found: Result<String, String>) -> Self {
+        Self {
+            what: what.into(),
+            found,
+        }
+    }
+}
+
+impl Serialize for Check {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let (Ok(detail) | Err(detail)) = &self.found;
+        json!({"check": self.what, "ok": self.found.is_ok(), "detail": detail}).serialize(to)
+    }
+}
+
+impl Printed for Items<Check> {
+    fn print(&self) -> Result<(), CliError> {
+        for Check { what, found } in &self.items {
+            let (mark, text) = match found {
+                Ok(detail) => ("ok   ", detail),
+                Err(fault) => ("FAULT", fault),
+            };
+            output::line(&output::clean(&format!("{mark}  {what}: {text}")))?;
+        }
+        Ok(())
+    }
+
+    fn exit(&self) -> Exit {
+        match self.items.iter().all(|check| check.found.is_ok()) {
+            true => Exit::Done,
+            false => Exit::Incomplete,
+        }
+    }
 }
 
 impl Doctor {
@@ -56,13 +92,12 @@ impl Doctor {
         let flags = flag_of("--data-dir", "data_dir", self.data_dir.clone());
         let context = Context::new(global, flags.into_iter().collect(), Voice::Results)?;
         let settings = &context.settings;
-        let mut checks = vec![Check {
-            what: "settings".into(),
-            found: Ok(global.config.as_ref().map_or_else(
-                || "defaults and environment".to_owned(),
-                |path| path.display().to_string(),
-            )),
-        }];
+        let file = global.config.as_ref();
+        let layers = file.map_or_else(
+            || "defaults and environment".to_owned(),
+            |path| path.display().to_string(),
+        );
+        let mut checks = vec![Check::new("settings", Ok(layers))];
         let mut wanted: Vec<String> = Vec::new();
         for kind in Kind::ALL {
             let criteria = criteria_of(settings, *kind);
@@ -71,22 +106,16 @@ impl Doctor {
             {
                 wanted.push(criteria.judge.clone());
             }
-            checks.push(Check {
-                what: match kind.is_case() {
-                    true => format!("criteria file of {kind}").into(),
-                    false => "criteria file".into(),
-                },
-                found: criteria.map(|c| format!("hash {}", c.hash)),
-            });
+            let what = match kind.is_case() {
+                true => format!("criteria file of {kind}"),
+                false => "criteria file".to_owned(),
+            };
+            let found = criteria.map(|criteria| format!("hash {}", criteria.hash));
+            checks.push(Check::new(what, found));
         }
         let providers = providers_of(settings);
-        checks.push(Check {
-            what: "judges' file".into(),
-            found: providers
-                .as_ref()
-                .map(|p| p.names().join(", "))
-                .map_err(Clone::clone),
-        });
+        let names = providers.as_ref().map(|it| it.names().join(", "));
+        checks.push(Check::new("judges' file", names.map_err(Clone::clone)));
         if let Ok(providers) = &providers {
             checks.extend(judges::caps(settings, providers));
         }
@@ -104,35 +133,8 @@ impl Doctor {
         } else {
             checks.extend(servers::check(settings).await);
         }
-        print(&checks, self.json)?;
-        Ok(if checks.iter().all(|check| check.found.is_ok()) {
-            Exit::Done
-        } else {
-            Exit::Incomplete
-        })
+        output::print(&Items { items: checks }, Form::of(self.json))
     }
-}
-
-fn print(checks: &[Check], as_json: bool) -> Result<(), CliError> {
-    if as_json {
-        let items: Vec<Value> = checks
-            .iter()
-            .map(|check| match &check.found {
-                Ok(detail) => json!({"check": check.what, "ok": true, "detail": detail}),
-                Err(fault) => json!({"check": check.what, "ok": false, "detail": fault}),
-            })
-            .collect();
-        output::json(&json!({ "items": items }))?;
-        return Ok(());
-    }
-    for check in checks {
-        let (mark, text) = match &check.found {
-            Ok(detail) => ("ok   ", detail),
-            Err(fault) => ("FAULT", fault),
-        };
-        output::line(&output::clean(&format!("{mark}  {}: {text}", check.what)))?;
-    }
-    Ok(())
 }
 
 /// The text of a file that a setting names, else the built-in one.
@@ -198,14 +200,8 @@ fn data_folder(path: &Path) -> Vec<Check> {
         )),
     };
     vec![
-        Check {
-            what: "data folder".into(),
-            found: writable,
-        },
-        Check {
-            what: "disk".into(),
-            found: space,
-        },
+        Check::new("data folder", writable),
+        Check::new("disk", space),
     ]
 }
 

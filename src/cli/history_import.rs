@@ -3,28 +3,23 @@
 //! The service runs it: the one of `--server`, else the one that this command opens over the store. Interrupted, the
 //! import stays as it is, and the same command goes on with it.
 
-use std::io::{IsTerminal as _, stderr};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::Global;
 use super::connection::{Connection, ConnectionArgs, Needs};
-use super::outcome::{CliError, Exit};
+use super::outcome::{CliError, Exit, is_interrupted};
 use super::output;
+use super::progress::Progress;
 use crate::client::Client;
 use crate::history::tarsy::Address;
 use crate::wire::words;
 use crate::wire::{Import, ImportBody, ImportCounts, ImportDetail, ImportState};
 
-/// How often the import is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How often a plain line is written.
-const SAY_EVERY: Duration = Duration::from_secs(15);
-/// Failures that are named.
 const NAMED: usize = 10;
 
 /// Flags of an import from a TARSy.
@@ -53,7 +48,6 @@ pub(super) struct FromTarsy {
 }
 
 impl FromTarsy {
-    /// Whether it is asked for.
     pub(super) fn is_given(&self) -> bool {
         self.from.is_some()
     }
@@ -87,9 +81,7 @@ impl FromTarsy {
         let ended = connection
             .run_with(global, Needs::Imports, adjust, command)
             .await;
-        if let Err(error) = &ended
-            && error.exit == Exit::Interrupted
-        {
+        if is_interrupted(&ended) {
             output::note(if connection.is_remote() {
                 "the import goes on at the service; the same command follows it again"
             } else {
@@ -111,15 +103,18 @@ impl FromTarsy {
     }
 }
 
-/// Looks at the import until it has ended.
 async fn follow(client: &Client, id: Uuid) -> Result<ImportDetail, CliError> {
-    let mut shown = Shown::new();
+    let progress = Progress::growing("sessions");
     loop {
         let detail = client.import(id).await?;
         if detail.import.state != ImportState::Running {
             return Ok(detail);
         }
-        shown.at(&detail.import);
+        let Import {
+            counts, expected, ..
+        } = &detail.import;
+        let total = expected.unwrap_or(0).max(counts.total);
+        progress.at([counts.total, counts.failed, total], &words_of(counts));
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
@@ -127,31 +122,21 @@ async fn follow(client: &Client, id: Uuid) -> Result<ImportDetail, CliError> {
 fn print(detail: &ImportDetail, as_json: bool) -> Result<Exit, CliError> {
     let ImportDetail { import, failures } = detail;
     for failure in failures.iter().take(NAMED) {
-        output::note(&format!(
-            "session {}: {}",
-            failure.session_id, failure.reason
-        ));
+        let (id, reason) = (&failure.session_id, &failure.reason);
+        output::note(&format!("session {id}: {reason}"));
     }
-    let failed = import.counts.failed;
+    let (counts, failed) = (&import.counts, import.counts.failed);
     let named = failures.len().min(NAMED) as u64;
     if failed > named {
         output::note(&format!("and {} more failed", failed - named));
     }
-    if as_json {
-        let mut whole = json!(import.counts);
-        if let Value::Object(whole) = &mut whole {
-            whole.extend([
-                ("import_id".to_owned(), json!(import.import_id)),
-                ("state".to_owned(), json!(import.state)),
-                ("from".to_owned(), json!(import.from)),
-                ("generation".to_owned(), json!(import.generation)),
-                ("last_error".to_owned(), json!(import.last_error)),
-                ("failures".to_owned(), json!(failures)),
-            ]);
-        }
-        output::json(&whole)?;
-    } else {
-        output::line(&counts(&import.counts))?;
+    match as_json {
+        true => output::json(&json!({
+            "new": counts.new, "updated": counts.updated, "unchanged": counts.unchanged, "failed": failed,
+            "total": counts.total, "import_id": import.import_id, "state": import.state, "from": import.from,
+            "generation": import.generation, "last_error": import.last_error, "failures": failures,
+        }))?,
+        false => output::line(&words_of(counts))?,
     }
     match import.state {
         ImportState::Completed if failed > 0 => Ok(Exit::Usage),
@@ -164,50 +149,9 @@ fn print(detail: &ImportDetail, as_json: bool) -> Result<Exit, CliError> {
     }
 }
 
-fn counts(counts: &ImportCounts) -> String {
+fn words_of(counts: &ImportCounts) -> String {
     format!(
         "{} new, {} updated, {} unchanged, {} failed",
         counts.new, counts.updated, counts.unchanged, counts.failed
     )
-}
-
-/// A bar on a terminal, a plain line every 15 s elsewhere.
-struct Shown {
-    bar: Option<ProgressBar>,
-    said: Instant,
-}
-
-impl Shown {
-    fn new() -> Self {
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} {elapsed_precise}");
-        let bar = style.ok().filter(|_| stderr().is_terminal());
-        Self {
-            bar: bar.map(|style| ProgressBar::new(0).with_style(style)),
-            said: Instant::now(),
-        }
-    }
-
-    fn at(&mut self, import: &Import) {
-        let (total, expected) = (import.counts.total, import.expected);
-        if let Some(bar) = &self.bar {
-            bar.set_length(expected.unwrap_or(total).max(total));
-            bar.set_position(total);
-            bar.set_message(counts(&import.counts));
-        } else if self.said.elapsed() >= SAY_EVERY {
-            self.said = Instant::now();
-            let of = expected.map_or_else(String::new, |expected| format!(" of about {expected}"));
-            output::note(&format!(
-                "{total}{of} sessions seen: {}",
-                counts(&import.counts)
-            ));
-        }
-    }
-}
-
-impl Drop for Shown {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
 }

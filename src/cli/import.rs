@@ -13,15 +13,12 @@ use crate::client::{Client, ClientError};
 use crate::history::ingest::parse_session_file;
 use crate::wire::{PutOutcome, SessionPut};
 
-/// Sessions on their way in at once.
 const AT_ONCE: usize = 8;
 
-/// One session of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FileSession {
     /// Its id.
     pub(super) session_id: Uuid,
-    /// The body to put.
     pub(super) body: Value,
     /// Where it stands, for messages: the file, and the place in it.
     pub(super) place: String,
@@ -30,7 +27,6 @@ pub(super) struct FileSession {
 /// What an import did.
 #[derive(Debug, Default)]
 pub(super) struct Imported {
-    /// What each put answered, with the id.
     pub(super) put: Vec<(Uuid, SessionPut)>,
     /// How many were refused; each was named on stderr.
     pub(super) refused: usize,
@@ -93,7 +89,6 @@ pub(super) async fn put(client: &Client, sessions: &[FileSession]) -> Result<Imp
 }
 
 impl Imported {
-    /// How many puts had this outcome.
     pub(super) fn count(&self, outcome: PutOutcome) -> usize {
         self.put
             .iter()

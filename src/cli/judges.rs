@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use clap::{Args, Subcommand};
-use serde_json::Value;
 
 use super::Global;
-use super::connection::{Common, Connection, Needs};
+use super::connection::Common;
 use super::costs::{usd, without_price};
 use super::outcome::{CliError, Exit};
-use super::output::{self, time};
+use super::output::{self, Printed, Said, time};
+use crate::client::Client;
 use crate::wire::{Gate, Judge, JudgePace, Judges as Listed, Meter};
 
 /// List, pause and resume judges
@@ -46,39 +46,27 @@ impl Judges {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         match &self.what {
             What::List(common) => {
-                let command = async |connection: Connection<'_>| {
-                    if common.json {
-                        output::json(&connection.client.judges::<Value>().await?)?;
-                    } else {
-                        print(&connection.client.judges::<Listed>().await?.items)?;
-                    }
-                    Ok(Exit::Done)
-                };
-                common
-                    .connection
-                    .run(global, Needs::Existing, command)
-                    .await
+                let list = async |client: &Client| client.judges().await;
+                common.print(global, list).await
             }
-            What::Pause { name, common } => brake(global, common, name, "pause").await,
-            What::Resume { name, common } => brake(global, common, name, "resume").await,
+            What::Pause { name, common } => {
+                let said = Said::done(format!("judge {name}: paused"));
+                let pause = async |client: &Client| client.pause_judge(name).await.map(said);
+                common.print(global, pause).await
+            }
+            What::Resume { name, common } => {
+                let said = Said::done(format!("judge {name}: resumed"));
+                let resume = async |client: &Client| client.resume_judge(name).await.map(said);
+                common.print(global, resume).await
+            }
         }
     }
 }
 
-async fn brake(global: &Global, common: &Common, name: &str, verb: &str) -> Result<Exit, CliError> {
-    let command = async |connection: Connection<'_>| {
-        let answer = connection.client.brake_judge(name, verb).await?;
-        if common.json {
-            output::json(&answer)?;
-        } else {
-            output::line(&format!("judge {name}: {verb}d"))?;
-        }
-        Ok(Exit::Done)
-    };
-    common
-        .connection
-        .run(global, Needs::Existing, command)
-        .await
+impl Printed for Listed {
+    fn print(&self) -> Result<(), CliError> {
+        print(&self.items)
+    }
 }
 
 /// The newest error that any worker knows of, with its time.
@@ -126,7 +114,6 @@ pub(super) fn print(judges: &[Judge]) -> Result<(), CliError> {
             last_error(gates),
         ]
     };
-    let rows: Vec<Vec<String>> = judges.iter().map(row).collect();
     let head = [
         "judge",
         "stopped",
@@ -138,8 +125,7 @@ pub(super) fn print(judges: &[Judge]) -> Result<(), CliError> {
         "pace",
         "last error",
     ];
-    output::table(&head, &rows)?;
-    Ok(())
+    Ok(output::table(&head, judges.iter().map(row))?)
 }
 
 /// What a judge spent today and this month; where its entry has a cap, what the entry spent of it.

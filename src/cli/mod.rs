@@ -22,9 +22,9 @@ mod jobs;
 mod judges;
 mod migrate;
 mod openapi;
+mod outage;
 mod outcome;
 mod output;
-mod patience;
 mod progress;
 mod queue;
 mod ratings;
@@ -56,14 +56,12 @@ use outcome::{CliError, Exit};
     propagate_version = true,
     arg_required_else_help = true,
     max_term_width = 100,
-    after_help = "Begin with `gavel demo`: example sessions, a simulated judge, nothing to install.\n\n\
-        Exit codes: 0 done, 1 a gate failed, 2 usage or settings, 3 incomplete (a service or the\n\
-        judge is down), 4 nothing to run, 130 interrupted.",
-    after_long_help = "Begin with `gavel demo`: example sessions, a simulated judge, nothing to install.\n\n\
+    long_about = "Scores the work of AI agents with a judge LLM.\n\n\
         Settings, the first layer that has a key wins: flags, environment, the file of --config,\n\
         built-in defaults. The variable of a key is GAVEL_ and its path: worker.concurrency is\n\
         GAVEL_WORKER_CONCURRENCY. `.env` in the working folder is read; the real environment wins.\n\
-        DATABASE_URL, REDIS_URL and DEFAULT_LLM_PROVIDER work too.\n\n\
+        DATABASE_URL, REDIS_URL and DEFAULT_LLM_PROVIDER work too.",
+    after_help = "Begin with `gavel demo`: example sessions, a simulated judge, nothing to install.\n\n\
         Exit codes: 0 done, 1 a gate failed, 2 usage or settings, 3 incomplete (a service or the\n\
         judge is down), 4 nothing to run, 130 interrupted."
 )]

@@ -26,7 +26,6 @@ pub(super) enum Exit {
 }
 
 impl Exit {
-    /// The number.
     pub(super) fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -49,14 +48,12 @@ impl From<Exit> for ExitCode {
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(super) struct CliError {
-    /// The exit code.
     pub(super) exit: Exit,
     /// What went wrong, and the remedy. Empty: said already.
     pub(super) message: String,
 }
 
 impl CliError {
-    /// Exit 2.
     pub(super) fn usage(message: impl Into<String>) -> Self {
         Self {
             exit: Exit::Usage,
@@ -64,7 +61,6 @@ impl CliError {
         }
     }
 
-    /// Exit 3.
     pub(super) fn incomplete(message: impl Into<String>) -> Self {
         Self {
             exit: Exit::Incomplete,
@@ -72,13 +68,18 @@ impl CliError {
         }
     }
 
-    /// Exit 130.
     pub(super) fn interrupted() -> Self {
         Self {
             exit: Exit::Interrupted,
             message: "interrupted".to_owned(),
         }
     }
+}
+
+/// Whether a command was ended by Ctrl-C.
+pub(super) fn is_interrupted<T>(ended: &Result<T, CliError>) -> bool {
+    let error = ended.as_ref().err();
+    error.is_some_and(|error| error.exit == Exit::Interrupted)
 }
 
 impl From<ConfigError> for CliError {

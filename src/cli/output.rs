@@ -6,7 +6,8 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use comfy_table::{Cell, ColumnConstraint, ContentArrangement, Table, TableComponent, presets};
 use serde::Serialize;
 
-use super::outcome::CliError;
+use super::outcome::{CliError, Exit};
+use crate::report::Judgement;
 use crate::wire::WordTable;
 
 /// Width of tables that nobody sees on a terminal, columns.
@@ -14,7 +15,6 @@ const WIDE: u16 = 160;
 /// A first column that is no wider than this isn't broken into lines: it names its rows, and names are copied.
 const NAMES: usize = 40;
 
-/// Writes one line of results.
 pub(super) fn line(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")
@@ -29,7 +29,6 @@ pub(super) fn json(value: &impl Serialize) -> io::Result<()> {
     line(&text)
 }
 
-/// A time as the API writes it.
 pub(super) fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
@@ -39,15 +38,111 @@ pub(super) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", clean(text)); // nobody may be listening
 }
 
-/// Says why a command failed.
+pub(super) fn warnings(warnings: &[String]) {
+    for warning in warnings {
+        note(&format!("note: {warning}"));
+    }
+}
+
 pub(super) fn error(error: &CliError) {
     if !error.message.is_empty() {
         note(&format!("error: {}", error.message));
     }
 }
 
+/// Writes what was decided, and why.
+pub(super) fn decision(judgement: &Judgement) -> io::Result<()> {
+    line(&format!("\n{}", judgement.decision.as_str()))?;
+    for reason in &judgement.reasons {
+        line(&clean(&format!("  {reason}")))?;
+    }
+    Ok(())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Json,
+    Words,
+}
+
+impl Form {
+    /// The one that `--json` asks for.
+    pub(super) fn of(json: bool) -> Self {
+        match json {
+            true => Self::Json,
+            false => Self::Words,
+        }
+    }
+}
+
+/// What a command prints: as JSON, or for people.
+pub(super) trait Printed: Serialize {
+    fn print(&self) -> Result<(), CliError>;
+
+    /// How a command ends that has printed it.
+    fn exit(&self) -> Exit {
+        Exit::Done
+    }
+}
+
+/// Prints an answer in the form that was asked for.
+pub(super) fn print(answer: &impl Printed, form: Form) -> Result<Exit, CliError> {
+    let printed = match form {
+        Form::Json => json(answer).map_err(CliError::from),
+        Form::Words => answer.print(),
+    };
+    match printed {
+        // A reader that has seen enough (`| head`) changes nothing of what the answer is.
+        Err(error) if error.exit == Exit::Done => {}
+        printed => printed?,
+    }
+    Ok(answer.exit())
+}
+
+/// A list, as the API answers one.
+#[derive(Serialize)]
+pub(super) struct Items<T> {
+    pub(super) items: Vec<T>,
+}
+
+/// An answer that people are told in a line of its own.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(super) struct Said<T> {
+    pub(super) answer: T,
+    #[serde(skip)]
+    pub(super) words: String,
+    #[serde(skip)]
+    pub(super) exit: Exit,
+}
+
+impl<T> Said<T> {
+    /// Wraps an answer whose words need nothing of it.
+    pub(super) fn done(words: impl Into<String>) -> impl FnOnce(T) -> Self {
+        let words = words.into();
+        |answer| Self {
+            answer,
+            words,
+            exit: Exit::Done,
+        }
+    }
+}
+
+impl<T: Serialize> Printed for Said<T> {
+    fn print(&self) -> Result<(), CliError> {
+        Ok(line(&self.words)?)
+    }
+
+    fn exit(&self) -> Exit {
+        self.exit
+    }
+}
+
+/// A row of a table: its cells in the order of the head.
+pub(super) type Row = Vec<String>;
+
 /// Writes a table with a line per row.
-pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
+pub(super) fn table(head: &[&str], rows: impl IntoIterator<Item = Row>) -> io::Result<()> {
     let mut table = filled(head, rows);
     table
         .remove_style(TableComponent::HorizontalLines)
@@ -56,12 +151,12 @@ pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
 }
 
 /// Writes a table whose cells hold text of many lines.
-pub(super) fn spaced_table(head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
+pub(super) fn spaced_table(head: &[&str], rows: impl IntoIterator<Item = Row>) -> io::Result<()> {
     line(&filled(head, rows).trim_fmt())
 }
 
 /// As wide as the terminal; elsewhere, wide.
-fn filled(head: &[&str], rows: &[Vec<String>]) -> Table {
+fn filled(head: &[&str], rows: impl IntoIterator<Item = Row>) -> Table {
     let mut table = Table::new();
     table
         .load_preset(presets::UTF8_HORIZONTAL_ONLY)
@@ -70,11 +165,12 @@ fn filled(head: &[&str], rows: &[Vec<String>]) -> Table {
         table.set_width(WIDE);
     }
     table.set_header(head.iter().map(Cell::new));
+    let mut longest = 0;
     for row in rows {
+        longest = longest.max(row.first().map_or(0, |name| name.chars().count()));
         table.add_row(row.iter().map(|cell| Cell::new(clean(cell))));
     }
-    let names = rows.iter().filter_map(|row| row.first());
-    if names.map(|name| name.chars().count()).max() <= Some(NAMES)
+    if longest <= NAMES
         && let Some(first) = table.column_mut(0)
     {
         first.set_constraint(ColumnConstraint::ContentWidth);
@@ -101,15 +197,11 @@ pub(super) fn counts(corner: &str, counted: &WordTable) -> io::Result<()> {
     let head: Vec<&str> = std::iter::once(corner)
         .chain(columns.iter().map(String::as_str))
         .collect();
-    let rows: Vec<Vec<String>> = columns
-        .iter()
-        .zip(&counted.table)
-        .map(|(word, row)| {
-            let cells = row.iter().map(u64::to_string);
-            std::iter::once(word.clone()).chain(cells).collect()
-        })
-        .collect();
-    table(&head, &rows)
+    let rows = columns.iter().zip(&counted.table).map(|(word, row)| {
+        let cells = row.iter().map(u64::to_string);
+        std::iter::once(word.clone()).chain(cells).collect()
+    });
+    table(&head, rows)
 }
 
 /// Writes `name  value` lines; what has no value is left out.
@@ -121,12 +213,10 @@ pub(super) fn facts(facts: &[(&str, String)]) -> io::Result<()> {
     Ok(())
 }
 
-/// A value that may be missing, as text.
 pub(super) fn or_empty<T: std::fmt::Display>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-/// Values with commas between.
 pub(super) fn joined<T: std::fmt::Display>(values: &[T]) -> String {
     let values: Vec<String> = values.iter().map(T::to_string).collect();
     values.join(", ")
@@ -140,10 +230,10 @@ mod tests {
     fn what_names_a_row_is_never_broken_into_lines() {
         let id = "01a205fd-4d51-7619-beb1-eafa5228bce9";
         let wide = "words ".repeat(20);
-        let row: Vec<String> = std::iter::once(id.to_owned())
+        let row: Row = std::iter::once(id.to_owned())
             .chain(std::iter::repeat_n(wide, 8))
             .collect();
-        let shown = filled(&["id", "b", "c", "d", "e", "f", "g", "h", "i"], &[row]);
+        let shown = filled(&["id", "b", "c", "d", "e", "f", "g", "h", "i"], [row]);
         assert!(shown.to_string().contains(id), "{shown}");
     }
 

@@ -1,14 +1,13 @@
 //! How far something is: a bar on a terminal, a plain line every 15 s elsewhere. Always on stderr.
 
 use std::io::{IsTerminal as _, stderr};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::output;
 
-/// How often a plain line is written.
 const EVERY: Duration = Duration::from_secs(15);
 
 /// Counts what is done of a number of things, which may rise.
@@ -67,14 +66,7 @@ impl Progress {
         let mut plain = self.lock();
         (plain.done, plain.failed, plain.total) = (done, failed, total);
         beside.clone_into(&mut plain.beside);
-        if let Some(bar) = &self.bar {
-            bar.set_length(total);
-            bar.set_position(done);
-            bar.set_message(match failed {
-                0 => format!("{}; {beside}", self.what),
-                failed => format!("{} ({failed} not scored); {beside}", self.what),
-            });
-        }
+        self.moved(&plain);
         drop(plain);
         self.still();
     }
@@ -84,14 +76,26 @@ impl Progress {
         let mut plain = self.lock();
         plain.done += 1;
         plain.failed += u64::from(!well);
-        if let Some(bar) = &self.bar {
-            bar.set_position(plain.done);
-            if plain.failed > 0 {
-                bar.set_message(format!("{} ({} not scored)", self.what, plain.failed));
-            }
-        }
+        self.moved(&plain);
         drop(plain);
         self.still();
+    }
+
+    fn moved(&self, plain: &Plain) {
+        let Some(bar) = &self.bar else {
+            return;
+        };
+        bar.set_length(plain.total);
+        bar.set_position(plain.done);
+        let failed = match plain.failed {
+            0 => String::new(),
+            failed => format!(" ({failed} failed)"),
+        };
+        let beside = match plain.beside.as_str() {
+            "" => String::new(),
+            beside => format!("; {beside}"),
+        };
+        bar.set_message(format!("{}{failed}{beside}", self.what));
     }
 
     /// Says something beside the bar.
@@ -103,7 +107,7 @@ impl Progress {
     }
 
     /// Says, once until it is [`Progress::back`], that the service is away, and for how long it is asked again.
-    pub(super) fn away(&self, why: &str, patience: Duration) {
+    pub(super) fn away(&self, why: &str, budget: Duration) {
         let mut plain = self.lock();
         if plain.away.is_some() {
             return;
@@ -112,7 +116,7 @@ impl Progress {
         drop(plain);
         self.say(&format!(
             "the service is away ({why}): it is asked again for up to {} s",
-            patience.as_secs()
+            budget.as_secs()
         ));
     }
 
@@ -133,17 +137,15 @@ impl Progress {
                 (None, beside) => format!("; {beside}"),
             };
             output::note(&format!(
-                "{done} of {total} {} done, {failed} not scored{beside}",
+                "{done} of {total} {} done, {failed} failed{beside}",
                 self.what
             ));
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Plain> {
-        match self.plain.lock() {
-            Ok(plain) => plain,
-            Err(poisoned) => poisoned.into_inner(),
-        }
+    fn lock(&self) -> MutexGuard<'_, Plain> {
+        let plain = self.plain.lock();
+        plain.unwrap_or_else(PoisonError::into_inner)
     }
 }
 

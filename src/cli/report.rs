@@ -21,7 +21,7 @@ use crate::suite::run::folder::RESULTS;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  gavel report reports/evaluation-runs/run-20260102T030405Z\n  gavel report reports/evaluation-runs/run-20260102T030405Z --output report.xlsx\n  gavel report 019ab2c3-7d1e-7000-8000-0123456789ab --format junit.xml --server http://127.0.0.1:8080",
-    after_long_help = "Examples:\n  gavel report reports/evaluation-runs/run-20260102T030405Z\n  gavel report reports/evaluation-runs/run-20260102T030405Z --output report.xlsx\n  gavel report 019ab2c3-7d1e-7000-8000-0123456789ab --format junit.xml --server http://127.0.0.1:8080\n\n\
+    long_about = "Write the report of a run or of a batch.\n\n\
         The report goes to stdout, or whole or not at all to --output. A report has no gate: exit 0 says that \
         it was written, not that anything passed, and its verdict knows no gate flags of the run; those that \
         `gavel evaluate` wrote into the run's folder do. Simulated scores never count as passed unless \
@@ -46,9 +46,7 @@ pub(super) struct Report {
 
 /// What a report is of.
 enum Subject {
-    /// A run's results, and its folder.
     Run { results: PathBuf, folder: PathBuf },
-    /// A batch of the service.
     Batch(Uuid),
 }
 
@@ -224,7 +222,6 @@ impl Report {
     }
 }
 
-/// What a folder is called.
 fn name_of(folder: &Path) -> String {
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let name = folder.file_name().unwrap_or(folder.as_os_str());
@@ -235,7 +232,6 @@ fn said(path: &Path) {
     output::note(&format!("wrote {}", path.display()));
 }
 
-/// Copies a file to stdout.
 fn print(mut file: File) -> io::Result<()> {
     file.rewind()?;
     let mut out = io::stdout().lock();

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde::Serialize;
 use uuid::Uuid;
 
 use super::Global;
-use super::connection::{Connection, ConnectionArgs, Needs};
+use super::connection::{Common, Connection, Needs};
 use super::import;
 use super::outcome::{CliError, Exit};
-use super::output;
+use super::output::{self, Printed, Row};
 use super::scoring::{self, Ask, Judged, Verdict};
 use crate::store::Force;
 use crate::wire::{self, Job, Rating};
@@ -30,7 +30,7 @@ pub(super) struct Score {
     /// Files with sessions, or ids of stored sessions
     #[arg(required = true, value_name = "FILE|ID")]
     targets: Vec<String>,
-    /// Judge again where there is a score already; cached replies are passed over
+    /// Judge again where there is a score already; cached replies are skipped
     #[arg(long)]
     force: bool,
     /// Wait at most this long for all of them; 0: enqueue and print the jobs [default: until they have ended]
@@ -39,11 +39,8 @@ pub(super) struct Score {
     /// Score under other criteria than the current ones (see `gavel criteria list`)
     #[arg(long, value_name = "HASH")]
     criteria_hash: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    connection: ConnectionArgs,
+    common: Common,
 }
 
 impl Score {
@@ -71,11 +68,9 @@ impl Score {
             output::note("nothing to score: the files hold no session");
             return Ok(Exit::Nothing);
         }
-        self.connection
-            .run(global, Needs::Worker, async |connection: Connection<'_>| {
-                self.score(&connection, &sessions, &ids).await
-            })
-            .await
+        let command =
+            async |connection: Connection<'_>| self.score(&connection, &sessions, &ids).await;
+        self.common.run(global, Needs::Worker, command).await
     }
 
     async fn score(
@@ -83,7 +78,7 @@ impl Score {
         connection: &Connection<'_>,
         sessions: &[import::FileSession],
         ids: &[Uuid],
-    ) -> Result<Exit, CliError> {
+    ) -> Result<Scores, CliError> {
         let imported = import::put(connection.client, sessions).await?;
         let wanted: Vec<Uuid> = ids
             .iter()
@@ -99,57 +94,63 @@ impl Score {
             wait: self.wait.map(Duration::from_secs),
         };
         let judged = scoring::score_all(connection.client, &wanted, &ask).await?;
-        self.print(&judged)?;
-        if connection.works_here
-            && judged
-                .iter()
-                .any(|one| matches!(one.verdict, Verdict::Unfinished(_)))
-        {
-            output::note("unfinished jobs stay in the data folder: `gavel up` goes on with them");
-        }
-        Ok(exit(&judged, imported.refused))
+        Ok(Scores {
+            exit: exit(&judged, imported.refused),
+            works_here: connection.works_here,
+            items: judged,
+        })
     }
+}
 
-    fn print(&self, judged: &[Judged]) -> Result<(), CliError> {
-        if self.json {
-            let items: Vec<Value> = judged.iter().map(Judged::to_json).collect();
-            output::json(&json!({ "items": items }))?;
-            return Ok(());
-        }
+/// What came of the sessions.
+#[derive(Serialize)]
+struct Scores {
+    items: Vec<Judged>,
+    #[serde(skip)]
+    works_here: bool,
+    #[serde(skip)]
+    exit: Exit,
+}
+
+impl Printed for Scores {
+    fn print(&self) -> Result<(), CliError> {
         if let [
             Judged {
-                verdict: Verdict::Scored(score),
+                verdict: Verdict::Scored { score },
                 ..
             },
-        ] = judged
+        ] = self.items.as_slice()
         {
-            return print_one(score);
+            return score.print();
         }
-        let rows: Vec<Vec<String>> = judged.iter().map(row).collect();
-        output::table(
-            &["session", "score", "rating", "flags", "judge", "note"],
-            &rows,
-        )?;
-        if judged.iter().any(is_simulated) {
+        let head = ["session", "score", "rating", "flags", "judge", "note"];
+        output::table(&head, self.items.iter().map(row))?;
+        if self.items.iter().any(is_simulated) {
             output::note("scores marked SIMULATED were made up by a simulated judge");
         }
         Ok(())
     }
+
+    fn exit(&self) -> Exit {
+        let is_open = |one: &Judged| matches!(one.verdict, Verdict::Unfinished { .. });
+        if self.works_here && self.items.iter().any(is_open) {
+            output::note("unfinished jobs stay in the data folder: `gavel up` goes on with them");
+        }
+        self.exit
+    }
 }
 
 fn exit(judged: &[Judged], refused: usize) -> Exit {
-    let mut exit = if judged.is_empty() && refused == 0 {
-        Exit::Nothing
-    } else if refused > 0 {
-        Exit::Usage
-    } else {
-        Exit::Done
+    let mut exit = match (refused, judged) {
+        (0, []) => Exit::Nothing,
+        (0, _) => Exit::Done,
+        (_, _) => Exit::Usage,
     };
     for one in judged {
-        match (&one.verdict, exit) {
-            (Verdict::Failed(_) | Verdict::Unfinished(_), _) => return Exit::Incomplete,
-            (Verdict::Refused { .. }, _) => exit = Exit::Usage,
-            (Verdict::Scored(_), _) => {}
+        match &one.verdict {
+            Verdict::Failed { .. } | Verdict::Unfinished { .. } => return Exit::Incomplete,
+            Verdict::Refused { .. } => exit = Exit::Usage,
+            Verdict::Scored { .. } => {}
         }
     }
     exit
@@ -157,56 +158,40 @@ fn exit(judged: &[Judged], refused: usize) -> Exit {
 
 fn is_simulated(one: &Judged) -> bool {
     match &one.verdict {
-        Verdict::Scored(score) => score.simulated,
-        Verdict::Failed(_) | Verdict::Unfinished(_) | Verdict::Refused { .. } => false,
+        Verdict::Scored { score } => score.simulated,
+        Verdict::Failed { .. } | Verdict::Unfinished { .. } | Verdict::Refused { .. } => false,
     }
 }
 
-fn row(one: &Judged) -> Vec<String> {
+fn row(one: &Judged) -> Row {
     let id = one.session_id.to_string();
-    let note = |note: String| {
-        vec![
-            id.clone(),
-            "-".into(),
-            "not scored".into(),
-            String::new(),
-            String::new(),
-            note,
-        ]
+    let note = match &one.verdict {
+        Verdict::Scored { score } => {
+            let mark = if score.simulated { "SIMULATED" } else { "" };
+            return vec![
+                id,
+                score.total_score.to_string(),
+                rating(score.rating),
+                output::joined(&score.flags),
+                score.judge.model.clone(),
+                mark.to_owned(),
+            ];
+        }
+        Verdict::Failed { job } => failure(job),
+        Verdict::Unfinished { job } => match scoring::waiting(job) {
+            why if why.is_empty() => format!("job {} is {}", job.job_id, job.state),
+            why => format!("job {} is {}: {why}", job.job_id, job.state),
+        },
+        Verdict::Refused { problem } => problem.to_string(),
     };
-    match &one.verdict {
-        Verdict::Scored(score) => vec![
-            id.clone(),
-            score.total_score.to_string(),
-            rating(score.rating),
-            output::joined(&score.flags),
-            score.judge.model.clone(),
-            if score.simulated {
-                "SIMULATED".into()
-            } else {
-                String::new()
-            },
-        ],
-        Verdict::Failed(job) => note(failure(job)),
-        Verdict::Unfinished(job) => note(format!(
-            "job {} is {}{}",
-            job.job_id,
-            job.state,
-            match scoring::waiting(job) {
-                why if why.is_empty() => why,
-                why => format!(": {why}"),
-            }
-        )),
-        Verdict::Refused { said, .. } => note(said.clone()),
-    }
+    let [score, rating, flags, judge] = ["-", "not scored", "", ""].map(str::to_owned);
+    vec![id, score, rating, flags, judge, note]
 }
 
-/// The rating's word as people read it.
 pub(super) fn rating(rating: Rating) -> String {
     rating.as_str().replace('_', " ")
 }
 
-/// Why a job failed.
 pub(super) fn failure(job: &Job) -> String {
     match &job.error {
         None => format!("job {} is {}", job.job_id, job.state),
@@ -217,47 +202,42 @@ pub(super) fn failure(job: &Job) -> String {
     }
 }
 
-/// Prints one score in full.
-pub(super) fn print_one(score: &wire::Score) -> Result<(), CliError> {
-    output::line(&format!(
-        "{} / 100  {}{}",
-        score.total_score,
-        rating(score.rating),
-        if score.simulated {
-            "  SIMULATED: made up by a simulated judge"
-        } else {
-            ""
+impl Printed for wire::Score {
+    fn print(&self) -> Result<(), CliError> {
+        let mark = match self.simulated {
+            true => "  SIMULATED: made up by a simulated judge",
+            false => "",
+        };
+        let (total, word) = (self.total_score, rating(self.rating));
+        output::line(&format!("{total} / 100  {word}{mark}"))?;
+        for (dimension, points) in &self.score_breakdown {
+            output::line(&output::clean(&format!("  {dimension}: {points:?}")))?;
         }
-    ))?;
-    for (dimension, points) in &score.score_breakdown {
-        output::line(&output::clean(&format!("  {dimension}: {points:?}")))?;
+        output::line("")?;
+        output::line(&output::clean(&self.score_reasoning))?;
+        let tools = self.missing_tools.iter();
+        let tools = tools.map(|tool| (&tool.tool_name, &tool.rationale));
+        let others = self.alternative_approaches.iter();
+        let others = others.map(|other| (&other.name, &other.description));
+        for (title, items) in [
+            ("missing tools", tools.collect::<Vec<_>>()),
+            ("alternative approaches", others.collect()),
+        ] {
+            if !items.is_empty() {
+                output::line(&format!("\n{title}:"))?;
+            }
+            for (name, words) in items {
+                output::line(&output::clean(&format!("  {name}: {words}")))?;
+            }
+        }
+        output::line("")?;
+        Ok(output::facts(&[
+            ("session", self.session_id.to_string()),
+            ("flags", output::joined(&self.flags)),
+            ("judge", self.judge.model.clone()),
+            ("criteria", self.criteria_hash.clone()),
+            ("scored at", output::time(self.scored_at)),
+            ("job", self.job_id.to_string()),
+        ])?)
     }
-    output::line("")?;
-    output::line(&output::clean(&score.score_reasoning))?;
-    let tools = score.missing_tools.iter();
-    let tools: Vec<_> = tools
-        .map(|tool| (&tool.tool_name, &tool.rationale))
-        .collect();
-    let others = score.alternative_approaches.iter();
-    let others: Vec<_> = others
-        .map(|other| (&other.name, &other.description))
-        .collect();
-    for (title, items) in [("missing tools", tools), ("other approaches", others)] {
-        if !items.is_empty() {
-            output::line(&format!("\n{title}:"))?;
-        }
-        for (name, words) in items {
-            output::line(&output::clean(&format!("  {name}: {words}")))?;
-        }
-    }
-    output::line("")?;
-    output::facts(&[
-        ("session", score.session_id.to_string()),
-        ("flags", output::joined(&score.flags)),
-        ("judge", score.judge.model.clone()),
-        ("criteria", score.criteria_hash.clone()),
-        ("scored at", output::time(score.scored_at)),
-        ("job", score.job_id.to_string()),
-    ])?;
-    Ok(())
 }

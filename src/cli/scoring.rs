@@ -3,80 +3,54 @@
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
-use serde_json::{Value, json};
+use serde::Serialize;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::outcome::CliError;
 use super::output;
 use super::progress::Progress;
-use crate::client::{Asked, Client, ClientError};
+use crate::client::{Asked, Client, ClientError, Problem};
 use crate::job::{JobId, JobState};
 use crate::store::Force;
 use crate::wire::{Job, JobWaitReason, Score};
 
-/// Sessions asked for and waited for at once.
 const AT_ONCE: usize = 32;
 /// The shortest time between two looks at a job, where the server doesn't hold its answer back.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How to ask.
 #[derive(Debug, Clone)]
 pub(super) struct Ask {
-    /// Whether an existing score is passed over.
     pub(super) force: Force,
-    /// Other criteria than the current ones.
     pub(super) criteria_hash: Option<String>,
     /// How long to wait for all; `None`: until they have ended.
     pub(super) wait: Option<Duration>,
 }
 
-/// What came of one session.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
 pub(super) enum Verdict {
-    /// A score, new or older.
-    Scored(Box<Score>),
-    /// Its job failed or was cancelled.
-    Failed(Box<Job>),
+    Scored {
+        score: Box<Score>,
+    },
+    Failed {
+        job: Box<Job>,
+    },
     /// Its job goes on; the wait is over.
-    Unfinished(Box<Job>),
-    /// It isn't scored as it is: the problem's name, its words and its body.
+    Unfinished {
+        job: Box<Job>,
+    },
+    /// It isn't scored as it is.
     Refused {
-        /// The problem's short name.
-        name: String,
-        /// What was said.
-        said: String,
-        /// The problem document.
-        problem: Value,
+        problem: Problem,
     },
 }
 
-/// One session and what came of it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Judged {
-    /// The session.
     pub(super) session_id: Uuid,
-    /// What came of it.
+    #[serde(flatten)]
     pub(super) verdict: Verdict,
-}
-
-impl Judged {
-    /// For `--json`.
-    pub(super) fn to_json(&self) -> Value {
-        let id = self.session_id;
-        match &self.verdict {
-            Verdict::Scored(score) => {
-                json!({"session_id": id, "outcome": "scored", "score": score})
-            }
-            Verdict::Failed(job) => json!({"session_id": id, "outcome": "failed", "job": job}),
-            Verdict::Unfinished(job) => {
-                json!({"session_id": id, "outcome": "unfinished", "job": job})
-            }
-            Verdict::Refused { problem, .. } => {
-                json!({"session_id": id, "outcome": "refused", "problem": problem})
-            }
-        }
-    }
 }
 
 /// Asks for every session's score and waits. Problems of one session are its verdict; those of the service end it all.
@@ -92,7 +66,7 @@ pub(super) async fn score_all(
             let progress = &progress;
             async move {
                 let verdict = score_one(client, session_id, ask, deadline, progress).await?;
-                progress.one(matches!(verdict, Verdict::Scored(_)));
+                progress.one(matches!(verdict, Verdict::Scored { .. }));
                 Ok::<_, CliError>(Judged {
                     session_id,
                     verdict,
@@ -117,27 +91,23 @@ async fn score_one(
     let force = ask.force == Force::Yes;
     let hash = ask.criteria_hash.as_deref();
     let job_id = match client.ask_score(session_id, force, hash).await {
-        Ok(Asked::Score(score)) => return Ok(Verdict::Scored(score)),
+        Ok(Asked::Score(score)) => return Ok(Verdict::Scored { score }),
         Ok(Asked::Job(job_id)) => job_id,
         Err(ClientError::Refused(problem)) if of_this_session(problem.name()) => {
-            return Ok(Verdict::Refused {
-                name: problem.name().to_owned(),
-                said: problem.to_string(),
-                problem: problem.body,
-            });
+            return Ok(Verdict::Refused { problem: *problem });
         }
         Err(error) => return Err(error.into()),
     };
-    let job = wait(client, job_id, deadline, progress).await?;
+    let job = Box::new(wait(client, job_id, deadline, progress).await?);
     match job.state {
-        JobState::Succeeded => match client.score(session_id).await? {
-            Some(score) => Ok(Verdict::Scored(Box::new(score))),
-            None => Ok(Verdict::Failed(Box::new(job))),
-        },
-        JobState::Failed | JobState::Cancelled => Ok(Verdict::Failed(Box::new(job))),
-        JobState::Queued | JobState::Running | JobState::Waiting => {
-            Ok(Verdict::Unfinished(Box::new(job)))
-        }
+        JobState::Succeeded => Ok(match client.score(session_id).await? {
+            Some(score) => Verdict::Scored {
+                score: Box::new(score),
+            },
+            None => Verdict::Failed { job },
+        }),
+        JobState::Failed | JobState::Cancelled => Ok(Verdict::Failed { job }),
+        JobState::Queued | JobState::Running | JobState::Waiting => Ok(Verdict::Unfinished { job }),
     }
 }
 
@@ -213,6 +183,8 @@ pub(super) fn waiting(job: &Job) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     #[test]

@@ -3,10 +3,10 @@
 use clap::Args;
 
 use super::Global;
-use super::context::{Context, Voice, flag_of};
-use super::daemon::{self, Parts, Work};
+use super::context::{Context, Voice};
+use super::daemon::{self, ApiArgs, Work};
 use super::outcome::{CliError, Exit};
-use crate::app::{App, Migrations, Mode, Stop};
+use crate::app::{App, Migrations, Mode};
 use crate::lifecycle::Signals;
 
 /// Run the API over Postgres and Redis
@@ -19,43 +19,19 @@ use crate::lifecycle::Signals;
     after_help = "Example:\n  DATABASE_URL=postgres://gavel@db/gavel REDIS_URL=redis://redis:6379 gavel serve --bind 0.0.0.0:8080"
 )]
 pub(super) struct Serve {
-    /// Address of the API [env: GAVEL_BIND] [default: 127.0.0.1:8080]
-    #[arg(long, value_name = "ADDRESS")]
-    bind: Option<String>,
-    /// Allow a bind beyond loopback without tokens [env: GAVEL_AUTH_INSECURE_NO_AUTH]
-    #[arg(long)]
-    insecure_no_auth: bool,
+    #[command(flatten)]
+    api: ApiArgs,
 }
 
 impl Serve {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        let insecure = self.insecure_no_auth.then_some(true);
-        let flags = [
-            flag_of("--bind", "bind", self.bind.clone()),
-            flag_of("--insecure-no-auth", "auth.insecure_no_auth", insecure),
-        ];
-        let context = Context::new(global, flags.into_iter().flatten().collect(), Voice::Log)?;
+        let flags = self.api.flags().into_iter().flatten().collect();
+        let context = Context::new(global, flags, Voice::Log)?;
         require_servers(&context, "serve")?;
         context.check_access()?;
         let mut signals = Signals::listen()?;
         let app = App::open(context.settings.clone(), Mode::Shared, Migrations::Require).await?;
-        let running = async {
-            let listener = context.listen().await?;
-            daemon::announce_judge(&app);
-            tracing::info!("listening on http://{}", listener.local_addr()?);
-            let parts = Parts {
-                api: Some(listener),
-                worker: Work::Nothing,
-                health: None,
-            };
-            daemon::run(&app, parts, &mut signals, &Stop::default(), async {
-                Ok(())
-            })
-            .await
-        };
-        let ended = running.await;
-        app.close().await;
-        ended
+        daemon::serve(app, &context, Work::Nothing, &mut signals).await
     }
 }
 

@@ -3,16 +3,17 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 use serde_json::json;
-use uuid::Uuid;
 
 use super::Global;
-use super::connection::{Connection, ConnectionArgs, Needs};
+use super::connection::{Common, Connection, Listing, Needs, One, given};
 use super::history_import::FromTarsy;
 use super::import;
 use super::outcome::{CliError, Exit};
-use super::output::{self, or_empty};
-use crate::wire::{PutOutcome, SessionItem};
+use super::output::{self, Items, Printed, Row, Said, or_empty};
+use crate::client::Client;
+use crate::wire::{PutOutcome, Score, Session, SessionItem};
 
 /// Import, list and show sessions
 #[derive(Debug, Args)]
@@ -57,28 +58,11 @@ enum What {
         /// Prefix of id, alert type, agent or author
         #[arg(long)]
         q: Option<String>,
-        /// At most this many
-        #[arg(long, default_value_t = 50)]
-        limit: usize,
         #[command(flatten)]
-        common: Common,
+        list: Listing,
     },
     /// Show one session with its score
-    Show {
-        /// The session's id
-        id: Uuid,
-        #[command(flatten)]
-        common: Common,
-    },
-}
-
-#[derive(Debug, Args)]
-struct Common {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    connection: ConnectionArgs,
+    Show(One),
 }
 
 impl Sessions {
@@ -96,21 +80,26 @@ impl Sessions {
                 scored,
                 rating,
                 q,
-                limit,
-                common,
+                list,
             } => {
-                let filter: Vec<(&str, String)> = [
-                    ("status", status),
-                    ("scored", scored),
-                    ("rating", rating),
-                    ("q", q),
-                ]
-                .into_iter()
-                .filter_map(|(name, value)| Some((name, value.clone()?)))
-                .collect();
-                show_list(global, &filter, *limit, common).await
+                let filter = given([
+                    ("status", status.clone()),
+                    ("scored", scored.clone()),
+                    ("rating", rating.clone()),
+                    ("q", q.clone()),
+                ]);
+                list.print(global, async |client: &Client, limit| {
+                    client.sessions(&filter, limit).await
+                })
+                .await
             }
-            What::Show { id, common } => show(global, *id, common).await,
+            What::Show(One { id, common }) => {
+                let show = async |client: &Client| {
+                    let (session, score) = (client.session(*id).await?, client.score(*id).await?);
+                    Ok(Scored { session, score })
+                };
+                common.print(global, show).await
+            }
         }
     }
 }
@@ -134,39 +123,23 @@ async fn import_files(
             imported.count(PutOutcome::New),
             imported.count(PutOutcome::Updated),
         );
-        let unchanged = imported.put.len() - new - updated;
-        if common.json {
-            output::json(&json!({
-                "new": new, "updated": updated, "unchanged": unchanged, "failed": imported.refused,
-            }))?;
-        } else {
-            output::line(&format!(
-                "{new} new, {updated} updated, {unchanged} unchanged, {} failed",
-                imported.refused
-            ))?;
-        }
-        Ok(if imported.refused > 0 {
-            Exit::Usage
-        } else {
-            Exit::Done
+        let (unchanged, failed) = (imported.put.len() - new - updated, imported.refused);
+        Ok(Said {
+            answer: json!({
+                "new": new, "updated": updated, "unchanged": unchanged, "failed": failed,
+            }),
+            words: format!("{new} new, {updated} updated, {unchanged} unchanged, {failed} failed"),
+            exit: match failed {
+                0 => Exit::Done,
+                _ => Exit::Usage,
+            },
         })
     };
-    common.connection.run(global, Needs::Store, command).await
+    common.run(global, Needs::Store, command).await
 }
 
-async fn show_list(
-    global: &Global,
-    filter: &[(&str, String)],
-    limit: usize,
-    common: &Common,
-) -> Result<Exit, CliError> {
-    let command = async |connection: Connection<'_>| {
-        let items = connection.client.sessions(filter, limit).await?;
-        if common.json {
-            output::json(&json!({ "items": items }))?;
-            return Ok(Exit::Done);
-        }
-        let rows: Vec<Vec<String>> = items.iter().map(row).collect();
+impl Printed for Items<SessionItem> {
+    fn print(&self) -> Result<(), CliError> {
         let head = [
             "session",
             "status",
@@ -176,16 +149,11 @@ async fn show_list(
             "rating",
             "completed",
         ];
-        output::table(&head, &rows)?;
-        Ok(Exit::Done)
-    };
-    common
-        .connection
-        .run(global, Needs::Existing, command)
-        .await
+        Ok(output::table(&head, self.items.iter().map(row))?)
+    }
 }
 
-fn row(session: &SessionItem) -> Vec<String> {
+fn row(session: &SessionItem) -> Row {
     let score = session.score.as_ref();
     vec![
         session.session_id.to_string(),
@@ -201,14 +169,17 @@ fn row(session: &SessionItem) -> Vec<String> {
     ]
 }
 
-async fn show(global: &Global, id: Uuid, common: &Common) -> Result<Exit, CliError> {
-    let command = async |connection: Connection<'_>| {
-        let session = connection.client.session(id).await?;
-        let score = connection.client.score(id).await?;
-        if common.json {
-            output::json(&json!({ "session": session, "score": score }))?;
-            return Ok(Exit::Done);
-        }
+/// A session with its score.
+#[derive(Serialize)]
+struct Scored {
+    session: Session,
+    score: Option<Score>,
+}
+
+impl Printed for Scored {
+    fn print(&self) -> Result<(), CliError> {
+        let session = &self.session;
+        let at = |at: Option<_>| or_empty(at.map(output::time));
         output::facts(&[
             ("session", session.session_id.to_string()),
             ("status", session.status.to_string()),
@@ -217,24 +188,19 @@ async fn show(global: &Global, id: Uuid, common: &Common) -> Result<Exit, CliErr
             ("agent", or_empty(session.agent.as_deref())),
             ("author", or_empty(session.author.as_deref())),
             ("tags", output::joined(&session.tags)),
-            ("started", or_empty(session.started_at.map(output::time))),
-            (
-                "completed",
-                or_empty(session.completed_at.map(output::time)),
-            ),
+            ("started", at(session.started_at)),
+            ("completed", at(session.completed_at)),
             ("messages", session.conversation.len().to_string()),
         ])?;
-        match score {
+        match &self.score {
             Some(score) => {
                 output::line("")?;
-                super::score::print_one(&score)?;
+                score.print()
             }
-            None => output::line(&format!("score     none yet: gavel score {id}"))?,
+            None => Ok(output::line(&format!(
+                "score     none yet: gavel score {}",
+                session.session_id
+            ))?),
         }
-        Ok(Exit::Done)
-    };
-    common
-        .connection
-        .run(global, Needs::Existing, command)
-        .await
+    }
 }

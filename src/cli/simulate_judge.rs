@@ -35,7 +35,7 @@ pub(super) struct SimulateJudge {
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     latency: Duration,
     /// Which share of the calls goes wrong how, such as 429=0.1,500=0.05
-    #[arg(long, value_name = "FAULTS", value_parser = faults)]
+    #[arg(long, value_name = "FAULTS")]
     fault: Option<FaultRates>,
     /// What faults are drawn from; scores don't depend on it
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -75,10 +75,6 @@ impl SimulateJudge {
             None => Ok(Exit::Interrupted),
         }
     }
-}
-
-fn faults(text: &str) -> Result<FaultRates, String> {
-    text.parse()
 }
 
 /// Reads `200ms`, `2s`, `1.5s`, or seconds without a unit.

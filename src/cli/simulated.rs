@@ -16,14 +16,12 @@ const NAME: &str = "simulated";
 /// What settings that it changes are said to come from.
 const BY: &str = "the simulated judge of this command";
 
-/// Its port, taken and not served yet.
 pub(super) struct SimulatedJudge {
     listener: TcpListener,
     url: String,
 }
 
 impl SimulatedJudge {
-    /// Takes a loopback port.
     pub(super) async fn open() -> Result<Self, CliError> {
         let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
         let url = format!("http://{}/v1", listener.local_addr()?);
@@ -55,11 +53,21 @@ impl SimulatedJudge {
         }
     }
 
-    /// Answers until `stop`.
-    pub(super) async fn serve(self, stop: CancellationToken) {
-        let served = simulated::serve(self.listener, SimulatorOptions::default(), stop).await;
-        if let Err(error) = served {
-            tracing::error!(%error, "the simulated judge broke");
-        }
+    /// Answers until the work beside it has ended.
+    pub(super) async fn beside<T>(self, work: impl Future<Output = T>) -> T {
+        let done = CancellationToken::new();
+        let options = SimulatorOptions::default();
+        let serving = async {
+            let served = simulated::serve(self.listener, options, done.clone()).await;
+            if let Err(error) = served {
+                tracing::error!(%error, "the simulated judge broke");
+            }
+        };
+        let working = async {
+            let ended = work.await;
+            done.cancel();
+            ended
+        };
+        tokio::join!(working, serving).0
     }
 }

@@ -4,17 +4,16 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::{Client, ClientError, Download, with_query};
+use gavel_wire::CostList;
+
+use super::{Client, ClientError, Download, Query, with_query};
 
 /// How long an export may take, from the question to its last byte.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 impl Client {
     /// The bill: `query` holds by, from and to.
-    pub async fn costs<T: DeserializeOwned>(
-        &self,
-        query: &[(&str, String)],
-    ) -> Result<T, ClientError> {
+    pub async fn costs(&self, query: Query<'_>) -> Result<CostList, ClientError> {
         self.get(&with_query("/api/v1/analytics/costs", query))
             .await
     }
@@ -23,14 +22,14 @@ impl Client {
     pub async fn analytics<T: DeserializeOwned>(
         &self,
         route: &str,
-        query: &[(&str, String)],
+        query: Query<'_>,
     ) -> Result<T, ClientError> {
         let path = format!("/api/v1/analytics/{route}");
         self.get(&with_query(&path, query)).await
     }
 
     /// Sessions with good scores, line by line.
-    pub async fn training(&self, query: &[(&str, String)]) -> Result<Download, ClientError> {
+    pub async fn training(&self, query: Query<'_>) -> Result<Download, ClientError> {
         self.download(
             &with_query("/api/v1/exports/training", query),
             EXPORT_TIMEOUT,

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use reqwest::Method;
-use secrecy::ExposeSecret as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Client, ClientError, Problem, foreign, with_query};
+use super::{Client, ClientError, Query, with_query};
 use gavel_outbound::{self as outbound, percent_encoded};
 use gavel_wire::{Batch, BatchRetried, RescorePlan, Spread};
 
@@ -49,32 +48,10 @@ impl Client {
         path: &str,
         timeout: Duration,
     ) -> Result<Download, ClientError> {
-        let mut request = self
-            .http
-            .get(format!("{}{path}", self.base))
-            .timeout(timeout);
-        if let Some(token) = &self.token {
-            request = request.bearer_auth(token.expose_secret());
-        }
-        let unreachable = |error: reqwest::Error| ClientError::Unreachable {
+        let request = self.request(Method::GET, path).timeout(timeout);
+        Ok(Download {
+            answer: self.begun(request, path).await?,
             base: self.base.clone(),
-            reason: outbound::chain(error),
-        };
-        let answer = request.send().await.map_err(unreachable)?;
-        let status = answer.status();
-        if status.is_success() {
-            return Ok(Download {
-                answer,
-                base: self.base.clone(),
-            });
-        }
-        let bytes = answer.bytes().await.map_err(unreachable)?;
-        Err(match serde_json::from_slice::<Value>(&bytes) {
-            Ok(body) if body.is_object() => ClientError::Refused(Box::new(Problem {
-                status: status.as_u16(),
-                body,
-            })),
-            Ok(_) | Err(_) => foreign(format!("{}{path}", self.base), status, bytes.len()),
         })
     }
 
@@ -83,13 +60,12 @@ impl Client {
     pub async fn start_batch(
         &self,
         (media_type, body): (&str, Vec<u8>),
-        query: &[(&str, String)],
+        query: Query<'_>,
         key: &str,
     ) -> Result<Batch, ClientError> {
         let path = with_query("/api/v1/batches", query);
         let request = self
-            .http
-            .post(format!("{}{path}", self.base))
+            .request(Method::POST, &path)
             .timeout(BATCH_TIMEOUT)
             .header(reqwest::header::CONTENT_TYPE, media_type)
             .header("Idempotency-Key", key)
@@ -127,7 +103,7 @@ impl Client {
     /// Lists batches, newest first, up to `limit`.
     pub async fn batches(
         &self,
-        filter: &[(&str, String)],
+        filter: Query<'_>,
         limit: usize,
     ) -> Result<Vec<Batch>, ClientError> {
         self.pages("/api/v1/batches", filter, limit).await
@@ -136,9 +112,7 @@ impl Client {
     /// Changes what a batch may cost, USD; `None`: whatever it costs. Answers the batch.
     pub async fn set_budget(&self, id: Uuid, usd: Option<f64>) -> Result<Batch, ClientError> {
         let path = format!("/api/v1/batches/{id}/budget");
-        let body = json!({ "budget_usd": usd });
-        let answer = self.send(Method::POST, &path, Some(&body)).await?;
-        self.read(&path, answer)
+        self.post(&path, &json!({ "budget_usd": usd })).await
     }
 
     /// What scoring stored sessions anew, by a filter, would come to. Nothing is stored.
@@ -161,27 +135,25 @@ impl Client {
         key: Option<&str>,
     ) -> Result<T, ClientError> {
         let path = "/api/v1/rescore";
-        let request = self
-            .http
-            .post(format!("{}{path}", self.base))
+        let mut request = self
+            .request(Method::POST, path)
             .timeout(BATCH_TIMEOUT)
             .json(body);
-        let request = match key {
-            Some(key) => request.header("Idempotency-Key", key),
-            None => request,
-        };
+        if let Some(key) = key {
+            request = request.header("Idempotency-Key", key);
+        }
         let (_, answer) = self.answer(request, path).await?;
         self.read(path, answer)
     }
 
     /// Moves a batch: `verb` is `pause`, `resume` or `cancel`.
     pub async fn move_batch(&self, id: Uuid, verb: &str) -> Result<Batch, ClientError> {
-        self.post(&format!("/api/v1/batches/{id}/{verb}")).await
+        self.act(&format!("/api/v1/batches/{id}/{verb}")).await
     }
 
     /// Queues the failed items of a batch again.
     pub async fn retry_errors(&self, id: Uuid) -> Result<BatchRetried, ClientError> {
-        self.post(&format!("/api/v1/batches/{id}/retry-errors"))
+        self.act(&format!("/api/v1/batches/{id}/retry-errors"))
             .await
     }
 }

@@ -10,21 +10,26 @@ mod trust;
 
 use std::time::Duration;
 
-use reqwest::{Method, StatusCode};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use gavel_outbound::{self as outbound, Route, percent_encoded};
+use gavel_wire::{
+    CriteriaAdded, CriteriaDetail, CriteriaList, Import, ImportBody, ImportDetail, Job, JobDetail,
+    JobId, JobRef, Judges, Kind, Paused, Queue, Resumed, Score, Session, SessionItem, SessionPut,
+    Workers,
+};
+
 pub use self::batches::Download;
 pub use self::problem::{ClientError, Problem};
 pub use self::trust::{Rated, RatingPut};
-use gavel_outbound::{self as outbound, Route, percent_encoded};
-use gavel_wire::{
-    Import, ImportBody, ImportDetail, Job, JobDetail, JobId, JobRef, Kind, Queue, Score, Session,
-    SessionItem, SessionPut, Workers,
-};
+
+/// Pairs of a query.
+pub type Query<'a> = &'a [(&'a str, String)];
 
 /// Longest `Prefer: wait` that is asked for, seconds; a server may honour less.
 const WAIT_S: u64 = 20;
@@ -49,15 +54,6 @@ pub enum Asked {
 struct Listed<T> {
     items: Vec<T>,
     next_cursor: Option<String>,
-}
-
-/// How a request is sent.
-#[derive(Debug, Clone, Copy)]
-struct Manner<'a> {
-    /// `Prefer: wait`, seconds.
-    wait_s: Option<u64>,
-    /// `Idempotency-Key`.
-    key: Option<&'a str>,
 }
 
 /// The service, as one process sees it.
@@ -87,21 +83,16 @@ impl Client {
         Ok(Self { http, base, token })
     }
 
-    /// The address.
-    pub fn base(&self) -> &str {
-        &self.base
-    }
-
     /// Whether the process lives (`/livez`) or is ready (`/readyz`); the body, if it is JSON.
     pub async fn health(&self, path: &str) -> Result<Value, ClientError> {
-        self.call(Method::GET, path, None, None).await.map(|a| a.1)
+        let request = self.request(Method::GET, path);
+        Ok(self.answer(request, path).await?.1)
     }
 
     /// Puts one session; the answer tells what that did.
     pub async fn put_session(&self, id: Uuid, body: &Value) -> Result<SessionPut, ClientError> {
-        let path = format!("/api/v1/sessions/{id}");
-        let answer = self.send(Method::PUT, &path, Some(body)).await?;
-        self.read(&path, answer)
+        self.send(Method::PUT, &format!("/api/v1/sessions/{id}"), body)
+            .await
     }
 
     /// Reads one session, whole.
@@ -112,7 +103,7 @@ impl Client {
     /// Lists sessions, newest first, up to `limit`. `filter` holds pairs of the query.
     pub async fn sessions(
         &self,
-        filter: &[(&str, String)],
+        filter: Query<'_>,
         limit: usize,
     ) -> Result<Vec<SessionItem>, ClientError> {
         self.pages("/api/v1/sessions", filter, limit).await
@@ -120,9 +111,7 @@ impl Client {
 
     /// Begins an import from a TARSy, or finds the same one running.
     pub async fn start_import(&self, body: &ImportBody) -> Result<Import, ClientError> {
-        let path = "/api/v1/sessions/import";
-        let answer = self.send(Method::POST, path, Some(&json!(body))).await?;
-        self.read(path, answer)
+        self.post("/api/v1/sessions/import", &json!(body)).await
     }
 
     /// Reads one import with what it couldn't store.
@@ -152,7 +141,8 @@ impl Client {
         if let Some(hash) = criteria_hash {
             body["criteria_hash"] = json!(hash);
         }
-        let (status, answer) = self.call(Method::POST, &path, Some(&body), None).await?;
+        let request = self.request(Method::POST, &path).json(&body);
+        let (status, answer) = self.answer(request, &path).await?;
         if status == StatusCode::OK {
             return self.read(&path, answer).map(Asked::Score);
         }
@@ -163,11 +153,9 @@ impl Client {
     /// Asks for any kind of work; `key` makes a second try of the same request the first one again.
     pub async fn post_job(&self, body: &Value, key: &str) -> Result<JobId, ClientError> {
         let path = "/api/v1/jobs";
-        let manner = Manner {
-            wait_s: None,
-            key: Some(key),
-        };
-        let (_, answer) = self.ask(Method::POST, path, Some(body), manner).await?;
+        let request = self.request(Method::POST, path);
+        let request = request.header("Idempotency-Key", key).json(body);
+        let (_, answer) = self.answer(request, path).await?;
         let job: JobRef = self.read(path, answer)?;
         Ok(JobId(job.job_id))
     }
@@ -177,13 +165,8 @@ impl Client {
     /// # Errors
     /// The refusal of the caller, or why there is no answer.
     pub async fn may_ask(&self) -> Result<(), ClientError> {
-        let manner = Manner {
-            wait_s: None,
-            key: None,
-        };
-        let nothing = json!({});
-        let asked = self.ask(Method::POST, "/api/v1/jobs", Some(&nothing), manner);
-        match asked.await {
+        let asked = self.post::<Value>("/api/v1/jobs", &json!({})).await;
+        match asked {
             Ok(_) => Ok(()),
             Err(ClientError::Refused(problem)) if matches!(problem.status, 400 | 422) => Ok(()),
             Err(error) => Err(error),
@@ -203,7 +186,11 @@ impl Client {
     /// Reads one job when it has ended, or as it is after about `wait_s` seconds; a server may honour less.
     pub async fn job_ended_within(&self, id: JobId, wait_s: u64) -> Result<Job, ClientError> {
         let path = format!("/api/v1/jobs/{id}");
-        let (_, answer) = self.call(Method::GET, &path, None, Some(wait_s)).await?;
+        let request = self
+            .request(Method::GET, &path)
+            .timeout(ANSWER_TIMEOUT + Duration::from_secs(wait_s))
+            .header("Prefer", format!("wait={wait_s}"));
+        let (_, answer) = self.answer(request, &path).await?;
         self.read(&path, answer)
     }
 
@@ -213,73 +200,72 @@ impl Client {
     }
 
     /// Lists jobs, newest first, up to `limit`.
-    pub async fn jobs(
-        &self,
-        filter: &[(&str, String)],
-        limit: usize,
-    ) -> Result<Vec<Job>, ClientError> {
+    pub async fn jobs(&self, filter: Query<'_>, limit: usize) -> Result<Vec<Job>, ClientError> {
         self.pages("/api/v1/jobs", filter, limit).await
     }
 
     /// Cancels a job.
     pub async fn cancel(&self, id: JobId) -> Result<Job, ClientError> {
-        self.post(&format!("/api/v1/jobs/{id}/cancel")).await
+        self.act(&format!("/api/v1/jobs/{id}/cancel")).await
     }
 
     /// Retries a failed job.
     pub async fn retry(&self, id: JobId) -> Result<Job, ClientError> {
-        self.post(&format!("/api/v1/jobs/{id}/retry")).await
+        self.act(&format!("/api/v1/jobs/{id}/retry")).await
     }
 
     /// Lists criteria definitions.
-    pub async fn criteria_list<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
+    pub async fn criteria_list(&self) -> Result<CriteriaList, ClientError> {
         self.get("/api/v1/scoring/criteria").await
     }
 
     /// Reads one definition.
-    pub async fn criteria<T: DeserializeOwned>(&self, hash: &str) -> Result<T, ClientError> {
+    pub async fn criteria(&self, hash: &str) -> Result<CriteriaDetail, ClientError> {
         let hash = percent_encoded(hash);
         self.get(&format!("/api/v1/scoring/criteria/{hash}")).await
     }
 
     /// Reads the definition that new requests of a kind get.
-    pub async fn current_criteria<T: DeserializeOwned>(
-        &self,
-        kind: Kind,
-    ) -> Result<T, ClientError> {
+    pub async fn current_criteria(&self, kind: Kind) -> Result<CriteriaDetail, ClientError> {
         self.get(&format!("/api/v1/scoring/criteria/current?kind={kind}"))
             .await
     }
 
     /// Stores a definition without making it current.
-    pub async fn add_criteria<T: DeserializeOwned>(
-        &self,
-        content: &Value,
-    ) -> Result<T, ClientError> {
-        let path = "/api/v1/scoring/criteria";
-        let answer = self.send(Method::POST, path, Some(content)).await?;
-        self.read(path, answer)
+    pub async fn add_criteria(&self, content: &Value) -> Result<CriteriaAdded, ClientError> {
+        self.post("/api/v1/scoring/criteria", content).await
     }
 
     /// What is known of judges.
-    pub async fn judges<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
+    pub async fn judges(&self) -> Result<Judges, ClientError> {
         self.get("/api/v1/judges").await
     }
 
-    /// Pauses or resumes a judge: `verb` is `pause` or `resume`.
-    pub async fn brake_judge(&self, name: &str, verb: &str) -> Result<Value, ClientError> {
+    /// Pauses a judge.
+    pub async fn pause_judge(&self, name: &str) -> Result<Paused, ClientError> {
         let name = percent_encoded(name);
-        self.post(&format!("/api/v1/judges/{name}/{verb}")).await
+        self.act(&format!("/api/v1/judges/{name}/pause")).await
     }
 
-    /// The queue's brake, and how many jobs there are of each state.
+    /// Resumes a judge.
+    pub async fn resume_judge(&self, name: &str) -> Result<Resumed, ClientError> {
+        let name = percent_encoded(name);
+        self.act(&format!("/api/v1/judges/{name}/resume")).await
+    }
+
+    /// Whether the queue is paused, and how many jobs there are of each state.
     pub async fn queue(&self) -> Result<Queue, ClientError> {
         self.get("/api/v1/queue").await
     }
 
-    /// Pauses or resumes the whole queue.
-    pub async fn brake_queue(&self, verb: &str) -> Result<Value, ClientError> {
-        self.post(&format!("/api/v1/queue/{verb}")).await
+    /// Pauses the whole queue.
+    pub async fn pause_queue(&self) -> Result<Paused, ClientError> {
+        self.act("/api/v1/queue/pause").await
+    }
+
+    /// Resumes the whole queue.
+    pub async fn resume_queue(&self) -> Result<Resumed, ClientError> {
+        self.act("/api/v1/queue/resume").await
     }
 
     /// The workers heard in the last day.
@@ -288,36 +274,43 @@ impl Client {
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        let answer = self.send(Method::GET, path, None).await?;
+        let request = self.request(Method::GET, path);
+        let (_, answer) = self.answer(request, path).await?;
         self.read(path, answer)
     }
 
-    async fn post<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        let answer = self.send(Method::POST, path, Some(&json!({}))).await?;
-        self.read(path, answer)
+    /// POST without anything to say.
+    async fn act<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.post(path, &json!({})).await
     }
 
-    /// Reads an answer: as a type of the wire, or as the JSON that it is.
-    fn read<T: DeserializeOwned>(&self, path: &str, answer: Value) -> Result<T, ClientError> {
-        serde_json::from_value(answer).map_err(|error| ClientError::Unexpected {
-            base: format!("{}{path}", self.base),
-            what: format!("something that this version of gavel can't read: {error}"),
-        })
+    async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, ClientError> {
+        self.send(Method::POST, path, body).await
     }
 
-    async fn send(
+    async fn send<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
-        body: Option<&Value>,
-    ) -> Result<Value, ClientError> {
-        self.call(method, path, body, None).await.map(|a| a.1)
+        body: &Value,
+    ) -> Result<T, ClientError> {
+        let request = self.request(method, path).json(body);
+        let (_, answer) = self.answer(request, path).await?;
+        self.read(path, answer)
+    }
+
+    /// Reads an answer as a type of the wire.
+    fn read<T: DeserializeOwned>(&self, path: &str, answer: Value) -> Result<T, ClientError> {
+        serde_json::from_value(answer).map_err(|error| ClientError::Unexpected {
+            base: self.url(path),
+            what: format!("something that this version of gavel can't read: {error}"),
+        })
     }
 
     async fn pages<T: DeserializeOwned>(
         &self,
         path: &str,
-        filter: &[(&str, String)],
+        filter: Query<'_>,
         limit: usize,
     ) -> Result<Vec<T>, ClientError> {
         let mut items = Vec::new();
@@ -337,68 +330,59 @@ impl Client {
         Ok(items)
     }
 
-    async fn call(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-        wait_s: Option<u64>,
-    ) -> Result<(StatusCode, Value), ClientError> {
-        let manner = Manner { wait_s, key: None };
-        self.ask(method, path, body, manner).await
-    }
-
-    async fn ask(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-        manner: Manner<'_>,
-    ) -> Result<(StatusCode, Value), ClientError> {
-        let Manner { wait_s, key } = manner;
-        let mut request = self
+    /// A request under the token.
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self
             .http
-            .request(method, format!("{}{path}", self.base))
-            .timeout(ANSWER_TIMEOUT + Duration::from_secs(wait_s.unwrap_or(0)));
-        if let Some(key) = key {
-            request = request.header("Idempotency-Key", key);
+            .request(method, self.url(path))
+            .timeout(ANSWER_TIMEOUT);
+        match &self.token {
+            Some(token) => request.bearer_auth(token.expose_secret()),
+            None => request,
         }
-        if let Some(body) = body {
-            request = request.json(body);
-        }
-        if let Some(wait_s) = wait_s {
-            request = request.header("Prefer", format!("wait={wait_s}"));
-        }
-        self.answer(request, path).await
     }
 
-    /// Sends a request under the token and reads its answer.
+    /// Sends a request and reads its answer.
     async fn answer(
         &self,
-        mut request: reqwest::RequestBuilder,
+        request: RequestBuilder,
         path: &str,
     ) -> Result<(StatusCode, Value), ClientError> {
-        if let Some(token) = &self.token {
-            request = request.bearer_auth(token.expose_secret());
-        }
-        let unreachable = |error: reqwest::Error| ClientError::Unreachable {
-            base: self.base.clone(),
-            reason: outbound::chain(error),
-        };
-        let answer = request.send().await.map_err(unreachable)?;
+        let answer = self.begun(request, path).await?;
         let status = answer.status();
-        let bytes = answer.bytes().await.map_err(unreachable)?;
-        let body = serde_json::from_slice::<Value>(&bytes);
-        match (status.is_success(), body) {
-            (true, Ok(body)) => Ok((status, body)),
-            (true, Err(_)) if bytes.len() < 64 => Ok((status, Value::Null)),
-            (false, Ok(body)) if body.is_object() => Err(ClientError::Refused(Box::new(Problem {
+        let bytes = answer.bytes().await.map_err(|error| self.away(error))?;
+        match serde_json::from_slice(&bytes) {
+            Ok(body) => Ok((status, body)),
+            Err(_) if bytes.len() < 64 => Ok((status, Value::Null)),
+            Err(_) => Err(foreign(self.url(path), status, bytes.len())),
+        }
+    }
+
+    /// Sends a request, and gives its answer before it is read; a refusal is an error.
+    async fn begun(&self, request: RequestBuilder, path: &str) -> Result<Response, ClientError> {
+        let answer = request.send().await.map_err(|error| self.away(error))?;
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let bytes = answer.bytes().await.map_err(|error| self.away(error))?;
+        Err(match serde_json::from_slice::<Value>(&bytes) {
+            Ok(body) if body.is_object() => ClientError::Refused(Box::new(Problem {
                 status: status.as_u16(),
                 body,
-            }))),
-            (true, Err(_)) | (false, _) => {
-                Err(foreign(format!("{}{path}", self.base), status, bytes.len()))
-            }
+            })),
+            Ok(_) | Err(_) => foreign(self.url(path), status, bytes.len()),
+        })
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    fn away(&self, error: reqwest::Error) -> ClientError {
+        ClientError::Unreachable {
+            base: self.base.clone(),
+            reason: outbound::chain(error),
         }
     }
 }
@@ -436,7 +420,7 @@ fn foreign(base: String, status: StatusCode, length: usize) -> ClientError {
 }
 
 /// A path and its query.
-fn with_query(path: &str, query: &[(&str, String)]) -> String {
+fn with_query(path: &str, query: Query<'_>) -> String {
     let mut text = path.to_owned();
     for (n, (name, value)) in query.iter().enumerate() {
         text.push(if n == 0 { '?' } else { '&' });

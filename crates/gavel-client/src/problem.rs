@@ -1,5 +1,6 @@
 //! What the service refuses, and how that reads: detail, each fault with its pointer, and the remedy. Decides nothing.
 
+use serde::Serialize;
 use serde_json::Value;
 
 use super::{list, text};
@@ -63,10 +64,12 @@ impl ClientError {
     }
 }
 
-/// A problem+json answer, RFC 9457, as far as people read it.
-#[derive(Debug, Clone, PartialEq)]
+/// A problem+json answer, RFC 9457, as far as people read it. It is written as its body.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(transparent)]
 pub struct Problem {
     /// The HTTP status.
+    #[serde(skip)]
     pub status: u16,
     /// The whole body.
     pub body: Value,

@@ -1,13 +1,12 @@
 //! Criteria beside each other, and what people say of scores, from outside.
 
 use reqwest::{Method, StatusCode};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Client, ClientError, with_query};
+use super::{Client, ClientError, Query, with_query};
 use gavel_outbound::percent_encoded;
-use gavel_wire::AgreementReport;
+use gavel_wire::{AgreementReport, CriteriaComparison, CriteriaDiff, HumanRating};
 
 /// What a rating is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,11 +37,11 @@ pub enum RatingPut {
 
 impl Client {
     /// Compares what two versions of the criteria make of the same sessions. `query`: further parameters.
-    pub async fn compare_criteria<T: DeserializeOwned>(
+    pub async fn compare_criteria(
         &self,
         (a, b): (&str, &str),
-        query: &[(&str, String)],
-    ) -> Result<T, ClientError> {
+        query: Query<'_>,
+    ) -> Result<CriteriaComparison, ClientError> {
         let mut pairs = vec![("a", a.to_owned()), ("b", b.to_owned())];
         pairs.extend_from_slice(query);
         let path = with_query("/api/v1/scoring/criteria/compare", &pairs);
@@ -50,11 +49,7 @@ impl Client {
     }
 
     /// How the texts of two versions of the criteria differ.
-    pub async fn diff_criteria<T: DeserializeOwned>(
-        &self,
-        a: &str,
-        b: &str,
-    ) -> Result<T, ClientError> {
+    pub async fn diff_criteria(&self, a: &str, b: &str) -> Result<CriteriaDiff, ClientError> {
         let (a, b) = (percent_encoded(a), percent_encoded(b));
         self.get(&format!("/api/v1/scoring/criteria/diff?a={a}&b={b}"))
             .await
@@ -63,7 +58,8 @@ impl Client {
     /// Rates a score or a session.
     pub async fn rate(&self, rated: Rated, body: &Value) -> Result<RatingPut, ClientError> {
         let path = rated.path();
-        let (status, _) = self.call(Method::POST, &path, Some(body), None).await?;
+        let request = self.request(Method::POST, &path).json(body);
+        let (status, _) = self.answer(request, &path).await?;
         Ok(match status {
             StatusCode::CREATED => RatingPut::New,
             _ => RatingPut::Replaced,
@@ -71,11 +67,11 @@ impl Client {
     }
 
     /// The ratings of a score or of a session, newest first, up to `limit`.
-    pub async fn ratings<T: DeserializeOwned>(
+    pub async fn ratings(
         &self,
         rated: Rated,
         limit: usize,
-    ) -> Result<Vec<T>, ClientError> {
+    ) -> Result<Vec<HumanRating>, ClientError> {
         self.pages(&rated.path(), &[], limit).await
     }
 

@@ -271,6 +271,18 @@ pub struct Skipped {
     pub unknown: i64,
 }
 
+impl Skipped {
+    /// How many are skipped for which reason, in words.
+    pub fn reasons(&self) -> [(i64, &'static str); 4] {
+        [
+            (self.already_current, "scored by these criteria already"),
+            (self.in_progress, "being scored"),
+            (self.not_scorable, "can't be scored"),
+            (self.unknown, "unknown"),
+        ]
+    }
+}
+
 /// How the replies of a batch are fetched by its judge's batch endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ProviderBatch {

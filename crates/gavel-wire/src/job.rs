@@ -319,6 +319,12 @@ pub struct JobDetail {
     pub calls: Option<Vec<Call>>,
 }
 
+impl From<Job> for JobDetail {
+    fn from(job: Job) -> Self {
+        Self { job, calls: None }
+    }
+}
+
 impl Job {
     /// The score that it made, of kind `session`.
     pub fn score(&self) -> Option<&Score> {

@@ -52,14 +52,12 @@ impl SkippedPlan {
     /// How many are skipped for which reason, in words.
     pub fn reasons(&self) -> [(i64, &'static str); 6] {
         let count = |n| i64::try_from(n).unwrap_or(i64::MAX);
+        let [current, in_progress, not_scorable, unknown] = self.found.reasons();
         [
-            (
-                self.found.already_current,
-                "scored by these criteria already",
-            ),
-            (self.found.in_progress, "being scored"),
-            (self.found.not_scorable, "can't be scored"),
-            (self.found.unknown, "unknown"),
+            current,
+            in_progress,
+            not_scorable,
+            unknown,
             (count(self.not_sampled), "not in the sample"),
             (count(self.beyond_max), "more than were asked for"),
         ]

@@ -5,19 +5,17 @@ mod spread;
 mod watch;
 
 use clap::{Args, Subcommand};
-use serde_json::json;
 use uuid::Uuid;
 
 use super::Global;
-use super::connection::{Common, Connection, ConnectionArgs, Needs};
-use super::outcome::{CliError, Exit};
-use super::output;
+use super::connection::{Common, Connection, ConnectionArgs, Listing, Needs, One, given};
+use super::outcome::{CliError, Exit, is_interrupted};
+use super::output::{self, Printed};
+use crate::client::Client;
 use crate::job::Kind;
-use crate::wire::words;
 use crate::wire::{Batch, BatchState};
 
-pub(super) use show::{dollars, print_batch};
-pub(super) use spread::print_spread;
+pub(super) use show::{dollars, nonzero};
 pub(super) use watch::{exit_of, watch};
 
 /// List, show, pause, resume, cancel, retry and watch batches
@@ -44,37 +42,19 @@ enum What {
         /// session, query, qas or sql_metrics
         #[arg(long)]
         kind: Option<Kind>,
-        /// At most this many
-        #[arg(long, default_value_t = 50)]
-        limit: usize,
         #[command(flatten)]
-        common: Common,
+        list: Listing,
     },
     /// Show one batch: where it stands, what it came to, what it cost
-    Show {
-        #[command(flatten)]
-        one: One,
-    },
+    Show(One),
     /// Let none of its items begin; those that run end, and what somebody asks for by itself is scored
-    Pause {
-        #[command(flatten)]
-        one: One,
-    },
+    Pause(One),
     /// Let a paused batch go on
-    Resume {
-        #[command(flatten)]
-        one: One,
-    },
+    Resume(One),
     /// End a batch with all its items that haven't ended, but for what somebody asked for by itself; what it came to stays
-    Cancel {
-        #[command(flatten)]
-        one: One,
-    },
+    Cancel(One),
     /// Queue its failed items again
-    RetryErrors {
-        #[command(flatten)]
-        one: One,
-    },
+    RetryErrors(One),
     /// Change what it may cost; one that its budget has paused goes on if the new one is above what was spent
     Budget {
         /// The batch's id
@@ -94,169 +74,89 @@ enum What {
     Spread {
         /// The batch's id
         id: Uuid,
-        /// At most this many sessions
-        #[arg(long, default_value_t = 50)]
-        limit: usize,
         #[command(flatten)]
-        common: Common,
+        list: Listing,
     },
     /// Follow a batch until it ends or is paused
-    Watch {
-        #[command(flatten)]
-        one: One,
-    },
+    Watch(One),
 }
 
-#[derive(Debug, Args)]
-struct One {
-    /// The batch's id
-    id: Uuid,
-    #[command(flatten)]
-    common: Common,
-}
-
-/// What a batch may cost.
+/// What a batch may cost, USD; `None`: whatever it costs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Budget {
-    Usd(f64),
-    None,
-}
+struct Budget(Option<f64>);
 
 fn budget(text: &str) -> Result<Budget, String> {
     if text.eq_ignore_ascii_case("none") {
-        return Ok(Budget::None);
+        return Ok(Budget(None));
     }
-    dollars(text).map(Budget::Usd)
+    dollars(text).map(|usd| Budget(Some(usd)))
 }
 
 impl Batches {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         match &self.what {
-            What::List {
-                state,
-                kind,
-                limit,
-                common,
-            } => {
-                let state = state.map(|state| ("state", state.as_str().to_owned()));
-                let kind = kind.map(|kind| ("kind", kind.as_str().to_owned()));
-                let filter: Vec<_> = state.into_iter().chain(kind).collect();
-                let command = async |connection: Connection<'_>| {
-                    let items = connection.client.batches(&filter, *limit).await?;
-                    match common.json {
-                        true => output::json(&json!({ "items": items }))?,
-                        false => show::print_list(&items)?,
-                    }
-                    Ok(Exit::Done)
-                };
-                common
-                    .connection
-                    .run(global, Needs::Existing, command)
-                    .await
-            }
-            What::Show { one } => {
-                one.run(global, async |connection: Connection<'_>, id| {
-                    Ok(connection.client.batch(id).await?)
+            What::List { state, kind, list } => {
+                let filter = given([
+                    ("state", state.map(|state| state.to_string())),
+                    ("kind", kind.map(|kind| kind.to_string())),
+                ]);
+                list.print(global, async |client: &Client, limit| {
+                    client.batches(&filter, limit).await
                 })
                 .await
             }
-            What::Pause { one } => one.moved(global, "pause").await,
-            What::Resume { one } => one.moved(global, "resume").await,
-            What::Cancel { one } => one.moved(global, "cancel").await,
-            What::RetryErrors { one } => one.retried(global).await,
+            What::Show(One { id, common }) => {
+                let show = async |client: &Client| client.batch(*id).await;
+                common.print(global, show).await
+            }
+            What::Pause(one) => moved(one, global, "pause").await,
+            What::Resume(one) => moved(one, global, "resume").await,
+            What::Cancel(one) => moved(one, global, "cancel").await,
+            What::RetryErrors(One { id, common }) => {
+                let retry = async |client: &Client| client.retry_errors(*id).await;
+                common.print(global, retry).await
+            }
             What::Budget { id, budget, common } => {
-                let usd = match budget {
-                    Budget::Usd(usd) => Some(*usd),
-                    Budget::None => None,
-                };
-                let command = async |connection: Connection<'_>| {
-                    let batch = connection.client.set_budget(*id, usd).await?;
-                    print(&batch, common.json)
-                };
-                common
-                    .connection
-                    .run(global, Needs::Existing, command)
-                    .await
+                let set = async |client: &Client| client.set_budget(*id, budget.0).await;
+                common.print(global, set).await
             }
-            What::Spread { id, limit, common } => {
-                let command = async |connection: Connection<'_>| {
-                    let report = connection.client.spread(*id, *limit).await?;
-                    match common.json {
-                        true => output::json(&report)?,
-                        false => print_spread(&report)?,
-                    }
-                    Ok(match report.purpose {
-                        None => Exit::Nothing,
-                        Some(_) => Exit::Done,
-                    })
-                };
-                common
-                    .connection
-                    .run(global, Needs::Existing, command)
-                    .await
+            What::Spread { id, list } => {
+                let spread = async |client: &Client| client.spread(*id, list.limit).await;
+                list.common.print(global, spread).await
             }
-            What::Watch { one } => one.watched(global).await,
+            What::Watch(one) => watched(one, global).await,
         }
     }
 }
 
-impl One {
-    /// Gets the batch in some way, and prints it.
-    async fn run(
-        &self,
-        global: &Global,
-        get: impl AsyncFnOnce(Connection<'_>, Uuid) -> Result<Batch, CliError>,
-    ) -> Result<Exit, CliError> {
-        let command = async |connection: Connection<'_>| {
-            let batch = get(connection, self.id).await?;
-            print(&batch, self.common.json)
-        };
-        let connection = &self.common.connection;
-        connection.run(global, Needs::Existing, command).await
+async fn moved(one: &One, global: &Global, verb: &str) -> Result<Exit, CliError> {
+    let act = async |client: &Client| client.move_batch(one.id, verb).await;
+    one.common.print(global, act).await
+}
+
+/// Follows the batch, and says how to go on where that is broken off.
+async fn watched(one: &One, global: &Global) -> Result<Exit, CliError> {
+    let (id, connection) = (one.id, &one.common.connection);
+    let command = async |connection: Connection<'_>| watch(connection.client, id).await.map(Ended);
+    let ended = one.common.run(global, Needs::Worker, command).await;
+    if is_interrupted(&ended) {
+        output::note(&goes_on(id, connection, global));
+    }
+    ended
+}
+
+/// A batch that was followed to its end.
+#[derive(serde::Serialize)]
+#[serde(transparent)]
+pub(super) struct Ended(pub(super) Batch);
+
+impl Printed for Ended {
+    fn print(&self) -> Result<(), CliError> {
+        self.0.print()
     }
 
-    async fn moved(&self, global: &Global, verb: &str) -> Result<Exit, CliError> {
-        self.run(global, async |connection: Connection<'_>, id| {
-            Ok(connection.client.move_batch(id, verb).await?)
-        })
-        .await
-    }
-
-    /// Queues failed items again; none: nothing to do.
-    async fn retried(&self, global: &Global) -> Result<Exit, CliError> {
-        let command = async |connection: Connection<'_>| {
-            let answer = connection.client.retry_errors(self.id).await?;
-            let again = answer.queued_again;
-            if self.common.json {
-                output::json(&answer)?;
-            } else {
-                output::line(&format!("{} queued again", words::counted(again, "item")))?;
-                print_batch(&answer.batch)?;
-            }
-            Ok(match again {
-                0 => Exit::Nothing,
-                _ => Exit::Done,
-            })
-        };
-        let connection = &self.common.connection;
-        connection.run(global, Needs::Existing, command).await
-    }
-
-    /// Follows the batch, and says how to go on where that is broken off.
-    async fn watched(&self, global: &Global) -> Result<Exit, CliError> {
-        let command = async |connection: Connection<'_>| {
-            let batch = watch(connection.client, self.id).await?;
-            print(&batch, self.common.json)?;
-            Ok(exit_of(&batch))
-        };
-        let connection = &self.common.connection;
-        let ended = connection.run(global, Needs::Worker, command).await;
-        if let Err(error) = &ended
-            && error.exit == Exit::Interrupted
-        {
-            output::note(&goes_on(self.id, connection, global));
-        }
-        ended
+    fn exit(&self) -> Exit {
+        exit_of(&self.0)
     }
 }
 
@@ -273,22 +173,14 @@ pub(super) fn goes_on(id: Uuid, connection: &ConnectionArgs, global: &Global) ->
     }
 }
 
-fn print(batch: &Batch, as_json: bool) -> Result<Exit, CliError> {
-    match as_json {
-        true => output::json(batch)?,
-        false => print_batch(batch)?,
-    }
-    Ok(Exit::Done)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_budget_is_dollars_or_none() {
-        assert_eq!(budget("12.5"), Ok(Budget::Usd(12.5)));
-        assert_eq!(budget("None"), Ok(Budget::None));
+        assert_eq!(budget("12.5"), Ok(Budget(Some(12.5))));
+        assert_eq!(budget("None"), Ok(Budget(None)));
         for bad in ["-1", "nan", "inf", "ten", ""] {
             assert!(budget(bad).is_err(), "{bad}");
         }

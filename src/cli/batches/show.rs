@@ -1,83 +1,88 @@
 //! How a batch reads: where it stands in words, what it came to, what it cost.
 
 use crate::cli::costs::without_price;
-use crate::cli::outcome::CliError;
-use crate::cli::output::{self, time};
-use crate::wire::words::duration;
+use crate::cli::outcome::{CliError, Exit};
+use crate::cli::output::{self, Items, Printed, or_empty, time};
+use crate::wire::words::{counted, duration};
 use crate::wire::{
-    Batch, BatchCounts, BatchOrigin, BatchPause, BatchProgress, BatchState, BatchVerdict, PausedBy,
-    ProviderBatch, ProviderBatchState, ProviderChunk, Skipped,
+    Batch, BatchCounts, BatchOrigin, BatchPause, BatchProgress, BatchRetried, BatchState,
+    BatchVerdict, PausedBy, ProviderBatch, ProviderBatchState, ProviderChunk,
 };
 
 /// Sessions that were being scored elsewhere which are named.
 const NAMED: usize = 5;
 
-/// Prints a table of batches.
-pub(super) fn print_list(items: &[Batch]) -> Result<(), CliError> {
-    let row = |batch: &Batch| {
-        vec![
-            batch.batch_id.to_string(),
-            batch.name.clone().unwrap_or_default(),
-            batch.kind.to_string(),
-            brief(batch),
-            format!("{} of {}", done(&batch.counts), batch.counts.total),
-            batch.counts.failed.to_string(),
-            money(batch),
-            time(batch.times.created_at),
-        ]
-    };
-    let rows: Vec<Vec<String>> = items.iter().map(row).collect();
-    let head = [
-        "batch", "name", "kind", "state", "done", "failed", "spent", "created",
-    ];
-    output::table(&head, &rows)?;
-    Ok(())
+impl Printed for Items<Batch> {
+    fn print(&self) -> Result<(), CliError> {
+        let row = |batch: &Batch| {
+            vec![
+                batch.batch_id.to_string(),
+                batch.name.clone().unwrap_or_default(),
+                batch.kind.to_string(),
+                brief(batch),
+                format!("{} of {}", done(&batch.counts), batch.counts.total),
+                batch.counts.failed.to_string(),
+                money(batch),
+                time(batch.times.created_at),
+            ]
+        };
+        let head = [
+            "batch", "name", "kind", "state", "done", "failed", "spent", "created",
+        ];
+        Ok(output::table(&head, self.items.iter().map(row))?)
+    }
 }
 
-/// Prints one batch for people.
-pub(in crate::cli) fn print_batch(batch: &Batch) -> Result<(), CliError> {
-    let economy = batch.economy.as_ref();
-    for (name, words) in [
-        ("batch", batch.batch_id.to_string()),
-        ("name", batch.name.clone().unwrap_or_default()),
-        ("kind", batch.kind.to_string()),
-        ("purpose", batch.purpose.to_string()),
-        ("criteria", batch.criteria_hash.clone().unwrap_or_default()),
-        ("asked by", batch.created_by.clone()),
-        ("created", time(batch.times.created_at)),
-        (
-            "finished",
-            batch.times.finished_at.map(time).unwrap_or_default(),
-        ),
-        ("state", standing(batch)),
-        ("items", items(&batch.counts)),
-        ("skipped", batch.skipped.map(skipped).unwrap_or_default()),
-        ("verdict", batch.verdict.map(verdict).unwrap_or_default()),
-        ("spent", money(batch)),
-        ("left", left(&batch.progress)),
-        (
-            "economy",
-            economy.map(provider_batch_words).unwrap_or_default(),
-        ),
-    ] {
-        if !words.is_empty() {
-            output::line(&output::clean(&format!("{name:8}  {words}")))?;
+impl Printed for Batch {
+    fn print(&self) -> Result<(), CliError> {
+        let economy = self.economy.as_ref();
+        output::facts(&[
+            ("batch", self.batch_id.to_string()),
+            ("name", or_empty(self.name.as_deref())),
+            ("kind", self.kind.to_string()),
+            ("purpose", self.purpose.to_string()),
+            ("criteria", or_empty(self.criteria_hash.as_deref())),
+            ("asked by", self.created_by.clone()),
+            ("created", time(self.times.created_at)),
+            ("finished", or_empty(self.times.finished_at.map(time))),
+            ("state", standing(self)),
+            ("items", items(&self.counts)),
+            (
+                "skipped",
+                or_empty(self.skipped.map(|it| nonzero(&it.reasons()))),
+            ),
+            ("verdict", or_empty(self.verdict.map(verdict))),
+            ("spent", money(self)),
+            ("left", left(&self.progress)),
+            ("economy", or_empty(economy.map(provider_batch_words))),
+        ])?;
+        let chunks = economy.iter().flat_map(|economy| &economy.parts);
+        let waited = self.in_progress.iter().take(NAMED).map(|session| {
+            let (id, job) = (session.session_id, or_empty(session.job_id));
+            format!("session {id} was being scored by job {job}")
+        });
+        let more = (self.in_progress.len() > NAMED).then(|| "and others; --json lists them".into());
+        for words in chunks.map(chunk_words).chain(waited).chain(more) {
+            output::line(&output::clean(&format!("          {words}")))?;
+        }
+        Ok(())
+    }
+}
+
+impl Printed for BatchRetried {
+    /// How many items it queued again, and the batch.
+    fn print(&self) -> Result<(), CliError> {
+        let items = counted(self.queued_again, "item");
+        output::line(&format!("{items} queued again"))?;
+        self.batch.print()
+    }
+
+    fn exit(&self) -> Exit {
+        match self.queued_again {
+            0 => Exit::Nothing,
+            _ => Exit::Done,
         }
     }
-    for chunk in economy.iter().flat_map(|economy| &economy.parts) {
-        output::line(&output::clean(&format!("          {}", chunk_words(chunk))))?;
-    }
-    for session in batch.in_progress.iter().take(NAMED) {
-        let job = session.job_id.map(|id| id.to_string()).unwrap_or_default();
-        output::line(&format!(
-            "          session {} was being scored by job {job}",
-            session.session_id
-        ))?;
-    }
-    if batch.in_progress.len() > NAMED {
-        output::line("          and others; --json lists them")?;
-    }
-    Ok(())
 }
 
 /// Where a batch stands, in a word or two.
@@ -122,20 +127,19 @@ fn paused(paused: &BatchPause) -> String {
     format!("paused by {by}: {}", paused.reason)
 }
 
-/// How many of a batch's items have ended.
 pub(super) fn done(counts: &BatchCounts) -> i64 {
     counts.succeeded + counts.failed + counts.cancelled
 }
 
 /// Those counts that are not 0, with their words.
-fn told(counts: &[(i64, &str)]) -> String {
+pub(in crate::cli) fn nonzero(counts: &[(i64, &str)]) -> String {
     let some = counts.iter().filter(|(n, _)| *n > 0);
     let words: Vec<String> = some.map(|(n, words)| format!("{n} {words}")).collect();
     words.join(", ")
 }
 
 fn items(counts: &BatchCounts) -> String {
-    let parts = told(&[
+    let parts = nonzero(&[
         (counts.succeeded, "scored"),
         (counts.failed, "failed"),
         (counts.cancelled, "cancelled"),
@@ -150,23 +154,13 @@ fn items(counts: &BatchCounts) -> String {
     }
 }
 
-/// What a rescore passed over.
-fn skipped(skipped: Skipped) -> String {
-    told(&[
-        (skipped.already_current, "scored by these criteria already"),
-        (skipped.in_progress, "being scored"),
-        (skipped.not_scorable, "can't be scored"),
-        (skipped.unknown, "unknown"),
-    ])
-}
-
 fn verdict(verdict: BatchVerdict) -> String {
     let mut parts = vec![format!(
         "{} passed, {} did not",
         verdict.passed, verdict.failed
     )];
     parts.extend(verdict.mean.map(|mean| format!("mean {mean:.3}")));
-    let rest = told(&[
+    let rest = nonzero(&[
         (verdict.incomplete, "incomplete"),
         (verdict.unscored, "without a score that counts"),
     ]);
@@ -220,7 +214,6 @@ fn provider_batch_words(economy: &ProviderBatch) -> String {
     }
 }
 
-/// One of the provider's batches.
 fn chunk_words(chunk: &ProviderChunk) -> String {
     let id = chunk.provider_id.as_ref();
     let mut words = format!(
@@ -239,7 +232,6 @@ fn chunk_words(chunk: &ProviderChunk) -> String {
     }
 }
 
-/// An amount of money on the command line.
 pub(in crate::cli) fn dollars(text: &str) -> Result<f64, String> {
     let usd = text.trim().parse::<f64>().ok();
     usd.filter(|usd| usd.is_finite() && *usd >= 0.0)
@@ -326,7 +318,7 @@ pub(super) mod tests {
             "7 of 9 done: 6 scored, 1 failed, 2 queued"
         );
         assert_eq!(
-            skipped(some.skipped.unwrap()),
+            nonzero(&some.skipped.unwrap().reasons()),
             "3 scored by these criteria already"
         );
         assert_eq!(items(&batch(&json!({})).counts), "0 of 3 done");

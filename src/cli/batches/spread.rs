@@ -1,39 +1,43 @@
 //! How the spread of a batch reads: all of its sessions together, each judge, each session.
 
-use crate::cli::outcome::CliError;
-use crate::cli::output::{self, or_empty};
+use crate::cli::outcome::{CliError, Exit};
+use crate::cli::output::{self, Printed, Row, or_empty, rounded};
 use crate::wire::words::{self, counted};
 use crate::wire::{Panel, PanelJudge, PanelSummary, Spread};
 
-/// Prints what the scores of repeats or of a jury come to; sessions, if the report has any.
-pub(in crate::cli) fn print_spread(report: &Spread) -> Result<(), CliError> {
-    if report.simulated {
-        output::line("SIMULATED: the scores were made up by a simulated judge")?;
+impl Printed for Spread {
+    fn print(&self) -> Result<(), CliError> {
+        if self.simulated {
+            output::line("SIMULATED: the scores were made up by a simulated judge")?;
+        }
+        for line in whole(&self.summary) {
+            output::line(&line)?;
+        }
+        let judges = &self.summary.judges;
+        if !judges.is_empty() {
+            let head = ["judge", "scores", "mean", "above the median"];
+            output::table(&head, judges.iter().map(judge))?;
+        }
+        if !self.items.is_empty() {
+            let head = [
+                "session", "asked", "scores", "median", "rating", "sd", "range", "flips", "flags",
+            ];
+            output::table(&head, self.items.iter().map(session))?;
+            if self.next_cursor.is_some() {
+                let sessions = counted(self.items.len(), "session");
+                output::note(&format!("shown: {sessions}; --limit shows more"));
+            }
+        }
+        output::warnings(&self.warnings);
+        Ok(())
     }
-    for line in whole(&report.summary) {
-        output::line(&line)?;
+
+    fn exit(&self) -> Exit {
+        match self.purpose {
+            None => Exit::Nothing,
+            Some(_) => Exit::Done,
+        }
     }
-    if !report.summary.judges.is_empty() {
-        let rows: Vec<Vec<String>> = report.summary.judges.iter().map(judge).collect();
-        output::table(&["judge", "scores", "mean", "above the median"], &rows)?;
-    }
-    if !report.items.is_empty() {
-        let rows: Vec<Vec<String>> = report.items.iter().map(session).collect();
-        let head = [
-            "session", "asked", "scores", "median", "rating", "sd", "range", "flips", "flags",
-        ];
-        output::table(&head, &rows)?;
-    }
-    if report.next_cursor.is_some() && !report.items.is_empty() {
-        output::note(&format!(
-            "shown: {}; --limit shows more",
-            counted(report.items.len(), "session")
-        ));
-    }
-    for warning in &report.warnings {
-        output::note(&format!("note: {warning}"));
-    }
-    Ok(())
 }
 
 /// All sessions together, in words.
@@ -55,7 +59,7 @@ fn whole(summary: &PanelSummary) -> Vec<String> {
     lines
 }
 
-fn judge(judge: &PanelJudge) -> Vec<String> {
+fn judge(judge: &PanelJudge) -> Row {
     vec![
         judge.judge.clone(),
         judge.scores.to_string(),
@@ -64,20 +68,16 @@ fn judge(judge: &PanelJudge) -> Vec<String> {
     ]
 }
 
-fn session(panel: &Panel) -> Vec<String> {
-    let totals: Vec<String> = panel
-        .scores
-        .iter()
-        .map(|vote| vote.total.to_string())
-        .collect();
-    let rounded = |value: Option<f64>| or_empty(value.map(|value| format!("{value:.1}")));
+fn session(panel: &Panel) -> Row {
+    let totals = panel.scores.iter().map(|vote| vote.total.to_string());
+    let totals: Vec<String> = totals.collect();
     vec![
         panel.session_id.to_string(),
         panel.asked.to_string(),
         totals.join(" "),
-        rounded(panel.median),
+        rounded(panel.median, 1),
         or_empty(panel.rating.map(crate::cli::score::rating)),
-        rounded(panel.sd),
+        rounded(panel.sd, 1),
         or_empty(panel.range),
         panel.flips.to_string(),
         output::joined(&panel.flags).replace('_', " "),

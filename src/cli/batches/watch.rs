@@ -5,21 +5,20 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::show::{done, money, standing};
+use crate::cli::outage::retried;
 use crate::cli::outcome::{CliError, Exit};
-use crate::cli::patience::patiently;
 use crate::cli::progress::Progress;
 use crate::client::Client;
 use crate::wire::words::duration;
 use crate::wire::{Batch, BatchState};
 
-/// How often a batch is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The batch when it has ended, or is paused. The service may be away for a minute.
 pub(in crate::cli) async fn watch(client: &Client, id: Uuid) -> Result<Batch, CliError> {
     let progress = Progress::growing("items");
     loop {
-        let batch = patiently(&progress, || client.batch(id)).await?;
+        let batch = retried(&progress, || client.batch(id)).await?;
         match batch.state {
             BatchState::Completed | BatchState::Cancelled | BatchState::Paused => return Ok(batch),
             BatchState::Expanding | BatchState::Running => {}

@@ -3,41 +3,35 @@
 use std::io;
 
 use crate::cli::outcome::{CliError, Exit};
-use crate::cli::output::{self, rounded};
+use crate::cli::output::{self, Printed, rounded};
 use crate::wire::words;
 use crate::wire::{CriteriaComparison, CriteriaDiff, Mover};
 
-/// Prints what two definitions make of the same sessions. Exit 4 where there are none.
-pub(super) fn print_comparison(
-    found: &CriteriaComparison,
-    as_json: bool,
-) -> Result<Exit, CliError> {
-    let exit = match found.n {
-        0 => Exit::Nothing,
-        _ => Exit::Done,
-    };
-    if as_json {
-        output::json(found)?;
-        return Ok(exit);
+impl Printed for CriteriaComparison {
+    fn print(&self) -> Result<(), CliError> {
+        output::line(&format!("a  {}\nb  {}\n", self.a, self.b))?;
+        output::line(&format!(
+            "{} under both, {} under a alone, {} under b alone",
+            words::counted(self.n, "session"),
+            self.only_a,
+            self.only_b
+        ))?;
+        if self.simulated {
+            output::line("SIMULATED: made up by a simulated judge")?;
+        }
+        if self.n > 0 {
+            figures(self)?;
+        }
+        output::warnings(&self.warnings);
+        Ok(())
     }
-    output::line(&format!("a  {}", found.a))?;
-    output::line(&format!("b  {}", found.b))?;
-    output::line(&format!(
-        "\n{} under both, {} under a alone, {} under b alone",
-        words::counted(found.n, "session"),
-        found.only_a,
-        found.only_b
-    ))?;
-    if found.simulated {
-        output::line("SIMULATED: made up by a simulated judge")?;
+
+    fn exit(&self) -> Exit {
+        match self.n {
+            0 => Exit::Nothing,
+            _ => Exit::Done,
+        }
     }
-    if exit == Exit::Done {
-        figures(found)?;
-    }
-    for warning in &found.warnings {
-        output::note(&format!("note: {warning}"));
-    }
-    Ok(exit)
 }
 
 fn figures(found: &CriteriaComparison) -> io::Result<()> {
@@ -68,25 +62,22 @@ fn figures(found: &CriteriaComparison) -> io::Result<()> {
             mover.difference.to_string(),
         ]
     };
-    let rows: Vec<Vec<String>> = found.movers.iter().map(row).collect();
-    if !rows.is_empty() {
+    if !found.movers.is_empty() {
         output::line("")?;
-        output::table(&["moved most", "a", "b", "by"], &rows)?;
+        let head = ["moved most", "a", "b", "by"];
+        output::table(&head, found.movers.iter().map(row))?;
     }
     Ok(())
 }
 
-/// Prints how the texts of two definitions differ.
-pub(super) fn print_diff(found: &CriteriaDiff, as_json: bool) -> Result<Exit, CliError> {
-    if as_json {
-        output::json(found)?;
-        return Ok(Exit::Done);
+impl Printed for CriteriaDiff {
+    fn print(&self) -> Result<(), CliError> {
+        for part in &self.parts {
+            output::line(output::clean(&part.diff).trim_end_matches('\n'))?;
+        }
+        if self.parts.is_empty() {
+            output::note("the two don't differ");
+        }
+        Ok(())
     }
-    for part in &found.parts {
-        output::line(output::clean(&part.diff).trim_end_matches('\n'))?;
-    }
-    if found.parts.is_empty() {
-        output::note("the two don't differ");
-    }
-    Ok(Exit::Done)
 }

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use secrecy::SecretString;
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::Global;
@@ -15,7 +14,7 @@ use super::context::{Context, Voice, flag_of};
 use super::daemon::{self, Parts, Work};
 use super::import::{self, FileSession};
 use super::outcome::{CliError, Exit};
-use super::output;
+use super::output::{self, Row};
 use super::score::{failure, rating};
 use super::scoring::{self, Ask, Judged, Verdict, waiting};
 use super::simulated::SimulatedJudge;
@@ -26,7 +25,6 @@ use crate::lifecycle::Signals;
 use crate::store::Force;
 use crate::wire::PutOutcome;
 
-/// Where the demo keeps its data.
 const DATA_DIR: &str = "./gavel-demo";
 
 /// Score example sessions with a simulated judge, then serve the results
@@ -95,14 +93,12 @@ impl Demo {
             worker: Work::Jobs,
             health: None,
         };
+        let running = daemon::run(&app, parts, &mut signals, &stop, beside);
         // The simulator outlives the drain: jobs in hand still ask it.
-        let drained = CancellationToken::new();
-        let running = async {
-            let ended = daemon::run(&app, parts, &mut signals, &stop, beside).await;
-            drained.cancel();
-            ended
+        let ended = match simulator {
+            Some(simulator) => simulator.beside(running).await,
+            None => running.await,
         };
-        let (ended, ()) = tokio::join!(running, simulate(simulator, drained.clone()));
         app.close().await;
         ended
     }
@@ -123,13 +119,6 @@ impl Demo {
         simulated.for_everything()(settings);
         settings.scoring_config.clear();
         Ok(Some(simulated))
-    }
-}
-
-/// Serves the simulated judge, if there is one.
-async fn simulate(simulated: Option<SimulatedJudge>, stop: CancellationToken) {
-    if let Some(simulated) = simulated {
-        simulated.serve(stop).await;
     }
 }
 
@@ -182,25 +171,22 @@ impl Show {
             wait: None,
         };
         let judged = scoring::score_all(client, &ids, &ask).await?;
-        let rows: Vec<Vec<String>> = sessions
-            .iter()
-            .zip(&judged)
-            .map(|(session, one)| row(session, one))
-            .collect();
-        output::spaced_table(
-            &[
-                "session",
-                "alert type",
-                "rating",
-                "score",
-                "the judge says",
-                "flags",
-            ],
-            &rows,
-        )?;
-        let failed = judged
-            .iter()
-            .any(|one| matches!(one.verdict, Verdict::Failed(_) | Verdict::Unfinished(_)));
+        let head = [
+            "session",
+            "alert type",
+            "rating",
+            "score",
+            "the judge says",
+            "flags",
+        ];
+        let both = sessions.iter().zip(&judged);
+        output::spaced_table(&head, both.map(|(session, one)| row(session, one)))?;
+        let failed = judged.iter().any(|one| {
+            matches!(
+                one.verdict,
+                Verdict::Failed { .. } | Verdict::Unfinished { .. }
+            )
+        });
         self.what_next(&judged)?;
         if failed {
             return Err(CliError::incomplete(
@@ -219,7 +205,7 @@ impl Show {
         }
         let scored = judged
             .iter()
-            .find(|one| matches!(one.verdict, Verdict::Scored(_)))
+            .find(|one| matches!(one.verdict, Verdict::Scored { .. }))
             .or(judged.first());
         let id = scored.map(|one| one.session_id).unwrap_or_default();
         let token = if self.open {
@@ -243,36 +229,30 @@ impl Show {
     }
 }
 
-fn row(session: &FileSession, one: &Judged) -> Vec<String> {
+fn row(session: &FileSession, one: &Judged) -> Row {
     let id = session.session_id.to_string();
     let alert = text(&session.body, "/alert_type").to_owned();
-    let unscored = |why: String| {
-        vec![
-            id.clone(),
-            alert.clone(),
-            "not scored".to_owned(),
-            "-".to_owned(),
-            why,
-            String::new(),
-        ]
-    };
-    match &one.verdict {
-        Verdict::Scored(score) => vec![
-            id.clone(),
-            alert.clone(),
-            rating(score.rating),
-            score.total_score.to_string(),
-            first_sentences(&score.score_reasoning),
-            output::joined(&score.flags),
-        ],
-        Verdict::Refused { name, .. } if name == "session-not-completed" => unscored(format!(
+    let why = match &one.verdict {
+        Verdict::Scored { score } => {
+            return vec![
+                id,
+                alert,
+                rating(score.rating),
+                score.total_score.to_string(),
+                first_sentences(&score.score_reasoning),
+                output::joined(&score.flags),
+            ];
+        }
+        Verdict::Refused { problem } if problem.name() == "session-not-completed" => format!(
             "it is {}: only sessions that have ended are scored",
             text(&session.body, "/status")
-        )),
-        Verdict::Refused { said, .. } => unscored(said.clone()),
-        Verdict::Failed(job) => unscored(failure(job)),
-        Verdict::Unfinished(job) => unscored(waiting(job)),
-    }
+        ),
+        Verdict::Refused { problem } => problem.to_string(),
+        Verdict::Failed { job } => failure(job),
+        Verdict::Unfinished { job } => waiting(job),
+    };
+    let [rating, score, flags] = ["not scored", "-", ""].map(str::to_owned);
+    vec![id, alert, rating, score, why, flags]
 }
 
 /// The beginning of a text, whole sentences up to about 160 characters.

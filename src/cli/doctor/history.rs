@@ -10,10 +10,7 @@ pub(super) async fn check(settings: &Settings) -> Option<Check> {
     if settings.history.base_url.is_empty() {
         return None;
     }
-    Some(Check {
-        what: "history".into(),
-        found: found(settings).await,
-    })
+    Some(Check::new("history", found(settings).await))
 }
 
 async fn found(settings: &Settings) -> Result<String, String> {

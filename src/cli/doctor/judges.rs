@@ -8,9 +8,7 @@ use crate::job::FailureClass;
 /// Whether judges are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Calls {
-    /// Once each, for one token.
     OneToken,
-    /// Not at all.
     None,
 }
 
@@ -31,10 +29,8 @@ pub(super) async fn check(providers: &Providers, wanted: &[String], calls: Calls
     let others: Vec<String> = others.collect();
     names.extend(others);
     let checks = names.into_iter().map(|name| async move {
-        Check {
-            found: one(providers, &name, calls).await,
-            what: format!("judge {name}").into(),
-        }
+        let found = one(providers, &name, calls).await;
+        Check::new(format!("judge {name}"), found)
     });
     futures::future::join_all(checks).await
 }
@@ -58,10 +54,7 @@ pub(super) fn caps(settings: &Settings, providers: &Providers) -> Option<Check> 
         }
         Err(fault) => Err(fault),
     };
-    Some(Check {
-        what: "caps".into(),
-        found,
-    })
+    Some(Check::new("caps", found))
 }
 
 async fn one(providers: &Providers, name: &str, calls: Calls) -> Result<String, String> {

@@ -9,53 +9,33 @@ use crate::config::{Settings, redacted_url};
 use crate::store::Store;
 
 /// How long the database may take to answer, seconds.
-const PATIENCE_S: u64 = 5;
+const TIMEOUT_S: u64 = 5;
 /// How far this machine's clock may be from the database's.
 const MOST_APART: TimeDelta = TimeDelta::seconds(2);
 
 pub(super) async fn check(settings: &Settings) -> Vec<Check> {
     let name = redacted_url(&settings.database.url);
     let mut impatient = settings.clone();
-    impatient.database.connect_timeout_s = PATIENCE_S;
+    impatient.database.connect_timeout_s = TIMEOUT_S;
     let store = open_store(&impatient, &Mode::Shared).await;
     let mut checks = Vec::new();
-    let migrated = match &store {
-        Err(error) => {
-            checks.push(Check {
-                what: "database".into(),
-                found: Err(error.to_string()),
-            });
-            false
-        }
+    let mut migrated = false;
+    match store {
+        Err(error) => checks.push(Check::new("database", Err(error.to_string()))),
         Ok(store) => {
-            checks.push(Check {
-                what: "database".into(),
-                found: Ok(format!("{name} answers")),
-            });
+            checks.push(Check::new("database", Ok(format!("{name} answers"))));
             let found = match store.pending_migrations().await {
                 Ok(pending) if pending.is_empty() => Ok("up to date".to_owned()),
                 Ok(pending) => Err(format!("{} pending: run `gavel migrate`", pending.len())),
                 Err(error) => Err(error.to_string()),
             };
-            let migrated = found.is_ok();
-            checks.push(Check {
-                what: "migrations".into(),
-                found,
-            });
-            checks.push(Check {
-                what: "clock".into(),
-                found: clock(store).await,
-            });
-            migrated
+            migrated = found.is_ok();
+            checks.push(Check::new("migrations", found));
+            checks.push(Check::new("clock", clock(&store).await));
+            store.close().await;
         }
-    };
-    if let Ok(store) = store {
-        store.close().await;
     }
-    checks.push(Check {
-        what: "redis".into(),
-        found: redis(settings, migrated).await,
-    });
+    checks.push(Check::new("redis", redis(settings, migrated).await));
     checks
 }
 

@@ -37,106 +37,112 @@ pub(in crate::cli) struct Evaluate {
     #[arg(long, value_name = "N")]
     pub(super) limit: Option<u64>,
     /// Items worked on at once
-    #[arg(long, value_name = "N", default_value = "32", value_parser = at_once)]
-    pub(super) concurrency: usize,
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub(super) concurrency: u16,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
     /// Say what each item came to
     #[arg(long, short)]
     pub(super) verbose: bool,
-
-    /// Take the answers to questions from this file, such as a run's test-results.jsonl
-    #[arg(
-        long,
-        value_name = "FILE",
-        help_heading = "Agents",
-        conflicts_with = "agent_command"
-    )]
-    pub(super) agent_results: Option<PathBuf>,
-    /// Answer each question by this shell command: the question on its stdin, JSON with sql, results, success on its stdout
-    #[arg(long, value_name = "CMD", help_heading = "Agents")]
-    pub(super) agent_command: Option<String>,
-
-    /// Folder of the run; it must be empty [default: reports/evaluation-runs/run-{timestamp}]
-    #[arg(
-        long,
-        value_name = "DIR",
-        help_heading = "Run",
-        conflicts_with = "resume"
-    )]
-    pub(super) output: Option<PathBuf>,
-    /// Go on with the run in this folder: items that have a result are not run again
-    #[arg(long, value_name = "DIR", help_heading = "Run")]
-    pub(super) resume: Option<PathBuf>,
-    /// With --resume: try items again that have no score
-    #[arg(long, help_heading = "Run", requires = "resume")]
-    pub(super) retry_errors: bool,
-    /// Run only what the run of this folder was asked for and what did not pass in it; the same SUITE is named again
-    #[arg(
-        long,
-        value_name = "DIR",
-        help_heading = "Run",
-        conflicts_with = "resume"
-    )]
-    pub(super) only_failed: Option<PathBuf>,
-
-    /// Ask no judge: what can be computed is, the rest is not run, and the run is incomplete. Needs no service
-    #[arg(long, help_heading = "Judge")]
-    pub(super) no_judge: bool,
-    /// Ask a simulated judge in this process, over the data folder (DATABASE_URL and REDIS_URL are left aside): to try a
-    /// suite with no key. Its scores say nothing of the agents
-    #[arg(long, help_heading = "Judge", conflicts_with = "no_judge")]
-    pub(super) simulate: bool,
-    /// Let the scores of a simulated judge pass gates
-    #[arg(long, help_heading = "Judge")]
-    pub(super) allow_simulated: bool,
-    /// Judge by other criteria than the current ones (see `gavel criteria list`)
-    #[arg(long, value_name = "HASH", help_heading = "Judge")]
-    pub(super) criteria_hash: Option<String>,
-    /// Ask the judge again where its reply is cached
-    #[arg(long, help_heading = "Judge")]
-    pub(super) force: bool,
-    /// Wait at most this long for a judge that can't be asked (down, paused, out of quota); then compute what can be
-    /// computed. One that refuses its key or its model is not waited for where the jobs run in this process
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        help_heading = "Judge",
-        default_value = "300"
-    )]
-    pub(super) max_wait: u64,
-
-    /// Least share of scored items that pass: 0.9 or 90%
-    #[arg(long, value_name = "SHARE", help_heading = "Gates", value_parser = share)]
-    pub(super) min_pass_rate: Option<f64>,
-    /// Least mean of the totals: 0.85 or 85%
-    #[arg(long, value_name = "SHARE", help_heading = "Gates", value_parser = share)]
-    pub(super) min_mean: Option<f64>,
-    /// Most items that may have no score [default: 0]
-    #[arg(long, value_name = "N", help_heading = "Gates")]
-    pub(super) max_errors: Option<u64>,
-    /// Compare with the run of this folder
-    #[arg(long, value_name = "DIR", help_heading = "Gates")]
-    pub(super) baseline: Option<PathBuf>,
-    /// With --baseline: most that the mean may fall below its mean, as 0.02 or 2%; an item that has a total there may not miss without one
-    #[arg(long, value_name = "SHARE", help_heading = "Gates", value_parser = share)]
-    pub(super) max_regression: Option<f64>,
-
+    #[command(flatten)]
+    pub(super) agents: AgentArgs,
+    #[command(flatten)]
+    pub(super) place: RunArgs,
+    #[command(flatten)]
+    pub(super) judge: JudgeArgs,
+    #[command(flatten)]
+    pub(super) held: GateArgs,
     #[command(flatten)]
     pub(super) connection: ConnectionArgs,
 }
 
+/// Who answers.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Agents")]
+pub(super) struct AgentArgs {
+    /// Take the answers to questions from this file, such as a run's test-results.jsonl
+    #[arg(long, value_name = "FILE", conflicts_with = "agent_command")]
+    pub(super) agent_results: Option<PathBuf>,
+    /// Answer each question by this shell command: the question on its stdin, JSON with sql, results, success on its stdout
+    #[arg(long, value_name = "CMD")]
+    pub(super) agent_command: Option<String>,
+}
+
+/// Which run.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Run")]
+pub(super) struct RunArgs {
+    /// Folder of the run; it must be empty [default: reports/evaluation-runs/run-{timestamp}]
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    pub(super) output: Option<PathBuf>,
+    /// Go on with the run in this folder: items that have a result are not run again
+    #[arg(long, value_name = "DIR")]
+    pub(super) resume: Option<PathBuf>,
+    /// With --resume: try items again that have no score
+    #[arg(long, requires = "resume")]
+    pub(super) retry_errors: bool,
+    /// Run only what the run of this folder was asked for and what did not pass in it; the same SUITE is named again
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    pub(super) only_failed: Option<PathBuf>,
+}
+
+/// Who judges.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Judge")]
+pub(super) struct JudgeArgs {
+    /// Ask no judge: what can be computed is, the rest is not run, and the run is incomplete. Needs no service
+    #[arg(long)]
+    pub(super) no_judge: bool,
+    /// Ask a simulated judge in this process, over the data folder (DATABASE_URL and REDIS_URL are left aside): to try a
+    /// suite with no key. Its scores say nothing of the agents
+    #[arg(long, conflicts_with = "no_judge")]
+    pub(super) simulate: bool,
+    /// Let the scores of a simulated judge pass gates
+    #[arg(long)]
+    pub(super) allow_simulated: bool,
+    /// Judge by other criteria than the current ones (see `gavel criteria list`)
+    #[arg(long, value_name = "HASH")]
+    pub(super) criteria_hash: Option<String>,
+    /// Ask the judge again where its reply is cached
+    #[arg(long)]
+    pub(super) force: bool,
+    /// Wait at most this long for a judge that can't be asked (down, paused, out of quota); then compute what can be
+    /// computed. One that refuses its key or its model is not waited for where the jobs run in this process
+    #[arg(long, value_name = "SECONDS", default_value = "300")]
+    pub(super) max_wait: u64,
+}
+
+/// What it is held to.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Gates")]
+pub(super) struct GateArgs {
+    /// Least share of scored items that pass: 0.9 or 90%
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub(super) min_pass_rate: Option<f64>,
+    /// Least mean of the totals: 0.85 or 85%
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub(super) min_mean: Option<f64>,
+    /// Most items that may have no score [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(super) max_errors: Option<u64>,
+    /// Compare with the run of this folder
+    #[arg(long, value_name = "DIR")]
+    pub(super) baseline: Option<PathBuf>,
+    /// With --baseline: most that the mean may fall below its mean, as 0.02 or 2%; an item that has a total there may not miss without one
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub(super) max_regression: Option<f64>,
+}
+
 impl Evaluate {
-    /// The gates that these flags ask for.
     pub(super) fn gates(&self) -> gate::Gates {
         gate::Gates {
-            min_pass_rate: self.min_pass_rate,
-            min_mean: self.min_mean,
-            max_errors: self.max_errors,
-            baseline: self.baseline.clone(),
-            max_regression: self.max_regression,
-            allow_simulated: self.allow_simulated,
+            min_pass_rate: self.held.min_pass_rate,
+            min_mean: self.held.min_mean,
+            max_errors: self.held.max_errors,
+            baseline: self.held.baseline.clone(),
+            max_regression: self.held.max_regression,
+            allow_simulated: self.judge.allow_simulated,
         }
     }
 }
@@ -149,20 +155,13 @@ fn kind(text: &str) -> Result<Kind, String> {
     }
 }
 
-fn at_once(text: &str) -> Result<usize, String> {
-    let given = text.parse::<usize>().ok();
-    given
-        .filter(|n| (1..=1_000).contains(n))
-        .ok_or_else(|| "give a whole number from 1 to 1000".to_owned())
-}
-
 /// A percentage as a share, without what binary fractions leave behind: 66.67 is 0.6667.
 fn of_hundred(percent: f64) -> f64 {
     (percent * 1e10).round() / 1e12
 }
 
 /// A share of one: `0.9` or `90%`.
-pub(super) fn share(text: &str) -> Result<f64, String> {
+pub(in crate::cli) fn share(text: &str) -> Result<f64, String> {
     let number = match text.trim().strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().map(of_hundred),
         None => text.trim().parse::<f64>(),

@@ -13,9 +13,7 @@ use crate::report::{Lines, Simulated, Source as _};
 use crate::suite::run::RunFolder;
 use crate::suite::run::folder::RESULTS;
 use crate::suite::run::{Plan, compare, gate};
-use crate::wire::Judges;
 
-/// What is known of a baseline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Baseline {
     kinds: BTreeSet<Kind>,
@@ -30,7 +28,6 @@ pub(super) struct Baseline {
 }
 
 impl Baseline {
-    /// Reads the items of an earlier run.
     pub(super) fn read(dir: &Path) -> Result<Self, CliError> {
         let unreadable = |error| CliError::usage(format!("--baseline: {error}"));
         let lines = Lines::open(&dir.join(RESULTS)).map_err(unreadable)?;
@@ -105,7 +102,7 @@ pub(super) async fn are_simulated(
     client: &Client,
     named: &[&str],
 ) -> Result<Option<bool>, CliError> {
-    let judges: Judges = match client.judges().await {
+    let judges = match client.judges().await {
         Ok(judges) => judges,
         // Whoever may ask for scores alone is told no more.
         Err(ClientError::Refused(problem)) if problem.status == 403 => return Ok(None),

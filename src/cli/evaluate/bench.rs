@@ -5,14 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::app::model_of;
+use crate::cli::outage::retried_for;
 use crate::cli::outcome::CliError;
-use crate::cli::patience::patiently_for;
 use crate::cli::progress::Progress;
 use crate::client::{Client, ClientError};
 use crate::config::Settings;
 use crate::job::Kind;
 use crate::suite::run::folder::{Bench, RunHeader};
-use crate::wire::CriteriaDetail;
 
 /// How long a service may take to be there: as long as an agent.
 const STARTS_WITHIN: Duration = Duration::from_secs(3);
@@ -25,10 +24,10 @@ pub(super) async fn of_service(
     let progress = Progress::new("items", 0);
     let hash = header.options.criteria_hash.as_deref();
     let ask = async || match hash {
-        Some(hash) => client.criteria::<CriteriaDetail>(hash).await,
+        Some(hash) => client.criteria(hash).await,
         None => client.current_criteria(header.kind).await,
     };
-    match patiently_for(STARTS_WITHIN, &progress, ask).await {
+    match retried_for(STARTS_WITHIN, &progress, ask).await {
         Ok(criteria) => {
             let judge = criteria.judge().map(|judge| match criteria.model() {
                 None => judge.to_owned(),

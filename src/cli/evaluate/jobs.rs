@@ -10,8 +10,8 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::cli::outage::retried;
 use crate::cli::outcome::{Exit, exit_of};
-use crate::cli::patience::patiently;
 use crate::cli::progress::Progress;
 use crate::cli::scoring::waiting;
 use crate::client::{Client, ClientError, Problem, list, text};
@@ -25,29 +25,27 @@ use crate::wire::{Job, JobResult, JobWaitReason};
 /// Between two looks at a job where the server doesn't hold its answer back.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long a case waits for a judge that can't be asked, unless told otherwise.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 /// The longest look at a job, seconds.
 const LOOK_S: u64 = 20;
 
-/// The service as a scorer.
 pub(super) struct Service<'a> {
     client: &'a Client,
     header: &'a RunHeader,
     computed: &'a Computed,
     progress: &'a Progress,
     /// How long a case may wait for a judge that can't be asked.
-    patience: Duration,
+    timeout: Duration,
     /// Who opens the lane of a judge that refuses its key.
     opener: Opener,
     /// Judges that are waited for no longer, by the name that cases ask for, and why.
     given_up: Mutex<BTreeMap<String, GivenUp>>,
     /// That a judge refuses what it is configured with, or is waited for no longer: who waits looks at once, and often.
     hurry: CancellationToken,
-    /// Reasons that were told already.
-    told: Mutex<BTreeSet<JobWaitReason>>,
+    /// Reasons that were noted already.
+    noted: Mutex<BTreeSet<JobWaitReason>>,
 }
 
-/// Why a judge is waited for no longer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct GivenUp {
     /// The class of what has no judge's part.
@@ -67,9 +65,7 @@ pub(super) enum Opener {
 
 /// What came of asking for a case.
 enum Asked {
-    /// A job to wait for.
     Job(JobId),
-    /// The case is refused as it is.
     Refused(Box<Problem>),
 }
 
@@ -86,17 +82,17 @@ impl<'a> Service<'a> {
             header,
             computed,
             progress,
-            patience: PATIENCE,
+            timeout: TIMEOUT,
             opener: Opener::Operator,
             given_up: Mutex::default(),
             hurry: CancellationToken::new(),
-            told: Mutex::default(),
+            noted: Mutex::default(),
         }
     }
 
     /// The same, with another time that a case may wait for a judge that can't be asked.
-    pub(super) fn patient(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub(super) fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
@@ -116,7 +112,7 @@ impl<'a> Service<'a> {
             body["criteria_hash"] = json!(hash);
         }
         let key = key(&self.header.run_id.to_string(), case, &body);
-        match self.patiently(|| self.client.post_job(&body, &key)).await {
+        match self.retried(|| self.client.post_job(&body, &key)).await {
             Ok(job) => Ok(Asked::Job(job)),
             Err(ClientError::Refused(problem)) if is_of_the_case(&problem) => {
                 Ok(Asked::Refused(problem))
@@ -152,9 +148,9 @@ impl<'a> Service<'a> {
                     return self.give_up(id, judge, why).await;
                 }
                 Some(reason) => {
-                    self.tell(reason, &job);
+                    self.note_wait(reason, &job);
                     let since = *closed_since.get_or_insert(begun);
-                    if since.elapsed() >= self.patience || self.given_up(judge).is_some() {
+                    if since.elapsed() >= self.timeout || self.given_up(judge).is_some() {
                         let why = self.why(&job, FailureClass::WaitExpired);
                         return self.give_up(id, judge, why).await;
                     }
@@ -172,9 +168,9 @@ impl<'a> Service<'a> {
         let hurried = self.hurry.is_cancelled();
         let look_s = match hurried {
             true => 1,
-            false => self.patience.as_secs().clamp(1, LOOK_S),
+            false => self.timeout.as_secs().clamp(1, LOOK_S),
         };
-        let look = self.patiently(|| self.client.job_ended_within(id, look_s));
+        let look = self.retried(|| self.client.job_ended_within(id, look_s));
         tokio::select! {
             job = look => job.map(Some).map_err(|error| stopped(&error)),
             () = self.hurry.cancelled(), if !hurried => Ok(None),
@@ -210,10 +206,7 @@ impl<'a> Service<'a> {
             ));
         }
         let look = || self.client.job(id);
-        let job = self
-            .patiently(look)
-            .await
-            .map_err(|error| stopped(&error))?;
+        let job = self.retried(look).await.map_err(|error| stopped(&error))?;
         Ok(match job.state {
             JobState::Succeeded | JobState::Failed => Ok(job),
             JobState::Cancelled | JobState::Queued | JobState::Running | JobState::Waiting => {
@@ -240,16 +233,16 @@ impl<'a> Service<'a> {
         } else {
             format!(
                 "no judge could be asked within {} s ({why}): finish it with --resume and --retry-errors once there is one",
-                self.patience.as_secs()
+                self.timeout.as_secs()
             )
         };
         GivenUp { class, message }
     }
 
     /// Says once why jobs wait.
-    fn tell(&self, reason: JobWaitReason, job: &Job) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.insert(reason) {
+    fn note_wait(&self, reason: JobWaitReason, job: &Job) {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.insert(reason) {
             self.progress.say(&format!("items wait: {}", waiting(job)));
         }
     }
@@ -263,11 +256,11 @@ impl<'a> Service<'a> {
         self.computed.because(error).score(case).await
     }
 
-    async fn patiently<T>(
+    async fn retried<T>(
         &self,
         send: impl AsyncFn() -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        patiently(self.progress, send).await
+        retried(self.progress, send).await
     }
 }
 

@@ -12,18 +12,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
-use self::args::share;
 use self::jobs::{Opener, Service};
 use self::prepare::{Prepared, folder_fault};
 use super::Global;
 use super::connection::{Connection, Needs};
 use super::context::{Context, Voice};
 use super::daemon::ending;
+use super::outage::retried;
 use super::outcome::{CliError, Exit};
-use super::output;
-use super::patience::patiently;
+use super::output::{self, Form};
 use super::progress::Progress;
 use super::simulated::SimulatedJudge;
 use crate::app::{Stop, criteria_of};
@@ -42,7 +39,7 @@ use crate::suite::run::folder::RESULTS;
 use crate::suite::run::gate;
 use crate::suite::run::{Computed, Run, RunError, RunFolder, Scorer, StopFault, Stopped, run};
 
-pub(super) use self::args::Evaluate;
+pub(super) use self::args::{Evaluate, share};
 
 /// How long what runs may finish after Ctrl-C, where no service is.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -91,7 +88,7 @@ impl Evaluate {
         prepared: &Prepared,
         opened: &OnceCell<RunFolder>,
     ) -> Result<(), CliError> {
-        let simulated = match self.simulate {
+        let simulated = match self.judge.simulate {
             true => Some(SimulatedJudge::open().await?),
             false => None,
         };
@@ -107,17 +104,10 @@ impl Evaluate {
             judged(settings);
             over_the_data_folder(settings);
         };
-        let done = CancellationToken::new();
-        let running = async {
-            let running = self
-                .connection
-                .run_with(global, Needs::Worker, adjust, command);
-            let ended = running.await;
-            done.cancel();
-            ended
-        };
-        let (ended, ()) = tokio::join!(running, simulated.serve(done.clone()));
-        ended
+        let running = self
+            .connection
+            .run_with(global, Needs::Worker, adjust, command);
+        simulated.beside(running).await
     }
 
     /// Runs without any service, until it is done or a signal comes.
@@ -173,7 +163,7 @@ impl Evaluate {
         {
             // Nobody's agents are asked for answers that can't be scored.
             let progress = Progress::new("items", 0);
-            patiently(&progress, async || connection.client.may_ask().await).await?;
+            retried(&progress, async || connection.client.may_ask().await).await?;
         }
         let agents = Agents::new(prepared.answers_from(), &needed, &settings.agents);
         let agents = agents.map_err(stopped)?;
@@ -203,7 +193,7 @@ impl Evaluate {
         let computed = Computed::new(Arc::new(criteria), Arc::new(SystemClock), not_run);
         let service = connection.map(|connection| {
             Service::new(connection.client, header, &computed, &progress)
-                .patient(self.patience())
+                .timeout(Duration::from_secs(self.judge.max_wait))
                 .opened_by(match connection.works_here {
                     true => Opener::Nobody,
                     false => Opener::Operator,
@@ -223,7 +213,7 @@ impl Evaluate {
             folder,
             agents: &agents,
             scorer,
-            at_once: self.concurrency,
+            at_once: self.concurrency.into(),
             again: self.again(),
         };
         run(&parts, &seen).await.map_err(|error| match error {
@@ -298,16 +288,7 @@ impl Evaluate {
             against: against.as_ref(),
             exit,
         };
-        let printed = if self.json {
-            output::json(&shown.to_json()).map_err(CliError::from)
-        } else {
-            shown.print()
-        };
-        match printed {
-            // A reader that has seen enough (`| head`) changes nothing of what the run came to.
-            Err(error) if error.exit == Exit::Done => return Ok(exit),
-            printed => printed?,
-        }
+        output::print(&shown, Form::of(self.json))?;
         if let Err(error) = &ended {
             output::error(error);
         }
@@ -319,11 +300,15 @@ impl Evaluate {
 
     /// The command that goes on with a run, by the same judge in the same place.
     fn go_on(&self, global: &Global, folder: &Path) -> String {
-        let simulate = if self.simulate { " --simulate" } else { "" };
+        let simulate = if self.judge.simulate {
+            " --simulate"
+        } else {
+            ""
+        };
         let folder = folder.display().to_string();
         let (folder, connection) = (gate::word(&folder), self.connection.again(global));
         // A new run keeps its gates; those that take their place are of this command alone.
-        let gates = match &self.resume {
+        let gates = match &self.place.resume {
             Some(_) => self.gates().command_line(),
             None => String::new(),
         };
@@ -342,10 +327,6 @@ impl Evaluate {
         } else {
             None
         }
-    }
-
-    fn patience(&self) -> Duration {
-        Duration::from_secs(self.max_wait)
     }
 }
 
@@ -419,9 +400,4 @@ fn stopped(why: Stopped) -> CliError {
         StopFault::Usage => CliError::usage(why.message),
         StopFault::Down => CliError::incomplete(why.message),
     }
-}
-
-/// A share as flags take it, shared with `compare`.
-pub(super) fn parse_share(text: &str) -> Result<f64, String> {
-    share(text)
 }

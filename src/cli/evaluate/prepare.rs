@@ -19,16 +19,13 @@ use crate::suite::run::folder::{
 use crate::suite::run::plan::{BadSuite, digest};
 use crate::suite::run::{Again, Plan, gate, wanted};
 
-/// Where runs are kept unless told otherwise.
 const RUNS: &str = "reports/evaluation-runs";
 /// How many of many names are told.
 const NAMED: usize = 5;
 
 /// A run that may begin, or go on.
 pub(super) struct Prepared {
-    /// What it is.
     pub(super) header: RunHeader,
-    /// What it is to be held against.
     pub(super) baseline: Option<Baseline>,
     plan: Plan,
     place: Place,
@@ -36,46 +33,42 @@ pub(super) struct Prepared {
 
 /// Where its folder is.
 enum Place {
-    /// To be made, as it was named.
     Named(PathBuf),
     /// To be made below the folder of runs, named by when it began.
     Numbered,
-    /// There already, and held.
     Resumed(RefCell<Option<Box<RunFolder>>>),
 }
 
 impl Evaluate {
-    /// What is tried again.
     pub(super) fn again(&self) -> Again {
-        if self.retry_errors {
+        if self.place.retry_errors {
             Again::Errors
         } else {
             Again::Never
         }
     }
 
-    /// Checks the arguments and the suite.
     pub(super) fn prepare(&self) -> Result<Prepared, CliError> {
         // A server may be named by the environment, of which a parser's message would know nothing.
-        if self.simulate && self.connection.is_remote() {
+        if self.judge.simulate && self.connection.is_remote() {
             return Err(CliError::usage(
                 "--simulate asks a judge in this process, and --server (or GAVEL_SERVER) names another that would do the work: leave out one of the two",
             ));
         }
         // What is said of the gates comes before hours are spent on the run.
-        match &self.resume {
+        match &self.place.resume {
             Some(dir) => {
                 let folder = RunFolder::open(dir).map_err(folder_fault)?;
                 let kept = &folder.header().gates;
                 let held = self.gates().over(kept);
-                let baseline = measurable(&held).map_err(|fault| match &self.baseline {
+                let baseline = measurable(&held).map_err(|fault| match &self.held.baseline {
                     None if kept.baseline.is_some() => CliError::usage(format!(
                         "{}\n  that is the baseline which this run began with; restore it, or name another with --baseline",
                         fault.message
                     )),
                     Some(_) | None => fault,
                 })?;
-                self.tell_gates(kept);
+                self.say_gates(kept);
                 self.resumed(dir, folder, baseline)
             }
             None => {
@@ -86,7 +79,7 @@ impl Evaluate {
     }
 
     /// Says what a run that goes on is held to.
-    fn tell_gates(&self, kept: &gate::Gates) {
+    fn say_gates(&self, kept: &gate::Gates) {
         let given = self.gates();
         let held = given.clone().over(kept).command_line();
         if held.is_empty() {
@@ -98,15 +91,11 @@ impl Evaluate {
             ));
             return;
         }
-        let replaced: Vec<String> = kept
-            .flags()
-            .into_iter()
-            .filter(|(flag, value)| {
-                let given = given.flags();
-                given
-                    .iter()
-                    .any(|(other, now)| other == flag && now != value)
-            })
+        let given = given.flags();
+        let is_replaced =
+            |(flag, value): &(_, _)| given.iter().any(|(f, v)| f == flag && v != value);
+        let replaced = kept.flags().into_iter().filter(is_replaced);
+        let replaced: Vec<String> = replaced
             .map(|(flag, value)| format!("{flag} {value}"))
             .collect();
         let replaced = match replaced.as_slice() {
@@ -122,13 +111,13 @@ impl Evaluate {
         };
         let plan = plan(&path, self.kind, self.limit)?;
         let gates = self.gates();
-        fits(baseline.as_ref(), &plan, (self.no_judge, &gates))?;
-        let only = match &self.only_failed {
+        fits(baseline.as_ref(), &plan, (self.judge.no_judge, &gates))?;
+        let only = match &self.place.only_failed {
             None => None,
             Some(dir) => Some(not_passed(dir, &plan)?),
         };
         let now = SystemClock.now();
-        let place = match &self.output {
+        let place = match &self.place.output {
             Some(dir) => Place::Named(dir.clone()),
             None => Place::Numbered,
         };
@@ -200,29 +189,30 @@ impl Evaluate {
     /// What changes results is part of a run: given again, it must be the same.
     fn agrees_with(&self, header: &RunHeader) -> Result<(), CliError> {
         let was = &header.options;
-        if was.simulate && !self.simulate {
+        if was.simulate && !self.judge.simulate {
             return Err(CliError::usage(
                 "that run began with --simulate: give it again, so that no real judge is asked by mistake, or begin a new run",
             ));
         }
+        let (agents, judge) = (&self.agents, &self.judge);
         let differs = [
-            ("--kind", self.kind.is_some_and(|kind| kind != header.kind)),
-            ("--limit", self.limit.is_some() && self.limit != was.limit),
+            ("--kind", differs(&self.kind, &Some(header.kind))),
+            ("--limit", differs(&self.limit, &was.limit)),
             (
                 "--agent-results",
-                self.agent_results.is_some() && self.agent_results != was.agent_results,
+                differs(&agents.agent_results, &was.agent_results),
             ),
             (
                 "--agent-command",
-                self.agent_command.is_some() && self.agent_command != was.agent_command,
+                differs(&agents.agent_command, &was.agent_command),
             ),
             (
                 "--criteria-hash",
-                self.criteria_hash.is_some() && self.criteria_hash != was.criteria_hash,
+                differs(&judge.criteria_hash, &was.criteria_hash),
             ),
-            ("--force", self.force && !was.force),
-            ("--no-judge", self.no_judge && !was.no_judge),
-            ("--simulate", self.simulate && !was.simulate),
+            ("--force", judge.force && !was.force),
+            ("--no-judge", judge.no_judge && !was.no_judge),
+            ("--simulate", judge.simulate && !was.simulate),
         ];
         match differs.iter().find(|(_, differs)| *differs) {
             None => Ok(()),
@@ -235,12 +225,12 @@ impl Evaluate {
     fn options(&self) -> RunOptions {
         RunOptions {
             limit: self.limit,
-            agent_results: self.agent_results.clone(),
-            agent_command: self.agent_command.clone(),
-            criteria_hash: self.criteria_hash.clone(),
-            force: self.force,
-            no_judge: self.no_judge,
-            simulate: self.simulate,
+            agent_results: self.agents.agent_results.clone(),
+            agent_command: self.agents.agent_command.clone(),
+            criteria_hash: self.judge.criteria_hash.clone(),
+            force: self.judge.force,
+            no_judge: self.judge.no_judge,
+            simulate: self.judge.simulate,
         }
     }
 }
@@ -266,7 +256,6 @@ impl Prepared {
         Ok(folder.moved(self.header.suite.path.clone()))
     }
 
-    /// Who answers its questions.
     pub(super) fn answers_from(&self) -> AnswersFrom<'_> {
         let options = &self.header.options;
         match (&options.agent_command, &options.agent_results) {
@@ -317,7 +306,6 @@ impl Prepared {
         })
     }
 
-    /// How many items are still to be run.
     pub(super) fn todo(&self, folder: &RunFolder, again: Again) -> usize {
         (0..self.header.suite.items)
             .filter(|item_no| wanted(folder, again, *item_no))
@@ -356,6 +344,11 @@ fn fits(
     }
 }
 
+/// Whether a flag is given, and another than before.
+fn differs<T: PartialEq>(given: &Option<T>, was: &Option<T>) -> bool {
+    given.is_some() && given != was
+}
+
 fn plan(path: &Path, kind: Option<Kind>, limit: Option<u64>) -> Result<Plan, CliError> {
     Plan::of(path, kind, limit).map_err(|bad| unreadable(path, &bad))
 }
@@ -384,7 +377,6 @@ fn not_passed(dir: &Path, plan: &Plan) -> Result<BTreeSet<u64>, CliError> {
     Ok(left.filter(|item_no| *item_no < plan.items).collect())
 }
 
-/// The beginning of a digest.
 fn short(sha256: &str) -> &str {
     sha256.get(..12).unwrap_or(sha256)
 }

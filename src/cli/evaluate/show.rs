@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
-use crate::cli::compare;
 use crate::cli::outcome::{CliError, Exit};
-use crate::cli::output;
+use crate::cli::output::{self, Printed};
 use crate::report::Judgement;
 use crate::report::summary::{Basis, Figures, Share};
 use crate::suite::run::compare::Comparison;
@@ -22,25 +22,17 @@ const REPORTS: [&str; 5] = [
     "summary.md",
 ];
 
-/// A run at its end.
 pub(super) struct Shown<'a> {
-    /// What it is.
     pub(super) header: &'a RunHeader,
-    /// Its folder.
     pub(super) path: &'a Path,
-    /// What it amounts to.
     pub(super) figures: &'a Figures,
-    /// Whether that is good enough.
     pub(super) judgement: &'a Judgement,
-    /// Against the baseline, if one was given.
     pub(super) against: Option<&'a Comparison>,
-    /// The exit code.
     pub(super) exit: Exit,
 }
 
-impl Shown<'_> {
-    /// For `--json`: one object.
-    pub(super) fn to_json(&self) -> Value {
+impl Serialize for Shown<'_> {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         json!({
             "run": self.path.display().to_string(), "run_id": self.header.run_id, "suite": self.header.suite, "kind": self.header.kind,
             "decision": self.judgement.decision, "reasons": self.judgement.reasons, "exit_code": self.exit.code(),
@@ -48,10 +40,12 @@ impl Shown<'_> {
             "judged_otherwise": self.against.map(|against| against.judged.otherwise()),
             "reports": REPORTS.map(|name| self.path.join(name).display().to_string()),
         })
+        .serialize(to)
     }
+}
 
-    /// For people.
-    pub(super) fn print(&self) -> Result<(), CliError> {
+impl Printed for Shown<'_> {
+    fn print(&self) -> Result<(), CliError> {
         let figures = self.figures;
         let mut rows = vec![row("all", &figures.all)];
         let groups = [
@@ -68,25 +62,25 @@ impl Shown<'_> {
         if let Some(apart) = &figures.simulated_apart {
             rows.push(row("simulated, apart", apart));
         }
-        output::table(
-            &["", "items", "scored", "coverage", "mean", "pass rate"],
-            &rows,
-        )?;
+        let head = ["", "items", "scored", "coverage", "mean", "pass rate"];
+        output::table(&head, rows)?;
         self.print_parts()?;
         if let Some(against) = self.against {
             output::line("")?;
-            compare::print(against)?;
+            against.print()?;
         }
         output::line("")?;
         output::line(&format!("run      {}", self.path.display()))?;
         output::line(&format!("reports  {}", REPORTS.join(", ")))?;
-        output::line(&format!("\n{}", self.judgement.decision.as_str()))?;
-        for reason in &self.judgement.reasons {
-            output::line(&output::clean(&format!("  {reason}")))?;
-        }
-        Ok(())
+        Ok(output::decision(self.judgement)?)
     }
 
+    fn exit(&self) -> Exit {
+        self.exit
+    }
+}
+
+impl Shown<'_> {
     /// Means of components, errors, cost, and what only suites of SQL have.
     fn print_parts(&self) -> Result<(), CliError> {
         let figures = self.figures;
@@ -108,16 +102,11 @@ impl Shown<'_> {
         }
         let usage = figures.usage;
         if usage.tokens_in + usage.tokens_out > 0 {
+            let unpriced = words::counted(usage.unpriced, "item");
             let cost = match (usage.cost_usd, usage.unpriced) {
                 (Some(usd), 0) => format!("{usd:.4} USD"),
-                (Some(usd), n) => format!(
-                    "{usd:.4} USD, and what {} without a price cost",
-                    words::counted(n, "item")
-                ),
-                (None, n) => format!(
-                    "what it cost is not known: {} without a price",
-                    words::counted(n, "item")
-                ),
+                (Some(usd), _) => format!("{usd:.4} USD, and what {unpriced} without a price cost"),
+                (None, _) => format!("what it cost is not known: {unpriced} without a price"),
             };
             let (tokens_in, tokens_out) = (usage.tokens_in, usage.tokens_out);
             output::line(&format!(
@@ -125,18 +114,14 @@ impl Shown<'_> {
             ))?;
         }
         if let Some(safety) = &figures.safety {
-            let recall = safety
-                .recall
-                .map_or("-".to_owned(), |recall| format!("{recall:.3}"));
+            let recall = or_dash(safety.recall.map(|recall| format!("{recall:.3}")));
             let (blocked, missed) = (safety.false_positives.len(), safety.false_negatives.len());
             output::line(&format!(
                 "safety   recall of unsafe {recall}, {blocked} safe blocked, {missed} unsafe passed"
             ))?;
         }
         if let Some(calibration) = &figures.calibration {
-            let score = calibration
-                .score
-                .map_or("-".to_owned(), |score| format!("{score:.3}"));
+            let score = or_dash(calibration.score.map(|score| format!("{score:.3}")));
             output::line(&format!("calibration {score}"))?;
         }
         match figures.basis {
@@ -149,8 +134,7 @@ impl Shown<'_> {
     }
 }
 
-fn row(name: &str, share: &Share) -> Vec<String> {
-    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+fn row(name: &str, share: &Share) -> output::Row {
     vec![
         name.to_owned(),
         share.n.to_string(),
@@ -159,4 +143,8 @@ fn row(name: &str, share: &Share) -> Vec<String> {
         or_dash(share.mean.map(|mean| format!("{mean:.3}"))),
         or_dash(share.pass_rate.map(words::percent)),
     ]
+}
+
+fn or_dash(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "-".to_owned())
 }

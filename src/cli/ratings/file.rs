@@ -1,60 +1,54 @@
 //! A file of ratings: read and checked whole, every fault by row and column, before anything is stored.
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::str::FromStr;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::cli::outcome::CliError;
 use crate::client::{Client, Rated};
 use crate::clock::read_time;
+use crate::job::UnknownText;
 use crate::score::{Field, FieldForm};
 use crate::suite::{Columns, Format, Limits, Reading, Row, SuiteError, read};
-use crate::wire::{HumanRating, Quality, Rating};
+use crate::wire::{Quality, Rating};
 
-/// Faults that are told at once.
-const TOLD: usize = 20;
+const NAMED: usize = 20;
 /// How far the clock of whoever wrote the file may be ahead; the service takes as much.
 const AHEAD: TimeDelta = TimeDelta::minutes(5);
 
-/// The columns.
-const COLUMNS: [Field; 8] = {
-    const fn text(name: &'static str) -> Field {
-        Field {
-            name,
-            form: FieldForm::Text,
-        }
-    }
-    [
-        text("session_id"),
-        text("score_id"),
-        text("total"),
-        text("rating"),
-        text("quality"),
-        text("by"),
-        text("comment"),
-        text("at"),
-    ]
-};
+const COLUMNS: [Field; 8] = [
+    column("session_id"),
+    column("score_id"),
+    column("total"),
+    column("rating"),
+    column("quality"),
+    column("by"),
+    column("comment"),
+    column("at"),
+];
 
-/// One rating of a file.
+const fn column(name: &'static str) -> Field {
+    Field {
+        name,
+        form: FieldForm::Text,
+    }
+}
+
 pub(super) struct FileRating {
-    /// Where it stands in the file.
     pub(super) line: u64,
-    /// What it is about.
     pub(super) rated: Rated,
     /// Who gave it, if the file says so.
     by: Option<String>,
-    /// What is sent.
     pub(super) body: Value,
 }
 
 /// The ratings of a file, and what is wrong with it.
 pub(super) struct Ratings {
-    /// Those that can be sent.
     pub(super) rows: Vec<FileRating>,
     faults: Vec<SuiteError>,
 }
@@ -83,7 +77,7 @@ impl Ratings {
         let (mut ratings, mut faults) = (Vec::new(), Vec::new());
         let rows = match read(file, &reading) {
             Ok(rows) => rows,
-            Err(fault) => return Err(told(path, &[fault])),
+            Err(fault) => return Err(refused(path, &[fault])),
         };
         for row in rows {
             match row
@@ -106,10 +100,9 @@ impl Ratings {
     /// # Errors
     /// All their faults, the first 20 in words.
     pub(super) fn check(&self, path: &Path) -> Result<(), CliError> {
-        if self.faults.is_empty() {
-            Ok(())
-        } else {
-            Err(told(path, &self.faults))
+        match self.faults.as_slice() {
+            [] => Ok(()),
+            faults => Err(refused(path, faults)),
         }
     }
 
@@ -123,31 +116,25 @@ impl Ratings {
             if !seen.insert(*rated) {
                 continue;
             }
-            match client.ratings::<HumanRating>(*rated, 1).await {
-                Ok(_) => {}
-                Err(error)
-                    if matches!(
-                        error.problem(),
-                        Some("score-not-found" | "session-not-found")
-                    ) =>
-                {
-                    let (column, message) = match rated {
-                        Rated::Score(id) => ("score_id", format!("score {id} is not known")),
-                        Rated::Session(id) => (
-                            "session_id",
-                            format!("session {id} is not known: import it first"),
-                        ),
-                    };
-                    faults.push(fault(*line, column, message));
+            let Err(error) = client.ratings(*rated, 1).await else {
+                continue;
+            };
+            match (error.problem(), rated) {
+                (Some("score-not-found"), Rated::Score(id)) => {
+                    let message = format!("score {id} is not known");
+                    faults.push(fault(*line, "score_id", message));
                 }
-                Err(error) => return Err(error.into()),
+                (Some("session-not-found"), Rated::Session(id)) => {
+                    let message = format!("session {id} is not known: import it first");
+                    faults.push(fault(*line, "session_id", message));
+                }
+                (_, _) => return Err(error.into()),
             }
         }
         faults.sort_by_key(|fault| fault.line);
-        if faults.is_empty() {
-            Ok(())
-        } else {
-            Err(told(path, &faults))
+        match faults.as_slice() {
+            [] => Ok(()),
+            faults => Err(refused(path, faults)),
         }
     }
 }
@@ -155,39 +142,30 @@ impl Ratings {
 /// Rows that rate for a person what an earlier row of the file rates for the same person: which of them is meant, nobody knows.
 fn given_twice(ratings: &[FileRating]) -> Vec<SuiteError> {
     let mut first: HashMap<(Rated, Option<&str>), u64> = HashMap::new();
-    let mut faults = Vec::new();
-    for FileRating {
-        line, rated, by, ..
-    } in ratings
-    {
-        let by = by.as_deref();
-        match first.entry((*rated, by)) {
-            Entry::Vacant(place) => drop(place.insert(*line)),
-            Entry::Occupied(earlier) => {
-                let (column, what) = match rated {
-                    Rated::Score(_) => ("score_id", "score"),
-                    Rated::Session(_) => ("session_id", "session"),
-                };
-                let who = by.map_or_else(|| "the same person".to_owned(), |by| format!("{by:?}"));
-                let message = format!(
-                    "rates this {what} for {who} again, as row {} does: keep one of the two",
-                    earlier.get()
-                );
-                faults.push(fault(*line, column, message));
-            }
-        }
-    }
-    faults
+    let repeated = ratings.iter().filter_map(|rating| {
+        let by = rating.by.as_deref();
+        let earlier = *first.entry((rating.rated, by)).or_insert(rating.line);
+        let (column, what) = match rating.rated {
+            Rated::Score(_) => ("score_id", "score"),
+            Rated::Session(_) => ("session_id", "session"),
+        };
+        let who = by.map_or_else(|| "the same person".to_owned(), |by| format!("{by:?}"));
+        let message = format!(
+            "rates this {what} for {who} again, as row {earlier} does: keep one of the two"
+        );
+        (earlier != rating.line).then(|| fault(rating.line, column, message))
+    });
+    repeated.collect()
 }
 
-fn told(path: &Path, faults: &[SuiteError]) -> CliError {
-    let mut lines: Vec<String> = faults
-        .iter()
-        .take(TOLD)
+/// The faults of a file, the first 20 in words.
+fn refused(path: &Path, faults: &[SuiteError]) -> CliError {
+    let named = faults.iter().take(NAMED);
+    let mut lines: Vec<String> = named
         .map(|fault| format!("{}: {fault}", path.display()))
         .collect();
-    if faults.len() > TOLD {
-        lines.push(format!("and {} more faults", faults.len() - TOLD));
+    if faults.len() > NAMED {
+        lines.push(format!("and {} more faults", faults.len() - NAMED));
     }
     lines.push("nothing is stored".to_owned());
     CliError::usage(lines.join("\n"))
@@ -204,128 +182,118 @@ fn fault(line: u64, column: &str, message: impl Into<String>) -> SuiteError {
 /// Reads one row; all its faults at once.
 fn rating(row: Row, now: DateTime<Utc>) -> Result<FileRating, Vec<SuiteError>> {
     let line = row.line;
-    let mut faults = Vec::new();
-    for name in row.fields.keys() {
-        let known = COLUMNS.iter().any(|column| column.name == name);
-        if !known {
-            faults.push(fault(line, name, "is no column of ratings"));
-        }
-    }
     let cell = |name: &str| text(&row.fields, name);
-    let rated = rated(line, cell("session_id"), cell("score_id"), &mut faults);
+    let is_unknown = |name: &&String| COLUMNS.iter().all(|column| column.name != *name);
+    let unknown = row.fields.keys().filter(is_unknown);
+    let mut faults: Vec<SuiteError> = unknown
+        .map(|name| fault(line, name, "is no column of ratings"))
+        .collect();
     let mut body = Map::new();
-    match given(line, &row.fields) {
+    match given(line, cell("total"), cell("rating"), cell("quality")) {
         Ok((name, given)) => drop(body.insert(name.to_owned(), given)),
         Err(fault) => faults.push(fault),
     }
-    let by = cell("by");
-    if let Some(by) = &by {
-        if by.chars().count() > 255 || by.chars().any(char::is_control) {
-            faults.push(fault(
-                line,
-                "by",
-                "must be at most 255 characters, without control characters",
-            ));
+    for (name, check) in [
+        ("by", check_name as fn(&str, _) -> _),
+        ("comment", check_comment),
+        ("at", check_time),
+    ] {
+        if let Some(text) = cell(name) {
+            let wrong = check(&text, now).err();
+            faults.extend(wrong.map(|message| fault(line, name, message)));
+            body.insert(name.to_owned(), json!(text));
         }
-        body.insert("by".to_owned(), json!(by));
     }
-    if let Some(comment) = cell("comment") {
-        if comment.chars().count() > 4_000 {
-            faults.push(fault(line, "comment", "is longer than 4,000 characters"));
-        }
-        body.insert("comment".to_owned(), json!(comment));
-    }
-    if let Some(at) = cell("at") {
-        match read_time(&at) {
-            // What the service would refuse, when the rows before it are stored.
-            Ok(at) if at > now + AHEAD => faults.push(fault(line, "at", "lies in the future")),
-            Ok(_) => {}
-            Err(wrong) => faults.push(fault(line, "at", format!("{at:?} {wrong}"))),
-        }
-        body.insert("at".to_owned(), json!(at));
-    }
-    match rated {
-        Some(rated) if faults.is_empty() => Ok(FileRating {
+    match rated(line, cell("session_id"), cell("score_id")) {
+        Ok(rated) if faults.is_empty() => Ok(FileRating {
             line,
             rated,
-            by,
+            by: cell("by"),
             body: Value::Object(body),
         }),
-        Some(_) | None => Err(faults),
+        Ok(_) => Err(faults),
+        Err(fault) => {
+            faults.insert(0, fault);
+            Err(faults)
+        }
+    }
+}
+
+fn check_name(by: &str, _now: DateTime<Utc>) -> Result<(), String> {
+    match by.chars().count() > 255 || by.chars().any(char::is_control) {
+        true => Err("must be at most 255 characters, without control characters".to_owned()),
+        false => Ok(()),
+    }
+}
+
+fn check_comment(comment: &str, _now: DateTime<Utc>) -> Result<(), String> {
+    match comment.chars().count() > 4_000 {
+        true => Err("is longer than 4,000 characters".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// What the service would refuse, when the rows before it are stored.
+fn check_time(at: &str, now: DateTime<Utc>) -> Result<(), String> {
+    match read_time(at) {
+        Ok(at) if at > now + AHEAD => Err("lies in the future".to_owned()),
+        Ok(_) => Ok(()),
+        Err(wrong) => Err(format!("{at:?} {wrong}")),
     }
 }
 
 /// What a row gives: the column's name, and what is sent.
-fn given(line: u64, fields: &Map<String, Value>) -> Result<(&'static str, Value), SuiteError> {
-    let cell = |name: &str| text(fields, name);
-    match (cell("total"), cell("rating"), cell("quality")) {
+fn given(
+    line: u64,
+    total: Option<String>,
+    rating: Option<String>,
+    quality: Option<String>,
+) -> Result<(&'static str, Value), SuiteError> {
+    let (column, read) = match (total, rating, quality) {
         (Some(total), None, None) => match total.parse::<u8>() {
-            Ok(total @ 0..=100) => Ok(("total", json!(total))),
-            Ok(_) | Err(_) => Err(fault(
-                line,
-                "total",
-                format!("is {total:?}; a whole number of 0-100 is expected"),
-            )),
+            Ok(total @ 0..=100) => ("total", Ok(json!(total))),
+            Ok(_) | Err(_) => {
+                let message = format!("is {total:?}; a whole number of 0-100 is expected");
+                ("total", Err(message))
+            }
         },
-        (None, Some(word), None) => match word.parse::<Rating>() {
-            Ok(word) => Ok(("rating", json!(word.as_str()))),
-            Err(error) => Err(fault(line, "rating", error.to_string())),
-        },
-        (None, None, Some(word)) => match word.parse::<Quality>() {
-            Ok(word) => Ok(("quality", json!(word.as_str()))),
-            Err(error) => Err(fault(line, "quality", error.to_string())),
-        },
-        (None, None, None) => Err(fault(
-            line,
-            "",
-            "holds none of total, rating and quality: give one",
-        )),
-        (Some(_), _, _) | (_, Some(_), _) => Err(fault(
-            line,
-            "",
-            "holds more than one of total, rating and quality: give one",
-        )),
-    }
+        (None, Some(word), None) => ("rating", word_of::<Rating>(&word)),
+        (None, None, Some(word)) => ("quality", word_of::<Quality>(&word)),
+        (None, None, None) => {
+            let message = "holds none of total, rating and quality: give one";
+            ("", Err(message.to_owned()))
+        }
+        (Some(_), _, _) | (_, Some(_), _) => {
+            let message = "holds more than one of total, rating and quality: give one";
+            ("", Err(message.to_owned()))
+        }
+    };
+    let read = read.map_err(|message| fault(line, column, message))?;
+    Ok((column, read))
 }
 
-/// What a row is about; a fault is noted.
-fn rated(
-    line: u64,
-    session: Option<String>,
-    score: Option<String>,
-    faults: &mut Vec<SuiteError>,
-) -> Option<Rated> {
+fn word_of<T: FromStr<Err = UnknownText> + Serialize>(word: &str) -> Result<Value, String> {
+    let word = word.parse::<T>();
+    word.map(|word| json!(word))
+        .map_err(|error| error.to_string())
+}
+
+fn rated(line: u64, session: Option<String>, score: Option<String>) -> Result<Rated, SuiteError> {
     let (column, text, of): (_, _, fn(Uuid) -> Rated) = match (session, score) {
         (Some(text), None) => ("session_id", text, Rated::Session),
         (None, Some(text)) => ("score_id", text, Rated::Score),
         (None, None) => {
-            faults.push(fault(
-                line,
-                "",
-                "holds neither session_id nor score_id: give one",
-            ));
-            return None;
+            let message = "holds neither session_id nor score_id: give one";
+            return Err(fault(line, "", message));
         }
         (Some(_), Some(_)) => {
-            faults.push(fault(
-                line,
-                "",
-                "holds both session_id and score_id: give one",
-            ));
-            return None;
+            let message = "holds both session_id and score_id: give one";
+            return Err(fault(line, "", message));
         }
     };
-    match Uuid::try_parse(&text) {
-        Ok(id) => Some(of(id)),
-        Err(_) => {
-            faults.push(fault(
-                line,
-                column,
-                format!("is {text:?}; a UUID is expected"),
-            ));
-            None
-        }
-    }
+    Uuid::try_parse(&text)
+        .map(of)
+        .map_err(|_| fault(line, column, format!("is {text:?}; a UUID is expected")))
 }
 
 /// A cell as text, trimmed; `None` if it is empty or isn't there.

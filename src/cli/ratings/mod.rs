@@ -6,14 +6,14 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::Global;
-use super::connection::{Connection, ConnectionArgs, Needs};
+use super::connection::{Common, Connection, Listing, Needs};
 use super::outcome::{CliError, Exit};
-use super::output::{self, or_empty};
-use crate::client::{Rated, RatingPut};
+use super::output::{self, Items, Printed, Said, or_empty};
+use crate::client::{Client, Rated, RatingPut};
 use crate::clock::{Clock as _, SystemClock};
 use crate::wire::words;
 use crate::wire::{Agreement, AgreementReport, HumanRating, Kappa, Strength};
@@ -50,11 +50,8 @@ enum What {
         /// The ratings of this score alone
         #[arg(long, value_name = "ID")]
         score: Option<Uuid>,
-        /// At most this many
-        #[arg(long, default_value_t = 50)]
-        limit: usize,
         #[command(flatten)]
-        common: Common,
+        list: Listing,
     },
     /// Show how far people and the judge agree under one version of the criteria
     #[command(
@@ -83,15 +80,6 @@ struct Import {
     common: Common,
 }
 
-#[derive(Debug, Args)]
-struct Common {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    connection: ConnectionArgs,
-}
-
 impl Ratings {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         match &self.what {
@@ -99,25 +87,21 @@ impl Ratings {
             What::List {
                 session,
                 score,
-                limit,
-                common,
+                list,
             } => {
                 let rated = match (session, score) {
                     (_, Some(id)) => Rated::Score(*id),
                     (Some(id), None) => Rated::Session(*id),
                     (None, None) => return Err(CliError::usage("name a session, or --score ID")),
                 };
-                show_list(global, rated, *limit, common).await
+                list.print(global, async |client: &Client, limit| {
+                    client.ratings(rated, limit).await
+                })
+                .await
             }
             What::Agreement { criteria, common } => {
-                let command = async |connection: Connection<'_>| {
-                    let found = connection.client.agreement(Some(criteria)).await?;
-                    print_agreement(&found, common.json)
-                };
-                common
-                    .connection
-                    .run(global, Needs::Existing, command)
-                    .await
+                let ask = async |client: &Client| client.agreement(Some(criteria)).await;
+                common.print(global, ask).await
             }
         }
     }
@@ -135,11 +119,7 @@ impl Import {
         let command = async |connection: Connection<'_>| {
             ratings.check_there(&self.file, connection.client).await?;
             let (mut new, mut replaced) = (0_u64, 0_u64);
-            let stored = if self.dry_run {
-                &[]
-            } else {
-                ratings.rows.as_slice()
-            };
+            let stored = ratings.rows.iter().filter(|_| !self.dry_run);
             for FileRating { rated, body, .. } in stored {
                 match connection.client.rate(*rated, body).await? {
                     RatingPut::New => new += 1,
@@ -147,24 +127,16 @@ impl Import {
                 }
             }
             let n = ratings.rows.len();
-            if self.common.json {
-                output::json(&json!({
-                    "ratings": n, "new": new, "replaced": replaced, "dry_run": self.dry_run,
-                }))?;
-            } else if self.dry_run {
-                output::line(&format!(
-                    "{}, all good; nothing stored",
-                    words::counted(n, "rating")
-                ))?;
-            } else {
-                output::line(&format!(
-                    "{new} new, {replaced} in the place of earlier ones"
-                ))?;
-            }
-            Ok(Exit::Done)
+            let answer = json!({
+                "ratings": n, "new": new, "replaced": replaced, "dry_run": self.dry_run,
+            });
+            let words = match self.dry_run {
+                true => format!("{}, all good; nothing stored", words::counted(n, "rating")),
+                false => format!("{new} new, {replaced} in the place of earlier ones"),
+            };
+            Ok(Said::done(words)(answer))
         };
-        let connection = &self.common.connection;
-        let ended = connection.run(global, Needs::Existing, command).await;
+        let ended = self.common.run(global, Needs::Existing, command).await;
         if let Err(error) = &ended
             && error.exit == Exit::Incomplete
         {
@@ -175,63 +147,46 @@ impl Import {
     }
 }
 
-async fn show_list(
-    global: &Global,
-    rated: Rated,
-    limit: usize,
-    common: &Common,
-) -> Result<Exit, CliError> {
-    let command = async |connection: Connection<'_>| {
-        let client = connection.client;
-        if common.json {
-            let items: Vec<Value> = client.ratings(rated, limit).await?;
-            output::json(&json!({ "items": items }))?;
-            return Ok(Exit::Done);
+impl Printed for Items<HumanRating> {
+    fn print(&self) -> Result<(), CliError> {
+        let row = |rating: &HumanRating| {
+            let total = rating.total.map(|total| total.to_string());
+            let word = rating.rating.map(|word| word.to_string());
+            let quality = rating.quality.map(|word| word.to_string());
+            vec![
+                output::time(rating.at),
+                rating.by.clone(),
+                or_empty(total.or(word).or(quality)).replace('_', " "),
+                or_empty(rating.score_id),
+                or_empty(rating.comment.as_deref()),
+            ]
+        };
+        let head = ["at", "by", "gave", "to score", "comment"];
+        Ok(output::table(&head, self.items.iter().map(row))?)
+    }
+}
+
+impl Printed for AgreementReport {
+    fn print(&self) -> Result<(), CliError> {
+        output::line(&format!("criteria  {}", self.criteria_hash))?;
+        if self.simulated {
+            output::line("SIMULATED: the scores were made up by a simulated judge")?;
         }
-        let items: Vec<HumanRating> = client.ratings(rated, limit).await?;
-        let rows: Vec<Vec<String>> = items.iter().map(row).collect();
-        output::table(&["at", "by", "gave", "to score", "comment"], &rows)?;
-        Ok(Exit::Done)
-    };
-    common
-        .connection
-        .run(global, Needs::Existing, command)
-        .await
-}
+        if self.scales.is_empty() {
+            output::note("no rating meets a score under these criteria: gavel ratings import FILE");
+        }
+        for scale in &self.scales {
+            print_scale(scale)?;
+        }
+        Ok(())
+    }
 
-fn row(rating: &HumanRating) -> Vec<String> {
-    let given = rating.total.map(|total| total.to_string());
-    let given = given.or(rating.rating.map(|word| word.to_string()));
-    let given = given.or(rating.quality.map(|word| word.to_string()));
-    vec![
-        output::time(rating.at),
-        rating.by.clone(),
-        given.unwrap_or_default().replace('_', " "),
-        or_empty(rating.score_id),
-        rating.comment.clone().unwrap_or_default(),
-    ]
-}
-
-fn print_agreement(found: &AgreementReport, as_json: bool) -> Result<Exit, CliError> {
-    let exit = match found.scales.is_empty() {
-        true => Exit::Nothing,
-        false => Exit::Done,
-    };
-    if as_json {
-        output::json(found)?;
-        return Ok(exit);
+    fn exit(&self) -> Exit {
+        match self.scales.is_empty() {
+            true => Exit::Nothing,
+            false => Exit::Done,
+        }
     }
-    output::line(&format!("criteria  {}", found.criteria_hash))?;
-    if found.simulated {
-        output::line("SIMULATED: the scores were made up by a simulated judge")?;
-    }
-    if found.scales.is_empty() {
-        output::note("no rating meets a score under these criteria: gavel ratings import FILE");
-    }
-    for scale in &found.scales {
-        print_scale(scale)?;
-    }
-    Ok(exit)
 }
 
 fn print_scale(found: &Agreement) -> io::Result<()> {
@@ -265,8 +220,6 @@ fn print_scale(found: &Agreement) -> io::Result<()> {
     }
     output::line("")?;
     output::counts("people \\ judge", &found.confusion)?;
-    for warning in &found.warnings {
-        output::note(&format!("note: {warning}"));
-    }
+    output::warnings(&found.warnings);
     Ok(())
 }

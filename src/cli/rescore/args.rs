@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
-use clap::{ArgGroup, Args};
-use serde_json::{Map, Value, json};
+use clap::{ArgGroup, Args, value_parser};
+use serde::Serialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::cli::batches::dollars;
 use crate::cli::connection::ConnectionArgs;
 use crate::clock::{Clock as _, SystemClock, is_taken};
+use crate::job::{Priority, Purpose};
 
 /// How many sessions a preview scores unless told otherwise.
 const PREVIEWED: u64 = 50;
@@ -31,123 +34,135 @@ const PREVIEWED: u64 = 50;
     group = ArgGroup::new("sampled").args(["sample", "preview"]).multiple(true)
 )]
 pub(in crate::cli) struct Rescore {
-    /// Judge by these stored criteria: a hash, at least its first 8 digits, or current [default: current]
-    #[arg(long, value_name = "HASH|current", help_heading = "What for")]
-    pub(super) criteria: Option<String>,
-    /// Try out a criteria file on a sample: stores the definition, also for a --dry-run, its ${VARIABLES} filled in here, also with --server, and scores without replacing any score
-    #[arg(long, value_name = "FILE", help_heading = "What for", conflicts_with_all = ["criteria", "repeat", "judge", "force"])]
-    pub(super) preview: Option<PathBuf>,
-    /// Score each session so often (2-20), to see how steady the judge is; replaces no score
-    #[arg(long, value_name = "K", help_heading = "What for", conflicts_with_all = ["judge", "force"], value_parser = clap::value_parser!(u8).range(2..=20))]
-    pub(super) repeat: Option<u8>,
-    /// Score each session by this judge, beside others (2-9); may be repeated; replaces no score
-    #[arg(
-        long,
-        value_name = "NAME",
-        help_heading = "What for",
-        conflicts_with = "force"
-    )]
-    pub(super) judge: Vec<String>,
-
-    /// Sessions whose score is by these criteria: a hash, or current
-    #[arg(
-        long,
-        value_name = "HASH|current",
-        help_heading = "Which sessions",
-        conflicts_with = "not_current"
-    )]
-    pub(super) scored_with: Option<String>,
-    /// Sessions whose score is by other criteria than the current ones
-    #[arg(long, help_heading = "Which sessions")]
-    pub(super) not_current: bool,
-    /// By rating: failed, weak, adequate, good or near_perfect
-    #[arg(long, value_name = "RATING", help_heading = "Which sessions")]
-    pub(super) rating: Option<String>,
-    /// Current score at least, 0-100
-    #[arg(long, value_name = "N", help_heading = "Which sessions", value_parser = clap::value_parser!(u8).range(0..=100))]
-    pub(super) min_score: Option<u8>,
-    /// Current score at most, 0-100
-    #[arg(long, value_name = "N", help_heading = "Which sessions", value_parser = clap::value_parser!(u8).range(0..=100))]
-    pub(super) max_score: Option<u8>,
-    /// Completed then or later: a time, a date (2026-01-31) or an age (30d, 12h)
-    #[arg(long, value_name = "TIME", help_heading = "Which sessions", value_parser = time)]
-    pub(super) from: Option<DateTime<Utc>>,
-    /// Completed before
-    #[arg(long, value_name = "TIME", help_heading = "Which sessions", value_parser = time)]
-    pub(super) to: Option<DateTime<Utc>>,
-    /// Has this label
-    #[arg(long, value_name = "TAG", help_heading = "Which sessions")]
-    pub(super) tag: Option<String>,
-    /// The agent's name
-    #[arg(long, value_name = "NAME", help_heading = "Which sessions")]
-    pub(super) agent: Option<String>,
-    /// The alert type
-    #[arg(long, value_name = "TYPE", help_heading = "Which sessions")]
-    pub(super) alert_type: Option<String>,
-    /// Its score misses this tool, however it is spelled
-    #[arg(long, value_name = "NAME", help_heading = "Which sessions")]
-    pub(super) missing_tool: Option<String>,
-    /// Where the session stands: completed, failed, cancelled ..
-    #[arg(long, value_name = "STATUS", help_heading = "Which sessions")]
-    pub(super) status: Option<String>,
-    /// Only those whose newest job failed, whatever older score they have
-    #[arg(long, help_heading = "Which sessions", conflicts_with = "unscored")]
-    pub(super) failed: bool,
-    /// Only those without a score
-    #[arg(long, help_heading = "Which sessions")]
-    pub(super) unscored: bool,
-    /// Prefix of id, alert type, agent or author
-    #[arg(long, value_name = "TEXT", help_heading = "Which sessions")]
-    pub(super) q: Option<String>,
-    /// Only the ids in this file, one a line; - is stdin, which at a terminal goes with --yes or --dry-run
-    #[arg(long, value_name = "FILE", help_heading = "Which sessions")]
-    pub(super) ids: Option<PathBuf>,
-    /// Of the sessions that are found only so many, chosen by chance [default with --preview: 50]
-    #[arg(long, value_name = "N", help_heading = "Which sessions", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(super) sample: Option<u64>,
-    /// Another sample with each number, the same one with the same
-    #[arg(
-        long,
-        value_name = "S",
-        help_heading = "Which sessions",
-        default_value_t = 1,
-        requires = "sampled"
-    )]
-    pub(super) seed: u64,
-
-    /// Score anew what has a score by the target criteria already, and ask the judge again where its reply is cached
-    #[arg(long, help_heading = "How")]
-    pub(super) force: bool,
-    /// At most so many sessions, the newest first
-    #[arg(long, value_name = "N", help_heading = "How", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(super) max: Option<u64>,
-    /// Pause when so much is spent
-    #[arg(long, value_name = "USD", help_heading = "How", value_parser = dollars)]
-    pub(super) budget: Option<f64>,
-    /// What you call it
-    #[arg(long, value_name = "TEXT", help_heading = "How")]
-    pub(super) name: Option<String>,
-    /// Fetch the replies by the provider's batch endpoint: within a day, for about half the price
-    #[arg(long, help_heading = "How", conflicts_with_all = ["budget", "interactive", "judge"])]
-    pub(super) economy: bool,
-    /// Go before other work that nobody waits for
-    #[arg(long, help_heading = "How")]
-    pub(super) interactive: bool,
-    /// Show the plan, and start nothing
-    #[arg(long, help_heading = "How", conflicts_with_all = ["yes", "watch"])]
-    pub(super) dry_run: bool,
-    /// Start without asking
-    #[arg(long, short, help_heading = "How")]
-    pub(super) yes: bool,
-    /// Follow the batch until it ends
-    #[arg(long, help_heading = "How")]
-    pub(super) watch: bool,
+    #[command(flatten)]
+    pub(super) purpose: PurposeArgs,
+    #[command(flatten)]
+    pub(super) which: Which,
+    #[command(flatten)]
+    pub(super) how: How,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
-
     #[command(flatten)]
     pub(super) connection: ConnectionArgs,
+}
+
+/// What for.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What for")]
+pub(super) struct PurposeArgs {
+    /// Judge by these stored criteria: a hash, at least its first 8 digits, or current [default: current]
+    #[arg(long, value_name = "HASH|current")]
+    pub(super) criteria: Option<String>,
+    /// Try out a criteria file on a sample: stores the definition, also for a --dry-run, its ${VARIABLES} filled in here, also with --server, and scores without replacing any score
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["criteria", "repeat", "judge", "force"])]
+    pub(super) preview: Option<PathBuf>,
+    /// Score each session so often (2-20), to see how steady the judge is; replaces no score
+    #[arg(long, value_name = "K", conflicts_with_all = ["judge", "force"], value_parser = value_parser!(u8).range(2..=20))]
+    pub(super) repeat: Option<u8>,
+    /// Score each session by this judge, beside others (2-9); may be repeated; replaces no score
+    #[arg(long, value_name = "NAME", conflicts_with = "force")]
+    pub(super) judge: Vec<String>,
+}
+
+/// Which sessions; what stands in the filter as it is given is written.
+#[derive(Debug, Args, Serialize)]
+#[command(next_help_heading = "Which sessions")]
+pub(super) struct Which {
+    /// Sessions whose score is by these criteria: a hash, or current
+    #[arg(long, value_name = "HASH|current", conflicts_with = "not_current")]
+    #[serde(skip)]
+    scored_with: Option<String>,
+    /// Sessions whose score is by other criteria than the current ones
+    #[arg(long)]
+    #[serde(skip)]
+    not_current: bool,
+    /// By rating: failed, weak, adequate, good or near_perfect
+    #[arg(long, value_name = "RATING")]
+    rating: Option<String>,
+    /// Current score at least, 0-100
+    #[arg(long, value_name = "N", value_parser = value_parser!(u8).range(0..=100))]
+    min_score: Option<u8>,
+    /// Current score at most, 0-100
+    #[arg(long, value_name = "N", value_parser = value_parser!(u8).range(0..=100))]
+    max_score: Option<u8>,
+    /// Completed then or later: a time, a date (2026-01-31) or an age (30d, 12h)
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    from: Option<DateTime<Utc>>,
+    /// Completed before
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    to: Option<DateTime<Utc>>,
+    /// Has this label
+    #[arg(long, value_name = "TAG")]
+    tag: Option<String>,
+    /// The agent's name
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// The alert type
+    #[arg(long, value_name = "TYPE")]
+    alert_type: Option<String>,
+    /// Its score misses this tool, however it is spelled
+    #[arg(long, value_name = "NAME")]
+    missing_tool: Option<String>,
+    /// Where the session stands: completed, failed, cancelled ..
+    #[arg(long, value_name = "STATUS")]
+    status: Option<String>,
+    /// Only those whose newest job failed, whatever older score they have
+    #[arg(long, conflicts_with = "unscored")]
+    #[serde(skip)]
+    failed: bool,
+    /// Only those without a score
+    #[arg(long)]
+    #[serde(skip)]
+    unscored: bool,
+    /// Prefix of id, alert type, agent or author
+    #[arg(long, value_name = "TEXT")]
+    q: Option<String>,
+    /// Only the ids in this file, one a line; - is stdin, which at a terminal goes with --yes or --dry-run
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    pub(super) ids: Option<PathBuf>,
+    /// Of the sessions that are found only so many, chosen by chance [default with --preview: 50]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    #[serde(skip)]
+    sample: Option<u64>,
+    /// Another sample with each number, the same one with the same
+    #[arg(long, value_name = "S", default_value_t = 1, requires = "sampled")]
+    #[serde(skip)]
+    seed: u64,
+}
+
+/// How it is done.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "How")]
+pub(super) struct How {
+    /// Score anew what has a score by the target criteria already, and ask the judge again where its reply is cached
+    #[arg(long)]
+    force: bool,
+    /// At most so many sessions, the newest first
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    max: Option<u64>,
+    /// Pause when so much is spent
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    budget: Option<f64>,
+    /// What you call it
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
+    /// Fetch the replies by the provider's batch endpoint: within a day, for about half the price
+    #[arg(long, conflicts_with_all = ["budget", "interactive", "judge"])]
+    economy: bool,
+    /// Go before other work that nobody waits for
+    #[arg(long)]
+    interactive: bool,
+    /// Show the plan, and start nothing
+    #[arg(long, conflicts_with_all = ["yes", "watch"])]
+    pub(super) dry_run: bool,
+    /// Start without asking
+    #[arg(long, short)]
+    pub(super) yes: bool,
+    /// Follow the batch until it ends
+    #[arg(long)]
+    pub(super) watch: bool,
 }
 
 /// A time, a date at midnight UTC, or an age.
@@ -183,79 +198,62 @@ fn time(text: &str) -> Result<DateTime<Utc>, String> {
 impl Rescore {
     /// What is asked of the service, but for whether it is a dry run. `ids`: the sessions of --ids; `hash`: the criteria to judge by, the
     /// current ones if none.
-    pub(super) fn body(&self, ids: Option<&[uuid::Uuid]>, hash: Option<&str>) -> Value {
-        let purpose = if self.preview.is_some() {
-            "preview"
-        } else if self.repeat.is_some() {
-            "repeat"
-        } else if !self.judge.is_empty() {
-            "jury"
-        } else {
-            "score"
+    pub(super) fn body(&self, ids: Option<&[Uuid]>, hash: Option<&str>) -> Value {
+        let (PurposeArgs { preview, judge, .. }, how) = (&self.purpose, &self.how);
+        let purpose = match (preview, self.purpose.repeat, judge.is_empty()) {
+            (Some(_), _, _) => Purpose::Preview,
+            (None, Some(_), _) => Purpose::Repeat,
+            (None, None, false) => Purpose::Jury,
+            (None, None, true) => Purpose::Score,
         };
-        let mut body = json!({
-            "filter": self.filter(ids), "purpose": purpose, "force_rescore": self.force,
-            "priority": if self.interactive { "interactive" } else { "bulk" },
-        });
-        let sampled = self
-            .sample
-            .or_else(|| self.preview.as_ref().map(|_| PREVIEWED));
-        let optional = [
-            ("name", self.name.as_ref().map(|name| json!(name))),
-            ("criteria_hash", hash.map(|hash| json!(hash))),
-            ("max", self.max.map(|max| json!(max))),
-            ("budget_usd", self.budget.map(|usd| json!(usd))),
-            (
-                "sample",
-                sampled.map(|size| json!({"size": size, "seed": self.seed})),
-            ),
-            ("economy", self.economy.then(|| json!(true))),
-            ("repeats", self.repeat.map(|often| json!(often))),
-            (
-                "judges",
-                (!self.judge.is_empty()).then(|| json!(self.judge)),
-            ),
-        ];
-        for (name, value) in optional {
-            if let Some(value) = value {
-                body[name] = value;
-            }
-        }
-        body
+        let sampled = self.which.sample.or(preview.as_ref().map(|_| PREVIEWED));
+        without_null(json!({
+            "filter": self.which.filter(ids), "purpose": purpose, "force_rescore": how.force,
+            "priority": if how.interactive { Priority::Interactive } else { Priority::Bulk },
+            "name": how.name, "criteria_hash": hash, "max": how.max, "budget_usd": how.budget,
+            "sample": sampled.map(|size| json!({"size": size, "seed": self.which.seed})),
+            "economy": how.economy.then_some(true), "repeats": self.purpose.repeat,
+            "judges": (!judge.is_empty()).then_some(judge),
+        }))
     }
+}
 
-    fn filter(&self, ids: Option<&[uuid::Uuid]>) -> Map<String, Value> {
-        let text = |text: &Option<String>| text.as_ref().map(|text| json!(text));
+impl Which {
+    fn filter(&self, ids: Option<&[Uuid]>) -> Value {
         let scored = match (self.failed, self.unscored) {
-            (true, _) => Some(json!("failed")),
-            (false, true) => Some(json!("no")),
+            (true, _) => Some("failed"),
+            (false, true) => Some("no"),
             (false, false) => None,
         };
         let criteria = match self.not_current {
-            true => Some(json!("not_current")),
-            false => text(&self.scored_with),
+            true => Some("not_current"),
+            false => self.scored_with.as_deref(),
         };
-        let fields = [
-            ("q", text(&self.q)),
-            ("status", text(&self.status)),
-            ("scored", scored),
-            ("rating", text(&self.rating)),
-            ("min_score", self.min_score.map(|score| json!(score))),
-            ("max_score", self.max_score.map(|score| json!(score))),
-            ("criteria", criteria),
-            ("missing_tool", text(&self.missing_tool)),
-            ("tag", text(&self.tag)),
-            ("agent", text(&self.agent)),
-            ("alert_type", text(&self.alert_type)),
-            ("from", self.from.map(|from| json!(from))),
-            ("to", self.to.map(|to| json!(to))),
-            ("ids", ids.map(|ids| json!(ids))),
-        ];
-        let given = fields
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        given.collect()
+        without_null(json!(Filter {
+            which: self,
+            scored,
+            criteria,
+            ids,
+        }))
     }
+}
+
+/// The filter as the service takes it.
+#[derive(Serialize)]
+struct Filter<'a> {
+    #[serde(flatten)]
+    which: &'a Which,
+    scored: Option<&'static str>,
+    criteria: Option<&'a str>,
+    ids: Option<&'a [Uuid]>,
+}
+
+/// An object without those of its fields that are null.
+fn without_null(mut object: Value) -> Value {
+    if let Some(fields) = object.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    object
 }
 
 #[cfg(test)]

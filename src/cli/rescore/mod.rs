@@ -9,14 +9,14 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-use super::batches::{exit_of, goes_on, print_batch, print_spread, watch};
+use super::batches::{exit_of, goes_on, watch};
 use super::connection::{Connection, Needs};
-use super::outcome::{CliError, Exit};
-use super::output;
+use super::outcome::{CliError, Exit, is_interrupted};
+use super::output::{self, Form, Printed as _};
 use super::{Global, criteria};
 use crate::client::Client;
 use crate::wire::words;
-use crate::wire::{Batch, CriteriaAdded, Judge, Judges, RescorePlan};
+use crate::wire::{Batch, Judge, RescorePlan};
 
 pub(super) use self::args::Rescore;
 
@@ -48,18 +48,18 @@ impl Rescore {
             stderr: stderr().is_terminal(),
         };
         let consent = self.consent(terminals);
-        if consent == Consent::Lacking && !self.dry_run {
+        if consent == Consent::Lacking && !self.how.dry_run {
             return Err(CliError::usage(
                 "--ids -: stdin holds the ids, so that whether the plan is wanted can't be asked: look at it with \
                  --dry-run, then start it with --yes, or give the ids in a file",
             ));
         }
-        let ids = self.ids.as_deref().map(read_ids).transpose()?;
+        let ids = self.which.ids.as_deref().map(read_ids).transpose()?;
         if ids.as_ref().is_some_and(Vec::is_empty) {
             output::note("nothing to score: --ids names no session");
             return Ok(Exit::Nothing);
         }
-        let needs = match self.watch {
+        let needs = match self.how.watch {
             true => Needs::Worker,
             false => Needs::Existing,
         };
@@ -69,15 +69,12 @@ impl Rescore {
                 .await
         };
         let ended = self.connection.run(global, needs, command).await;
-        if let (Err(error), Some(id)) = (&ended, started.get())
-            && error.exit == Exit::Interrupted
-        {
+        if let Some(id) = started.get().filter(|_| is_interrupted(&ended)) {
             output::note(&goes_on(*id, &self.connection, global));
         }
         ended
     }
 
-    /// Plans, asks, starts and follows.
     async fn go(
         &self,
         global: &Global,
@@ -90,18 +87,16 @@ impl Rescore {
         let hash = self.target(connection).await?;
         let body = self.body(ids, hash.as_deref());
         let plan = client.plan_rescore(&body).await?;
-        if self.dry_run {
-            self.show(&plan)?;
+        if self.how.dry_run {
+            output::print(&plan, Form::of(self.json))?;
         } else {
-            plan::lines(&plan)
-                .iter()
-                .for_each(|line| output::note(line));
+            output::note(&plan::lines(&plan).join("\n"));
         }
         if plan.to_score == 0 {
             output::note("nothing to score");
             return Ok(Exit::Nothing);
         }
-        if self.dry_run {
+        if self.how.dry_run {
             return Ok(Exit::Done);
         }
         if consent != Consent::Given && !is_wanted(&plan).await? {
@@ -111,16 +106,13 @@ impl Rescore {
         let key = Uuid::now_v7().to_string();
         let mut batch = client.rescore(&body, &key).await?;
         let id = *started.get_or_init(|| batch.batch_id);
-        if self.watch {
+        if self.how.watch {
             output::note(&format!("batch {id} is started"));
             batch = watch(client, id).await?;
         }
-        match self.json {
-            true => output::json(&batch)?,
-            false => print_batch(&batch)?,
-        }
+        output::print(&batch, Form::of(self.json))?;
         self.say_how_to_go_on(client, &batch, global).await?;
-        Ok(match self.watch {
+        Ok(match self.how.watch {
             true => exit_of(&batch),
             false => Exit::Done,
         })
@@ -128,8 +120,8 @@ impl Rescore {
 
     /// The hash of the criteria to judge by; `None`: the current ones. A candidate's file is stored for that.
     async fn target(&self, connection: &Connection<'_>) -> Result<Option<String>, CliError> {
-        let Some(file) = &self.preview else {
-            let named = self.criteria.as_deref();
+        let Some(file) = &self.purpose.preview else {
+            let named = self.purpose.criteria.as_deref();
             return Ok(named.filter(|hash| *hash != "current").map(str::to_owned));
         };
         let candidate = criteria::read_for(connection, file)?;
@@ -141,27 +133,17 @@ impl Rescore {
                 candidate.kind
             )));
         }
-        let judges: Judges = connection.client.judges().await?;
+        let judges = connection.client.judges().await?;
         check_judge(&judges.items, &candidate.judge)
             .map_err(|fault| CliError::usage(format!("--preview {}: {fault}", file.display())))?;
-        let stored: CriteriaAdded = connection.client.add_criteria(&candidate.content).await?;
+        let stored = connection.client.add_criteria(&candidate.content).await?;
         Ok(Some(stored.criteria_hash))
-    }
-
-    fn show(&self, plan: &RescorePlan) -> Result<(), CliError> {
-        if self.json {
-            return Ok(output::json(plan)?);
-        }
-        for line in plan::lines(plan) {
-            output::line(&line)?;
-        }
-        Ok(())
     }
 
     /// How it is settled whether the plan is wanted.
     fn consent(&self, terminals: Terminals) -> Consent {
-        let takes_stdin = self.ids.as_deref() == Some(Path::new("-"));
-        match (self.yes, terminals.stderr, terminals.stdin) {
+        let takes_stdin = self.which.ids.as_deref() == Some(Path::new("-"));
+        match (self.how.yes, terminals.stderr, terminals.stdin) {
             (true, _, _) | (false, false, _) => Consent::Given,
             (false, true, _) if takes_stdin => Consent::Lacking,
             (false, true, true) => Consent::Asked,
@@ -178,7 +160,7 @@ impl Rescore {
         global: &Global,
     ) -> Result<(), CliError> {
         let (id, again) = (batch.batch_id, self.connection.again(global));
-        if !self.watch {
+        if !self.how.watch {
             output::note(&match self.connection.is_remote() {
                 true => format!("follow it with: gavel batches watch {id}{again}"),
                 false => format!(
@@ -187,19 +169,19 @@ impl Rescore {
                 ),
             });
         }
-        if self.repeat.is_some() || !self.judge.is_empty() {
-            if self.watch && !self.json {
-                print_spread(&client.spread(id, 0).await?)?;
+        if self.purpose.repeat.is_some() || !self.purpose.judge.is_empty() {
+            if self.how.watch && !self.json {
+                client.spread(id, 0).await?.print()?;
             }
             output::note(&format!(
                 "how far its scores lie apart, session by session: gavel batches spread {id}{again}"
             ));
         }
-        if self.watch && self.preview.is_some() && batch.counts.succeeded == 0 {
+        if self.how.watch && self.purpose.preview.is_some() && batch.counts.succeeded == 0 {
             output::note(&format!(
                 "nothing was scored, so there is nothing to compare; why: gavel report {id} --format csv{again}"
             ));
-        } else if let Some(file) = &self.preview {
+        } else if let Some(file) = &self.purpose.preview {
             let candidate = batch.criteria_hash.as_deref().unwrap_or_default();
             output::note(&format!(
                 "compare them: gavel criteria compare current {candidate}{again}\n\
@@ -255,7 +237,7 @@ fn check_judge(judges: &[Judge], judge: &str) -> Result<(), String> {
     }
 }
 
-/// The ids of a file, one a line; - is stdin. Empty lines and what follows a # are passed over.
+/// The ids of a file, one a line; - is stdin. Empty lines and what follows a # are skipped.
 fn read_ids(path: &Path) -> Result<Vec<Uuid>, CliError> {
     let name = path.display();
     let text = match path.to_str() {

@@ -1,10 +1,17 @@
 //! A rescore's plan as people read it: how many sessions, what it will cost, how long it takes.
 
-use crate::cli::output::clean;
+use crate::cli::batches::nonzero;
+use crate::cli::outcome::CliError;
+use crate::cli::output::{self, Printed, clean};
 use crate::wire::RescorePlan;
 use crate::wire::words::duration;
 
-/// The plan, line by line.
+impl Printed for RescorePlan {
+    fn print(&self) -> Result<(), CliError> {
+        Ok(output::line(&lines(self).join("\n"))?)
+    }
+}
+
 pub(super) fn lines(plan: &RescorePlan) -> Vec<String> {
     let mut lines = vec![format!(
         "{} sessions match, {} to score{}",
@@ -61,14 +68,10 @@ fn figures(plan: &RescorePlan) -> [String; 6] {
     ]
 }
 
-/// What would be skipped.
 fn skipped(plan: &RescorePlan) -> String {
-    let reasons = plan.skipped.reasons();
-    let some = reasons.iter().filter(|(n, _)| *n > 0);
-    let parts: Vec<String> = some.map(|(n, words)| format!("{n} {words}")).collect();
-    match parts.is_empty() {
-        true => String::new(),
-        false => format!("; skipped: {}", parts.join(", ")),
+    match nonzero(&plan.skipped.reasons()) {
+        none if none.is_empty() => none,
+        parts => format!("; skipped: {parts}"),
     }
 }
 

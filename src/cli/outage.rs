@@ -1,4 +1,4 @@
-//! Patience with a service that is away for a moment: restarted, behind a gateway, short of a database.
+//! A service that is away for a moment is asked again: restarted, behind a gateway, short of a database.
 
 use std::time::Duration;
 
@@ -7,35 +7,33 @@ use tokio::time::Instant;
 use super::progress::Progress;
 use crate::client::ClientError;
 
-/// How long it may be away.
 const OUTAGE: Duration = Duration::from_secs(60);
-/// Between two tries meanwhile.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Sends a request again while the service is away, for a minute; the progress says why nothing moves.
-pub(super) async fn patiently<T>(
+pub(super) async fn retried<T>(
     progress: &Progress,
     send: impl AsyncFn() -> Result<T, ClientError>,
 ) -> Result<T, ClientError> {
-    patiently_for(OUTAGE, progress, send).await
+    retried_for(OUTAGE, progress, send).await
 }
 
-/// The same with another patience.
-pub(super) async fn patiently_for<T>(
-    patience: Duration,
+/// The same with another retry budget.
+pub(super) async fn retried_for<T>(
+    budget: Duration,
     progress: &Progress,
     send: impl AsyncFn() -> Result<T, ClientError>,
 ) -> Result<T, ClientError> {
     let begun = Instant::now();
     loop {
         match send().await {
-            Err(error) if is_passing(&error) && begun.elapsed() < patience => {
+            Err(error) if is_passing(&error) && begun.elapsed() < budget => {
                 // Whoever took this request before is at it still: the service is there.
                 if error.problem() != Some("idempotency-key-in-use") {
-                    progress.away(&error.to_string(), patience);
+                    progress.away(&error.to_string(), budget);
                 }
                 progress.still();
-                tokio::time::sleep(PAUSE.min(patience / 4)).await;
+                tokio::time::sleep(PAUSE.min(budget / 4)).await;
             }
             done => {
                 progress.back();
