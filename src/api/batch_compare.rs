@@ -184,7 +184,7 @@ async fn compare_batches(
     let unfinished = read_a.unfinished + read_b.unfinished;
     let comparing = move || {
         let _turn = turn;
-        Comparison::of(&read_a.items, &read_b.items)
+        Comparison::between(&read_a.items, &read_b.items)
     };
     let compared = tokio::task::spawn_blocking(comparing).await;
     let found =

@@ -29,8 +29,8 @@ impl fmt::Display for Fault {
 impl Fault {
     /// Faults in one line.
     pub fn in_words(faults: &[Self]) -> String {
-        let told: Vec<String> = faults.iter().map(Self::to_string).collect();
-        told.join("; ")
+        let shown: Vec<String> = faults.iter().map(Self::to_string).collect();
+        shown.join("; ")
     }
 }
 

@@ -357,7 +357,7 @@ fn fits(
 }
 
 fn plan(path: &Path, kind: Option<Kind>, limit: Option<u64>) -> Result<Plan, CliError> {
-    Plan::of(path, kind, limit).map_err(|bad| unreadable(path, &bad))
+    Plan::read(path, kind, limit).map_err(|bad| unreadable(path, &bad))
 }
 
 fn unreadable(path: &Path, bad: &BadSuite) -> CliError {
