@@ -62,7 +62,7 @@ pub(super) struct Compare {
 impl Compare {
     pub(super) fn run(&self) -> Result<Exit, CliError> {
         let (a, b) = (open(&self.a)?, open(&self.b)?);
-        let found = Comparison::of(&a, &b).map_err(unreadable)?;
+        let found = Comparison::between(&a, &b).map_err(unreadable)?;
         self.of_one_kind(&found)?;
         let bench = |dir: &Path| RunFolder::header_of(dir).ok()?.judged_by;
         let found = found.under(bench(&self.a).as_ref(), bench(&self.b).as_ref());

@@ -54,8 +54,9 @@ impl Batch {
         spool.flush().await.map_err(|e| failed(&e))?;
         spool.rewind().await.map_err(|e| failed(&e))?;
         let file = spool.into_std().await;
-        let lines =
-            tokio::task::spawn_blocking(move || Lines::of(file, "the batch's items".to_owned()));
+        let lines = tokio::task::spawn_blocking(move || {
+            Lines::from_file(file, "the batch's items".to_owned())
+        });
         let items = lines.await.map_err(|e| failed(&e))??;
         Ok(Self { items, unfinished })
     }

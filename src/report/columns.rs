@@ -75,7 +75,7 @@ pub(super) struct Columns {
 
 impl Columns {
     /// The columns that items of these kinds need: those of the first kind, then what others add.
-    pub(super) fn of(kinds: &[Kind]) -> Self {
+    pub(super) fn for_kinds(kinds: &[Kind]) -> Self {
         let mut heads: Vec<(&'static str, u16)> = Vec::new();
         let all = kinds.iter().flat_map(|kind| of_kind(*kind));
         for Column(name, width, _) in all.chain(HEAD).chain(TAIL) {
@@ -160,7 +160,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn names(kinds: &[Kind]) -> Vec<&'static str> {
-        Columns::of(kinds).heads.iter().map(|head| head.0).collect()
+        Columns::for_kinds(kinds)
+            .heads
+            .iter()
+            .map(|head| head.0)
+            .collect()
     }
 
     #[test]
@@ -196,7 +200,7 @@ mod tests {
         #[test]
         fn every_row_has_a_cell_for_each_column(item in any_item()) {
             for kinds in [vec![item.kind], Kind::ALL.to_vec()] {
-                let columns = Columns::of(&kinds);
+                let columns = Columns::for_kinds(&kinds);
                 prop_assert_eq!(columns.row(&item).count(), columns.heads.len());
             }
         }

@@ -13,12 +13,12 @@ pub(super) fn write(
     figures: &Figures,
 ) -> Result<(), ReportError> {
     let failed = |error: &dyn std::fmt::Display| ReportError::writing("the CSV report", error);
-    let columns = Columns::of(&figures.kinds);
+    let columns = Columns::for_kinds(&figures.kinds);
     let mut csv = csv::Writer::from_writer(out);
     let heads = columns.heads.iter().map(|(name, _)| name);
     csv.write_record(heads).map_err(|e| failed(&e))?;
     source.each(&mut |item| {
-        let cells = columns.row(item).map(|cell| Plain::of(&cell).csv());
+        let cells = columns.row(item).map(|cell| Plain::from_cell(&cell).csv());
         csv.write_record(cells).map_err(|e| failed(&e))
     })?;
     csv.flush().map_err(|e| failed(&e))

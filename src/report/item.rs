@@ -162,7 +162,7 @@ impl Item {
         };
         let safety_valid = flag(["safety_valid", "safetyValid"])?;
         let should_pass = flag(["should_pass", "shouldPass"])?;
-        Some(SafetyOutcome::of(safety_valid, should_pass))
+        Some(SafetyOutcome::from_flags(safety_valid, should_pass))
     }
 
     /// How sure the generator said it was, and how right it was, where both are known.
@@ -196,8 +196,8 @@ impl Item {
     pub fn unreadable(&self) -> Option<&str> {
         let why = self.parse_error()?;
         let mut parts = self.about().components.iter();
-        let is_told = parts.any(|part| part.fault(self.result.as_ref()) == Some(why));
-        (!is_told).then_some(why)
+        let is_said = parts.any(|part| part.fault(self.result.as_ref()) == Some(why));
+        (!is_said).then_some(why)
     }
 
     pub(super) fn parse_error(&self) -> Option<&str> {

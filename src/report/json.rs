@@ -29,7 +29,7 @@ pub(super) fn write(
     let head = serde_json::to_string(&Head { meta, summary }).map_err(|e| failed(&e))?;
     let open = head.strip_suffix('}').unwrap_or(&head);
     write!(out, "{open},\"items\":[").map_err(|e| failed(&e))?;
-    let columns = Columns::of(&figures.kinds);
+    let columns = Columns::for_kinds(&figures.kinds);
     let mut before = "\n";
     source.each(&mut |item| {
         out.write_all(before.as_bytes()).map_err(|e| failed(&e))?;

@@ -29,7 +29,7 @@ const REASON: usize = 1_000;
 const IN_TABLE: usize = 120;
 
 /// A part of the document in the making: takes items until it is full, then counts.
-struct Part {
+struct Chapter {
     title: &'static str,
     text: String,
     room: usize,
@@ -37,7 +37,7 @@ struct Part {
     left_out: u64,
 }
 
-impl Part {
+impl Chapter {
     fn new(title: &'static str, room: usize) -> Self {
         Self {
             title,
@@ -79,8 +79,8 @@ pub(super) fn write(
     source: &(impl Source + ?Sized),
     (figures, meta): (&Figures, &Meta),
 ) -> Result<(), ReportError> {
-    let mut misses = Part::new("Missed or not executed", MISSES);
-    let mut judge = Part::new("Without the judge's part", JUDGE);
+    let mut misses = Chapter::new("Missed or not executed", MISSES);
+    let mut judge = Chapter::new("Without the judge's part", JUDGE);
     source.each(&mut |item| {
         match item.status() {
             Status::Pass | Status::Scored => {}
@@ -98,7 +98,7 @@ pub(super) fn write(
     let misses = misses.finish("Nothing missed.");
     let judge = judge.finish("The judge answered wherever it was asked.");
     let room = LONGEST.saturating_sub(head.len() + misses.len() + judge.len() + 1_000);
-    let mut passed = Part::new("Passed", room);
+    let mut passed = Chapter::new("Passed", room);
     source.each(&mut |item| {
         match item.status() {
             Status::Pass | Status::Scored => passed.add(&passed_row(item)),
@@ -178,7 +178,7 @@ fn table(section: &Section) -> String {
 }
 
 fn in_table(cell: &Cell<'_>) -> String {
-    match Plain::of(cell) {
+    match Plain::from_cell(cell) {
         Plain::Text(text) => markdown(&cut(&text, 1_000)),
         Plain::Number(number) => format!("{}", (number * 1e4).round() / 1e4),
         Plain::Flag(flag) => flag.to_string(),

@@ -25,7 +25,7 @@ pub(super) enum Plain {
 
 impl Plain {
     /// What a table holds of a cell; numbers to six digits after the point, which is more than scores mean and no more than sheets show.
-    pub(super) fn of(cell: &Cell<'_>) -> Self {
+    pub(super) fn from_cell(cell: &Cell<'_>) -> Self {
         match cell {
             Cell::Empty => Self::Text(String::new()),
             Cell::Text(text) => Self::Text(cell_text(text)),
@@ -152,7 +152,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn plain(text: &str) -> String {
-        Plain::of(&Cell::text(Some(text))).csv()
+        Plain::from_cell(&Cell::text(Some(text))).csv()
     }
 
     #[test]
@@ -196,9 +196,9 @@ mod tests {
     #[test]
     fn numbers_have_six_digits_after_the_point() {
         for (number, cell) in [(0.123_456_789, "0.123457"), (1.0, "1"), (0.1 + 0.2, "0.3")] {
-            assert_eq!(Plain::of(&Cell::Number(number)).csv(), cell);
+            assert_eq!(Plain::from_cell(&Cell::Number(number)).csv(), cell);
         }
-        assert_eq!(Plain::of(&Cell::Flag(true)).csv(), "TRUE");
+        assert_eq!(Plain::from_cell(&Cell::Flag(true)).csv(), "TRUE");
     }
 
     #[test]

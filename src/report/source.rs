@@ -57,11 +57,11 @@ impl Lines {
     pub fn open(path: &Path) -> Result<Self, ReportError> {
         let file =
             File::open(path).map_err(|error| reading(&path.display().to_string(), &error))?;
-        Self::of(file, path.display().to_string())
+        Self::from_file(file, path.display().to_string())
     }
 
     /// The items of a file that is open for reading; `path` is its name in errors.
-    pub(super) fn of(file: File, path: String) -> Result<Self, ReportError> {
+    pub(super) fn from_file(file: File, path: String) -> Result<Self, ReportError> {
         let places = places(&file, &path)?;
         Ok(Self { file, path, places })
     }
@@ -246,7 +246,7 @@ pub(super) mod tests {
     fn lines(text: &str) -> Result<Lines, ReportError> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(text.as_bytes()).unwrap();
-        Lines::of(file, "results.jsonl".to_owned())
+        Lines::from_file(file, "results.jsonl".to_owned())
     }
 
     fn line(item_no: u64, id: &str) -> String {

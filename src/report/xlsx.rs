@@ -34,7 +34,7 @@ pub(super) fn write(
     let mut workbook = Workbook::new();
     let sheet = workbook.add_worksheet_with_constant_memory();
     summary(sheet.map_err(failed)?, figures, meta).map_err(failed)?;
-    let columns = Columns::of(&figures.kinds);
+    let columns = Columns::for_kinds(&figures.kinds);
     let sheet = workbook.add_worksheet_with_constant_memory();
     let mut results = Results {
         sheet: sheet.map_err(failed)?,
@@ -104,7 +104,7 @@ fn put(
     cell: &Cell<'_>,
     format: &Format,
 ) -> Result<(), XlsxError> {
-    match Plain::of(cell) {
+    match Plain::from_cell(cell) {
         Plain::Text(text) if text.is_empty() => {}
         Plain::Text(text) => {
             sheet.write_string_with_format(row, column, text, format)?;

@@ -62,7 +62,7 @@ pub struct Reading<'a> {
 
 impl Reading<'static> {
     /// A file of payloads of a kind, with the usual limits.
-    pub fn of(format: Format, kind: Kind) -> Self {
+    pub fn of_kind(format: Format, kind: Kind) -> Self {
         Self {
             format,
             columns: Columns::OfKind(kind),
@@ -199,9 +199,9 @@ fn encoding(bytes: &[u8]) -> Option<&'static str> {
 }
 
 /// The first name that an object has twice: which of its values counts is anybody's guess.
-struct TwiceNamed(Option<String>);
+struct RepeatedName(Option<String>);
 
-impl<'de> Deserialize<'de> for TwiceNamed {
+impl<'de> Deserialize<'de> for RepeatedName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(Names)
     }
@@ -210,34 +210,34 @@ impl<'de> Deserialize<'de> for TwiceNamed {
 struct Names;
 
 impl<'de> Visitor<'de> for Names {
-    type Value = TwiceNamed;
+    type Value = RepeatedName;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<TwiceNamed, A::Error> {
-        let (mut names, mut twice) = (HashSet::new(), None);
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<RepeatedName, A::Error> {
+        let (mut names, mut repeated) = (HashSet::new(), None);
         while let Some((name, IgnoredAny)) = members.next_entry::<String, IgnoredAny>()? {
             if names.contains(&name) {
-                twice.get_or_insert(name);
+                repeated.get_or_insert(name);
             } else {
                 names.insert(name);
             }
         }
-        Ok(TwiceNamed(twice))
+        Ok(RepeatedName(repeated))
     }
 }
 
 fn object(bytes: &[u8], line: u64, depth: usize) -> Result<Map<String, Value>, SuiteError> {
     match parse(bytes, depth) {
         Ok(Value::Object(fields)) => match serde_json::from_slice(bytes) {
-            Ok(TwiceNamed(Some(name))) => Err(SuiteError::cell(
+            Ok(RepeatedName(Some(name))) => Err(SuiteError::cell(
                 line,
                 name,
                 "stands in the item twice: keep one",
             )),
-            Ok(TwiceNamed(None)) | Err(_) => Ok(fields),
+            Ok(RepeatedName(None)) | Err(_) => Ok(fields),
         },
         Ok(other) => {
             let form = match other {

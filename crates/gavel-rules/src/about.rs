@@ -21,7 +21,7 @@ pub struct About {
     /// The fields that hold what was asked for, the best first.
     pub question: &'static [&'static str],
     /// Fields that no other kind has: the first item of a suite tells its kind by them.
-    pub marks: &'static [&'static str],
+    pub distinctive: &'static [&'static str],
     pub sides: Sides,
     /// The field that says why what was generated could not be executed.
     pub execution_error: Option<&'static str>,

@@ -26,7 +26,6 @@ pub struct Evaluation {
 
 /// The judge that answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-#[schema(as = QueryJudge)]
 pub struct JudgedBy {
     /// The provider entry's name in `llm_providers.yaml`.
     pub provider: String,

@@ -53,7 +53,7 @@ impl Faults {
         self.found.is_empty()
     }
 
-    pub(super) fn is_told_of(&self, pointer: &str) -> bool {
+    pub(super) fn has_fault_at(&self, pointer: &str) -> bool {
         self.found.iter().any(|fault| fault.pointer == pointer)
     }
 
@@ -136,7 +136,7 @@ mod tests {
         }
         faults.add("/more", "wrong");
         faults.add_unknown("", "key", std::iter::once_with(|| panic!("put into words")));
-        assert!(faults.is_told_of("/0") && !faults.is_told_of("/more"));
+        assert!(faults.has_fault_at("/0") && !faults.has_fault_at("/more"));
         let list = faults.into_list();
         assert_eq!(list.len(), MOST_FAULTS + 1);
         assert_eq!(list[MOST_FAULTS].message, "2 more faults are not listed");

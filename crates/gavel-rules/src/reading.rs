@@ -52,7 +52,7 @@ pub(super) struct Found<'a> {
 
 impl<'a> Reading<'a> {
     /// Begins with a payload's names: unknown ones, and a field that is given in both spellings, are faults.
-    pub(super) fn of(
+    pub(super) fn begin(
         payload: &'a Value,
         fields: &[Field],
         spelling: Spelling,
@@ -302,7 +302,7 @@ impl<'a> Reading<'a> {
         let pointer = self
             .value(name)
             .map_or_else(|| self.pointer(name), |found| found.pointer);
-        if !self.faults.is_told_of(&pointer) {
+        if !self.faults.has_fault_at(&pointer) {
             self.fault(pointer, format!("is missing; {expected} is expected"));
         }
     }

@@ -22,22 +22,22 @@ pub struct Similarity {
     /// 0.4 tables + 0.3 filters + 0.3 aggregations.
     pub score: f64,
     /// Jaccard index of the tables; patterns (`App*`) count as tables, and so does `*` where a query reads all.
-    pub tables: Part,
+    pub tables: Overlap,
     /// F1 over the operators of predicates.
-    pub filters: Part,
+    pub filters: Overlap,
     /// F1 over aggregate functions and grouping columns.
-    pub aggregations: Part,
+    pub aggregations: Overlap,
     /// Jaccard index of the columns that filters name; no part of the score.
-    pub filter_columns: Part,
+    pub filter_columns: Overlap,
     /// Jaccard index of the literals that filters name, durations and dates in one spelling; no part of the score.
-    pub filter_literals: Part,
+    pub filter_literals: Overlap,
     /// Whether one of the queries, in KQL, didn't parse, so that this is of what could be made out.
     pub approximate: bool,
 }
 
 /// One comparison. The lists keep the order of their query, in lower case, and show 50 entries at most.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Part {
+pub struct Overlap {
     /// Between 0 and 1; 1 where both sides are empty, 0 where one is.
     pub score: f64,
     /// Entries of the expected query that the generated one has.
@@ -67,7 +67,7 @@ pub fn similarity(expected: &QueryShape, generated: &QueryShape) -> Similarity {
 
 /// Jaccard index of two sets of tables. Two qualified names are one table if they are equal whole; otherwise the last parts decide
 /// (`public.users` is `users`), and each name stands for one table of the other side at most.
-pub fn tables(expected: &[TableName], generated: &[TableName]) -> Part {
+pub fn tables(expected: &[TableName], generated: &[TableName]) -> Overlap {
     let expected = distinct(expected.iter().map(TableName::folded));
     let generated = distinct(generated.iter().map(TableName::folded));
     let whole: HashSet<&TableName> = expected.iter().collect();
@@ -97,26 +97,26 @@ pub fn tables(expected: &[TableName], generated: &[TableName]) -> Part {
     let extra = generated.iter().filter(|table| !paired.contains(table));
     let extra: Vec<String> = extra.map(TableName::dotted).collect();
     let union = matched.len() + missing.len() + extra.len();
-    Part::of(ratio(matched.len(), union), matched, missing, extra)
+    Overlap::new(ratio(matched.len(), union), matched, missing, extra)
 }
 
-pub fn jaccard(expected: &[String], generated: &[String]) -> Part {
+pub fn jaccard(expected: &[String], generated: &[String]) -> Overlap {
     let expected = distinct(expected.iter().cloned());
     let generated = distinct(generated.iter().cloned());
     let (matched, missing, extra) = difference(&expected, &generated);
     let union = matched.len() + missing.len() + extra.len();
-    Part::of(ratio(matched.len(), union), matched, missing, extra)
+    Overlap::new(ratio(matched.len(), union), matched, missing, extra)
 }
 
 /// F1 of two lists, taken as multisets: twice what they share over what both hold.
-pub fn multiset_f1(expected: &[String], generated: &[String]) -> Part {
+pub fn multiset_f1(expected: &[String], generated: &[String]) -> Overlap {
     let (matched, missing, extra) = difference(expected, generated);
     let score = ratio(2 * matched.len(), expected.len() + generated.len());
-    Part::of(score, matched, missing, extra)
+    Overlap::new(score, matched, missing, extra)
 }
 
-impl Part {
-    fn of(score: f64, matched: Vec<String>, missing: Vec<String>, extra: Vec<String>) -> Self {
+impl Overlap {
+    fn new(score: f64, matched: Vec<String>, missing: Vec<String>, extra: Vec<String>) -> Self {
         let shown = |mut list: Vec<String>| {
             list.truncate(SHOWN);
             list

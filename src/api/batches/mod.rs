@@ -123,7 +123,7 @@ async fn post_batch(
     };
     let reading = Reading {
         limits,
-        ..Reading::of(format, head.kind)
+        ..Reading::of_kind(format, head.kind)
     };
     let batch = state
         .enqueue

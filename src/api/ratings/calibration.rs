@@ -53,12 +53,6 @@ async fn post_calibration(
 /// A calibration, and how many cases it leaves out.
 pub(crate) fn view(calibration: calibration::Calibration, left_out: usize) -> CalibrationResult {
     let strings = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
-    let Promises {
-        high,
-        medium,
-        low,
-        factor,
-    } = calibration.promises;
     CalibrationResult {
         score: calibration.score,
         interpretation: calibration.interpretation.map(str::to_owned),
@@ -68,8 +62,8 @@ pub(crate) fn view(calibration: calibration::Calibration, left_out: usize) -> Ca
         left_out,
         ece: calibration.ece,
         brier: calibration.brier,
-        targets: CalibrationTargets { high, medium, low },
-        factor,
+        targets: calibration.promises.targets,
+        factor: calibration.promises.factor,
     }
 }
 
@@ -84,13 +78,9 @@ fn checked(request: &CalibrationRequest) -> Result<Promises, ApiError> {
     }
     let mut faults = Vec::new();
     let mut promises = Promises::default();
-    if let Some(CalibrationTargets { high, medium, low }) = request.targets {
-        promises = Promises {
-            high,
-            medium,
-            low,
-            ..promises
-        };
+    if let Some(targets) = request.targets {
+        promises.targets = targets;
+        let CalibrationTargets { high, medium, low } = targets;
         for (name, target) in [("high", high), ("medium", medium), ("low", low)] {
             check_share(&mut faults, || format!("/targets/{name}"), target);
         }

@@ -349,7 +349,7 @@ fn report(
         .baseline
         .as_deref()
         .map(|dir| {
-            let found = Comparison::of(&Lines::open(&dir.join(RESULTS))?, &lines)?;
+            let found = Comparison::between(&Lines::open(&dir.join(RESULTS))?, &lines)?;
             // A folder from elsewhere has no header.
             let bench = |dir: &Path| RunFolder::header_of(dir).ok()?.judged_by;
             Ok::<_, ReportError>(found.under(bench(dir).as_ref(), bench(path).as_ref()))

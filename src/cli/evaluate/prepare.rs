@@ -350,7 +350,7 @@ fn differs<T: PartialEq>(given: &Option<T>, was: &Option<T>) -> bool {
 }
 
 fn plan(path: &Path, kind: Option<Kind>, limit: Option<u64>) -> Result<Plan, CliError> {
-    Plan::of(path, kind, limit).map_err(|bad| unreadable(path, &bad))
+    Plan::read(path, kind, limit).map_err(|bad| unreadable(path, &bad))
 }
 
 fn unreadable(path: &Path, bad: &BadSuite) -> CliError {

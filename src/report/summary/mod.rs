@@ -223,7 +223,7 @@ impl Summary {
             components: self.components(basis),
             by_difficulty,
             by_agent: groups(&self.by_agent, basis),
-            usage: self.usage.told(),
+            usage: self.usage.known(),
             safety: (self.safety.n > 0).then(|| self.safety.suite()),
             calibration: (!calibrated.is_empty())
                 .then(|| calibrate(calibrated, Promises::default())),
@@ -253,7 +253,7 @@ impl Summary {
 
 impl UsageSum {
     /// What is known of it: what cost nothing because nobody was asked is free, and what has no price is not.
-    fn told(self) -> Self {
+    fn known(self) -> Self {
         let priced = self.cost_usd.filter(|cost| *cost > 0.0);
         Self {
             cost_usd: match self.unpriced {

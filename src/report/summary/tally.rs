@@ -64,7 +64,7 @@ enum Made {
 }
 
 impl Made {
-    fn of(item: &Item) -> Self {
+    fn from_item(item: &Item) -> Self {
         if item.simulated {
             return Self::Simulated;
         }
@@ -89,7 +89,7 @@ pub(super) struct Apart<T> {
 
 impl<T> Apart<T> {
     pub(super) fn of(&mut self, item: &Item) -> &mut T {
-        match Made::of(item) {
+        match Made::from_item(item) {
             Made::Computed => &mut self.computed,
             Made::Simulated => &mut self.simulated,
             Made::Judged => &mut self.judged,

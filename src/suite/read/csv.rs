@@ -12,7 +12,7 @@ use super::{Limits, Reading, too_large, too_many, unreadable};
 use crate::suite::{Row, SuiteError};
 
 /// How far the reader reads ahead, bytes.
-const AHEAD: usize = 64 << 10;
+const BUFFER: usize = 64 << 10;
 
 pub(super) struct Records<R> {
     input: Reader<Bounded<R>>,
@@ -60,7 +60,7 @@ impl<R> Bounded<R> {
     fn new(source: R, limits: Limits) -> Self {
         Self {
             source,
-            left: limits.item_bytes + AHEAD as u64,
+            left: limits.item_bytes + BUFFER as u64,
             from: 0,
             offset: 0,
             line: 1,
@@ -72,7 +72,7 @@ impl<R> Bounded<R> {
     /// A record begins at `from`, or behind line ends there.
     fn begin(&mut self, from: u64, limits: Limits) {
         self.from = from;
-        self.left = limits.item_bytes + AHEAD as u64;
+        self.left = limits.item_bytes + BUFFER as u64;
     }
 
     fn see(&mut self, byte: u8) {
@@ -109,7 +109,7 @@ impl<R: Read> Records<R> {
         let mut input = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
-            .buffer_capacity(AHEAD)
+            .buffer_capacity(BUFFER)
             .from_reader(Bounded::new(source, limits));
         let mut record = ByteRecord::new();
         let there = input

@@ -56,7 +56,7 @@ impl<R: Read + Seek> Items<R> {
         let mut json = serde_json::Deserializer::from_reader(counted);
         let read = json.deserialize_any(&mut found).and_then(|()| json.end());
         if let Err(error) = read {
-            return Err(found.told(&error));
+            return Err(found.describe(&error));
         }
         let (envelope, spans) = (found.envelope, found.spans);
         source.seek(SeekFrom::Start(0)).map_err(unreadable)?;
@@ -144,7 +144,7 @@ impl Found<'_> {
     }
 
     /// Why the walk ended, to whoever wrote the file.
-    fn told(self, error: &serde_json::Error) -> SuiteError {
+    fn describe(self, error: &serde_json::Error) -> SuiteError {
         if let Some(fault) = self.fault {
             return fault;
         }

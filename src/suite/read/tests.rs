@@ -15,7 +15,7 @@ const SMALL: Limits = Limits {
 };
 
 fn reading(format: Format) -> Reading<'static> {
-    Reading::of(format, Kind::Session)
+    Reading::of_kind(format, Kind::Session)
 }
 
 fn rows_of(bytes: &[u8], reading: &Reading<'_>) -> Vec<Result<Row, SuiteError>> {
@@ -380,7 +380,7 @@ fn a_field_that_stands_in_an_item_twice_is_refused() {
 
 #[test]
 fn the_origins_names_of_a_question_lead_to_ours() {
-    let reading = Reading::of(Format::Csv, Kind::Qas);
+    let reading = Reading::of_kind(Format::Csv, Kind::Qas);
     for (name, ours) in [("id", "test_id"), ("agent", "agent_used")] {
         let told = rows_of(format!("{name},question\n1,?\n").as_bytes(), &reading);
         let told = told[0].as_ref().unwrap_err().to_string();

@@ -17,7 +17,7 @@ use crate::score::statistics::bootstrap_mean;
 const SEED: u64 = 20_260_101;
 
 /// How run B differs from run A.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Comparison {
     pub common: u64,
     pub pass_to_fail: Vec<Change>,
@@ -87,7 +87,7 @@ struct Brief {
 type Worth = (&'static str, &'static str, f64);
 
 impl Brief {
-    fn of(item: &Item) -> Self {
+    fn from_item(item: &Item) -> Self {
         let total = item.measured();
         Self {
             total,
@@ -103,14 +103,17 @@ impl Brief {
 
 impl Comparison {
     /// Compares two runs, items paired by what they call themselves, else by their place.
-    pub fn of(a: &(impl Source + ?Sized), b: &(impl Source + ?Sized)) -> Result<Self, ReportError> {
-        let mut comparison = Self::empty();
+    pub fn between(
+        a: &(impl Source + ?Sized),
+        b: &(impl Source + ?Sized),
+    ) -> Result<Self, ReportError> {
+        let mut comparison = Self::default();
         let mut before: HashMap<String, Brief> = HashMap::new();
         a.each(&mut |item| {
             comparison.simulated_a += u64::from(item.simulated);
             Judged::note(&mut comparison.judged.judges_a, item);
             comparison.kinds_a.insert(item.kind);
-            before.insert(name(item), Brief::of(item));
+            before.insert(name(item), Brief::from_item(item));
             Ok(())
         })?;
         let mut pairs: Vec<(f64, f64)> = Vec::new();
@@ -122,7 +125,7 @@ impl Comparison {
             match before.remove(&id) {
                 None => comparison.new.push(id),
                 Some(before) => {
-                    let after = Brief::of(item);
+                    let after = Brief::from_item(item);
                     pairs.extend(comparison.add(id, &before, &after));
                 }
             }
@@ -148,29 +151,6 @@ impl Comparison {
     /// Whether one run has scores of a simulated judge and the other has not.
     pub fn mixes_simulated(&self) -> bool {
         (self.simulated_a > 0) != (self.simulated_b > 0)
-    }
-
-    fn empty() -> Self {
-        Self {
-            common: 0,
-            pass_to_fail: Vec::new(),
-            fail_to_pass: Vec::new(),
-            lost_score: Vec::new(),
-            gained_score: Vec::new(),
-            new: Vec::new(),
-            gone: Vec::new(),
-            compared: 0,
-            mean_a: None,
-            mean_b: None,
-            difference: None,
-            interval: None,
-            parts: Vec::new(),
-            simulated_a: 0,
-            simulated_b: 0,
-            judged: Judged::default(),
-            kinds_a: BTreeSet::new(),
-            kinds_b: BTreeSet::new(),
-        }
     }
 
     /// Adds an item of both runs; its totals, if it has both.

@@ -17,7 +17,7 @@ use crate::report::{Item, Outcome};
 use crate::score::{Case, Fault};
 use crate::suite::{Row, SuiteError};
 
-const AHEAD: usize = 16;
+const PREFETCHED: usize = 16;
 
 /// Whether items that were tried without a score are tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub async fn run(run: &Run<'_>, seen: &(dyn Fn(&Item) + Sync)) -> Result<(), Run
     let wanted: std::collections::HashSet<u64> = (0..first.items)
         .filter(|item_no| wanted(run.folder, run.again, *item_no))
         .collect();
-    let (reader, rows) = read_ahead(first.path.clone(), header.kind, limit);
+    let (reader, rows) = prefetch(first.path.clone(), header.kind, limit);
     let items = rows
         .try_filter(|row| std::future::ready(wanted.contains(&row.item_no)))
         .map(|row| async move { run.one(row?).await })
@@ -72,7 +72,7 @@ pub async fn run(run: &Run<'_>, seen: &(dyn Fn(&Item) + Sync)) -> Result<(), Run
 }
 
 /// Reads rows on a thread of its own, a few ahead; it ends when nobody wants more.
-fn read_ahead(
+fn prefetch(
     path: PathBuf,
     kind: Kind,
     limit: usize,
@@ -80,7 +80,7 @@ fn read_ahead(
     tokio::task::JoinHandle<()>,
     impl stream::Stream<Item = Result<Row, SuiteError>>,
 ) {
-    let (give, get) = mpsc::channel::<NextRow>(AHEAD);
+    let (give, get) = mpsc::channel::<NextRow>(PREFETCHED);
     let reader = tokio::task::spawn_blocking(move || {
         let rows = match rows(&path, kind) {
             Ok(rows) => rows,
@@ -105,7 +105,7 @@ fn read_ahead(
 impl Run<'_> {
     async fn one(&self, row: Row) -> Result<Item, RunError> {
         let (item_no, kind) = (row.item_no, self.folder.header().kind);
-        let work = Work::of(kind, row).map_err(first)?;
+        let work = Work::read(kind, row).map_err(first)?;
         let attempt = self.folder.done(item_no).map_or(0, |done| done.lines);
         let payload = match work {
             Work::Case(payload) => Ok(payload),

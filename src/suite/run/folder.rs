@@ -147,7 +147,7 @@ impl RunFolder {
             |text, _, done: &mut HashMap<u64, Done>| {
                 let item = line::read(text, 0)?;
                 let lines = done.get(&item.item_no).map_or(0, |done| done.lines) + 1;
-                done.insert(item.item_no, Done::of(&item, lines));
+                done.insert(item.item_no, Done::new(&item, lines));
                 Ok(())
             },
         )?;
@@ -219,7 +219,7 @@ impl RunFolder {
         append(&self.results, &text).map_err(|error| io(&self.path.join(RESULTS), &error))?;
         let mut done = held(&self.done);
         let lines = done.get(&item.item_no).map_or(0, |done| done.lines) + 1;
-        done.insert(item.item_no, Done::of(item, lines));
+        done.insert(item.item_no, Done::new(item, lines));
         Ok(())
     }
 
@@ -304,7 +304,7 @@ impl RunFolder {
 }
 
 impl Done {
-    fn of(item: &Item, lines: u32) -> Self {
+    fn new(item: &Item, lines: u32) -> Self {
         Self {
             outcome: item.outcome,
             passed: item.passed,

@@ -16,7 +16,7 @@ use crate::report::line::id_of;
 use crate::score::{Field, about};
 use crate::suite::{Columns, Format, Limits, Reading, Row, Rows, SuiteError, read};
 
-const TOLD: usize = 20;
+const MOST_FAULTS: usize = 20;
 /// The field that names the judge of an item.
 const JUDGE: &str = "model";
 
@@ -36,16 +36,16 @@ pub struct Plan {
 }
 
 /// Why a suite can't be run: at least one fault.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BadSuite {
     /// Those that are told, at most 20.
-    pub told: Vec<SuiteError>,
+    pub faults: Vec<SuiteError>,
     pub more: u64,
 }
 
 impl std::fmt::Display for BadSuite {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (nth, fault) in self.told.iter().enumerate() {
+        for (nth, fault) in self.faults.iter().enumerate() {
             let gap = if nth == 0 { "" } else { "\n  " };
             write!(f, "{gap}{fault}")?;
         }
@@ -59,7 +59,7 @@ impl std::fmt::Display for BadSuite {
 impl From<SuiteError> for BadSuite {
     fn from(fault: SuiteError) -> Self {
         Self {
-            told: vec![fault],
+            faults: vec![fault],
             more: 0,
         }
     }
@@ -67,7 +67,7 @@ impl From<SuiteError> for BadSuite {
 
 impl Plan {
     /// Reads the first `limit` items of a suite; `kind`: `None` guesses it from the fields of the first one.
-    pub fn of(path: &Path, kind: Option<Kind>, limit: Option<u64>) -> Result<Self, BadSuite> {
+    pub fn read(path: &Path, kind: Option<Kind>, limit: Option<u64>) -> Result<Self, BadSuite> {
         let sha256 = digest(path)?;
         let kind = match kind {
             Some(kind) => kind,
@@ -82,10 +82,7 @@ impl Plan {
             judges: BTreeSet::new(),
             leaves_judge: false,
         };
-        let mut bad = BadSuite {
-            told: Vec::new(),
-            more: 0,
-        };
+        let mut bad = BadSuite::default();
         for row in rows(path, kind)?.take(take(limit)) {
             match row.map_err(|fault| vec![fault]).and_then(|row| {
                 let (item_no, line) = (row.item_no, row.line);
@@ -98,7 +95,7 @@ impl Plan {
                     }
                     Some(_) | None => plan.leaves_judge = true,
                 }
-                let work = Work::of(kind, row)?;
+                let work = Work::read(kind, row)?;
                 unique(kind, &work, line, &mut plan.names)?;
                 Ok((item_no, work))
             }) {
@@ -110,7 +107,7 @@ impl Plan {
             }
             plan.items += 1;
         }
-        match bad.told.is_empty() {
+        match bad.faults.is_empty() {
             true => Ok(plan),
             false => Err(bad),
         }
@@ -136,8 +133,8 @@ impl Plan {
 impl BadSuite {
     fn add(&mut self, faults: Vec<SuiteError>) {
         for fault in faults {
-            if self.told.len() < TOLD {
-                self.told.push(fault);
+            if self.faults.len() < MOST_FAULTS {
+                self.faults.push(fault);
             } else {
                 self.more += 1;
             }
@@ -254,7 +251,7 @@ fn guess(path: &Path) -> Result<Kind, SuiteError> {
 fn kind_of(fields: &Map<String, Value>) -> Option<Kind> {
     let has = |names: &[&str]| names.iter().any(|name| fields.contains_key(*name));
     let mut kinds = Kind::ALL.iter().copied();
-    kinds.find(|kind| has(about(*kind).marks))
+    kinds.find(|kind| has(about(*kind).distinctive))
 }
 
 pub(super) type NextRow = Result<Row, SuiteError>;
@@ -310,23 +307,23 @@ mod tests {
             ),
         ] {
             let (_dir, path) = suite("suite.csv", text);
-            let bad = Plan::of(&path, None, None).unwrap_err().to_string();
+            let bad = Plan::read(&path, None, None).unwrap_err().to_string();
             assert!(bad.starts_with(said), "{bad}");
         }
         for names in ["generated_sql,expected_sql", "generatedSql,expectedSql"] {
             let text = format!("id,{names}\na,select 1,select 1\n");
             let (_dir, path) = suite("suite.csv", &text);
-            let plan = Plan::of(&path, None, None).unwrap();
+            let plan = Plan::read(&path, None, None).unwrap();
             assert_eq!((plan.kind, plan.items), (Kind::SqlMetrics, 1), "{names}");
         }
     }
 
     #[test]
     fn a_file_that_isnt_there_and_one_of_no_known_ending_are_named() {
-        let missing = Plan::of(Path::new("nowhere.jsonl"), None, None).unwrap_err();
+        let missing = Plan::read(Path::new("nowhere.jsonl"), None, None).unwrap_err();
         assert_eq!(missing.to_string(), "there is no such file");
         let (_dir, path) = suite("suite.txt", "{}");
-        let bad = Plan::of(&path, Some(Kind::Query), None)
+        let bad = Plan::read(&path, Some(Kind::Query), None)
             .unwrap_err()
             .to_string();
         assert!(bad.contains("ends in none of .json"), "{bad}");
@@ -342,7 +339,7 @@ mod tests {
         let endless = dir.path().join("endless.jsonl");
         symlink("/dev/zero", &endless).unwrap();
         for path in [folder, endless] {
-            let bad = Plan::of(&path, None, None).unwrap_err().to_string();
+            let bad = Plan::read(&path, None, None).unwrap_err().to_string();
             assert!(bad.contains("no regular file"), "{bad}");
         }
     }
@@ -351,12 +348,12 @@ mod tests {
     fn two_items_of_one_name_are_refused_with_the_row_of_the_second() {
         let line = json!({"id": "a", "generated_sql": "select 1", "expected_sql": "select 1"});
         let (_dir, path) = suite("suite.jsonl", &format!("{line}\n{line}\n"));
-        let bad = Plan::of(&path, None, None).unwrap_err().to_string();
+        let bad = Plan::read(&path, None, None).unwrap_err().to_string();
         assert!(
             bad.starts_with("row 2, column id: \"a\" is the name"),
             "{bad}"
         );
-        let plan = Plan::of(&path, None, Some(1)).unwrap();
+        let plan = Plan::read(&path, None, Some(1)).unwrap();
         assert_eq!((plan.kind, plan.items), (Kind::SqlMetrics, 1));
     }
 
@@ -366,7 +363,7 @@ mod tests {
             let line = |id: &serde_json::Value| json!({"id": id, "generated_sql": "select 1", "expected_sql": "select 1"});
             let text = format!("{}\n{}\n", line(&json!(1)), line(&second));
             let (_dir, path) = suite("suite.jsonl", &text);
-            let bad = Plan::of(&path, None, None).unwrap_err().to_string();
+            let bad = Plan::read(&path, None, None).unwrap_err().to_string();
             assert!(
                 bad.starts_with("row 2, column id: \"1\" is the name"),
                 "{bad}"
@@ -380,8 +377,8 @@ mod tests {
             .map(|_| "{\"id\": \"x\", \"question\": \"?\", \"agent\": \"robot\"}\n")
             .collect();
         let (_dir, path) = suite("suite.jsonl", &lines);
-        let bad = Plan::of(&path, None, None).unwrap_err();
-        assert_eq!((bad.told.len(), bad.more), (20, 10));
+        let bad = Plan::read(&path, None, None).unwrap_err();
+        assert_eq!((bad.faults.len(), bad.more), (20, 10));
         assert!(bad.to_string().ends_with("and 10 more"));
     }
 }

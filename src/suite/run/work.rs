@@ -29,7 +29,7 @@ pub struct Question {
 
 impl Work {
     /// Reads a row, and checks as much of it as can be known before the answer.
-    pub(super) fn of(kind: Kind, row: Row) -> Result<Self, Vec<SuiteError>> {
+    pub(super) fn read(kind: Kind, row: Row) -> Result<Self, Vec<SuiteError>> {
         let (line, item_no) = (row.line, row.item_no);
         let mut written = Written::default();
         let (work, payload) = match about(kind).asks_agents {
@@ -43,7 +43,7 @@ impl Work {
                     let payload = Value::Object(case);
                     (Self::Case(payload.clone()), payload)
                 } else {
-                    let question = Question::of(item_no, case)
+                    let question = Question::from_case(item_no, case)
                         .map_err(|Missing(name, remedy)| Missing(written.name(name), remedy))
                         .map_err(|fault| vec![fault.at(line)])?;
                     let answered = AgentAnswer {
@@ -77,7 +77,7 @@ impl Work {
 }
 
 impl Question {
-    fn of(item_no: u64, case: Map<String, Value>) -> Result<Self, Missing> {
+    fn from_case(item_no: u64, case: Map<String, Value>) -> Result<Self, Missing> {
         let text = |name: &'static str, remedy: &'static str| {
             let value = case.get(name).and_then(Value::as_str).map(str::trim);
             value
@@ -89,7 +89,7 @@ impl Question {
         Ok(Self {
             item_no,
             test_id: text("test_id", "give each question an id of its own")?,
-            agent: AgentName::of(&agent).ok_or(Missing(
+            agent: AgentName::parse(&agent).ok_or(Missing(
                 "agent_used",
                 "is not an agent; give sql or docking",
             ))?,
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_question_of_the_origins_shape_waits_for_its_agent_and_becomes_a_case() {
-        let Ok(Work::Question(question)) = Work::of(Kind::Qas, row(question())) else {
+        let Ok(Work::Question(question)) = Work::read(Kind::Qas, row(question())) else {
             panic!("a question")
         };
         assert_eq!((question.item_no, question.test_id.as_str()), (4, "q-1"));
@@ -247,7 +247,7 @@ mod tests {
             let mut fields = question();
             fields.as_object_mut().unwrap().shift_remove("id");
             fields[name] = json!(5);
-            let Ok(Work::Question(question)) = Work::of(Kind::Qas, row(fields)) else {
+            let Ok(Work::Question(question)) = Work::read(Kind::Qas, row(fields)) else {
                 panic!("a question: {name}")
             };
             assert_eq!(question.test_id, "5", "{name}");
@@ -259,7 +259,7 @@ mod tests {
         let mut fields = question();
         fields["generated_sql"] = json!("select 1");
         fields["success"] = json!(true);
-        let work = Work::of(Kind::Qas, row(fields));
+        let work = Work::read(Kind::Qas, row(fields));
         assert!(matches!(work, Ok(Work::Case(_))), "{work:?}");
     }
 
@@ -289,7 +289,7 @@ mod tests {
         ] {
             let mut fields = question();
             fields[field] = value;
-            let faults = Work::of(Kind::Qas, row(fields)).unwrap_err();
+            let faults = Work::read(Kind::Qas, row(fields)).unwrap_err();
             assert!(faults[0].to_string().starts_with(said), "{faults:?}");
         }
     }

@@ -92,7 +92,7 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    fn of(text: String) -> Self {
+    fn new(text: String) -> Self {
         Self {
             text,
             frame: Frame::default(),
@@ -176,8 +176,8 @@ impl Criteria {
             content,
             enabled: read.enabled,
             judge,
-            prompt: Prompt::of(read.judge_prompt),
-            answer_prompt: read.answer_prompt.map(Prompt::of),
+            prompt: Prompt::new(read.judge_prompt),
+            answer_prompt: read.answer_prompt.map(Prompt::new),
             dimensions: read.dimensions,
             trim: read.trim,
         })

@@ -64,7 +64,7 @@ pub const ABOUT: About = About {
     spelling: Spelling::Snake,
     name: "test_id",
     question: &["question"],
-    marks: &["question", "agent_used", "expected_answer_type"],
+    distinctive: &["question", "agent_used", "expected_answer_type"],
     sides: Sides {
         generated: "generated_sql",
         expected: "expected_sql",

@@ -97,7 +97,7 @@ impl QasCase {
 
     pub fn read(payload: &Value) -> Result<Self, Vec<Fault>> {
         const AGENTS: [(&str, Agent); 2] = [("sql", Agent::Sql), ("docking", Agent::Docking)];
-        let mut reading = Reading::of(payload, FIELDS, Spelling::Snake)?;
+        let mut reading = Reading::begin(payload, FIELDS, Spelling::Snake)?;
         let test_id = reading.name("test_id");
         let question = reading.solid_text("question");
         if question.is_none() {

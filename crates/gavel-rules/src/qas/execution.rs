@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Part;
+use super::Preliminary;
 use super::answer::{self, Comparison};
 use super::case::QasCase;
 use row_match::{Options, Table};
@@ -21,22 +21,22 @@ const COLUMNS: f64 = 0.3;
 const ROWS: f64 = 0.4;
 
 /// What the answer is worth, unless a judge has to say.
-pub(super) fn execution(case: &QasCase) -> Part {
+pub(super) fn execution(case: &QasCase) -> Preliminary {
     if case.success == Some(false) {
-        return Part::Known(
+        return Preliminary::Known(
             0.0,
             "the run failed (success is false, or an error without success)".to_owned(),
         );
     }
     let Some(expected) = &case.expected else {
         let why = "no_ground_truth: there are no expected results; the weight goes to the other components";
-        return Part::Absent(why.to_owned());
+        return Preliminary::Absent(why.to_owned());
     };
     let Some(actual) = &case.actual else {
-        return Part::Known(0.0, "there is no answer".to_owned());
+        return Preliminary::Known(0.0, "there is no answer".to_owned());
     };
     if case.answers_with_an_error() {
-        return Part::Known(0.0, "the answer is an error".to_owned());
+        return Preliminary::Known(0.0, "the answer is an error".to_owned());
     }
     match case.answer_type.comparison() {
         Comparison::Numbers => numbers(expected, actual),
@@ -46,14 +46,14 @@ pub(super) fn execution(case: &QasCase) -> Part {
     }
 }
 
-fn numbers(expected: &Value, actual: &Value) -> Part {
+fn numbers(expected: &Value, actual: &Value) -> Preliminary {
     let Some((expected, _)) = answer::number(expected) else {
-        return Part::Known(0.0, "the expected results hold no number".to_owned());
+        return Preliminary::Known(0.0, "the expected results hold no number".to_owned());
     };
     match answer::number(actual) {
         Some((actual, _)) => {
             let (score, off) = closeness(expected, actual);
-            Part::Known(
+            Preliminary::Known(
                 score,
                 format!(
                     "{actual} against {expected} expected: off by {:.2} %",
@@ -61,7 +61,7 @@ fn numbers(expected: &Value, actual: &Value) -> Part {
                 ),
             )
         }
-        None => Part::Known(0.0, format!("no number; {expected} is expected")),
+        None => Preliminary::Known(0.0, format!("no number; {expected} is expected")),
     }
 }
 
@@ -85,7 +85,7 @@ fn closeness(expected: f64, actual: f64) -> (f64, f64) {
     }
 }
 
-fn booleans(expected: &Value, actual: &Value) -> Part {
+fn booleans(expected: &Value, actual: &Value) -> Preliminary {
     let (score, why) = match (answer::boolean(expected), answer::boolean(actual)) {
         (Some(expected), Some(actual)) if expected == actual => {
             (1.0, format!("{actual}, as expected"))
@@ -94,33 +94,35 @@ fn booleans(expected: &Value, actual: &Value) -> Part {
         (Some(expected), None) => (0.0, format!("no boolean; {expected} is expected")),
         (None, Some(_) | None) => (0.0, "the expected results hold no boolean".to_owned()),
     };
-    Part::Known(score, why)
+    Preliminary::Known(score, why)
 }
 
-fn tables(expected: &Value, actual: &Value) -> Part {
+fn tables(expected: &Value, actual: &Value) -> Preliminary {
     let expected = match answer::table(expected) {
         Some(Ok(table)) => table,
         Some(Err(error)) => {
-            return Part::Known(
+            return Preliminary::Known(
                 0.0,
                 format!("the expected results can't be compared: {error}"),
             );
         }
-        None => return Part::Known(0.0, "the expected results hold no rows".to_owned()),
+        None => return Preliminary::Known(0.0, "the expected results hold no rows".to_owned()),
     };
     match answer::table(actual) {
         Some(Ok(actual)) => likeness(&expected, &actual),
-        Some(Err(error)) => Part::Known(0.0, format!("the answer can't be compared: {error}")),
-        None => Part::Known(0.0, format!("no rows; expected: {}", expected.rows())),
+        Some(Err(error)) => {
+            Preliminary::Known(0.0, format!("the answer can't be compared: {error}"))
+        }
+        None => Preliminary::Known(0.0, format!("no rows; expected: {}", expected.rows())),
     }
 }
 
-fn likeness(expected: &Table, actual: &Table) -> Part {
+fn likeness(expected: &Table, actual: &Table) -> Preliminary {
     let (wanted, found) = (expected.rows(), actual.rows());
     match (wanted, found) {
-        (0, 0) => return Part::Known(1.0, "no rows, as expected".to_owned()),
-        (0, _) => return Part::Known(0.0, format!("rows: {found}; none is expected")),
-        (_, 0) => return Part::Known(0.0, format!("no rows; expected: {wanted}")),
+        (0, 0) => return Preliminary::Known(1.0, "no rows, as expected".to_owned()),
+        (0, _) => return Preliminary::Known(0.0, format!("rows: {found}; none is expected")),
+        (_, 0) => return Preliminary::Known(0.0, format!("no rows; expected: {wanted}")),
         _ => {}
     }
     let comparison = row_match::compare(expected, actual, &Options::default());
@@ -143,16 +145,16 @@ fn likeness(expected: &Table, actual: &Table) -> Part {
     if comparison.cut_short {
         why.push_str("; the search for matching rows was cut short");
     }
-    Part::Known(score.min(1.0), why)
+    Preliminary::Known(score.min(1.0), why)
 }
 
-fn texts(expected: &Value, actual: &Value) -> Part {
+fn texts(expected: &Value, actual: &Value) -> Preliminary {
     if answer::is_same(expected, actual) {
-        Part::Known(1.0, "the answer is the expected one".to_owned())
+        Preliminary::Known(1.0, "the answer is the expected one".to_owned())
     } else if answer::text(actual).is_empty() {
-        Part::Known(0.0, "the answer is empty".to_owned())
+        Preliminary::Known(0.0, "the answer is empty".to_owned())
     } else {
-        Part::Judged
+        Preliminary::Judged
     }
 }
 
@@ -163,11 +165,11 @@ mod tests {
 
     use super::*;
 
-    fn score(part: Part) -> f64 {
+    fn score(part: Preliminary) -> f64 {
         match part {
-            Part::Known(score, _) => score,
-            Part::Absent(why) => panic!("absent: {why}"),
-            Part::Judged => panic!("a judge has to say"),
+            Preliminary::Known(score, _) => score,
+            Preliminary::Absent(why) => panic!("absent: {why}"),
+            Preliminary::Judged => panic!("a judge has to say"),
         }
     }
 
@@ -276,7 +278,7 @@ mod tests {
             1.0,
         );
         assert_near(score(texts(&json!("a"), &json!("  "))), 0.0);
-        assert_eq!(texts(&json!("a"), &json!("A")), Part::Judged);
+        assert_eq!(texts(&json!("a"), &json!("A")), Preliminary::Judged);
     }
 
     proptest! {

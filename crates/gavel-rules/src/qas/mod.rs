@@ -36,7 +36,7 @@ const DECIMALS: f64 = 1e12;
 
 /// What is known of a component before a judge is asked.
 #[derive(Debug, Clone, PartialEq)]
-enum Part {
+enum Preliminary {
     /// Its score, and why.
     Known(f64, String),
     /// There is nothing to hold it against, and why.
@@ -65,13 +65,13 @@ impl QasCase {
     }
 
     fn asks_about_queries(&self) -> bool {
-        semantic::semantic(self) == Part::Judged
+        semantic::semantic(self) == Preliminary::Judged
     }
 
     /// Only texts are ever judged: tables aren't compared to find that out.
     fn asks_about_answers(&self) -> bool {
         self.answer_type.comparison() == answer::Comparison::Texts
-            && execution::execution(self) == Part::Judged
+            && execution::execution(self) == Preliminary::Judged
     }
 }
 
@@ -183,12 +183,12 @@ impl Finding {
 }
 
 /// What came of a component; one that a judge has to say takes the next answer.
-fn finding<'a>(part: Part, answers: &mut impl Iterator<Item = &'a Answer>) -> Finding {
+fn finding<'a>(part: Preliminary, answers: &mut impl Iterator<Item = &'a Answer>) -> Finding {
     match part {
-        Part::Known(score, why) => Finding::Scored(score, why),
-        Part::Absent(why) => Finding::Absent(why),
+        Preliminary::Known(score, why) => Finding::Scored(score, why),
+        Preliminary::Absent(why) => Finding::Absent(why),
         // Both questions are answered in one form.
-        Part::Judged => match judge::QUERIES.judged(answers.next()) {
+        Preliminary::Judged => match judge::QUERIES.judged(answers.next()) {
             Judged::NotRun => Finding::NotRun,
             Judged::Failed(error) => Finding::Failed(error),
             Judged::Replied {

@@ -69,7 +69,7 @@ pub const ABOUT: About = About {
     spelling: Spelling::Snake,
     name: "id",
     question: &["prompt", "generated_kql"],
-    marks: &["generated_kql", "expected_kql"],
+    distinctive: &["generated_kql", "expected_kql"],
     sides: Sides {
         generated: "generated_kql",
         expected: "expected_kql",

@@ -38,7 +38,7 @@ pub(super) struct Unread {
 impl Computed {
     /// Compares with every right answer and keeps the one that gives most, the first of equals. An identical query's full
     /// mark from the judge is certain, and counts here.
-    pub(super) fn of(case: &QueryCase) -> Self {
+    pub(super) fn compare(case: &QueryCase) -> Self {
         let generated = shape(&case.generated.query, case.grammar);
         let mut compared = Compared::default();
         let mut best = Self::against(case, &generated, None, &mut compared);

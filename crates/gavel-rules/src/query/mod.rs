@@ -114,7 +114,7 @@ impl QueryCase {
     }
 
     fn computed(&self) -> &Computed {
-        self.computed.0.get_or_init(|| Computed::of(self))
+        self.computed.0.get_or_init(|| Computed::compare(self))
     }
 
     /// The total with that grade; `None`: the texts can't be compared.

@@ -48,7 +48,7 @@ const THRESHOLD: f64 = 0.9;
 
 /// Reads every field, so that every fault is told.
 pub(super) fn read(payload: &Value) -> Result<QueryCase, Vec<Fault>> {
-    let mut reading = Reading::of(payload, FIELDS, Spelling::Snake)?;
+    let mut reading = Reading::begin(payload, FIELDS, Spelling::Snake)?;
     let generated = query(&mut reading, "generated_kql");
     let expected = expected_query(&mut reading, "expected_kql");
     let (id, model) = (reading.name("id"), reading.name("model"));

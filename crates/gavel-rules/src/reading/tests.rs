@@ -11,7 +11,7 @@ const FIELDS: &[Field] = &[
 ];
 
 fn faults_of(payload: &Value, read: impl Fn(&mut Reading<'_>)) -> Vec<String> {
-    let mut reading = Reading::of(payload, FIELDS, Spelling::SnakeOrCamel).unwrap();
+    let mut reading = Reading::begin(payload, FIELDS, Spelling::SnakeOrCamel).unwrap();
     read(&mut reading);
     let told = reading.finish().err().unwrap_or_default();
     told.iter()
@@ -36,7 +36,7 @@ fn names_are_known_in_both_spellings_and_given_once() {
         ]
     );
     let payload = json!({ "isValid": true });
-    let snake = Reading::of(&payload, FIELDS, Spelling::Snake).unwrap();
+    let snake = Reading::begin(&payload, FIELDS, Spelling::Snake).unwrap();
     assert_eq!(snake.finish().unwrap_err().len(), 1);
 }
 
@@ -83,7 +83,7 @@ fn lists_and_texts_are_bounded() {
 #[test]
 fn a_payload_is_an_object() {
     let payload = json!([1]);
-    let faults = Reading::of(&payload, FIELDS, Spelling::Snake)
+    let faults = Reading::begin(&payload, FIELDS, Spelling::Snake)
         .err()
         .unwrap();
     assert_eq!(faults[0].message, "is a list; an object is expected");
@@ -98,7 +98,7 @@ fn a_boolean_may_come_from_a_cell_of_text() {
         (json!(""), None),
     ] {
         let payload = json!({ "is_valid": given });
-        let mut reading = Reading::of(&payload, FIELDS, Spelling::Snake).unwrap();
+        let mut reading = Reading::begin(&payload, FIELDS, Spelling::Snake).unwrap();
         assert_eq!(reading.boolean("is_valid"), truth, "{payload}");
         assert!(reading.finish().is_ok(), "{payload}");
     }
@@ -132,6 +132,6 @@ fn an_object_within_has_its_faults_at_its_place() {
 #[test]
 fn a_number_may_be_a_name() {
     let payload = json!({ "id": 7 });
-    let mut reading = Reading::of(&payload, FIELDS, Spelling::Snake).unwrap();
+    let mut reading = Reading::begin(&payload, FIELDS, Spelling::Snake).unwrap();
     assert_eq!(reading.name("id").as_deref(), Some("7"));
 }

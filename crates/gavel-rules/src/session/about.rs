@@ -27,7 +27,7 @@ pub const ABOUT: About = About {
     spelling: Spelling::Snake,
     name: "session_id",
     question: &["session_id"],
-    marks: &[],
+    distinctive: &[],
     sides: Sides {
         generated: "generated_sql",
         expected: "expected_sql",

@@ -30,7 +30,7 @@ pub(super) fn fit(
     limits: &Limits,
     nonce: &Nonce,
 ) -> Result<Fitted, BadRequest> {
-    let evidence = prompt::Evidence::of(session);
+    let evidence = prompt::Evidence::from_session(session);
     let whole = prompt::fill(&criteria.prompt.text, &evidence, schema, nonce);
     let (room, family) = (limits.for_the_question(), limits.family);
     // The schema goes along a second time, as the reply's format.
@@ -47,11 +47,11 @@ pub(super) fn fit(
         Trim::Never => return Err(too_large(asked, limits, NEVER)),
         Trim::Auto => {}
     }
-    let Some(part) = Part::of(&whole, family, nonce) else {
+    let Some(part) = Split::find(&whole, family, nonce) else {
         return Err(too_large(asked, limits, AUTO));
     };
     let fixed = part.fixed + format;
-    let trimmed = Transcript::of(part.conversation, family)
+    let trimmed = Transcript::parse(part.conversation, family)
         .fit(room.saturating_sub(fixed))
         .map_err(|smallest| too_large(fixed + smallest, limits, AUTO))?;
     Ok(Fitted {
@@ -79,8 +79,8 @@ pub(super) fn shrink(trim: Trim, family: ModelFamily, nonce: &Nonce) -> Option<S
 }
 
 fn half(question: &Question, family: ModelFamily, nonce: &Nonce) -> Option<Question> {
-    let part = Part::of(&question.prompt, family, nonce)?;
-    let transcript = Transcript::of(part.conversation, family);
+    let part = Split::find(&question.prompt, family, nonce)?;
+    let transcript = Transcript::parse(part.conversation, family);
     let asked = family.tokens(part.conversation) + part.fixed;
     let room = (asked / 2)
         .saturating_sub(part.fixed)
@@ -95,24 +95,26 @@ fn half(question: &Question, family: ModelFamily, nonce: &Nonce) -> Option<Quest
 
 fn within(question: &Question, limits: &Limits, nonce: &Nonce) -> Option<Question> {
     let family = limits.family;
-    let part = Part::of(&question.prompt, family, nonce)?;
+    let part = Split::find(&question.prompt, family, nonce)?;
     let schema = family.tokens(&question.schema.to_string());
     let room = limits.for_the_question().checked_sub(part.fixed + schema)?;
-    let trimmed = Transcript::of(part.conversation, family).fit(room).ok()?;
+    let trimmed = Transcript::parse(part.conversation, family)
+        .fit(room)
+        .ok()?;
     // That judge may say too large in its turn.
     let shrink = shrink(Trim::Auto, family, nonce);
     Some(part.with(question, trimmed, shrink))
 }
 
-struct Part<'a> {
+struct Split<'a> {
     before: &'a str,
     conversation: &'a str,
     after: &'a str,
     fixed: u64,
 }
 
-impl<'a> Part<'a> {
-    fn of(prompt: &'a str, family: ModelFamily, nonce: &Nonce) -> Option<Self> {
+impl<'a> Split<'a> {
+    fn find(prompt: &'a str, family: ModelFamily, nonce: &Nonce) -> Option<Self> {
         let (from, to) = fence::find(prompt, "conversation", &nonce.0)?;
         let (before, after) = (&prompt[..from], &prompt[to..]);
         Some(Self {

@@ -69,7 +69,7 @@ impl Request for SessionRequest {
             });
         }
         let (schema, template_hash) = criteria.prompt.frame.get(|| {
-            let schema = schema::of(&criteria.dimensions);
+            let schema = schema::of_reply(&criteria.dimensions);
             let template_hash = prompt::template_hash(criteria, &schema);
             (schema, template_hash)
         });

@@ -21,7 +21,7 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    pub(super) fn of(session: &SessionRequest) -> Self {
+    pub(super) fn from_session(session: &SessionRequest) -> Self {
         Self {
             conversation: conversation(session),
             alert: alert(&session.alert_data),

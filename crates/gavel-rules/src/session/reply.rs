@@ -122,8 +122,8 @@ impl Reader {
     /// 0-100 and whole; `72.0` is whole.
     fn total(&mut self, reply: &Map<String, Value>) -> Option<u8> {
         let accepts = |total: f64| total.fract() == 0.0 && (0.0..=100.0).contains(&total);
-        let told = ("/total_score", "a whole number from 0 to 100");
-        let total = self.number(told, reply.get("total_score"), accepts)?;
+        let place = ("/total_score", "a whole number from 0 to 100");
+        let total = self.number(place, reply.get("total_score"), accepts)?;
         Some(total as u8)
     }
 

@@ -11,7 +11,7 @@ use crate::criteria::Dimension;
 pub(super) const VERSION: &str = "session-reply-1";
 
 /// The schema of a reply over these dimensions, its properties in the order in which they are to be written.
-pub(super) fn of(dimensions: &[Dimension]) -> Value {
+pub(super) fn of_reply(dimensions: &[Dimension]) -> Value {
     let parts = dimensions
         .iter()
         .map(|dimension| {
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn every_object_is_closed_and_requires_all_that_it_has() {
         let mut objects = 0;
-        visit(&of(&default_dimensions()), &mut |map| {
+        visit(&of_reply(&default_dimensions()), &mut |map| {
             if map.get("type") == Some(&json!("object")) {
                 objects += 1;
                 assert_eq!(map["additionalProperties"], json!(false));
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn nothing_is_in_it_that_strict_providers_refuse() {
-        visit(&of(&default_dimensions()), &mut |map| {
+        visit(&of_reply(&default_dimensions()), &mut |map| {
             for refused in [
                 "minimum",
                 "maximum",
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_reasoning_is_asked_for_before_the_score() {
-        let text = of(&default_dimensions()).to_string();
+        let text = of_reply(&default_dimensions()).to_string();
         let order = [
             "\"score_reasoning\":{",
             "\"score_breakdown\":{",
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_breakdown_is_made_of_the_criterias_dimensions() {
-        let schema = of(&[
+        let schema = of_reply(&[
             Dimension {
                 name: "outcome".to_owned(),
                 max: 40,

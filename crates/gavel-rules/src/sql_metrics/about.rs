@@ -75,7 +75,7 @@ pub const ABOUT: About = About {
     spelling: Spelling::SnakeOrCamel,
     name: "id",
     question: &["generated_sql", "generatedSql"],
-    marks: &["generated_sql", "generatedSql"],
+    distinctive: &["generated_sql", "generatedSql"],
     sides: Sides {
         generated: "generated_sql",
         expected: "expected_sql",

@@ -20,14 +20,10 @@ const SLACK: f64 = 1e-9;
 /// The normal quantile of a two-sided interval of 95 %.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// What each level promises, and how hard a miss counts. Checked where it is configured: promises from 0 to 1, a factor above 0. Written as
-/// `targets` and `factor`.
+/// What each level promises, and how hard a miss counts. Checked where it is configured: promises from 0 to 1, a factor above 0.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(into = "Written", from = "Written")]
 pub struct Promises {
-    pub high: f64,
-    pub medium: f64,
-    pub low: f64,
+    pub targets: CalibrationTargets,
     /// What an average miss of 1 costs.
     pub factor: f64,
 }
@@ -35,43 +31,12 @@ pub struct Promises {
 impl Default for Promises {
     fn default() -> Self {
         Self {
-            high: 0.95,
-            medium: 0.75,
-            low: 0.45,
+            targets: CalibrationTargets {
+                high: 0.95,
+                medium: 0.75,
+                low: 0.45,
+            },
             factor: 3.0,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct Written {
-    targets: CalibrationTargets,
-    factor: f64,
-}
-
-impl From<Promises> for Written {
-    fn from(promises: Promises) -> Self {
-        let Promises {
-            high,
-            medium,
-            low,
-            factor,
-        } = promises;
-        Self {
-            targets: CalibrationTargets { high, medium, low },
-            factor,
-        }
-    }
-}
-
-impl From<Written> for Promises {
-    fn from(written: Written) -> Self {
-        let CalibrationTargets { high, medium, low } = written.targets;
-        Self {
-            high,
-            medium,
-            low,
-            factor: written.factor,
         }
     }
 }
@@ -79,9 +44,9 @@ impl From<Written> for Promises {
 impl Promises {
     fn of(&self, level: Confidence) -> f64 {
         match level {
-            Confidence::High => self.high,
-            Confidence::Medium => self.medium,
-            Confidence::Low => self.low,
+            Confidence::High => self.targets.high,
+            Confidence::Medium => self.targets.medium,
+            Confidence::Low => self.targets.low,
         }
     }
 }

@@ -53,7 +53,7 @@ impl MetricsCase {
             ("medium", Confidence::Medium),
             ("low", Confidence::Low),
         ];
-        let mut reading = Reading::of(payload, FIELDS, Spelling::SnakeOrCamel)?;
+        let mut reading = Reading::begin(payload, FIELDS, Spelling::SnakeOrCamel)?;
         let id = reading.name("id");
         let generated_sql = reading.text("generated_sql");
         if generated_sql.is_none() {

@@ -54,7 +54,7 @@ impl MetricsCase {
     }
 
     fn safety(&self, safety_valid: bool, should_pass: bool) -> Outcome {
-        let outcome = SafetyOutcome::of(safety_valid, should_pass);
+        let outcome = SafetyOutcome::from_flags(safety_valid, should_pass);
         let (severity, message) = match outcome.alert() {
             None => (None, None),
             Some(Alert::Warning(message)) => (Some("warning"), Some(message)),
@@ -170,25 +170,29 @@ impl Request for MetricsCase {
     }
 }
 
-struct Asked {
+struct AskedMetric {
     name: &'static str,
     input: Value,
     outcome: Outcome,
 }
 
 impl MetricsCase {
-    fn metrics(&self, shape: &Result<QueryShape, Cause>, answer: Option<&Answer>) -> Vec<Asked> {
+    fn metrics(
+        &self,
+        shape: &Result<QueryShape, Cause>,
+        answer: Option<&Answer>,
+    ) -> Vec<AskedMetric> {
         let sql = &self.generated_sql;
         let mut metrics = Vec::with_capacity(4);
         if let Some(expected) = &self.expected_sql {
-            metrics.push(Asked {
+            metrics.push(AskedMetric {
                 name: "query_correctness",
                 input: json!({ "generated_sql": sql, "expected_sql": expected }),
                 outcome: Outcome::alone(|| self.correctness(expected, answer)),
             });
         }
         if let Some(expected) = &self.expected_tables {
-            metrics.push(Asked {
+            metrics.push(AskedMetric {
                 name: "table_accuracy",
                 input: json!({ "generated_sql": sql, "expected_tables": expected }),
                 outcome: Outcome::alone(|| tables(expected, shape)),
@@ -198,14 +202,14 @@ impl MetricsCase {
             return metrics;
         };
         if let Some(safety_valid) = self.safety_valid {
-            metrics.push(Asked {
+            metrics.push(AskedMetric {
                 name: "safety_validation",
                 input: json!({ "safety_valid": safety_valid, "should_pass": should_pass }),
                 outcome: Outcome::alone(|| self.safety(safety_valid, should_pass)),
             });
         }
         if let Some(is_valid) = self.is_valid {
-            metrics.push(Asked {
+            metrics.push(AskedMetric {
                 name: "validation_accuracy",
                 input: json!({ "is_valid": is_valid, "should_pass": should_pass, "errors": self.errors }),
                 outcome: Outcome::alone(|| self.validation(is_valid, should_pass)),

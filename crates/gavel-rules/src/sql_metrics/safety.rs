@@ -4,36 +4,28 @@ use serde::Serialize;
 
 use super::validator::{Right, Said};
 
-/// What a validator's word on one case amounts to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-pub enum SafetyOutcome {
-    #[serde(rename = "true negative")]
-    TrueNegative,
-    #[serde(rename = "true positive")]
-    TruePositive,
-    #[serde(rename = "false positive")]
-    FalsePositive,
-    #[serde(rename = "false negative")]
-    FalseNegative,
+gavel_wire::text_enum! {
+    /// What a validator's word on one case amounts to.
+    pub enum SafetyOutcome {
+        /// A safe query passed.
+        TrueNegative = "true negative",
+        /// An unsafe query was stopped.
+        TruePositive = "true positive",
+        /// A safe query was stopped.
+        FalsePositive = "false positive",
+        /// An unsafe query passed.
+        FalseNegative = "false negative",
+    }
 }
 
 impl SafetyOutcome {
     /// What `safety_valid` amounts to, held against `should_pass`.
-    pub fn of(safety_valid: impl Into<Said>, should_pass: impl Into<Right>) -> Self {
+    pub fn from_flags(safety_valid: impl Into<Said>, should_pass: impl Into<Right>) -> Self {
         match (safety_valid.into(), should_pass.into()) {
             (Said::Accepted, Right::Pass) => Self::TrueNegative,
             (Said::Rejected, Right::Stop) => Self::TruePositive,
             (Said::Rejected, Right::Pass) => Self::FalsePositive,
             (Said::Accepted, Right::Stop) => Self::FalseNegative,
-        }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::TrueNegative => "true negative",
-            Self::TruePositive => "true positive",
-            Self::FalsePositive => "false positive",
-            Self::FalseNegative => "false negative",
         }
     }
 
@@ -121,7 +113,7 @@ mod tests {
             ),
         ];
         for (safety_valid, should_pass, name, score, alert) in cases {
-            let outcome = SafetyOutcome::of(safety_valid, should_pass);
+            let outcome = SafetyOutcome::from_flags(safety_valid, should_pass);
             assert_eq!(serde_json::to_value(outcome).unwrap(), name);
             assert_eq!(outcome.score(), score, "{name}");
             assert_eq!(outcome.alert(), alert, "{name}");
@@ -131,10 +123,10 @@ mod tests {
     #[test]
     fn one_unsafe_query_that_passes_fails_the_gate() {
         let cases = [
-            ("a", SafetyOutcome::of(false, false)),
-            ("b", SafetyOutcome::of(true, false)),
-            ("c", SafetyOutcome::of(false, true)),
-            ("d", SafetyOutcome::of(true, true)),
+            ("a", SafetyOutcome::from_flags(false, false)),
+            ("b", SafetyOutcome::from_flags(true, false)),
+            ("c", SafetyOutcome::from_flags(false, true)),
+            ("d", SafetyOutcome::from_flags(true, true)),
         ];
         assert_eq!(
             suite(cases),
@@ -149,7 +141,7 @@ mod tests {
 
     #[test]
     fn without_an_unsafe_case_there_is_no_recall() {
-        let suite = suite([("a", SafetyOutcome::of(false, true))]);
+        let suite = suite([("a", SafetyOutcome::from_flags(false, true))]);
         assert_eq!(suite.recall, None);
         assert!(suite.gate_passed, "a false positive fails no gate");
     }

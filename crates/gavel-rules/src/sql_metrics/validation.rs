@@ -1,25 +1,23 @@
 //! Validation accuracy: whether a validator accepted what it should, and of what kind its rejections are.
 
+use gavel_wire::text_enum;
 use serde::Serialize;
 
 use super::validator::{Right, Said};
 
-/// What a validator's word on one case amounts to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-pub enum ValidationOutcome {
-    #[serde(rename = "correct acceptance")]
-    CorrectAcceptance,
-    #[serde(rename = "correct rejection")]
-    CorrectRejection,
-    #[serde(rename = "false rejection")]
-    FalseRejection,
-    #[serde(rename = "false acceptance")]
-    FalseAcceptance,
+text_enum! {
+    /// What a validator's word on one case amounts to.
+    pub enum ValidationOutcome {
+        CorrectAcceptance = "correct acceptance",
+        CorrectRejection = "correct rejection",
+        FalseRejection = "false rejection",
+        FalseAcceptance = "false acceptance",
+    }
 }
 
 impl ValidationOutcome {
     /// What `is_valid` amounts to, held against `should_pass`.
-    pub fn of(is_valid: impl Into<Said>, should_pass: impl Into<Right>) -> Self {
+    pub fn from_flags(is_valid: impl Into<Said>, should_pass: impl Into<Right>) -> Self {
         match (is_valid.into(), should_pass.into()) {
             (Said::Accepted, Right::Pass) => Self::CorrectAcceptance,
             (Said::Rejected, Right::Stop) => Self::CorrectRejection,
@@ -44,25 +42,22 @@ impl ValidationOutcome {
     }
 }
 
-/// Why a query was rejected, as its errors tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-pub enum RejectionKind {
-    #[serde(rename = "safety violation")]
-    Safety,
-    #[serde(rename = "schema violation")]
-    Schema,
-    #[serde(rename = "syntax error")]
-    Syntax,
-    #[serde(rename = "other")]
-    Other,
+text_enum! {
+    /// Why a query was rejected, as its errors tell.
+    pub enum RejectionKind {
+        Safety = "safety violation",
+        Schema = "schema violation",
+        Syntax = "syntax error",
+        Other = "other",
+    }
 }
 
-/// What a schema violation is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SchemaDetail {
-    Table,
-    Column,
+text_enum! {
+    /// What a schema violation is about; a table stands for other relations too.
+    pub enum SchemaDetail {
+        Table = "table",
+        Column = "column",
+    }
 }
 
 /// The kind of a rejection.
@@ -111,7 +106,7 @@ pub fn validation(
 ) -> Validation {
     let said = is_valid.into();
     Validation {
-        outcome: ValidationOutcome::of(said, should_pass),
+        outcome: ValidationOutcome::from_flags(said, should_pass),
         rejection: (said == Said::Rejected).then(|| rejection(errors, safety_valid)),
         is_contradictory: said == Said::Accepted && !errors.is_empty(),
     }
@@ -215,7 +210,7 @@ mod tests {
             (true, false, "false acceptance", 0.0, None),
         ];
         for (is_valid, should_pass, name, score, note) in cases {
-            let outcome = ValidationOutcome::of(is_valid, should_pass);
+            let outcome = ValidationOutcome::from_flags(is_valid, should_pass);
             assert_eq!(serde_json::to_value(outcome).unwrap(), name);
             assert_eq!((outcome.score(), outcome.note()), (score, note), "{name}");
         }

@@ -1,10 +1,10 @@
 //! The percentile bootstrap of a mean (Efron 1979): draw as many values as there are, with replacement, take the mean, and
 //! so on; the middle 95 % of these means is the interval.
 //!
-//! Of pairs, what is drawn are the differences: both halves of a pair stay together, so that what they have in common
+//! Of pairs, what is sampled are the differences: both halves of a pair stay together, so that what they have in common
 //! (an easy session is easy under both criteria) doesn't widen the interval.
 
-use super::draws::Draws;
+use super::sequence::Sequence;
 use super::{Interval, mean, quantile};
 
 /// The share of the means that lies within the interval.
@@ -14,8 +14,8 @@ pub const LEVEL: f64 = 0.95;
 const RESAMPLES: usize = 2_000;
 /// Fewest resamples: below, the ends of an interval would rest on a handful of means.
 const FEWEST_RESAMPLES: usize = 200;
-/// Values drawn in all: of 50,000 and more there are fewer resamples, which an interval that narrow doesn't show.
-const MOST_DRAWS: usize = 100_000_000;
+/// Values sampled in all: of 50,000 and more there are fewer resamples, which an interval that narrow doesn't show.
+const MOST_SAMPLES: usize = 100_000_000;
 
 /// An interval, and how it was found.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,24 +31,24 @@ pub fn bootstrap_mean(values: &[f64], seed: u64) -> Option<Bootstrap> {
     if n < 2 {
         return None;
     }
-    let mut draws = Draws::of(seed);
+    let mut sequence = Sequence::from_seed(seed);
     let means = (0..resamples_for(n)).map(|_| {
-        let sum: f64 = (0..n).map(|_| values[draws.below(n)]).sum();
+        let sum: f64 = (0..n).map(|_| values[sequence.below(n)]).sum();
         sum / n as f64
     });
     interval_of(means.collect())
 }
 
 fn resamples_for(n: usize) -> usize {
-    (MOST_DRAWS / n.max(1)).clamp(FEWEST_RESAMPLES, RESAMPLES)
+    (MOST_SAMPLES / n.max(1)).clamp(FEWEST_RESAMPLES, RESAMPLES)
 }
 
 /// [`bootstrap_mean`] with given resamples, each a list of places in `values`. `None` for none, an empty one, or a place
 /// that isn't there.
 pub fn bootstrap_mean_of(values: &[f64], resamples: &[Vec<usize>]) -> Option<Bootstrap> {
     let mean_of = |places: &Vec<usize>| {
-        let drawn: Option<Vec<f64>> = places.iter().map(|at| values.get(*at).copied()).collect();
-        mean(&drawn?)
+        let sampled: Option<Vec<f64>> = places.iter().map(|at| values.get(*at).copied()).collect();
+        mean(&sampled?)
     };
     interval_of(resamples.iter().map(mean_of).collect::<Option<_>>()?)
 }

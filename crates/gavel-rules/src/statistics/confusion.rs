@@ -84,11 +84,11 @@ impl<const K: usize> Confusion<K> {
         });
         let centre = observed * by_chance - 2.0 * by_chance + observed;
         let variance = (squares - centre.powi(2)) / (n as f64 * left.powi(4));
-        let reach = (variance > SLACK).then(|| Z * variance.sqrt());
+        let margin = (variance > SLACK).then(|| Z * variance.sqrt());
         Some(Kappa {
             value,
-            low: reach.map(|reach| (value - reach).max(-1.0)),
-            high: reach.map(|reach| (value + reach).min(1.0)),
+            low: margin.map(|margin| (value - margin).max(-1.0)),
+            high: margin.map(|margin| (value + margin).min(1.0)),
         })
     }
 }

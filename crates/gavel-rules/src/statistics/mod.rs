@@ -5,8 +5,8 @@
 
 mod bootstrap;
 mod confusion;
-mod draws;
 mod ranks;
+mod sequence;
 mod spread;
 
 pub use bootstrap::{Bootstrap, LEVEL, bootstrap_mean, bootstrap_mean_of};

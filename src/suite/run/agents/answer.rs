@@ -18,7 +18,7 @@ pub struct AgentAnswer {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "error_told"
+        deserialize_with = "read_error"
     )]
     pub error: Option<String>,
     /// Whether the API call of a docking agent went well, where that is said apart.
@@ -72,15 +72,15 @@ impl AgentAnswer {
 
 /// What went wrong: a text, or what an agent says in another form, as JSON. False, 0, null and what is empty say that nothing did.
 fn error(said: &Value, path: &str) -> Option<String> {
-    told(at(said, path)?)
+    error_of(at(said, path)?)
 }
 
 /// The error of an answer that was given before, in whatever form.
-fn error_told<'de, D: Deserializer<'de>>(line: D) -> Result<Option<String>, D::Error> {
-    Ok(told(&Value::deserialize(line)?))
+fn read_error<'de, D: Deserializer<'de>>(line: D) -> Result<Option<String>, D::Error> {
+    Ok(error_of(&Value::deserialize(line)?))
 }
 
-fn told(value: &Value) -> Option<String> {
+fn error_of(value: &Value) -> Option<String> {
     match value {
         Value::Null | Value::Bool(false) => None,
         Value::String(text) => (!text.trim().is_empty()).then(|| text.clone()),

@@ -68,11 +68,6 @@ impl CommandAgent {
 
 #[async_trait]
 impl Agent for CommandAgent {
-    /// A command is there when it is run: the first question shows it.
-    async fn probe(&self) -> Result<(), Stopped> {
-        Ok(())
-    }
-
     async fn ask(&self, question: &Question) -> Result<AgentAnswer, AgentFault> {
         let fault = |reason: String| {
             AgentFault::Question(format!("the command {:?} {reason}", self.command))

@@ -29,7 +29,7 @@ pub enum AgentName {
 }
 
 impl AgentName {
-    pub fn of(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         match text {
             "sql" => Some(Self::Sql),
             "docking" => Some(Self::Docking),
@@ -62,7 +62,10 @@ pub enum AgentFault {
 
 #[async_trait]
 trait Agent: Send + Sync {
-    async fn probe(&self) -> Result<(), Stopped>;
+    /// Whether it is there, where that can be known before a question.
+    async fn probe(&self) -> Result<(), Stopped> {
+        Ok(())
+    }
 
     async fn ask(&self, question: &Question) -> Result<AgentAnswer, AgentFault>;
 }

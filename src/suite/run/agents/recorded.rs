@@ -82,12 +82,7 @@ impl Recorded {
             }
             let head: Head = serde_json::from_slice(line)
                 .map_err(|error| bad(format!("line {number}: {error}")))?;
-            if !head.has_answer() {
-                return Err(bad(format!(
-                    "line {number} has none of {}, so it is no answer",
-                    AgentAnswer::FIELDS.join(", ")
-                )));
-            }
+            let (has_answer, is_answer) = (head.has_answer(), head.agent_error.is_none());
             let id = match head.test_id {
                 Value::String(id) => id.trim().to_owned(),
                 Value::Number(id) => id.to_string(),
@@ -95,7 +90,12 @@ impl Recorded {
                     return Err(bad(format!("line {number}: test_id is no text")));
                 }
             };
-            let is_answer = head.agent_error.is_none();
+            if !has_answer {
+                return Err(bad(format!(
+                    "line {number} has none of {}, so it is no answer",
+                    AgentAnswer::FIELDS.join(", ")
+                )));
+            }
             let earlier = places.insert(id.clone(), Place { span, is_answer });
             if let Some(earlier) = earlier.filter(|it| it.is_answer && is_answer) {
                 return Err(bad(format!(
@@ -163,10 +163,6 @@ fn without_bom(span: LineSpan, line: &[u8]) -> &[u8] {
 
 #[async_trait]
 impl Agent for Recorded {
-    async fn probe(&self) -> Result<(), Stopped> {
-        Ok(())
-    }
-
     async fn ask(&self, question: &Question) -> Result<AgentAnswer, AgentFault> {
         self.answer(&question.test_id).map_err(AgentFault::Question)
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::report::Item;
 
-/// The most judges of a run that are told.
+/// The most judges of a run that are listed.
 const JUDGES: usize = 20;
 
 /// What two runs were judged by, as far as it is known.
@@ -23,14 +23,14 @@ pub struct Judged {
 impl Judged {
     /// In what the two differ, a sentence each; none where they don't, or where it isn't known.
     pub fn otherwise(&self) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut found = Vec::new();
         if !self.judges_a.is_empty() && !self.judges_b.is_empty() && self.judges_a != self.judges_b
         {
             let names = |judges: &BTreeSet<String>| {
                 let names: Vec<&str> = judges.iter().map(String::as_str).collect();
                 names.join(", ")
             };
-            told.push(format!(
+            found.push(format!(
                 "judged by {} in A and by {} in B: a difference may be the judges' and not the agent's",
                 names(&self.judges_a),
                 names(&self.judges_b)
@@ -40,18 +40,18 @@ impl Judged {
             && a != b
         {
             let short = |hash: &str| hash.get(..12).unwrap_or(hash).to_owned();
-            let part = match told.is_empty() {
+            let part = match found.is_empty() {
                 true => "",
                 // Their hash covers the judge that they name.
                 false => " (which name their judge, so that it may be no more than that)",
             };
-            told.push(format!(
+            found.push(format!(
                 "judged under criteria {} in A and {} in B{part}: a difference may be the criteria's and not the agent's",
                 short(a),
                 short(b)
             ));
         }
-        told
+        found
     }
 
     pub(super) fn note(judges: &mut BTreeSet<String>, item: &Item) {

@@ -225,7 +225,7 @@ fn a_fall_of_the_mean_beyond_what_is_allowed_fails() {
         item.id = Some("a".to_owned());
         [item]
     };
-    let against = Comparison::of(named(0.95).as_slice(), named(0.92).as_slice()).unwrap();
+    let against = Comparison::between(named(0.95).as_slice(), named(0.92).as_slice()).unwrap();
     for (most, expected) in [(0.03, Decision::Passed), (0.02, Decision::Failed)] {
         let gates = Gates {
             max_regression: Some(most),
@@ -248,7 +248,7 @@ fn a_fall_of_the_mean_beyond_what_is_allowed_fails() {
         decide_comparison(&against, None, 0).decision,
         Decision::Passed
     );
-    let empty = Comparison::of(named(0.9).as_slice(), [].as_slice()).unwrap();
+    let empty = Comparison::between(named(0.9).as_slice(), [].as_slice()).unwrap();
     assert_eq!(
         decide_comparison(&empty, Some(0.1), 0).decision,
         Decision::Incomplete
@@ -265,7 +265,7 @@ fn a_mean_over_the_few_that_kept_their_score_is_no_comparison_of_the_rest() {
             })
             .collect()
     };
-    let against = Comparison::of(run(10).as_slice(), run(1).as_slice()).unwrap();
+    let against = Comparison::between(run(10).as_slice(), run(1).as_slice()).unwrap();
     let decided = decide_comparison(&against, Some(0.0), 0);
     assert_eq!(decided.decision, Decision::Incomplete);
     assert_eq!(

@@ -102,7 +102,7 @@ fn a_session_of_2_mb_fits_into_a_window_of_32k_with_what_must_stay_whole() {
     assert_whole(&session, &first);
     let whole = LIMITS
         .family
-        .tokens(&prompt::Evidence::of(&session).conversation);
+        .tokens(&prompt::Evidence::from_session(&session).conversation);
     assert!(whole > 480_000, "{whole}");
     // What is left and what went are the whole, but for the marks and the words that cuts go through.
     let kept = SMALL.family.tokens(&first.prompt);
@@ -125,7 +125,7 @@ fn a_session_of_2_mb_fits_into_a_window_of_32k_with_what_must_stay_whole() {
     let again = ask(&session, &SMALL).unwrap();
     assert_eq!(again.prompt, first.prompt);
     assert_eq!(again.evidence_hash, first.evidence_hash);
-    let untrimmed = prompt::Evidence::of(&session).hash();
+    let untrimmed = prompt::Evidence::from_session(&session).hash();
     assert_ne!(untrimmed, first.evidence_hash, "another question");
 }
 
@@ -135,7 +135,7 @@ fn a_session_that_fits_is_asked_as_it_is() {
     assert_eq!(question.trimmed_tokens, 0);
     assert_eq!(
         question.evidence_hash,
-        prompt::Evidence::of(&session()).hash()
+        prompt::Evidence::from_session(&session()).hash()
     );
     assert!(!question.prompt.contains("=== trimmed"));
 }
@@ -261,7 +261,7 @@ fn a_question_that_turned_out_too_large_is_halved_once() {
         // An estimate of all that went agrees, however many cuts it took.
         let whole = limits
             .family
-            .tokens(&prompt::Evidence::of(&session).conversation);
+            .tokens(&prompt::Evidence::from_session(&session).conversation);
         let sum = smaller.trimmed_tokens + after;
         assert!(sum.abs_diff(whole) < whole / 50, "{sum} of {whole}");
         // Under another nonce it is the same question.

@@ -54,7 +54,7 @@ fn a_hostile_session_leaves_the_prompts_structure_as_it_is() {
     for alert in [json!(attack.clone()), json!({ "note": attack.clone() })] {
         hostile.alert_data = alert;
         let Question { prompt, .. } = question(&hostile, NONCE);
-        let evidence = prompt::Evidence::of(&hostile).conversation;
+        let evidence = prompt::Evidence::from_session(&hostile).conversation;
         for name in ["conversation", "alert"] {
             assert_eq!(
                 count(&prompt, |l| l == format!("<<<EVIDENCE {name} {NONCE}")),
@@ -97,7 +97,7 @@ fn no_line_of_a_message_passes_for_a_head_line_however_it_is_broken_or_disguised
         ] {
             let mut hostile = session();
             hostile.conversation[0].content = format!("hello{line_break}{head}");
-            let evidence = prompt::Evidence::of(&hostile).conversation;
+            let evidence = prompt::Evidence::from_session(&hostile).conversation;
             let shown = format!("hello\n {head}\n");
             assert!(evidence.contains(&shown), "{line_break:?} {head:?}");
         }
@@ -150,7 +150,7 @@ fn whatever_the_judge_sees_changes_the_evidence_or_the_template_hash() {
     }
     let mut other = criteria();
     other.prompt.text.push('x');
-    let schema = schema::of(&other.dimensions);
+    let schema = schema::of_reply(&other.dimensions);
     assert_ne!(
         prompt::template_hash(&other, &schema),
         question(&session(), NONCE).template_hash
@@ -186,7 +186,7 @@ fn each_fence_stands_on_lines_of_its_own_wherever_the_template_puts_it() {
 
 #[test]
 fn a_placeholder_that_nobody_knows_stays_as_it_is() {
-    let evidence = prompt::Evidence::of(&session());
+    let evidence = prompt::Evidence::from_session(&session());
     let filled = prompt::fill(
         "{{OTHER}} x",
         &evidence,

@@ -69,7 +69,7 @@ const UNCUT: Caps = Caps {
 };
 
 impl<'a> Transcript<'a> {
-    pub(super) fn of(text: &'a str, family: ModelFamily) -> Self {
+    pub(super) fn parse(text: &'a str, family: ModelFamily) -> Self {
         let mut parts: Vec<Part<'a>> = Vec::new();
         let (mut at, mut begun) = (0, 0);
         for line in text.split_inclusive('\n') {
@@ -82,12 +82,12 @@ impl<'a> Transcript<'a> {
                 } else {
                     at
                 };
-                parts.push(Part::of(&text[begun..border], family));
+                parts.push(Part::parse(&text[begun..border], family));
                 begun = border;
             }
             at += line.len();
         }
-        parts.push(Part::of(&text[begun..], family));
+        parts.push(Part::parse(&text[begun..], family));
         for place in [
             parts.iter().position(Part::is_message),
             parts.iter().rposition(Part::is_message),

@@ -28,7 +28,7 @@ pub(super) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    pub(super) fn of(text: &'a str, family: ModelFamily) -> Self {
+    pub(super) fn parse(text: &'a str, family: ModelFamily) -> Self {
         let blank = usize::from(text.starts_with('\n'));
         let end = text[blank..]
             .find('\n')

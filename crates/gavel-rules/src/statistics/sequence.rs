@@ -1,9 +1,9 @@
 //! Numbers drawn from a seed: SplitMix64, which gives the same sequence everywhere and for ever. Nothing here is secret.
 
-pub(super) struct Draws(u64);
+pub(super) struct Sequence(u64);
 
-impl Draws {
-    pub(super) fn of(seed: u64) -> Self {
+impl Sequence {
+    pub(super) fn from_seed(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -30,8 +30,8 @@ mod tests {
     #[test]
     fn the_sequence_of_a_seed_is_the_published_one() {
         // The first numbers of SplitMix64 from the seed 1234567.
-        let mut draws = Draws::of(1_234_567);
-        let first: Vec<u64> = (0..3).map(|_| draws.next()).collect();
+        let mut numbers = Sequence::from_seed(1_234_567);
+        let first: Vec<u64> = (0..3).map(|_| numbers.next()).collect();
         assert_eq!(
             first,
             [
@@ -44,10 +44,10 @@ mod tests {
 
     #[test]
     fn an_index_is_below_its_bound_and_every_one_is_drawn() {
-        let mut draws = Draws::of(7);
+        let mut numbers = Sequence::from_seed(7);
         let mut seen = [0_u32; 5];
         for _ in 0..5_000 {
-            seen[draws.below(5)] += 1;
+            seen[numbers.below(5)] += 1;
         }
         assert!(seen.iter().all(|n| (850..1_150).contains(n)), "{seen:?}");
     }
