@@ -104,7 +104,7 @@ pub(crate) async fn compare(
     let unfinished = read_a.unfinished + read_b.unfinished;
     let comparing = move || {
         let _permit = permit;
-        Comparison::of(&read_a.items, &read_b.items)
+        Comparison::between(&read_a.items, &read_b.items)
     };
     let compared = tokio::task::spawn_blocking(comparing).await;
     let found =
