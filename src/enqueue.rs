@@ -217,7 +217,7 @@ impl Enqueue {
             return Err(EnqueueError::Disabled);
         }
         if let NewId::Repeated(id) = request.new_id
-            && let Some(job) = self.store.job(id).await?
+            && let Some(job) = self.store.jobs().get(id).await?
         {
             return Ok(Enqueued::Job(Box::new(job)));
         }
@@ -256,9 +256,9 @@ impl Enqueue {
 
     /// Retries a failed job and pushes it. `None`: no such job, or it hasn't failed.
     pub async fn retry(&self, id: JobId) -> Result<Option<Accepted>, EnqueueError> {
-        let accepted = self.store.retry(id, self.clock.now()).await?;
+        let accepted = self.store.jobs().retry(id, self.clock.now()).await?;
         if accepted == Some(Accepted::New)
-            && let Some(job) = self.store.job(id).await?
+            && let Some(job) = self.store.jobs().get(id).await?
         {
             self.tell(EventType::JobRetried, &job);
             self.push(&job);
@@ -307,12 +307,13 @@ impl Enqueue {
         current: &Arc<Criteria>,
     ) -> Result<(Kind, String), EnqueueError> {
         let found = if hash == current.hash.0 {
-            self.store.put_criteria(current, self.clock.now()).await?;
+            self.store.criteria().put(current, self.clock.now()).await?;
             (current.kind, current.judge.clone())
         } else {
             let content = self
                 .store
-                .criteria_content(hash)
+                .criteria()
+                .content(hash)
                 .await?
                 .ok_or_else(|| EnqueueError::UnknownCriteria(hash.to_owned()))?;
             let stored =
@@ -334,7 +335,7 @@ impl Enqueue {
         job_id: JobId,
         request: &ScoreSession,
     ) -> Result<Option<Job>, EnqueueError> {
-        let raised = self.store.raise(job_id, request.force).await?;
+        let raised = self.store.jobs().raise(job_id, request.force).await?;
         if let Some(job) = &raised {
             self.push(job);
         }
@@ -366,7 +367,7 @@ impl Enqueue {
             triggered_by: request.triggered_by.clone(),
             ..NewJob::of_session(&payload, judge, self.clock.now())
         };
-        match self.store.accept(new.clone()).await? {
+        match self.store.jobs().accept(new.clone()).await? {
             Accepted::New => {
                 let job = accepted_row(new);
                 self.tell(EventType::JobQueued, &job);

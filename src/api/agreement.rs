@@ -42,7 +42,7 @@ async fn get_agreement(
     let criteria = params.text("criteria");
     params.finish()?;
     let criteria_hash = criteria_of(&state, criteria).await?;
-    let met = state.store.ratings_met(&criteria_hash).await?;
+    let met = state.store.ratings().met(&criteria_hash).await?;
     Ok(Json(AgreementReport {
         criteria_hash,
         simulated: met.basis.is_simulated(),

@@ -77,7 +77,7 @@ async fn list_items(
     let limit = params.limit();
     let after = after(&mut params);
     params.finish()?;
-    if state.store.batch(id).await?.is_none() {
+    if state.store.batches().get(id).await?.is_none() {
         return Err(ApiError::BatchNotFound(id));
     }
     let (briefs, jobs, more) = read(&state, (id, outcome), after, limit).await?;
@@ -106,7 +106,11 @@ async fn read(
     let (mut briefs, mut jobs) = (Vec::new(), Vec::new());
     loop {
         let part = AT_ONCE.min(limit + 1 - u32::try_from(jobs.len()).unwrap_or(limit));
-        let rows = state.store.batch_items(id, outcome, after, part).await?;
+        let rows = state
+            .store
+            .batches()
+            .items(id, outcome, after, part)
+            .await?;
         let is_last = rows.len() < part as usize;
         for row in rows {
             if jobs.len() == limit as usize {
@@ -170,10 +174,10 @@ async fn get_item(
         ApiError::fault(Refusal::Unprocessable, "/item_no", message)
     })?;
     params.finish()?;
-    if state.store.batch(id).await?.is_none() {
+    if state.store.batches().get(id).await?.is_none() {
         return Err(ApiError::BatchNotFound(id));
     }
-    let row = state.store.batch_item(id, i64::from(place)).await?;
+    let row = state.store.batches().item(id, i64::from(place)).await?;
     let row = row.ok_or(ApiError::BatchItemNotFound(id, place))?;
     let job = job_view::load(&state, &row.job).await?;
     let payload = row.job.payload.clone();

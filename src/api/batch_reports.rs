@@ -105,7 +105,7 @@ async fn batch_report(
     let id = uuid(&batch_id, "batch_id", Refusal::Unprocessable)?;
     let allowed = params.take::<bool>("allow_simulated").unwrap_or(false);
     params.finish()?;
-    let row = state.store.batch(id).await?;
+    let row = state.store.batches().get(id).await?;
     let row = row.ok_or(ApiError::BatchNotFound(id))?;
     let turn = turns.take().await?;
     let batch = Batch::read(&state.store, id).await?;

@@ -64,7 +64,7 @@ async fn list_criteria(
     params: Params,
 ) -> Result<Json<CriteriaList>, ApiError> {
     params.finish()?;
-    let stored = state.store.criteria_list().await?;
+    let stored = state.store.criteria().list().await?;
     let mut items: Vec<CriteriaVersion> = stored.iter().map(|row| view(&state, row)).collect();
     for kind in Kind::ALL.iter().rev() {
         if !items
@@ -108,7 +108,7 @@ async fn get_criteria(
         .iter()
         .map(|kind| state.enqueue.current_criteria_of(*kind))
         .find(|current| current.hash.0 == hash);
-    let detail = match (state.store.criteria(&hash).await?, current) {
+    let detail = match (state.store.criteria().get(&hash).await?, current) {
         (Some(stored), _) => CriteriaDetail {
             version: view(&state, &stored),
             content: stored.content,
@@ -153,7 +153,8 @@ async fn add_criteria(
     })?;
     let is_new = state
         .store
-        .put_criteria(&criteria, state.clock.now())
+        .criteria()
+        .put(&criteria, state.clock.now())
         .await?;
     let status = if is_new {
         StatusCode::CREATED

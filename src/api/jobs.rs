@@ -81,7 +81,11 @@ async fn list_jobs(
     };
     let (limit, cursor) = (params.limit(), params.cursor());
     params.finish()?;
-    let page = state.store.jobs(&filter, cursor.as_ref(), limit).await?;
+    let page = state
+        .store
+        .jobs()
+        .list(&filter, cursor.as_ref(), limit)
+        .await?;
     Ok(Json(Jobs {
         items: job_view::load_all(&state, &page.items).await?,
         next_cursor: page.next_cursor.map(|cursor| cursor.0),
@@ -120,7 +124,7 @@ async fn get_job(
         None => find(&state, id).await?,
     };
     let calls = if calls {
-        let rows = state.store.calls_of(id).await?;
+        let rows = state.store.calls().of_job(id).await?;
         Some(rows.into_iter().map(Call::from).collect())
     } else {
         None
@@ -151,6 +155,7 @@ async fn cancel_job(
     let now = state.clock.now().trunc_subsecs(6);
     let job = state
         .store
+        .jobs()
         .cancel(id, now)
         .await?
         .ok_or(ApiError::JobNotFound(id))?;
@@ -215,6 +220,6 @@ fn job_id_of(text: &str) -> Result<JobId, ApiError> {
 }
 
 async fn find(state: &ApiState, id: JobId) -> Result<Job, ApiError> {
-    let job = state.store.job(id).await?;
+    let job = state.store.jobs().get(id).await?;
     job.ok_or(ApiError::JobNotFound(id))
 }

@@ -40,7 +40,7 @@ async fn latency(
     Ok(Json(LatencyList {
         from,
         to,
-        items: state.store.latencies(from, to).await?,
+        items: state.store.analytics().latencies(from, to).await?,
         next_cursor: None,
     }))
 }

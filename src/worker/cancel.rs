@@ -26,7 +26,12 @@ pub(super) async fn run(
     loop {
         let began = Instant::now();
         let step = match leadership.leads() {
-            true => store.cancel_step(&mut cancelling, clock.now()).await,
+            true => {
+                store
+                    .batches()
+                    .cancel_step(&mut cancelling, clock.now())
+                    .await
+            }
             false => Ok(CancelStep::Done),
         };
         let pause = match step {

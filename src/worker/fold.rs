@@ -22,7 +22,7 @@ pub(super) async fn run(store: Arc<Store>, leadership: Leadership, stop: Cancell
     loop {
         let began = Instant::now();
         let folded = match leadership.leads() {
-            true => store.fold_days().await,
+            true => store.analytics().fold_days().await,
             false => Ok(DaysFolded::default()),
         };
         let pause = match folded {

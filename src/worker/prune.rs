@@ -46,7 +46,7 @@ pub(super) async fn run(
             Ok(rows) => tracing::info!(rows, "pruned what is past its time"),
             Err(error) => tracing::warn!(%error, "could not prune; it tries again in an hour"),
         }
-        if let Err(error) = store.fold_usage(now.date_naive()).await {
+        if let Err(error) = store.budgets().fold_usage(now.date_naive()).await {
             tracing::warn!(%error, "could not fold what calls came to; it tries again in an hour");
         }
     }

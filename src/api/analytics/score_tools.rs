@@ -52,7 +52,7 @@ async fn tools_of_score(
 ) -> Result<Json<ScoreTools>, ApiError> {
     let id = uuid(&score_id, "score_id", Refusal::Unprocessable)?;
     params.finish()?;
-    let row = state.store.score(id).await?;
+    let row = state.store.scores().get(id).await?;
     let row = row.ok_or(ApiError::ScoreNotFound(id))?;
     let simulated = row.score.simulated;
     let made_by = if simulated {
@@ -62,6 +62,7 @@ async fn tools_of_score(
     };
     let tools = state
         .store
+        .analytics()
         .tools_elsewhere(id, row.session_id, made_by, COUNTED + 1)
         .await?;
     Ok(Json(ScoreTools {
