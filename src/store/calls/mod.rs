@@ -51,7 +51,7 @@ pub(super) struct CallSender {
 pub(super) struct CallReceiver {
     pub(super) channel: mpsc::Receiver<Logged>,
     pub(super) hurry: Arc<Notify>,
-    pub(super) spilled: Spilled,
+    spilled: Spilled,
     pub(super) away: watch::Sender<bool>,
 }
 

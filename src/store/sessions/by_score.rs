@@ -39,7 +39,7 @@ impl ScoreWalk {
 
 impl Sessions<'_> {
     /// A page behind a place: a total and the session that has it.
-    pub(in crate::store) async fn by_score(
+    pub(super) async fn by_score(
         self,
         filter: &SessionFilter,
         after: Option<(i64, Uuid)>,
