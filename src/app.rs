@@ -138,9 +138,13 @@ impl App {
         if data_dir.is_some() {
             // The lock proves that whoever ran jobs here is gone: take them back at once.
             let broken = |error: StoreError| AppError::Broken(error.to_string());
-            store.forget_workers().await.map_err(broken)?;
-            store.release_imports().await.map_err(broken)?;
-            store.release_keys().await.map_err(broken)?;
+            store.workers().forget().await.map_err(broken)?;
+            store.imports().release_all().await.map_err(broken)?;
+            store
+                .idempotency_keys()
+                .release_all()
+                .await
+                .map_err(broken)?;
         }
         let redis = open_redis(&settings, &mode)?;
         let queue = open_queue(&settings, redis.as_ref(), clock.clone())?;

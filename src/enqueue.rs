@@ -47,7 +47,7 @@ impl Enqueue {
             return Err(EnqueueError::Disabled);
         }
         if let NewId::Repeated(id) = request.new_id
-            && let Some(job) = self.store.job(id).await?
+            && let Some(job) = self.store.jobs().get(id).await?
         {
             return Ok(Enqueued::Job(Box::new(job)));
         }
@@ -117,7 +117,7 @@ impl Enqueue {
             triggered_by: request.triggered_by.clone(),
             ..NewJob::of_session(&payload, judge, self.clock.now())
         };
-        match self.store.accept(new.clone()).await? {
+        match self.store.jobs().accept(new.clone()).await? {
             Accepted::New => {
                 let job = accepted_row(new);
                 self.announce(EventType::JobQueued, &job);
@@ -133,7 +133,7 @@ impl Enqueue {
         job_id: JobId,
         request: &ScoreSession,
     ) -> Result<Option<Job>, EnqueueError> {
-        let raised = self.store.raise(job_id, request.force).await?;
+        let raised = self.store.jobs().raise(job_id, request.force).await?;
         if let Some(job) = &raised {
             self.push(job);
         }
@@ -142,9 +142,9 @@ impl Enqueue {
 
     /// Retries a failed job and pushes it. `None`: no such job, or it hasn't failed.
     pub async fn retry(&self, id: JobId) -> Result<Option<Accepted>, EnqueueError> {
-        let accepted = self.store.retry(id, self.clock.now()).await?;
+        let accepted = self.store.jobs().retry(id, self.clock.now()).await?;
         if accepted == Some(Accepted::New)
-            && let Some(job) = self.store.job(id).await?
+            && let Some(job) = self.store.jobs().get(id).await?
         {
             self.announce(EventType::JobRetried, &job);
             self.push(&job);

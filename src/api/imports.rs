@@ -104,7 +104,7 @@ async fn start_import(
         caller.require(Scope::Admin)?;
     }
     let begun_before = match effect.id() {
-        Some((id, true)) => state.store.import(id).await?,
+        Some((id, true)) => state.store.imports().get(id).await?,
         Some((_, false)) | None => None,
     };
     let (import, new) = match begun_before {
@@ -154,7 +154,7 @@ async fn list_imports(
 ) -> Result<Json<ImportList>, ApiError> {
     let (limit, cursor) = (params.limit(), params.cursor());
     params.finish()?;
-    let page = state.store.imports(cursor.as_ref(), limit).await?;
+    let page = state.store.imports().list(cursor.as_ref(), limit).await?;
     Ok(Json(ImportList {
         items: page.items.into_iter().map(Import::from).collect(),
         next_cursor: page.next_cursor.map(|cursor| cursor.0),
@@ -177,9 +177,9 @@ async fn get_import(
 ) -> Result<Json<ImportDetail>, ApiError> {
     let import_id = uuid(&import_id, "import_id", Refusal::Unprocessable)?;
     params.finish()?;
-    let import = state.store.import(import_id).await?;
+    let import = state.store.imports().get(import_id).await?;
     let import = import.ok_or(ApiError::ImportNotFound(import_id))?;
-    let failures = state.store.import_failures(import_id).await?;
+    let failures = state.store.imports().failures(import_id).await?;
     Ok(Json(ImportDetail {
         import: import.into(),
         failures: failures
@@ -208,7 +208,8 @@ async fn cancel_import(
     params.finish()?;
     let cancelled = state
         .store
-        .cancel_import(import_id, state.clock.now())
+        .imports()
+        .cancel(import_id, state.clock.now())
         .await?;
     let (import, _) = cancelled.ok_or(ApiError::ImportNotFound(import_id))?;
     match import.state {

@@ -105,12 +105,12 @@ impl Enqueue {
             NewId::Reserved(id) => (id.0, false),
             NewId::Repeated(id) => (id.0, true),
         };
-        if repeated && let Some(batch) = self.store.batch(batch_id).await? {
+        if repeated && let Some(batch) = self.store.batches().get(batch_id).await? {
             if batch.state != BatchState::Expanding {
                 return Ok(batch);
             }
             // The process that began it died with its key.
-            self.store.remove_expanding(batch_id).await?;
+            self.store.batches().remove_expanding(batch_id).await?;
         }
         let pinned = self
             .pin(request.kind, request.criteria_hash.as_deref())
@@ -141,14 +141,14 @@ impl Enqueue {
             created_by: plan.request.triggered_by.clone(),
             created_at: self.clock.now(),
         };
-        self.store.begin_batch(&new).await?;
+        self.store.batches().begin(&new).await?;
         match plan.store().await {
             Ok(batch) => {
                 self.begun(&batch).await;
                 Ok(batch)
             }
             Err(error) => {
-                if let Err(error) = self.store.remove_expanding(batch_id).await {
+                if let Err(error) = self.store.batches().remove_expanding(batch_id).await {
                     tracing::warn!(%batch_id, %error, "a batch that failed is left to rescue");
                 }
                 Err(error)
@@ -164,7 +164,7 @@ impl Enqueue {
 
     /// Pushes the first queued items of a batch; without a queue or a database `rescue` does.
     pub async fn push_batch(&self, batch_id: Uuid) {
-        match self.store.first_items(batch_id, PUSHED).await {
+        match self.store.batches().first_items(batch_id, PUSHED).await {
             Ok(items) => self.push_due(&items),
             Err(error) => tracing::debug!(%batch_id, %error, "not pushed; rescue will push it"),
         }
@@ -179,7 +179,11 @@ impl Enqueue {
         let (mut queued, mut last) = (0, None);
         loop {
             let now = self.clock.now();
-            let (moved, items) = self.store.retry_failed_items(batch_id, before, now).await?;
+            let (moved, items) = self
+                .store
+                .batches()
+                .retry_failed_items(batch_id, before, now)
+                .await?;
             self.push_due(&items);
             queued += items.len() as u64;
             let done = items.is_empty();
@@ -226,7 +230,7 @@ impl Enqueue {
             let Some(session_id) = item.job.subject_id else {
                 continue;
             };
-            let message = match self.store.scoring_view(session_id).await? {
+            let message = match self.store.sessions().scoring_view(session_id).await? {
                 None => Some(format!(
                     "session {session_id} is not stored: put or import it first"
                 )),

@@ -96,14 +96,14 @@ impl Enqueue {
         criteria_hash: Option<&str>,
     ) -> Result<Job, EnqueueError> {
         if let NewId::Repeated(id) = request.new_id
-            && let Some(job) = self.store.job(id).await?
+            && let Some(job) = self.store.jobs().get(id).await?
         {
             return Ok(job);
         }
         let pinned = self.pin(request.kind, criteria_hash).await?;
         let new = self.case_job(request, &pinned)?;
         // Nothing else is active for a payload: it is new, or it is this very job.
-        self.store.accept(new.clone()).await?;
+        self.store.jobs().accept(new.clone()).await?;
         let job = accepted_row(new);
         self.announce(EventType::JobQueued, &job);
         self.push(&job);

@@ -104,12 +104,12 @@ impl Enqueue {
         current: &Arc<Criteria>,
     ) -> Result<(Kind, String), EnqueueError> {
         let found = if hash == current.hash.0 {
-            self.store.put_criteria(current, self.clock.now()).await?;
+            self.store.criteria().put(current, self.clock.now()).await?;
             (current.kind, current.judge.clone())
         } else {
             let content = self
                 .store
-                .criteria_content(hash)
+                .criteria().content(hash)
                 .await?
                 .ok_or_else(|| EnqueueError::UnknownCriteria(hash.to_owned()))?;
             let stored =

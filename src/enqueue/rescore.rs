@@ -74,7 +74,7 @@ impl Enqueue {
             NewId::Any => Uuid::now_v7(),
             NewId::Reserved(id) => id.0,
             NewId::Repeated(id) => {
-                if let Some(batch) = self.store.batch(id.0).await? {
+                if let Some(batch) = self.store.batches().get(id.0).await? {
                     return Ok(batch);
                 }
                 id.0
@@ -87,7 +87,11 @@ impl Enqueue {
             }
         }
         let now = self.clock.now();
-        let stored = self.store.count_stored(&request.filter.ids, now).await?;
+        let stored = self
+            .store
+            .sessions()
+            .count_stored(&request.filter.ids, now)
+            .await?;
         let picks = match request.sample {
             Some(sample) => {
                 self.sample(&request.filter, &plan.rules, sample, now)
@@ -116,14 +120,17 @@ impl Enqueue {
             plan,
             picks,
         };
-        self.store.begin_backlog(&new).await?;
+        self.store.batches().begin_backlog(&new).await?;
         self.first_steps(batch_id).await
     }
 
     /// Takes the first steps of a batch that was begun. Whatever they come to, the batch is there.
     async fn first_steps(&self, batch_id: Uuid) -> Result<BatchRow, EnqueueError> {
         for _ in 0..FIRST_STEPS {
-            let stepped = self.store.expand(batch_id, FIRST_STEP, self.clock.now());
+            let stepped = self
+                .store
+                .batches()
+                .expand(batch_id, FIRST_STEP, self.clock.now());
             match stepped.await {
                 Ok(Expanded::Part(0)) => {}
                 Ok(Expanded::Part(_) | Expanded::Whole(_) | Expanded::Stopped) => break,
@@ -137,7 +144,7 @@ impl Enqueue {
             attempted: "reading a batch that was just begun",
             reason: "it isn't there".to_owned(),
         };
-        let batch = self.store.batch(batch_id).await?.ok_or_else(gone)?;
+        let batch = self.store.batches().get(batch_id).await?.ok_or_else(gone)?;
         self.begun(&batch).await;
         Ok(batch)
     }
@@ -292,7 +299,8 @@ impl Enqueue {
         loop {
             let page = self
                 .store
-                .sort_sessions(&look, rules, before, after, PAGE)
+                .sessions()
+                .sort(&look, rules, before, after, PAGE)
                 .await?;
             page.found.iter().for_each(&mut *visit);
             after = page.last;

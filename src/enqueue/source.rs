@@ -56,7 +56,7 @@ impl Enqueue {
         session_id: Uuid,
         asked: &mut Asked,
     ) -> Result<ScoringView, EnqueueError> {
-        let view = self.store.scoring_view(session_id).await?;
+        let view = self.store.sessions().scoring_view(session_id).await?;
         let enough = view.as_ref().is_some_and(|view| view.status.is_terminal());
         let sourced = match self.source.get() {
             Some(source) if !enough && *asked == Asked::No => {
@@ -67,7 +67,7 @@ impl Enqueue {
         };
         let view = match sourced {
             Ok(Sourced::Unknown) => view,
-            Ok(Sourced::Stored) => self.store.scoring_view(session_id).await?,
+            Ok(Sourced::Stored) => self.store.sessions().scoring_view(session_id).await?,
             Err(SourceError::Unavailable(problem)) => {
                 return Err(EnqueueError::SourceUnavailable {
                     session_id,

@@ -131,7 +131,7 @@ impl OnDemand {
 
 impl Parts {
     async fn fetch(&self, id: Uuid) -> Answer {
-        let stored = self.store.stored_sessions(&[id]).await;
+        let stored = self.store.sessions().stored(&[id]).await;
         let stored = stored.map_err(OnDemandError::Store)?;
         if stored
             .get(&id)
@@ -179,10 +179,10 @@ impl Parts {
             .map_err(|faults| OnDemandError::Unusable(faults.to_string()))?;
         // It may have been put in another way meanwhile.
         let now = self.clock.now();
-        let put = self.store.put_session_of_its_source(&record, now).await;
+        let put = self.store.sessions().put_of_its_source(&record, now).await;
         put.map_err(OnDemandError::Store)?;
         let said: Vec<_> = quality.map(|quality| (id, quality)).into_iter().collect();
-        let noted = self.store.note_ratings(SOURCE, &said, now).await;
+        let noted = self.store.ratings().note(SOURCE, &said, now).await;
         noted.map_err(OnDemandError::Store)?;
         Ok(Found::Stored)
     }

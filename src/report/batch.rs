@@ -32,7 +32,7 @@ impl Batch {
         let mut spool = tokio::fs::File::from_std(file);
         let (mut after, mut limit, mut unfinished) = (None, FIRST_PAGE, 0);
         loop {
-            let page = store.batch_items(id, None, after, limit).await?;
+            let page = store.batches().items(id, None, after, limit).await?;
             let Some(last) = page.last() else { break };
             after = last.job.batch.map(|place| place.item_no);
             let mut lines = String::new();

@@ -7,8 +7,8 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::sql::{Row, decode, sql};
-use super::{Store, StoreError};
+use super::database::sql::{Row, decode, sql};
+use super::{IdempotencyKeys, StoreError};
 
 /// How often a reservation looks again when the row that was in its way is gone by then.
 const ROUNDS: usize = 3;
@@ -63,13 +63,10 @@ pub struct KeptAnswer {
     pub body: String,
 }
 
-impl Store {
+impl IdempotencyKeys<'_> {
     /// Takes a key, or says why not. A key whose holder is past its time is taken over with the effect's id of the first
     /// try.
-    ///
-    /// # Errors
-    /// `Unavailable` when the database is away.
-    pub async fn reserve_key(&self, wish: &KeyUse) -> Result<Reserved, StoreError> {
+    pub async fn reserve(self, wish: &KeyUse) -> Result<Reserved, StoreError> {
         const ATTEMPTED: &str = "reserving an idempotency key";
         let take = sql!(
             "insert into idempotency_keys
@@ -115,11 +112,8 @@ impl Store {
     }
 
     /// Keeps the answer, unless somebody else has taken the key over meanwhile.
-    ///
-    /// # Errors
-    /// `Unavailable` when the database is away.
     pub async fn keep_answer(
-        &self,
+        self,
         key_hash: &str,
         holder: Uuid,
         answer: &KeptAnswer,
@@ -142,11 +136,8 @@ impl Store {
     }
 
     /// Holds the key for longer.
-    ///
-    /// # Errors
-    /// `Unavailable` when the database is away.
-    pub async fn hold_key(
-        &self,
+    pub async fn hold(
+        self,
         key_hash: &str,
         holder: Uuid,
         locked_until: DateTime<Utc>,
@@ -163,10 +154,7 @@ impl Store {
 
     /// Lets go of every key that somebody works on, so that the same requests may go on at once. Only for who knows that
     /// nobody does.
-    ///
-    /// # Errors
-    /// `Unavailable` when the database is away.
-    pub async fn release_keys(&self) -> Result<(), StoreError> {
+    pub async fn release_all(self) -> Result<(), StoreError> {
         let statement = sql!(
             "update idempotency_keys set locked_until = created_at where status is null and locked_until > created_at"
         );
@@ -178,10 +166,7 @@ impl Store {
     }
 
     /// Forgets a key whose request had no effect.
-    ///
-    /// # Errors
-    /// `Unavailable` when the database is away.
-    pub async fn free_key(&self, key_hash: &str, holder: Uuid) -> Result<(), StoreError> {
+    pub async fn free(self, key_hash: &str, holder: Uuid) -> Result<(), StoreError> {
         let statement = sql!(
             "delete from idempotency_keys where key_hash = $1 and holder = $2 and status is null",
             key_hash,

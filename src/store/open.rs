@@ -11,21 +11,23 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::accept::{self, Accepting};
 use super::budgets::Spent;
-use super::call_writer::{self, CallWriter};
 use super::calls::CallSender;
-use super::claim::Claimer;
-use super::db::{Db, timed_out};
-use super::line::{Durability, Line, Opener};
-use super::pool::{Bound, CONNECT, Place, Pool};
-use super::reads::{self, Reader};
-use super::record::Recording;
-use super::recorder;
-use super::replies::Unwritten;
-use super::rescue::Rescuer;
-use super::sql::sql;
-use super::{Dialect, StoreError, migrations, pooler};
+use super::calls::replies::Unwritten;
+use super::calls::writer::{self, CallWriter};
+use super::database::db::{Db, timed_out};
+use super::database::line::{Durability, Line, Opener};
+use super::database::migrations;
+use super::database::pool::{Bound, CONNECT, Place, Pool};
+use super::database::pooler;
+use super::database::reads::{self, Reader};
+use super::database::sql::{first, sql};
+use super::jobs::accept::{self, Accepting};
+use super::jobs::claim::Claimer;
+use super::jobs::record::Recording;
+use super::jobs::recorder;
+use super::jobs::rescue::Rescuer;
+use super::{Dialect, StoreError};
 
 /// Those who ask whether the database answers have little patience themselves: a readiness probe gives up after seconds.
 const PING: Duration = Duration::from_secs(2);
@@ -141,7 +143,7 @@ impl Store {
         let mut tasks = vec![
             tokio::spawn(accept::run(accepts, closing.clone(), accepting)),
             tokio::spawn(recorder::run(records, closing.clone(), [recording, again])),
-            tokio::spawn(call_writer::run(
+            tokio::spawn(writer::run(
                 CallWriter {
                     line: logging,
                     closing: closing.clone(),
@@ -181,7 +183,7 @@ impl Store {
             Use::Runs => &self.for_runs,
         };
         let pool = async {
-            if let Err(error) = self.criteria_content("").await {
+            if let Err(error) = self.criteria().content("").await {
                 tracing::debug!(%error, "a connection couldn't be opened ahead");
             }
         };
@@ -280,10 +282,7 @@ impl Store {
             .db
             .read(ATTEMPTED, &sql!("select clock_timestamp() as at"))
             .await?;
-        rows.first()
-            .map(|row| row.get("at"))
-            .transpose()
-            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+        first(ATTEMPTED, &rows, |row| row.get("at"))
     }
 
     /// Writes what the groupers hold, ends their tasks and closes the pool. Later calls fail as unavailable.

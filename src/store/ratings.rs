@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::page::{Cursor, Page, bounded};
-use super::sql::{Arg, Row, Sql, decode, sql};
-use super::{Basis, Store, StoreError};
+use super::database::page::{Cursor, Page, bounded};
+use super::database::sql::{Arg, Row, Sql, all, decode, first, sql};
+use super::{Basis, Ratings, StoreError};
 use crate::score::trust::{Given, Judged};
 use crate::wire::{HumanRating, Quality, Rating, Scale};
 
@@ -89,13 +89,10 @@ macro_rules! met {
     };
 }
 
-impl Store {
+impl Ratings<'_> {
     /// Stores a rating; it takes the place of the one that the same person gave to the same. `None`: there is no such score or
     /// session.
-    ///
-    /// # Errors
-    /// `Unavailable` when the database is away.
-    pub async fn put_rating(&self, new: &NewRating) -> Result<Option<HumanRating>, StoreError> {
+    pub async fn put(self, new: &NewRating) -> Result<Option<HumanRating>, StoreError> {
         let (text, of) = match new.of {
             RatingOf::Score(id) => (
                 concat!(
@@ -133,19 +130,13 @@ impl Store {
             new.at
         );
         let rows = self.db.write_long(STORING, &statement).await?;
-        rows.first()
-            .map(rating)
-            .transpose()
-            .map_err(|e| StoreError::of(STORING, &e))
+        first(STORING, &rows, rating)
     }
 
     /// Notes what another system says of sessions: one that isn't stored is passed over, and one that it said before stays as
     /// it is. Answers how many are new or changed.
-    ///
-    /// # Errors
-    /// `Unavailable` when the database is away.
-    pub async fn note_ratings(
-        &self,
+    pub async fn note(
+        self,
         by: &str,
         said: &[(Uuid, Quality)],
         at: DateTime<Utc>,
@@ -160,8 +151,8 @@ impl Store {
     ///
     /// # Errors
     /// `BadCursor` for a position that this list didn't give.
-    pub async fn ratings_of(
-        &self,
+    pub async fn list(
+        self,
         of: RatingOf,
         after: Option<&Cursor>,
         limit: u32,
@@ -197,11 +188,7 @@ impl Store {
             .push(" order by rated_at desc, rating_id desc limit ")
             .push_arg(i64::from(limit) + 1);
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let items = rows
-            .iter()
-            .map(rating)
-            .collect::<sqlx::Result<_>>()
-            .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        let items = all(ATTEMPTED, &rows, rating)?;
         Ok(Page::of(items, limit, |row: &HumanRating| {
             Cursor::of_time(LIST, row.at, row.rating_id)
         }))
@@ -209,10 +196,7 @@ impl Store {
 
     /// The ratings that meet scores of one version of the criteria, counted. Those of simulated judges count only where no real
     /// score was rated.
-    ///
-    /// # Errors
-    /// `Unavailable` when the database is away.
-    pub async fn ratings_met(&self, criteria_hash: &str) -> Result<RatingsMet, StoreError> {
+    pub async fn met(self, criteria_hash: &str) -> Result<RatingsMet, StoreError> {
         let real = self.met_by(criteria_hash, Basis::Real).await?;
         if real.judged.is_empty() {
             let simulated = self.met_by(criteria_hash, Basis::Simulated).await?;
@@ -223,7 +207,7 @@ impl Store {
         Ok(real)
     }
 
-    async fn met_by(&self, criteria_hash: &str, basis: Basis) -> Result<RatingsMet, StoreError> {
+    async fn met_by(self, criteria_hash: &str, basis: Basis) -> Result<RatingsMet, StoreError> {
         const ATTEMPTED: &str = "holding ratings against scores";
         let broken = |e: sqlx::Error| StoreError::of(ATTEMPTED, &e);
         let counts = sql!(
@@ -263,7 +247,7 @@ impl Store {
     }
 }
 
-/// The statement of [`Store::note_ratings`]; `None` where nothing was said.
+/// The statement of `Ratings::note`; `None` where nothing was said.
 pub(super) fn note_statement(by: &str, said: &[(Uuid, Quality)], at: DateTime<Utc>) -> Option<Sql> {
     // Each session once: Postgres replaces no row twice in one statement.
     let said: BTreeMap<Uuid, Quality> = said.iter().copied().collect();

@@ -74,7 +74,7 @@ impl StoreAdmit {
             }
             seen.0 = Some(Instant::now());
         }
-        match self.store.lanes().await {
+        match self.store.jobs().lanes().await {
             Ok(lanes) => {
                 let mine = lanes
                     .into_iter()
@@ -116,13 +116,13 @@ impl StoreAdmit {
             let due_at = job.due_at;
             (push_of(job), due_at)
         };
-        let early = self.store.due_later(&left, now).await?;
+        let early = self.store.jobs().due_later(&left, now).await?;
         Ok(early.into_iter().map(push).collect())
     }
 
     async fn claim(&self, ids: &[JobId], now: DateTime<Utc>) -> Result<Vec<OwnedJob>, StoreError> {
         let asked = Instant::now();
-        let claimed = self.store.claim(ids, self.worker_id, now).await;
+        let claimed = self.store.jobs().claim(ids, self.worker_id, now).await;
         metrics::histogram!("gavel_claim_seconds").record(asked.elapsed().as_secs_f64());
         if claimed.is_err() {
             self.owned.doubt();
@@ -215,6 +215,7 @@ impl StoreAdmit {
             at: self.clock.now(),
         };
         self.store
+            .jobs()
             .record(record)
             .await?
             .committed()
@@ -254,7 +255,11 @@ impl StoreAdmit {
             return Ok(Vec::new());
         }
         let room = u32::try_from(room).unwrap_or(u32::MAX);
-        let due = self.store.due(lane, priority, now, None, room).await?;
+        let due = self
+            .store
+            .jobs()
+            .due(lane, priority, now, None, room)
+            .await?;
         let ids: Vec<JobId> = due.iter().map(|job| job.job_id).collect();
         if ids.is_empty() {
             return Ok(Vec::new());

@@ -103,7 +103,7 @@ impl Brakes {
         let now = self.clock.now();
         self.write_closures(now).await?;
         self.end_lapsed(now).await?;
-        let brakes = self.keep_caps(self.store.brakes(now).await?, now).await?;
+        let brakes = self.keep_caps(self.store.holds().list(now).await?, now).await?;
         *self.next_lapse.lock() = brakes.iter().filter_map(|brake| brake.until).min();
         self.apply(&brakes, now);
         self.count_workers().await?;
@@ -119,7 +119,7 @@ impl Brakes {
         {
             return Ok(());
         }
-        let workers = self.store.workers(self.shown_for).await?;
+        let workers = self.store.workers().list(self.shown_for).await?;
         let alive = workers.iter().filter(|worker| worker.alive).count();
         self.gate
             .live_workers(u32::try_from(alive).unwrap_or(u32::MAX));
@@ -130,7 +130,7 @@ impl Brakes {
     /// Before the lanes open: a wait behind a brake doesn't count, also when the brake ends by itself.
     async fn end_lapsed(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         if self.next_lapse.lock().is_some_and(|lapse| lapse <= now) {
-            for target in self.store.lapse_brakes(now).await? {
+            for target in self.store.holds().lapse(now).await? {
                 self.events.announce(opened(target, now));
             }
         }
@@ -147,7 +147,7 @@ impl Brakes {
         now: DateTime<Utc>,
     ) -> Result<Vec<Brake>, StoreError> {
         let spent = if self.caps.are_set() {
-            self.store.spent(now.date_naive()).await?
+            self.store.budgets().spent(now.date_naive()).await?
         } else {
             Vec::new()
         };
@@ -173,12 +173,12 @@ impl Brakes {
             .filter(|judge| of(judge).is_some_and(|brake| brake.reason == WaitReason::Budget))
             .cloned()
             .collect();
-        for target in self.store.release_budget(&freed, now).await? {
+        for target in self.store.holds().release_budget(&freed, now).await? {
             self.events.announce(opened(target, now));
             changed = true;
         }
         if changed {
-            return self.store.brakes(now).await;
+            return self.store.holds().list(now).await;
         }
         Ok(brakes)
     }
@@ -197,7 +197,7 @@ impl Brakes {
             since: now,
             until: Some(cap.until),
         };
-        if self.store.set_budget_brake(&brake).await? {
+        if self.store.holds().set_budget(&brake).await? {
             tracing::warn!(%judge, until = %cap.until, reason = %cap.message, "a judge is stopped by its cap");
             self.events.announce(Event {
                 reason: Some(brake.reason),
@@ -218,7 +218,8 @@ impl Brakes {
             return Ok(());
         }
         self.store
-            .put_judges(self.worker_id, &snapshot, now)
+            .judges()
+            .put(self.worker_id, &snapshot, now)
             .await?;
         *self.shown.lock() = Some((Instant::now(), snapshot));
         Ok(())
@@ -239,7 +240,7 @@ impl Brakes {
                 since: now,
                 until: closure.reopens_in.map(|delay| later(now, delay)),
             };
-            if self.store.set_brake(&brake).await? {
+            if self.store.holds().set(&brake).await? {
                 self.events.announce(Event {
                     reason: Some(brake.reason),
                     until: brake.until,

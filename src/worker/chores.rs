@@ -38,7 +38,7 @@ impl Chores {
         loop {
             let began = Instant::now();
             let rolled_up = match self.leadership.leads() {
-                true => self.store.fold_days().await,
+                true => self.store.analytics().fold_days().await,
                 false => Ok(DaysFolded::default()),
             };
             let took = began.elapsed();
@@ -64,7 +64,7 @@ impl Chores {
             let step = match self.leadership.leads() {
                 true => {
                     let now = self.clock.now();
-                    self.store.cancel_step(&mut cancelling, now).await
+                    self.store.batches().cancel_step(&mut cancelling, now).await
                 }
                 false => Ok(CancelStep::Done),
             };
@@ -98,7 +98,7 @@ impl Chores {
                 Ok(rows) => tracing::info!(rows, "pruned what is past its time"),
                 Err(error) => tracing::warn!(%error, "could not prune; it tries again in an hour"),
             }
-            if let Err(error) = self.store.fold_usage(now.date_naive()).await {
+            if let Err(error) = self.store.budgets().fold_usage(now.date_naive()).await {
                 tracing::warn!(%error, "could not sum up what calls came to; it tries again in an hour");
             }
         }

@@ -73,10 +73,13 @@ impl Expansion {
     /// The database's, where it is away; a rescore that can't be read is left out, and logged.
     pub async fn round(&mut self) -> Result<Round, StoreError> {
         let mut round = Round::Nothing;
-        let expanding = self.store.expanding_backlogs().await?;
+        let expanding = self.store.batches().expanding_backlogs().await?;
         self.pushed.retain(|batch_id| expanding.contains(batch_id));
         for batch_id in expanding {
-            let stepped = self.store.expand(batch_id, self.step(), self.clock.now());
+            let stepped = self
+                .store
+                .batches()
+                .expand(batch_id, self.step(), self.clock.now());
             match stepped.await {
                 Ok(Expanded::Part(items)) => {
                     round = Round::More;
@@ -102,7 +105,7 @@ impl Expansion {
         if !self.pushed.insert(batch_id) {
             return Ok(());
         }
-        let items = self.store.first_items(batch_id, PUSHED).await?;
+        let items = self.store.batches().first_items(batch_id, PUSHED).await?;
         let pushes: Vec<Push> = items.into_iter().map(push_of).collect();
         if !pushes.is_empty()
             && let Err(error) = self.queue.push(&pushes).await

@@ -64,7 +64,7 @@ impl Handler {
         };
         let (slot, lease) = hold.split();
         let unrecorded = Unrecorded::new();
-        match self.store.record(record).await {
+        match self.store.jobs().record(record).await {
             Ok(ticket) => {
                 // The slot is free when the recorder has the result; the lease ends with the commit. Where a budget may end
                 // with this result, the slot is free with the commit too: else a fast judge would be asked on meanwhile. So is a
@@ -96,9 +96,9 @@ impl Handler {
     /// of a batch with a budget waits as long as it takes, or the next one would begin unseen.
     async fn counted(&self, job: &Job) {
         if job.budgeted {
-            self.store.calls_counted().await;
+            self.store.calls().counted().await;
         } else if job.batch.is_some() {
-            let written = self.store.calls_written();
+            let written = self.store.calls().written();
             // A log that is slower than that holds up no result.
             let _ = tokio::time::timeout(COUNTED_WITHIN, written).await;
         }
@@ -149,7 +149,7 @@ async fn committed(
     let (recorded, event) = match ticket.committed().await {
         Err(StoreError::Unexpected { attempted, reason }) => {
             tracing::error!(job_id = %refused.fence.job_id, attempted, reason, "the database refused a run's end; the job fails");
-            let recorded = store.record(refused).await?.committed().await?;
+            let recorded = store.jobs().record(refused).await?.committed().await?;
             (recorded, events.refused)
         }
         other => (other?, events.ended),

@@ -120,7 +120,7 @@ impl Watcher {
     }
 
     async fn look(&mut self) -> Result<(), StoreError> {
-        let roll = self.store.roll_call().await?;
+        let roll = self.store.workers().roll_call().await?;
         let others: Vec<&WorkerPulse> = roll
             .workers
             .iter()
@@ -130,11 +130,16 @@ impl Watcher {
         for (worker_id, _) in &seen.dead {
             tracing::warn!(%worker_id, "a worker is silent for its lease, or has stopped: its jobs are taken back");
         }
-        self.store.declare_dead(&seen.dead).await?;
+        self.store.workers().declare_dead(&seen.dead).await?;
         let leads = match roll.leader {
             Some(leader) if leader == self.worker_id => true,
             Some(leader) if is_at_work(leader, &roll, &seen) => false,
-            Some(_) | None => self.store.lead(self.worker_id, self.clock.now()).await?,
+            Some(_) | None => {
+                self.store
+                    .workers()
+                    .lead(self.worker_id, self.clock.now())
+                    .await?
+            }
         };
         self.leadership.set(leads, seen.died);
         Ok(())

@@ -229,6 +229,7 @@ async fn register(
         .map_err(WorkerError::Register)?;
     let published = parts
         .store
+        .workers()
         .publish_judges(worker_id, &parts.published_judges)
         .await;
     if let Err(error) = published {
@@ -242,7 +243,7 @@ async fn register(
 async fn open_brakes(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> Arc<Brakes> {
     let now = parts.clock.now();
     let names = &parts.judge_names;
-    match parts.store.release_misconfigured(names, now).await {
+    match parts.store.holds().release_misconfigured(names, now).await {
         Ok(released) => {
             for target in released {
                 parts.events.announce(opened(target, now));

@@ -103,7 +103,7 @@ pub(super) async fn compare(
         }
         let is_due = owned.is_in_doubt() || compared_at.elapsed() >= LONG_PERIOD;
         let compared = async {
-            if !is_due && store.backlog_is_long().await? {
+            if !is_due && store.jobs().backlog_is_long().await? {
                 return Ok(());
             }
             compared_at = Instant::now();
@@ -124,9 +124,9 @@ async fn return_orphans(
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let given_up = TimeDelta::from_std(CLAIM_GIVEN_UP).unwrap_or(TimeDelta::MAX);
-    let mut running = store.running_of(worker_id, now - given_up).await?;
+    let mut running = store.jobs().running_of(worker_id, now - given_up).await?;
     running.retain(|(id, claim_no)| owned.claims().get(id) != Some(claim_no));
-    let returned = store.return_claims(worker_id, &running, now).await?;
+    let returned = store.jobs().return_claims(worker_id, &running, now).await?;
     if returned.is_empty() {
         return Ok(());
     }

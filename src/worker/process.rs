@@ -219,7 +219,8 @@ impl Pipeline {
         }
         let content = self
             .store
-            .criteria_content(hash)
+            .criteria()
+            .content(hash)
             .await
             .map_err(|error| self.rest(&error))?
             .ok_or_else(|| {
@@ -246,7 +247,8 @@ impl Pipeline {
                 let session_id = session_id(job)?;
                 let session = self
                     .store
-                    .session(session_id)
+                    .sessions()
+                    .get(session_id)
                     .await
                     .map_err(|error| self.rest(&error))?
                     .ok_or_else(|| {

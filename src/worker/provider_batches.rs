@@ -107,7 +107,8 @@ impl ChunkLoop {
     async fn round(&mut self) -> Result<(), StoreError> {
         let batches = self
             .store
-            .provider_batches_due(self.worker_id, self.silent)
+            .provider_batches()
+            .due(self.worker_id, self.silent)
             .await?;
         for id in batches {
             if self
@@ -131,7 +132,8 @@ impl ChunkLoop {
             };
             let note = self.settle(id, done).await?;
             self.store
-                .leave_provider_batch(id, self.worker_id, note.as_deref())
+                .provider_batches()
+                .leave(id, self.worker_id, note.as_deref())
                 .await?;
         }
         Ok(())
@@ -184,7 +186,8 @@ impl ChunkLoop {
     async fn hold(&self, id: Uuid) -> Result<bool, StoreError> {
         let held = self
             .store
-            .hold_provider_batch(id, self.worker_id, self.silent);
+            .provider_batches()
+            .hold(id, self.worker_id, self.silent);
         held.await
     }
 
@@ -200,11 +203,11 @@ impl ChunkLoop {
 
     /// One look at everything that a batch waits for.
     async fn look_after(&self, id: Uuid) -> Result<(), Trouble> {
-        let Some(batch) = self.store.batch(id).await? else {
+        let Some(batch) = self.store.batches().get(id).await? else {
             return Ok(());
         };
         let mut trouble = None;
-        for chunk in self.store.chunks(id).await? {
+        for chunk in self.store.provider_batches().chunks(id).await? {
             if !chunk.is_open() {
                 continue;
             }
@@ -222,9 +225,9 @@ impl ChunkLoop {
             BatchState::Cancelled | BatchState::Completed => true,
             BatchState::Expanding | BatchState::Paused => false,
         };
-        let chunks = self.store.chunks(id).await?;
+        let chunks = self.store.provider_batches().chunks(id).await?;
         if whole && !chunks.iter().any(ChunkRow::is_open) {
-            self.store.end_provider_batch(id).await?;
+            self.store.provider_batches().end(id).await?;
             tracing::info!(batch_id = %id, chunks = chunks.len(), "the replies of a batch are here");
         }
         Ok(())
@@ -295,14 +298,23 @@ impl ChunkLoop {
         match step {
             Step::Note(name) => {
                 let now = self.clock.now();
-                self.store.chunk_submitted(tag, &name, now).await?;
+                self.store
+                    .provider_batches()
+                    .chunk_submitted(tag, &name, now)
+                    .await?;
             }
             Step::PlanAgain => {
                 tracing::warn!(%tag, "a chunk isn't known to have arrived; its items are planned anew");
-                self.store.forget_chunk(tag, self.worker_id).await?;
+                self.store
+                    .provider_batches()
+                    .forget_chunk(tag, self.worker_id)
+                    .await?;
             }
             Step::Split(why) => {
-                self.store.turn_chunk_away(tag, &why).await?;
+                self.store
+                    .provider_batches()
+                    .turn_chunk_away(tag, &why)
+                    .await?;
                 return Err(trouble(ErrorClass::Throttled, why).into());
             }
             Step::Wait | Step::TryAgain => {}
@@ -345,7 +357,10 @@ impl ChunkLoop {
         }
         Ok(match endpoint.look(theirs(chunk)).await {
             Ok(Progress::Running { done }) => {
-                self.store.chunk_progress(chunk.tag, done).await?;
+                self.store
+                    .provider_batches()
+                    .chunk_progress(chunk.tag, done)
+                    .await?;
                 Ok(Seen::Running)
             }
             Ok(Progress::Ended) => Ok(Seen::Ended),
@@ -357,9 +372,10 @@ impl ChunkLoop {
 
     async fn fail(&self, chunk: &ChunkRow, why: &str) -> Result<(), StoreError> {
         tracing::warn!(tag = %chunk.tag, judge = chunk.judge, why, "nothing came of a chunk; its items are asked one by one, at the full price");
-        let failed = self
-            .store
-            .end_chunk(chunk.tag, ChunkState::Failed, Some(why));
+        let failed =
+            self.store
+                .provider_batches()
+                .end_chunk(chunk.tag, ChunkState::Failed, Some(why));
         failed.await
     }
 

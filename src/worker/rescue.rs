@@ -133,7 +133,7 @@ impl Rescue {
 
     async fn refill_lanes(&mut self, now: DateTime<Utc>) -> Result<Refill, StoreError> {
         let mut refill = Refill::Done;
-        let lanes = self.store.lanes().await?;
+        let lanes = self.store.jobs().lanes().await?;
         // Lanes are named by whoever asks: those that are empty are forgotten.
         self.positions.retain(|(lane, _), _| lanes.contains(lane));
         for lane in lanes {
@@ -155,6 +155,7 @@ impl Rescue {
         if was_set_back {
             let rows = self
                 .store
+                .jobs()
                 .make_due_what_lies_ahead(now + CLOCK_ERROR)
                 .await?;
             if rows > 0 {
@@ -171,6 +172,7 @@ impl Rescue {
         let died = self.leadership.died();
         let rescued = self
             .store
+            .jobs()
             .rescue_lost(died, self.limits.max_attempts, now)
             .await
             .inspect_err(|_| self.leadership.forgot(died))?;
@@ -199,7 +201,7 @@ impl Rescue {
         if self.brakes.queue_paused() {
             return Ok(());
         }
-        for job_id in self.store.expire_waits(since, &stopped, now).await? {
+        for job_id in self.store.jobs().expire_waits(since, &stopped, now).await? {
             tracing::warn!(%job_id, "a job waited too long and failed");
             self.tell_failed(job_id, FailureClass::WaitExpired, now)
                 .await;
@@ -209,8 +211,8 @@ impl Rescue {
 
     /// Completes batches that are done, tells of those that spent their budget, and removes those that were never whole.
     async fn look_after_batches(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
-        for batch_id in self.store.batches_without_items_left().await? {
-            if let Some(batch) = self.store.complete_batch(batch_id, now).await? {
+        for batch_id in self.store.batches().without_items_left().await? {
+            if let Some(batch) = self.store.batches().complete(batch_id, now).await? {
                 self.events.announce(Event::of_batch(
                     EventType::BatchCompleted,
                     batch.batch_id,
@@ -219,14 +221,14 @@ impl Rescue {
                 ));
             }
         }
-        for (batch_id, kind) in self.store.spent_batches().await? {
+        for (batch_id, kind) in self.store.budgets().spent_batches().await? {
             tracing::info!(%batch_id, "a batch has spent its budget and is paused");
             self.events.announce(Event {
                 reason: Some(WaitReason::Budget),
                 ..Event::of_batch(EventType::BatchPaused, batch_id, kind, now)
             });
         }
-        for batch_id in self.store.remove_silent_batches(SILENT).await? {
+        for batch_id in self.store.batches().remove_silent(SILENT).await? {
             tracing::warn!(%batch_id, "a batch whose maker died before it was whole is removed");
         }
         Ok(())
@@ -234,7 +236,7 @@ impl Rescue {
 
     /// Tells that a job failed in nobody's hand. A row that can't be read now goes untold.
     async fn tell_failed(&self, job_id: JobId, class: FailureClass, now: DateTime<Utc>) {
-        if let Ok(Some(job)) = self.store.job(job_id).await {
+        if let Ok(Some(job)) = self.store.jobs().get(job_id).await {
             self.events.announce(Event {
                 class: Some(class),
                 ..Event::of_job(EventType::JobFailed, &job, JobState::Failed, now)
@@ -266,6 +268,7 @@ impl Rescue {
         }
         let due = self
             .store
+            .jobs()
             .due(lane, priority, now - GRACE, position.after, room)
             .await?;
         let full = due.len() >= room as usize;

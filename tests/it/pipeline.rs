@@ -67,8 +67,15 @@ impl Bench {
         };
         change(&mut new);
         let id = new.job_id;
-        assert_eq!(self.store().accept(new).await.unwrap(), Accepted::New);
-        let claimed = self.store().claim(&[id], self.worker, Utc::now()).await;
+        assert_eq!(
+            self.store().jobs().accept(new).await.unwrap(),
+            Accepted::New
+        );
+        let claimed = self
+            .store()
+            .jobs()
+            .claim(&[id], self.worker, Utc::now())
+            .await;
         claimed.unwrap().remove(0)
     }
 
@@ -76,7 +83,11 @@ impl Bench {
         let id = Uuid::now_v7();
         let input = gavel::history::ingest::SessionInput::from_json(&body.to_string()).unwrap();
         let record = input.into_record(id, "test").unwrap();
-        self.store().put_session(&record, Utc::now()).await.unwrap();
+        self.store()
+            .sessions()
+            .put(&record, Utc::now())
+            .await
+            .unwrap();
         id
     }
 
@@ -103,7 +114,7 @@ fn pipeline(store: &Arc<Store>, worker: Uuid) -> Pipeline {
 }
 
 async fn put(store: &Store, criteria: &Criteria) {
-    store.put_criteria(criteria, Utc::now()).await.unwrap();
+    store.criteria().put(criteria, Utc::now()).await.unwrap();
 }
 
 fn failure(ending: Ending) -> (FailureClass, String) {
@@ -203,9 +214,9 @@ async fn a_run_that_panicked_fails_and_one_given_back_is_queued_again() {
         let back = bench.pipeline.given_back(&job);
         assert!(matches!(back.ending, Ending::Requeued));
         let record = bench.pipeline.panicked(&job);
-        let ticket = bench.store().record(record).await.unwrap();
+        let ticket = bench.store().jobs().record(record).await.unwrap();
         assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
-        let ended = bench.store().job(job.job_id).await.unwrap().unwrap();
+        let ended = bench.store().jobs().get(job.job_id).await.unwrap().unwrap();
         assert_eq!(ended.failure.unwrap().class, FailureClass::Internal);
     }
 }

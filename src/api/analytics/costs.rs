@@ -63,7 +63,7 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<CostLis
     let by = params.take::<UsageBy>("by").unwrap_or(UsageBy::Day);
     let (from, to) = days(state, &mut params);
     params.finish()?;
-    let sums = state.store.usage(from, to, by).await?;
+    let sums = state.store.budgets().usage(from, to, by).await?;
     let mut total = UsageSum::default();
     for sum in &sums {
         total.add(sum);
@@ -117,10 +117,15 @@ pub(crate) async fn of_batches(
     let after = to.checked_add_days(Days::new(1)).unwrap_or(to);
     let midnight = |day: NaiveDate| day.and_time(NaiveTime::MIN).and_utc();
     let time = (midnight(from), midnight(after));
-    let found = state.store.batches_between(time, MOST_BATCHES + 1).await?;
+    let found = state
+        .store
+        .batches()
+        .count_between(time, MOST_BATCHES + 1)
+        .await?;
     let costs = state
         .store
-        .batch_costs(time, MOST_BATCHES, limit + 1)
+        .batches()
+        .costs(time, MOST_BATCHES, limit + 1)
         .await?;
     let mut warnings = Vec::new();
     if found > i64::from(MOST_BATCHES) {

@@ -45,8 +45,8 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Distrib
     };
     params.finish()?;
     let filter = chosen.filter(state).await?;
-    let totals = state.store.totals(&filter).await?;
-    let sessions = state.store.sessions_in(&filter).await?;
+    let totals = state.store.analytics().totals(&filter).await?;
+    let sessions = state.store.analytics().sessions_in(&filter).await?;
     let counted = Counted::of(&totals);
     let mut histogram = Histogram::default();
     for count in totals

@@ -153,7 +153,7 @@ impl Export {
             let Some(row) = self.page.pop_front() else {
                 return Ok(None);
             };
-            let session = self.state.store.session(row.session_id).await;
+            let session = self.state.store.sessions().get(row.session_id).await;
             let session = session.map_err(std::io::Error::other)?;
             if let Some(session) = session {
                 let current = self.state.enqueue.current_criteria();
@@ -177,7 +177,8 @@ impl Export {
         let page = self
             .state
             .store
-            .good_scores(&self.good, self.after, PAGE)
+            .scores()
+            .good(&self.good, self.after, PAGE)
             .await?;
         self.read = page.len() < PAGE as usize;
         self.after = page.last().map(|row| row.session_id);

@@ -43,7 +43,7 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Latency
     Ok(LatencyList {
         from,
         to,
-        items: state.store.latencies(from, to).await?,
+        items: state.store.analytics().latencies(from, to).await?,
         next_cursor: None,
     })
 }

@@ -69,9 +69,10 @@ async fn list(state: &ApiState, mut params: Params, named: Named) -> Result<Name
     let limit = params.limit();
     params.finish()?;
     let filter = chosen.filter(state).await?;
-    let counted = Counted::of(&state.store.totals(&filter).await?);
+    let counted = Counted::of(&state.store.analytics().totals(&filter).await?);
     let names = state
         .store
+        .analytics()
         .names(named, &filter, counted.made_by, limit)
         .await?;
     let items = names.into_iter();

@@ -55,7 +55,7 @@ async fn tools_of_score(
 /// The tools that a score calls missing.
 pub(crate) async fn of_score(state: &ApiState, score_id: &str) -> Result<ScoreTools, ApiError> {
     let id = uuid(score_id, "score_id", Refusal::Unprocessable)?;
-    let row = state.store.score(id).await?;
+    let row = state.store.scores().get(id).await?;
     let row = row.ok_or(ApiError::ScoreNotFound(id))?;
     let simulated = row.score.simulated;
     let made_by = if simulated {
@@ -65,6 +65,7 @@ pub(crate) async fn of_score(state: &ApiState, score_id: &str) -> Result<ScoreTo
     };
     let tools = state
         .store
+        .analytics()
         .tools_elsewhere(id, row.session_id, made_by, COUNTED + 1)
         .await?;
     Ok(ScoreTools {

@@ -63,7 +63,11 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Trend, 
         Period::Day | Period::Week => By::Day,
         Period::Month => By::Month,
     };
-    let totals = state.store.totals_over_time(&filter, by).await?;
+    let totals = state
+        .store
+        .analytics()
+        .totals_over_time(&filter, by)
+        .await?;
     let counted = Counted::of(&totals);
     let mut lines: BTreeMap<(NaiveDate, &str), Histogram> = BTreeMap::new();
     for count in totals

@@ -46,7 +46,7 @@ async fn get_batch_calibration(
 
 pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibration, ApiError> {
     let id = uuid(batch_id, "batch_id", Refusal::Unprocessable)?;
-    let batch = state.store.batch(id).await?;
+    let batch = state.store.batches().get(id).await?;
     let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
     if fields(batch.kind)
         .iter()
@@ -62,7 +62,11 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibr
             message,
         ));
     }
-    let counts = state.store.confidence_counts(id, MOST_ITEMS).await?;
+    let counts = state
+        .store
+        .batches()
+        .confidence_counts(id, MOST_ITEMS)
+        .await?;
     let looked_at = batch.total.min(i64::from(MOST_ITEMS));
     let made_by = counted(&counts);
     let mut calibration = calibration(&counts, made_by, looked_at);

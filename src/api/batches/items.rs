@@ -59,7 +59,7 @@ pub(crate) async fn list(
     let limit = params.limit();
     let after = after(&mut params);
     params.finish()?;
-    if state.store.batch(id).await?.is_none() {
+    if state.store.batches().get(id).await?.is_none() {
         return Err(ApiError::BatchNotFound(id));
     }
     let (briefs, jobs, more) = page(state, (id, outcome), after, limit).await?;
@@ -89,7 +89,11 @@ async fn page(
     let (mut briefs, mut jobs) = (Vec::new(), Vec::new());
     loop {
         let part = AT_ONCE.min(limit + 1 - u32::try_from(jobs.len()).unwrap_or(limit));
-        let rows = state.store.batch_items(id, outcome, after, part).await?;
+        let rows = state
+            .store
+            .batches()
+            .items(id, outcome, after, part)
+            .await?;
         let is_last = rows.len() < part as usize;
         for row in rows {
             if jobs.len() == limit as usize {
@@ -192,10 +196,10 @@ pub(crate) async fn read(
         let message = "is not a place among a batch's items: give a number from 0 on";
         ApiError::fault(Refusal::Unprocessable, "/item_no", message)
     })?;
-    if state.store.batch(id).await?.is_none() {
+    if state.store.batches().get(id).await?.is_none() {
         return Err(ApiError::BatchNotFound(id));
     }
-    let row = state.store.batch_item(id, i64::from(place)).await?;
+    let row = state.store.batches().item(id, i64::from(place)).await?;
     let row = row.ok_or(ApiError::BatchItemNotFound(id, place))?;
     let job = jobs::view::load(state, &row.job).await?;
     let payload = row.job.payload.clone();

@@ -174,7 +174,11 @@ pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Batches
     };
     let (limit, cursor) = (params.limit(), params.cursor());
     params.finish()?;
-    let page = state.store.batches(filter, cursor.as_ref(), limit).await?;
+    let page = state
+        .store
+        .batches()
+        .list(filter, cursor.as_ref(), limit)
+        .await?;
     let mut items = Vec::with_capacity(page.items.len());
     for batch in page.items {
         items.push(view::listed(state, batch).await?);
@@ -211,7 +215,7 @@ async fn get_batch(
 /// One batch: how far it is, and what it came to.
 pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<Batch, ApiError> {
     let id = uuid(batch_id, "batch_id", Refusal::Unprocessable)?;
-    let batch = state.store.batch(id).await?;
+    let batch = state.store.batches().get(id).await?;
     let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
     Ok(view::load(state, batch).await?)
 }
@@ -233,7 +237,7 @@ async fn pause_batch(
     params: Params,
 ) -> Result<Json<Batch>, ApiError> {
     let id = batch_id_of(&batch_id, params)?;
-    let moved = state.store.pause_batch(id).await?;
+    let moved = state.store.batches().pause(id).await?;
     let batch = done(&state, id, moved, (EventType::BatchPaused, "pause"))?;
     Ok(Json(view::load(&state, batch).await?))
 }
@@ -254,7 +258,7 @@ async fn resume_batch(
     params: Params,
 ) -> Result<Json<Batch>, ApiError> {
     let id = batch_id_of(&batch_id, params)?;
-    let moved = state.store.resume_batch(id, state.clock.now()).await?;
+    let moved = state.store.batches().resume(id, state.clock.now()).await?;
     if let Moved::Refused(batch) = &moved
         && batch.state == BatchState::Paused
         && let Some(budget_usd) = batch.budget_usd
@@ -284,7 +288,7 @@ async fn cancel_batch(
     params: Params,
 ) -> Result<Json<Batch>, ApiError> {
     let id = batch_id_of(&batch_id, params)?;
-    let moved = state.store.cancel_batch(id, state.clock.now()).await?;
+    let moved = state.store.batches().cancel(id, state.clock.now()).await?;
     let batch = done(&state, id, moved, (EventType::BatchCancelled, "cancel"))?;
     Ok(Json(view::load(&state, batch).await?))
 }
@@ -305,7 +309,7 @@ async fn retry_errors(
     params: Params,
 ) -> Result<Json<BatchRetried>, ApiError> {
     let id = batch_id_of(&batch_id, params)?;
-    let before = state.store.batch(id).await?;
+    let before = state.store.batches().get(id).await?;
     let was_completed = before.is_some_and(|batch| batch.state == BatchState::Completed);
     let (moved, queued_again) = state.enqueue.retry_batch(id).await?;
     if let (true, Moved::Now(batch)) = (was_completed, &moved) {
@@ -353,7 +357,7 @@ async fn change_budget(
 ) -> Result<Json<Batch>, ApiError> {
     let id = batch_id_of(&batch_id, params)?;
     check_budget(body.budget_usd)?;
-    let batch = state.store.batch(id).await?;
+    let batch = state.store.batches().get(id).await?;
     let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
     let economy = batch.plan.as_ref().is_some_and(|plan| plan.economy);
     if economy && body.budget_usd.is_some() {
@@ -370,7 +374,7 @@ async fn change_budget(
         }
     }
     let now = state.clock.now();
-    let batch = match state.store.set_budget(id, body.budget_usd, now).await? {
+    let batch = match state.store.budgets().set(id, body.budget_usd, now).await? {
         Moved::Now(batch) => {
             let event = match batch.goes_on() {
                 true => EventType::BatchResumed,

@@ -99,7 +99,7 @@ async fn batch_report(
     let id = uuid(&batch_id, "batch_id", Refusal::Unprocessable)?;
     let allowed = params.take::<bool>("allow_simulated").unwrap_or(false);
     params.finish()?;
-    let row = state.store.batch(id).await?;
+    let row = state.store.batches().get(id).await?;
     let row = row.ok_or(ApiError::BatchNotFound(id))?;
     let permit = state.report_permits().take().await?;
     let batch = Batch::read(&state.store, id).await?;

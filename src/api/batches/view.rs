@@ -19,11 +19,11 @@ pub(crate) async fn load(state: &ApiState, batch: BatchRow) -> Result<Batch, Sto
     let ahead = batch.plan.as_ref().is_some_and(|plan| plan.economy);
     let mut view = listed(state, batch).await?;
     if ahead {
-        let economy = state.store.provider_batch(view.batch_id).await?;
+        let economy = state.store.provider_batches().get(view.batch_id).await?;
         view.economy = economy.map(ProviderBatch::from);
     }
     if view.skipped.is_some_and(|skipped| skipped.in_progress > 0) {
-        let skips = state.store.batch_skips(view.batch_id).await?;
+        let skips = state.store.budgets().batch_skips(view.batch_id).await?;
         view.in_progress = skips.into_iter().map(InProgress::from).collect();
     }
     Ok(view)
@@ -31,17 +31,17 @@ pub(crate) async fn load(state: &ApiState, batch: BatchRow) -> Result<Batch, Sto
 
 /// As [`load`], as a list has it.
 pub(crate) async fn listed(state: &ApiState, batch: BatchRow) -> Result<Batch, StoreError> {
-    let figures = state.store.batch_figures(&batch).await?;
+    let figures = state.store.batches().figures(&batch).await?;
     if batch.state == BatchState::Running && figures.unfinished() == 0 {
         let now = state.clock.now();
-        if let Some(done) = state.store.complete_batch(batch.batch_id, now).await? {
+        if let Some(done) = state.store.batches().complete(batch.batch_id, now).await? {
             state.enqueue.tell_batch(EventType::BatchCompleted, &done);
-            state.store.keep_figures(&batch, &figures).await?;
+            state.store.batches().keep_figures(&batch, &figures).await?;
             return known(state, done, figures).await;
         }
         // Something came in between: another look at both.
-        if let Some(batch) = state.store.batch(batch.batch_id).await? {
-            let figures = state.store.batch_figures(&batch).await?;
+        if let Some(batch) = state.store.batches().get(batch.batch_id).await? {
+            let figures = state.store.batches().figures(&batch).await?;
             return known(state, batch, figures).await;
         }
     }
@@ -53,9 +53,15 @@ async fn known(
     batch: BatchRow,
     figures: BatchFigures,
 ) -> Result<Batch, StoreError> {
-    let usage = state.store.batch_usage(batch.batch_id).await?;
+    let usage = state.store.budgets().batch_usage(batch.batch_id).await?;
     let pace = match batch.finished_at {
-        None => Some(state.store.batch_pace(&batch, state.clock.now()).await?),
+        None => Some(
+            state
+                .store
+                .budgets()
+                .batch_pace(&batch, state.clock.now())
+                .await?,
+        ),
         Some(_) => None,
     };
     let stopped = if batch.goes_on() && !figures.lanes.is_empty() {

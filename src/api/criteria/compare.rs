@@ -72,10 +72,11 @@ pub(crate) async fn comparison(
             return Err(ApiError::fault(Refusal::Unprocessable, name, message));
         }
     }
-    let found = state.store.criteria_pairs(&a.hash, &b.hash).await?;
+    let found = state.store.criteria().pairs(&a.hash, &b.hash).await?;
     let movers = state
         .store
-        .criteria_movers((&a.hash, &b.hash), found.basis, movers)
+        .criteria()
+        .movers((&a.hash, &b.hash), found.basis, movers)
         .await?;
     let pairs = found.pairs.clone();
     let comparison = tokio::task::spawn_blocking(move || compare(&pairs, seed))

@@ -124,6 +124,6 @@ async fn content(state: &ApiState, named: &Named) -> Result<Value, ApiError> {
     if current.hash.0 == named.hash {
         return Ok(current.content.clone());
     }
-    let stored = state.store.criteria_content(&named.hash).await?;
+    let stored = state.store.criteria().content(&named.hash).await?;
     stored.ok_or_else(|| ApiError::CriteriaNotFound(named.hash.clone()))
 }

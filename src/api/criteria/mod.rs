@@ -71,7 +71,7 @@ async fn list_criteria(
 
 /// Every version, newest first.
 pub(crate) async fn list(state: &ApiState) -> Result<CriteriaList, ApiError> {
-    let stored = state.store.criteria_list().await?;
+    let stored = state.store.criteria().list().await?;
     let mut items: Vec<CriteriaVersion> = stored.iter().map(|row| view(state, row)).collect();
     for kind in Kind::ALL.iter().rev() {
         if !items
@@ -123,7 +123,7 @@ pub(crate) async fn read(
         .iter()
         .map(|kind| state.enqueue.current_criteria_of(*kind))
         .find(|current| current.hash.0 == hash);
-    match (state.store.criteria(&hash).await?, current) {
+    match (state.store.criteria().get(&hash).await?, current) {
         (Some(stored), _) => Ok(CriteriaDetail {
             version: view(state, &stored),
             content: stored.content,
@@ -166,7 +166,8 @@ async fn add_criteria(
     })?;
     let is_new = state
         .store
-        .put_criteria(&criteria, state.clock.now())
+        .criteria()
+        .put(&criteria, state.clock.now())
         .await?;
     let status = if is_new {
         StatusCode::CREATED

@@ -118,7 +118,7 @@ pub(crate) async fn named(
         return Err(ApiError::fault(Refusal::Unprocessable, pointer, message));
     }
     let prefix = text.to_ascii_lowercase();
-    let mut found = state.store.criteria_beginning_with(&prefix).await?;
+    let mut found = state.store.criteria().beginning_with(&prefix).await?;
     for kind in Kind::ALL {
         let current = state.enqueue.current_criteria_of(*kind);
         let known = found.iter().any(|(hash, _)| *hash == current.hash.0);

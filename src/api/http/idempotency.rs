@@ -155,7 +155,7 @@ impl Keys {
             let wish = self.wish(&key, &parts, &bytes);
             (Body::from(bytes), wish)
         };
-        match self.store.reserve_key(&wish).await? {
+        match self.store.idempotency_keys().reserve(&wish).await? {
             Reserved::Kept(answer) => replay(answer),
             Reserved::InUse => Err(ApiError::KeyInUse),
             Reserved::OtherRequest => Err(ApiError::KeyReused),
@@ -207,7 +207,7 @@ impl Keys {
 
     async fn renew(&self, key: &str, holder: Uuid) {
         let until = self.clock.now() + LOCK;
-        if let Err(error) = self.store.hold_key(key, holder, until).await {
+        if let Err(error) = self.store.idempotency_keys().hold(key, holder, until).await {
             tracing::warn!(%error, "could not hold an idempotency key");
         }
     }
@@ -224,13 +224,23 @@ impl Keys {
         let (response, kept) = match Fate::of(response.status(), response.extensions().get()) {
             Fate::Kept => {
                 let (response, answer) = read(response).await?;
-                let kept = self.store.keep_answer(key, holder, &answer).await;
+                let kept = self
+                    .store
+                    .idempotency_keys()
+                    .keep_answer(key, holder, &answer)
+                    .await;
                 (response, kept)
             }
-            Fate::Free => (response, self.store.free_key(key, holder).await),
+            Fate::Free => (
+                response,
+                self.store.idempotency_keys().free(key, holder).await,
+            ),
             Fate::Open => {
                 let now = self.clock.now();
-                (response, self.store.hold_key(key, holder, now).await)
+                (
+                    response,
+                    self.store.idempotency_keys().hold(key, holder, now).await,
+                )
             }
         };
         if let Err(error) = kept {

@@ -64,7 +64,7 @@ impl Prefer {
         let begun = Instant::now();
         let limit = begun + Duration::from_secs(self.0.filter(|seconds| *seconds > 0)?);
         loop {
-            let job = within(limit, state.store.job(id)).await?;
+            let job = within(limit, state.store.jobs().get(id)).await?;
             if job.state.is_terminal() {
                 return Some(job);
             }

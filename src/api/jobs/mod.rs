@@ -85,7 +85,7 @@ pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Jobs, A
     };
     let (limit, cursor) = (params.limit(), params.cursor());
     params.finish()?;
-    let page = state.store.jobs(&filter, cursor.as_ref(), limit).await?;
+    let page = state.store.jobs().list(&filter, cursor.as_ref(), limit).await?;
     Ok(Jobs {
         items: view::load_all(state, &page.items).await?,
         next_cursor: page.next_cursor.map(|cursor| cursor.0),
@@ -152,7 +152,7 @@ pub(crate) async fn read_with_calls(state: &ApiState, id: &str) -> Result<JobDet
 }
 
 async fn calls_of(state: &ApiState, id: JobId) -> Result<Vec<Call>, ApiError> {
-    let rows = state.store.calls_of(id).await?;
+    let rows = state.store.calls().of_job(id).await?;
     Ok(rows.into_iter().map(Call::from).collect())
 }
 
@@ -177,6 +177,7 @@ async fn cancel_job(
     let now = state.clock.now().trunc_subsecs(6);
     let job = state
         .store
+        .jobs()
         .cancel(id, now)
         .await?
         .ok_or(ApiError::JobNotFound(id))?;
@@ -240,6 +241,6 @@ fn job_id_of(text: &str) -> Result<JobId, ApiError> {
 }
 
 async fn find(state: &ApiState, id: JobId) -> Result<Job, ApiError> {
-    let job = state.store.job(id).await?;
+    let job = state.store.jobs().get(id).await?;
     job.ok_or(ApiError::JobNotFound(id))
 }

@@ -147,11 +147,16 @@ async fn session_job(
     let asked = state.enqueue.score_session(&request).await;
     let job_id = match asked.map_err(|error| ApiError::from(error).unprocessable())? {
         Enqueued::Job(job) => return Ok(*job),
-        Enqueued::Scored(score_id) => state.store.score(score_id).await?.map(|row| row.job_id),
+        Enqueued::Scored(score_id) => state
+            .store
+            .scores()
+            .get(score_id)
+            .await?
+            .map(|row| row.job_id),
     };
     let gone = || ApiError::Internal("the job of a current score is not in the store".to_owned());
     let job_id: JobId = job_id.ok_or_else(gone)?;
-    state.store.job(job_id).await?.ok_or_else(gone)
+    state.store.jobs().get(job_id).await?.ok_or_else(gone)
 }
 
 fn force(asked: bool) -> Force {

@@ -238,7 +238,7 @@ async fn last_seen(state: &ApiState, job: Job, patience: Patience) -> Job {
     match wait.ended(state, job.job_id).await {
         Some(ended) => ended,
         // A store that doesn't answer now doesn't undo that the job is accepted.
-        None => match tokio::time::timeout(LAST_LOOK, state.store.job(job.job_id)).await {
+        None => match tokio::time::timeout(LAST_LOOK, state.store.jobs().get(job.job_id)).await {
             Ok(Ok(Some(now))) => now,
             Ok(Ok(None) | Err(_)) | Err(_) => job,
         },

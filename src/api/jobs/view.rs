@@ -96,7 +96,7 @@ pub(crate) async fn load(state: &ApiState, job: &Job) -> Result<wire::Job, Store
     let jobs = std::slice::from_ref(job);
     let lanes = Lanes::load(state, jobs).await?;
     let position = match job.state {
-        JobState::Queued => state.store.position(job).await?,
+        JobState::Queued => state.store.jobs().position(job).await?,
         JobState::Running
         | JobState::Waiting
         | JobState::Succeeded
@@ -120,7 +120,7 @@ async fn scores(state: &ApiState, jobs: &[Job]) -> Result<HashMap<JobId, Score>,
     let made_one = |job: &&Job| !job.kind.is_case() && job.state == JobState::Succeeded;
     let ids: Vec<JobId> = jobs.iter().filter(made_one).map(|job| job.job_id).collect();
     let current = state.enqueue.current_criteria();
-    let rows = state.store.scores_of_jobs(&ids).await?;
+    let rows = state.store.scores().of_jobs(&ids).await?;
     let one = |row: SessionScoreRow| (row.job_id, scores::view::score(row, &current.hash.0));
     Ok(rows.into_iter().map(one).collect())
 }

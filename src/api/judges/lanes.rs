@@ -59,8 +59,8 @@ impl Lanes {
         let now = state.clock.now();
         Ok(Self {
             now,
-            brakes: state.store.brakes(now).await?,
-            judges: state.store.judges(heard_since(state, now)).await?,
+            brakes: state.store.holds().list(now).await?,
+            judges: state.store.judges().list(heard_since(state, now)).await?,
             workers: LiveWorkers::load(state).await?,
             ..Self::default()
         })
@@ -86,10 +86,10 @@ impl Lanes {
         Ok(Self {
             now,
             fallbacks,
-            paused: state.store.paused_batches(&batches).await?,
-            fetched: state.store.fetched_ahead(&batches).await?,
-            brakes: state.store.brakes(now).await?,
-            judges: state.store.judges(heard_since(state, now)).await?,
+            paused: state.store.batches().paused(&batches).await?,
+            fetched: state.store.batches().fetched_ahead(&batches).await?,
+            brakes: state.store.holds().list(now).await?,
+            judges: state.store.judges().list(heard_since(state, now)).await?,
             workers: LiveWorkers::load(state).await?,
         })
     }

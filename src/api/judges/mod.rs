@@ -124,7 +124,7 @@ async fn list_judges(
 
 /// Every judge that is set up, asked, or stopped.
 pub(crate) async fn list(state: &ApiState) -> Result<Judges, ApiError> {
-    let brakes = state.store.brakes(state.clock.now()).await?;
+    let brakes = state.store.holds().list(state.clock.now()).await?;
     let mut gates: BTreeMap<String, Vec<wire::Gate>> = BTreeMap::new();
     for row in rows_of_live_workers(state).await? {
         gates.entry(row.name.clone()).or_default().push(row.into());
@@ -161,7 +161,7 @@ async fn rows_of_live_workers(state: &ApiState) -> Result<Vec<JudgeRow>, ApiErro
     let now = state.clock.now();
     let stale = Duration::from_std(state.worker_stale_after).unwrap_or(Duration::MAX);
     let heard_since = now.checked_sub_signed(stale).unwrap_or(now);
-    Ok(state.store.judges(heard_since).await?)
+    Ok(state.store.judges().list(heard_since).await?)
 }
 
 fn names<'a>(
@@ -184,7 +184,7 @@ fn names<'a>(
 async fn target(state: &ApiState, name: String) -> Result<BrakeTarget, ApiError> {
     // Some providers take any model: what could be asked is known, listed or not.
     if state.enqueue.check_judge(&name).is_err() {
-        let brakes = state.store.brakes(state.clock.now()).await?;
+        let brakes = state.store.holds().list(state.clock.now()).await?;
         let rows = rows_of_live_workers(state).await?;
         let known = names(state, &brakes, rows.iter().map(|row| &row.name));
         if !known.contains(&name) {
@@ -227,7 +227,7 @@ pub(crate) async fn pause(
         until: request.until,
     };
     // An operator's pause takes the place of whatever brake there was.
-    state.store.set_brake(&brake).await?;
+    state.store.holds().set(&brake).await?;
     let event = brake_event(&brake.target, Applied::Set, now);
     state.events.announce(Event {
         reason: Some(brake.reason),
@@ -266,7 +266,7 @@ pub(crate) async fn resume(
     target: &BrakeTarget,
 ) -> Result<Json<Resumed>, ApiError> {
     let now = state.clock.now();
-    let released = state.store.release_brake(target, now).await?;
+    let released = state.store.holds().release(target, now).await?;
     if released {
         state
             .events
@@ -316,7 +316,7 @@ async fn resume_judge(
 ) -> Result<Json<Resumed>, ApiError> {
     params.finish()?;
     let target = target(&state, name.clone()).await?;
-    let brakes = state.store.brakes(state.clock.now()).await?;
+    let brakes = state.store.holds().list(state.clock.now()).await?;
     let capped = |brake: &&Brake| brake.target == target && brake.reason == WaitReason::Budget;
     if let Some(brake) = brakes.iter().find(capped) {
         return Err(ApiError::JudgeCapped(why_capped(&name, brake)));
@@ -352,7 +352,7 @@ async fn list_workers(
 
 /// Workers heard in the last 24 h.
 pub(crate) async fn workers(state: &ApiState) -> Result<Workers, ApiError> {
-    let workers = state.store.workers(state.worker_stale_after).await?;
+    let workers = state.store.workers().list(state.worker_stale_after).await?;
     let listed = with_judges(state, workers).await?;
     Ok(Workers {
         items: listed.into_iter().map(worker).collect(),

@@ -52,7 +52,10 @@ async fn queue_status(
 
 pub(crate) async fn status(state: &ApiState) -> Result<Queue, ApiError> {
     let now = state.clock.now();
-    let (brakes, counts) = tokio::try_join!(state.store.brakes(now), state.store.job_counts(now))?;
+    let (brakes, counts) = tokio::try_join!(
+        state.store.holds().list(now),
+        state.store.jobs().counts(now)
+    )?;
     let brake = brakes
         .iter()
         .find(|brake| brake.target == BrakeTarget::Queue)

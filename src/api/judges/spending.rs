@@ -37,7 +37,7 @@ impl Spending {
         let today = state.clock.now().date_naive();
         Ok(Self {
             caps: state.caps.clone(),
-            spent: state.store.spent(today).await?,
+            spent: state.store.budgets().spent(today).await?,
         })
     }
 

@@ -14,7 +14,7 @@ pub(crate) struct LiveWorkers(Vec<Option<Vec<String>>>);
 impl LiveWorkers {
     /// Reads them.
     pub(crate) async fn load(state: &ApiState) -> Result<Self, StoreError> {
-        let workers = state.store.workers(state.worker_stale_after).await?;
+        let workers = state.store.workers().list(state.worker_stale_after).await?;
         let alive = workers.into_iter().filter(|worker| worker.alive).collect();
         let listed = with_judges(state, alive).await?;
         Ok(Self(listed.into_iter().map(|(_, judges)| judges).collect()))
@@ -46,7 +46,7 @@ pub(crate) async fn with_judges(
     workers: Vec<WorkerRow>,
 ) -> Result<Vec<(WorkerRow, Option<Vec<String>>)>, StoreError> {
     let ids: Vec<Uuid> = workers.iter().map(|worker| worker.worker_id).collect();
-    let mut judges: HashMap<Uuid, Vec<String>> = state.store.judges_of_workers(&ids).await?;
+    let mut judges: HashMap<Uuid, Vec<String>> = state.store.workers().judges_of(&ids).await?;
     Ok(workers
         .into_iter()
         .map(|worker| {

@@ -98,13 +98,13 @@ async fn figures(state: &ApiState) -> Result<String, StoreError> {
     let mut text = String::new();
     let now = state.clock.now();
     jobs(&mut text, state, now).await?;
-    let workers = state.store.workers(state.worker_stale_after).await?;
+    let workers = state.store.workers().list(state.worker_stale_after).await?;
     tell_workers(&mut text, &workers, now);
     brakes(&mut text, state, now).await?;
     let stale = TimeDelta::from_std(state.worker_stale_after).unwrap_or(TimeDelta::MAX);
     let heard_since = now.checked_sub_signed(stale).unwrap_or(now);
-    tell_judges(&mut text, &state.store.judges(heard_since).await?);
-    tell_totals(&mut text, &state.store.judge_totals().await?);
+    tell_judges(&mut text, &state.store.judges().list(heard_since).await?);
+    tell_totals(&mut text, &state.store.judges().totals().await?);
     Ok(text)
 }
 
@@ -145,7 +145,7 @@ async fn jobs(text: &mut String, state: &ApiState, now: DateTime<Utc>) -> Result
         "How long the oldest job has been due (queued), in hand (running) or waiting.",
     );
     let mut names = Names::default();
-    for figure in state.store.job_figures().await? {
+    for figure in state.store.jobs().figures().await? {
         let labels = [
             ("lane", names.label(&figure.lane)),
             ("priority", figure.priority.as_str()),
@@ -203,7 +203,7 @@ async fn brakes(text: &mut String, state: &ApiState, now: DateTime<Utc>) -> Resu
         "1 for each judge, or the whole queue (judge is empty), that a person, a cap or a refusal has stopped.",
     );
     let mut names = Names::default();
-    for brake in state.store.brakes(now).await? {
+    for brake in state.store.holds().list(now).await? {
         let judge = match &brake.target {
             BrakeTarget::Queue => "",
             BrakeTarget::Judge(name) => names.label(name),

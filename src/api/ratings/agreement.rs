@@ -48,7 +48,7 @@ pub(crate) async fn read(
     let criteria = params.text("criteria");
     params.finish()?;
     let criteria_hash = criteria_of(state, criteria).await?;
-    let met = state.store.ratings_met(&criteria_hash).await?;
+    let met = state.store.ratings().met(&criteria_hash).await?;
     Ok(AgreementReport {
         criteria_hash,
         simulated: met.basis.is_simulated(),

@@ -86,7 +86,7 @@ async fn rate_score(
     let id = uuid(&score_id, "score_id", Refusal::Unprocessable)?;
     params.finish()?;
     let new = checked(&state, &caller, effect, (RatingOf::Score(id), body.0))?;
-    let stored = state.store.put_rating(&new).await?;
+    let stored = state.store.ratings().put(&new).await?;
     answer(stored.ok_or(ApiError::ScoreNotFound(id))?, &new)
 }
 
@@ -115,7 +115,7 @@ async fn rate_session(
     let id = uuid(&session_id, "session_id", Refusal::Unprocessable)?;
     params.finish()?;
     let new = checked(&state, &caller, effect, (RatingOf::Session(id), body.0))?;
-    let stored = state.store.put_rating(&new).await?;
+    let stored = state.store.ratings().put(&new).await?;
     answer(stored.ok_or(ApiError::SessionNotFound(id))?, &new)
 }
 
@@ -147,7 +147,7 @@ pub(crate) async fn of_score(
 ) -> Result<RatingList, ApiError> {
     let id = uuid(score_id, "score_id", Refusal::Unprocessable)?;
     let list = listed(state, RatingOf::Score(id), params).await?;
-    if list.items.is_empty() && state.store.score(id).await?.is_none() {
+    if list.items.is_empty() && state.store.scores().get(id).await?.is_none() {
         return Err(ApiError::ScoreNotFound(id));
     }
     Ok(list)
@@ -173,7 +173,7 @@ async fn ratings_of_session(
 ) -> Result<Json<RatingList>, ApiError> {
     let id = uuid(&session_id, "session_id", Refusal::Unprocessable)?;
     let list = listed(&state, RatingOf::Session(id), params).await?;
-    if list.items.is_empty() && state.store.scoring_view(id).await?.is_none() {
+    if list.items.is_empty() && state.store.sessions().scoring_view(id).await?.is_none() {
         return Err(ApiError::SessionNotFound(id));
     }
     Ok(Json(list))
@@ -186,7 +186,11 @@ async fn listed(
 ) -> Result<RatingList, ApiError> {
     let (limit, cursor) = (params.limit(), params.cursor());
     params.finish()?;
-    let page = state.store.ratings_of(of, cursor.as_ref(), limit).await?;
+    let page = state
+        .store
+        .ratings()
+        .list(of, cursor.as_ref(), limit)
+        .await?;
     Ok(RatingList {
         items: page.items,
         next_cursor: page.next_cursor.map(|cursor| cursor.0),

@@ -63,7 +63,7 @@ pub(crate) async fn spread(
     let limit = params.limit();
     let after = after(&mut params);
     params.finish()?;
-    if state.store.batch(id).await?.is_none() {
+    if state.store.batches().get(id).await?.is_none() {
         return Err(ApiError::BatchNotFound(id));
     }
     let whole = Whole::read(Sessions::behind(&state.store, id, None)).await?;
@@ -133,6 +133,7 @@ impl<'s> Sessions<'s> {
             }
             let items = self
                 .store
+                .batches()
                 .asked_of_panels(self.batch_id, self.after)
                 .await?;
             match items.last() {

@@ -126,7 +126,7 @@ async fn subject_first(state: &ApiState, session_id: Uuid, fault: ApiError) -> A
     if !matches!(fault, ApiError::Invalid { .. }) {
         return fault;
     }
-    match state.store.scoring_view(session_id).await {
+    match state.store.sessions().scoring_view(session_id).await {
         Ok(None) => ApiError::SessionNotFound(session_id),
         Ok(Some(view)) if !view.status.is_terminal() => ApiError::SessionNotCompleted(format!(
             "session {session_id} is {}: only sessions that have ended are scored",
@@ -144,7 +144,7 @@ async fn ask(
 ) -> Result<Response, ApiError> {
     let job = match state.enqueue.score_session(request).await? {
         Enqueued::Scored(score_id) => {
-            let row = state.store.score(score_id).await?;
+            let row = state.store.scores().get(score_id).await?;
             let row = row.ok_or_else(|| gone("a session's current score"))?;
             return Ok(Json(score(state, row)).into_response());
         }
@@ -167,11 +167,11 @@ async fn outcome(state: &ApiState, job: Box<Job>) -> Result<Response, ApiError> 
             let session_id = job
                 .subject_id
                 .ok_or_else(|| gone("a session job's subject"))?;
-            let current = state.store.current_score(session_id).await?;
+            let current = state.store.scores().current(session_id).await?;
             let row = match current.filter(|row| row.job_id == job.job_id) {
                 Some(row) => Some(row),
                 None => {
-                    let all = state.store.scores_of(session_id).await?;
+                    let all = state.store.scores().of_session(session_id).await?;
                     all.into_iter().find(|row| row.job_id == job.job_id)
                 }
             };
@@ -230,8 +230,8 @@ async fn current_score(
 
 pub(crate) async fn current(state: &ApiState, session_id: &str) -> Result<Score, ApiError> {
     let session_id = uuid(session_id, "session_id", Refusal::BadRequest)?;
-    let Some(row) = state.store.current_score(session_id).await? else {
-        let view = state.store.scoring_view(session_id).await?;
+    let Some(row) = state.store.scores().current(session_id).await? else {
+        let view = state.store.sessions().scoring_view(session_id).await?;
         let view = view.ok_or(ApiError::SessionNotFound(session_id))?;
         return Err(ApiError::NotScored {
             session_id,
@@ -262,7 +262,7 @@ async fn one_score(
 /// One score, whether or not it is its session's current one.
 pub(crate) async fn read(state: &ApiState, score_id: &str) -> Result<ScoreVersion, ApiError> {
     let score_id = uuid(score_id, "score_id", Refusal::Unprocessable)?;
-    let row = state.store.score(score_id).await?;
+    let row = state.store.scores().get(score_id).await?;
     let row = row.ok_or(ApiError::ScoreNotFound(score_id))?;
     let current = state.enqueue.current_criteria();
     Ok(view::version(row, &current.hash.0))
@@ -290,8 +290,8 @@ async fn scores_of_session(
 /// Every score of a session, newest first.
 pub(crate) async fn list(state: &ApiState, session_id: &str) -> Result<Scores, ApiError> {
     let session_id = uuid(session_id, "session_id", Refusal::BadRequest)?;
-    let rows = state.store.scores_of(session_id).await?;
-    if rows.is_empty() && state.store.scoring_view(session_id).await?.is_none() {
+    let rows = state.store.scores().of_session(session_id).await?;
+    if rows.is_empty() && state.store.sessions().scoring_view(session_id).await?.is_none() {
         return Err(ApiError::SessionNotFound(session_id));
     }
     let current = state.enqueue.current_criteria();

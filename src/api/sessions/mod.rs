@@ -131,7 +131,11 @@ async fn put_session(
     let session = SessionInput::from_json(&body)
         .and_then(|input| input.into_record(session_id, "api"))
         .map_err(invalid)?;
-    let outcome = state.store.put_session(&session, state.clock.now()).await?;
+    let outcome = state
+        .store
+        .sessions()
+        .put(&session, state.clock.now())
+        .await?;
     let status = match outcome {
         PutOutcome::New => StatusCode::CREATED,
         PutOutcome::Updated | PutOutcome::Unchanged => StatusCode::OK,
@@ -190,7 +194,7 @@ async fn get_session(
 /// One session, whole.
 pub(crate) async fn read(state: &ApiState, session_id: &str) -> Result<Session, ApiError> {
     let session_id = uuid(session_id, "session_id", Refusal::Unprocessable)?;
-    let session = state.store.session(session_id).await?;
+    let session = state.store.sessions().get(session_id).await?;
     let session = session.ok_or(ApiError::SessionNotFound(session_id))?;
     Ok(whole(session, state.enqueue.score_only()))
 }
@@ -225,7 +229,8 @@ pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Session
     }
     let page = state
         .store
-        .sessions(&filter, order, cursor.as_ref(), limit)
+        .sessions()
+        .list(&filter, order, cursor.as_ref(), limit)
         .await?;
     let items = page.items.into_iter();
     let only = state.enqueue.score_only();

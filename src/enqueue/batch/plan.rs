@@ -111,7 +111,7 @@ impl Plan {
                 .filter_map(|ready| Some((ready.job.subject_id?, ready.line)))
                 .collect();
             let jobs: Vec<NewJob> = ready.into_iter().map(|ready| ready.job).collect();
-            match store.add_items(self.batch_id, &jobs).await? {
+            match store.batches().add_items(self.batch_id, &jobs).await? {
                 Added::All => {}
                 Added::Gone => return Err(BatchError::Broken(TOO_SLOW)),
                 Added::Active(subjects) => {
@@ -126,7 +126,7 @@ impl Plan {
             }
         }
         ended(reader).await?;
-        match store.start_batch(self.batch_id).await? {
+        match store.batches().start(self.batch_id).await? {
             Moved::Now(batch) | Moved::Already(batch) => Ok(batch),
             Moved::Refused(_) | Moved::Unknown => Err(BatchError::Broken(TOO_SLOW)),
         }

@@ -70,8 +70,8 @@ impl Enqueue {
     ) -> Result<Estimated, EnqueueError> {
         let criteria = self.stored_criteria(&plan.rules.criteria_hash).await?;
         let jobs = float(to_score) * f64::from(plan.repeats);
-        let brakes = self.store.brakes(now).await?;
-        let gates = self.store.judges(now - HEARD).await?;
+        let brakes = self.store.holds().list(now).await?;
+        let gates = self.store.judges().list(now - HEARD).await?;
         let mut all = Estimated::nothing(sample.len() as u64);
         all.warnings.extend(stopped(&brakes, &BrakeTarget::Queue));
         for judge in &plan.judges {
@@ -105,7 +105,7 @@ impl Enqueue {
         criteria: &Arc<Criteria>,
         sample: &[Uuid],
     ) -> Result<Each, EnqueueError> {
-        let replies = self.store.past_replies(judge).await?;
+        let replies = self.store.judges().past_replies(judge).await?;
         let tokens_out = replies.mean_tokens.unwrap_or(terms.reply_tokens);
         let (mut counted, mut tokens_in, mut cost) = (0.0, 0.0, Some(0.0));
         for session in sample {
@@ -135,7 +135,7 @@ impl Enqueue {
         session_id: Uuid,
         criteria: &Arc<Criteria>,
     ) -> Result<Option<f64>, EnqueueError> {
-        let Some(session) = self.store.session(session_id).await? else {
+        let Some(session) = self.store.sessions().get(session_id).await? else {
             return Ok(None);
         };
         let (terms, criteria, judge) = (self.terms.clone(), criteria.clone(), judge.to_owned());
@@ -151,7 +151,7 @@ impl Enqueue {
         if current.hash.0 == hash {
             return Ok(current);
         }
-        let content = self.store.criteria_content(hash).await?;
+        let content = self.store.criteria().content(hash).await?;
         let content = content.ok_or_else(|| EnqueueError::UnknownCriteria(hash.to_owned()))?;
         let criteria = Criteria::from_value(&content).map_err(|error| StoreError::Unexpected {
             attempted: "reading a stored criteria definition",
@@ -168,7 +168,7 @@ impl Enqueue {
         each: &Each,
         now: DateTime<Utc>,
     ) -> Result<Option<Pace>, EnqueueError> {
-        let lately = self.store.recent_pace(judge, now).await?;
+        let lately = self.store.judges().recent_pace(judge, now).await?;
         if let (true, Some(jobs_per_s)) = (lately.jobs >= ENDS, lately.per_s) {
             return Ok(Some(Pace {
                 jobs_per_s,

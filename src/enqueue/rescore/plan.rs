@@ -51,7 +51,11 @@ impl Enqueue {
             }
         }
         let now = self.clock.now();
-        let stored = self.store.count_stored(&request.filter.ids, now).await?;
+        let stored = self
+            .store
+            .sessions()
+            .count_stored(&request.filter.ids, now)
+            .await?;
         let unknown = (request.filter.ids.len() as u64).saturating_sub(stored);
         let mut tally = Tally {
             max: request.max.unwrap_or(u64::MAX),

@@ -164,10 +164,10 @@ impl Imports {
     /// `NotConfigured`, `Invalid`; `Store` when the database is away.
     pub async fn start(&self, request: &ImportRequest) -> Result<(ImportRow, bool), StartError> {
         let new = self.checked(request)?;
-        let (mut import, is_new) = self.store.start_import(&new).await?;
+        let (mut import, is_new) = self.store.imports().start(&new).await?;
         if let Some(pace) = request.requests_per_second
             && import.requests_per_second != pace
-            && let Some(paced) = self.store.pace_import(import.import_id, pace).await?
+            && let Some(paced) = self.store.imports().pace(import.import_id, pace).await?
         {
             import = paced;
         }
@@ -192,7 +192,8 @@ impl Imports {
                 let stale_after = self.options.stale_after;
                 let free = self
                     .store
-                    .claim_import(owner, stale_after, only.as_deref())
+                    .imports()
+                    .claim(owner, stale_after, only.as_deref())
                     .await;
                 match free {
                     Ok(Some(import)) => {

@@ -60,7 +60,7 @@ impl Imports {
         let end = match ended {
             None => {
                 tracing::info!(import_id = %id, "stopping: the import is given back");
-                if let Err(error) = self.store.release_import(id, owner).await {
+                if let Err(error) = self.store.imports().release(id, owner).await {
                     tracing::warn!(import_id = %id, %error, "could not give an import back; it is taken over when it is stale");
                 }
                 return;
@@ -86,7 +86,8 @@ impl Imports {
         }
         if let Err(error) = self
             .store
-            .finish_import(id, owner, &end, self.clock.now())
+            .imports()
+            .finish(id, owner, &end, self.clock.now())
             .await
         {
             tracing::warn!(import_id = %id, %error, "could not end an import; another process will");
@@ -103,7 +104,7 @@ impl Imports {
     async fn beat(&self, id: Uuid, owner: Uuid, tarsy: &Tarsy) {
         loop {
             tokio::time::sleep(self.options.stale_after / 3).await;
-            match self.store.import_heartbeat(id, owner).await {
+            match self.store.imports().heartbeat(id, owner).await {
                 Ok(Some(requests_per_second)) => tarsy.set_pace(requests_per_second),
                 Ok(None) => return,
                 Err(error) => {
@@ -174,7 +175,8 @@ impl Run<'_> {
         let noted = self
             .imports
             .store
-            .note_import_source(
+            .imports()
+            .note_source(
                 self.import.import_id,
                 self.owner,
                 self.generation.as_str(),
@@ -200,9 +202,9 @@ impl Run<'_> {
     async fn part(&self, items: &[Listed], on: Option<WalkPlace>) -> Result<(), Halt> {
         let store = &self.imports.store;
         let names: Vec<String> = items.iter().map(|item| item.id.clone()).collect();
-        let mut seen = store.seen_by_import(self.import.import_id, &names).await?;
+        let mut seen = store.imports().seen(self.import.import_id, &names).await?;
         let ids: Vec<Uuid> = items.iter().filter_map(|item| id_of(&item.id)).collect();
-        let stored = store.stored_sessions(&ids).await?;
+        let stored = store.sessions().stored(&ids).await?;
         let mut step = Gathered::default();
         let mut wanted = Vec::new();
         let asked_for = items.iter().filter(|item| self.is_asked_for(item));
@@ -297,7 +299,7 @@ impl Run<'_> {
             place,
             now: self.imports.clock.now(),
         };
-        match self.imports.store.record_import(&step).await? {
+        match self.imports.store.imports().record(&step).await? {
             Walked::On(_) => Ok(()),
             Walked::Lost => Err(Halt::Lost),
         }

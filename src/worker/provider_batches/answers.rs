@@ -30,7 +30,10 @@ impl ChunkLoop {
             }
         }
         self.keep(endpoint, chunk, theirs, waiting).await?;
-        let ended = self.store.end_chunk(chunk.tag, ChunkState::Collected, None);
+        let ended = self
+            .store
+            .provider_batches()
+            .end_chunk(chunk.tag, ChunkState::Collected, None);
         Ok(ended.await?)
     }
 
@@ -46,7 +49,11 @@ impl ChunkLoop {
             at: chunk.submitted_at.unwrap_or_else(|| self.clock.now()),
         };
         let ids: Vec<Uuid> = answers.iter().map(|answer| answer.asked_for).collect();
-        let jobs = self.store.unanswered_of_chunk(chunk.tag, &ids).await?;
+        let jobs = self
+            .store
+            .provider_batches()
+            .unanswered_of_chunk(chunk.tag, &ids)
+            .await?;
         let mut kept: Vec<ItemAnswer> = Vec::with_capacity(jobs.len());
         for answer in answers {
             let id = JobId(answer.asked_for);
@@ -69,7 +76,10 @@ impl ChunkLoop {
             });
         }
         let now = self.clock.now();
-        let kept = self.store.keep_answers(chunk, &kept, now);
+        let kept = self
+            .store
+            .provider_batches()
+            .keep_answers(chunk, &kept, now);
         Ok(kept.await?)
     }
 

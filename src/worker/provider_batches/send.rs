@@ -22,7 +22,7 @@ impl ChunkLoop {
     /// and go one after the other.
     pub(super) async fn hand_over(&self, batch: &BatchRow) -> Result<bool, Trouble> {
         loop {
-            let chunks = self.store.chunks(batch.batch_id).await?;
+            let chunks = self.store.provider_batches().chunks(batch.batch_id).await?;
             let away = chunks.iter().filter(|chunk| chunk.was_turned_away());
             let away = u32::try_from(away.count()).unwrap_or(u32::MAX);
             if away > 0 && chunks.iter().any(ChunkRow::is_open) {
@@ -33,7 +33,12 @@ impl ChunkLoop {
                 return Ok(true);
             };
             let _sending = self.sending.lock().await;
-            if !self.store.make_chunk(&filled.new).await? {
+            if !self
+                .store
+                .provider_batches()
+                .make_chunk(&filled.new)
+                .await?
+            {
                 return Ok(false);
             }
             if !filled.new.items.is_empty() && !self.send(&endpoint, filled).await? {
@@ -49,8 +54,16 @@ impl ChunkLoop {
             Ok(uploaded) => uploaded,
             Err(error) => return self.not_sent(tag, error, Arrived::No).await,
         };
-        if !self.store.may_hand_over(tag, self.worker_id).await? {
-            self.store.forget_chunk(tag, self.worker_id).await?;
+        if !self
+            .store
+            .provider_batches()
+            .may_hand_over(tag, self.worker_id)
+            .await?
+        {
+            self.store
+                .provider_batches()
+                .forget_chunk(tag, self.worker_id)
+                .await?;
             return Ok(false);
         }
         let theirs = match endpoint.submit(uploaded).await {
@@ -58,7 +71,12 @@ impl ChunkLoop {
             Err(error) => return self.not_sent(tag, error, Arrived::Perhaps).await,
         };
         let now = self.clock.now();
-        if !self.store.chunk_submitted(tag, &theirs, now).await? {
+        if !self
+            .store
+            .provider_batches()
+            .chunk_submitted(tag, &theirs, now)
+            .await?
+        {
             tracing::warn!(%tag, "a chunk arrived after it was given up; it is cancelled");
             endpoint.cancel(&theirs).await?;
             return Ok(false);
@@ -75,23 +93,28 @@ impl ChunkLoop {
         arrived: Arrived,
     ) -> Result<bool, Trouble> {
         if is_final(&error) {
-            let ended = self
-                .store
-                .end_chunk(tag, ChunkState::Failed, Some(&error.message));
+            let ended = self.store.provider_batches().end_chunk(
+                tag,
+                ChunkState::Failed,
+                Some(&error.message),
+            );
             ended.await?;
             tracing::warn!(%tag, %error, "a provider refused a chunk; its items are asked one by one, at the full price");
             return Ok(true);
         }
         // Else it may have arrived: the next look finds out.
         if arrived == Arrived::No || says_no(&error) {
-            self.store.forget_chunk(tag, self.worker_id).await?;
+            self.store
+                .provider_batches()
+                .forget_chunk(tag, self.worker_id)
+                .await?;
         }
         Err(error.into())
     }
 
     /// Nothing goes out while the queue or the judge is stopped, by whomever.
     async fn check_brakes(&self, judge: &str) -> Result<(), Trouble> {
-        let brakes = self.store.brakes(self.clock.now()).await?;
+        let brakes = self.store.holds().list(self.clock.now()).await?;
         let stops = |brake: &&Brake| match &brake.target {
             BrakeTarget::Queue => true,
             BrakeTarget::Judge(name) => name == judge,
@@ -105,7 +128,11 @@ impl ChunkLoop {
     /// Gives up fetching what is in no chunk yet: it is asked the ordinary way.
     pub(super) async fn ask_the_rest(&self, batch_id: Uuid, why: &str) -> Result<(), StoreError> {
         loop {
-            let page = self.store.items_in_no_chunk(batch_id, -1, PAGE).await?;
+            let page = self
+                .store
+                .provider_batches()
+                .items_in_no_chunk(batch_id, -1, PAGE)
+                .await?;
             let Some(first) = page.first() else {
                 return Ok(());
             };
@@ -115,7 +142,7 @@ impl ChunkLoop {
                 .iter()
                 .map(|job| (job.job_id, why.to_owned()))
                 .collect();
-            if !self.store.make_chunk(&new).await? {
+            if !self.store.provider_batches().make_chunk(&new).await? {
                 return Ok(());
             }
         }
@@ -139,7 +166,11 @@ impl ChunkLoop {
         batch_id: Uuid,
         size: usize,
     ) -> Result<Option<(BatchEndpoint, Filled)>, Trouble> {
-        let mut page = self.store.items_in_no_chunk(batch_id, -1, PAGE).await?;
+        let mut page = self
+            .store
+            .provider_batches()
+            .items_in_no_chunk(batch_id, -1, PAGE)
+            .await?;
         let Some(first) = page.first() else {
             return Ok(None);
         };
@@ -163,7 +194,11 @@ impl ChunkLoop {
                     return Ok(Some((endpoint, Filled { chunk, new })));
                 }
             }
-            page = self.store.items_in_no_chunk(batch_id, after, PAGE).await?;
+            page = self
+                .store
+                .provider_batches()
+                .items_in_no_chunk(batch_id, after, PAGE)
+                .await?;
         }
         Ok(Some((endpoint, Filled { chunk, new })))
     }

@@ -84,6 +84,7 @@ async fn items_come_in_order_by_how_they_stand_a_page_at_a_time() {
         server.fail(jobs[12]).await;
         server
             .store()
+            .jobs()
             .cancel(jobs[13], SystemClock.now())
             .await
             .unwrap();

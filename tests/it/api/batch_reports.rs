@@ -28,8 +28,8 @@ impl<'a> Batch<'a> {
             created_by: "ann".to_owned(),
             created_at: SystemClock.now(),
         };
-        server.store().begin_batch(&new).await.unwrap();
-        server.store().start_batch(new.batch_id).await.unwrap();
+        server.store().batches().begin(&new).await.unwrap();
+        server.store().batches().start(new.batch_id).await.unwrap();
         let id = new.batch_id;
         Self { server, id }
     }
@@ -57,7 +57,7 @@ impl<'a> Batch<'a> {
         };
         let id = job.job_id;
         assert_eq!(
-            self.server.store().accept(job).await.unwrap(),
+            self.server.store().jobs().accept(job).await.unwrap(),
             Accepted::New
         );
         id
@@ -117,7 +117,7 @@ async fn five(server: &Server) -> Batch<'_> {
         batch.end(jobs[at].1, total).await;
     }
     let now = SystemClock.now();
-    server.store().cancel(jobs[3].1, now).await.unwrap();
+    server.store().jobs().cancel(jobs[3].1, now).await.unwrap();
     batch
 }
 
@@ -199,7 +199,7 @@ async fn a_batch_of_many_pages_is_whole() {
         let now = SystemClock.now();
         for item_no in 0..60 {
             let job = batch.item(item_no).await;
-            server.store().cancel(job, now).await.unwrap();
+            server.store().jobs().cancel(job, now).await.unwrap();
         }
         let text = batch.get("report.jsonl").await.text().await.unwrap();
         let numbers: Vec<Value> = text
@@ -224,7 +224,10 @@ async fn a_session_shows_its_score_of_100_and_its_judges_words() {
             ..server.new_bulk(session)
         };
         let id = job.job_id;
-        assert_eq!(server.store().accept(job).await.unwrap(), Accepted::New);
+        assert_eq!(
+            server.store().jobs().accept(job).await.unwrap(),
+            Accepted::New
+        );
         server.succeed(id, 72).await;
         let path = format!("/api/v1/batches/{batch_id}/report.json");
         let body = server.json_of(&path).await;

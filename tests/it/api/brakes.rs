@@ -179,6 +179,7 @@ async fn workers_are_listed() {
         let id = server.worker_id;
         server
             .store()
+            .workers()
             .heartbeat(
                 &gavel::store::Heartbeat {
                     in_hand: 3,
@@ -210,7 +211,7 @@ async fn an_operators_pause_takes_the_place_of_a_workers_closure() {
         since: SystemClock.now(),
         until: None,
     };
-    assert!(server.store().set_brake(&closure).await.unwrap());
+    assert!(server.store().holds().set(&closure).await.unwrap());
     let list = server.json_of("/api/v1/judges").await;
     assert_eq!(judge(&list, "judge-a")["brake"]["reason"], "exhausted");
     let pause = server
@@ -259,7 +260,7 @@ async fn a_judge_that_is_stopped_by_its_cap_is_not_resumed_and_says_why() {
         since: SystemClock.now(),
         until: Some(until),
     };
-    assert!(server.store().set_budget_brake(&closure).await.unwrap());
+    assert!(server.store().holds().set_budget(&closure).await.unwrap());
     let resume = server.post("/api/v1/judges/judge-a/resume");
     let problem = problem_of(resume.send().await.unwrap(), 409, "judge-capped").await;
     let detail = problem["detail"].as_str().unwrap();
@@ -318,7 +319,7 @@ async fn a_batch_whose_judges_are_all_stopped_says_why_and_no_end_is_foretold() 
         let going = server.json_of(this).await;
         assert!(going["progress"]["eta_s"].is_number(), "{going:#}");
 
-        assert!(server.store().set_budget_brake(&brake).await.unwrap());
+        assert!(server.store().holds().set_budget(&brake).await.unwrap());
         let stopped = server.json_of(this).await;
         assert_eq!(stopped["progress"]["eta_s"], Value::Null);
         assert_eq!(

@@ -122,7 +122,7 @@ async fn ends(server: &Server, id: JobId, cost_usd: Option<f64>) {
         },
         ..called
     });
-    let ticket = server.store().record(record).await.unwrap();
+    let ticket = server.store().jobs().record(record).await.unwrap();
     assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
 }
 

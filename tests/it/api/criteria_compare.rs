@@ -15,7 +15,10 @@ async fn scored_as(
         ..server.new_bulk(session)
     };
     let id = job.job_id;
-    assert_eq!(server.store().accept(job).await.unwrap(), Accepted::New);
+    assert_eq!(
+        server.store().jobs().accept(job).await.unwrap(),
+        Accepted::New
+    );
     server.succeed(id, total).await
 }
 

@@ -229,15 +229,18 @@ async fn keys_that_nobody_can_be_at_any_more_are_released_at_once() {
         let store = &db.store;
         let now = SystemClock.now();
         let first = wish("k", "r", now);
-        store.reserve_key(&first).await.unwrap();
+        store.idempotency_keys().reserve(&first).await.unwrap();
         let again = wish("k", "r", now + chrono::TimeDelta::milliseconds(1));
-        assert_eq!(store.reserve_key(&again).await.unwrap(), Reserved::InUse);
-        store.release_keys().await.unwrap();
+        assert_eq!(
+            store.idempotency_keys().reserve(&again).await.unwrap(),
+            Reserved::InUse
+        );
+        store.idempotency_keys().release_all().await.unwrap();
         let Reserved::Mine {
             effect_id,
             repeated: true,
             ..
-        } = store.reserve_key(&again).await.unwrap()
+        } = store.idempotency_keys().reserve(&again).await.unwrap()
         else {
             panic!("the same request may go on");
         };
@@ -255,20 +258,27 @@ async fn a_key_whose_holder_died_goes_on_under_the_first_tries_id() {
             effect_id,
             repeated: false,
             ..
-        } = store.reserve_key(&first).await.unwrap()
+        } = store.idempotency_keys().reserve(&first).await.unwrap()
         else {
             panic!("a new key");
         };
         assert_eq!(effect_id, first.effect_id);
         let soon = wish("k", "r", now + chrono::TimeDelta::seconds(29));
-        assert_eq!(store.reserve_key(&soon).await.unwrap(), Reserved::InUse);
+        assert_eq!(
+            store.idempotency_keys().reserve(&soon).await.unwrap(),
+            Reserved::InUse
+        );
         let late = now + chrono::TimeDelta::seconds(31);
         let other = wish("k", "other", late);
         assert_eq!(
-            store.reserve_key(&other).await.unwrap(),
+            store.idempotency_keys().reserve(&other).await.unwrap(),
             Reserved::OtherRequest
         );
-        let taken = store.reserve_key(&wish("k", "r", late)).await.unwrap();
+        let taken = store
+            .idempotency_keys()
+            .reserve(&wish("k", "r", late))
+            .await
+            .unwrap();
         let Reserved::Mine {
             effect_id,
             repeated: true,
@@ -279,11 +289,18 @@ async fn a_key_whose_holder_died_goes_on_under_the_first_tries_id() {
         };
         assert_eq!(effect_id, first.effect_id);
         // Who comes back from the dead changes nothing.
-        store.free_key("k", first.holder).await.unwrap();
+        store
+            .idempotency_keys()
+            .free("k", first.holder)
+            .await
+            .unwrap();
         let soon = wish("k", "r", late + chrono::TimeDelta::seconds(1));
-        assert_eq!(store.reserve_key(&soon).await.unwrap(), Reserved::InUse);
+        assert_eq!(
+            store.idempotency_keys().reserve(&soon).await.unwrap(),
+            Reserved::InUse
+        );
         let next_day = wish("k", "other", now + chrono::TimeDelta::hours(24));
-        let taken = store.reserve_key(&next_day).await.unwrap();
+        let taken = store.idempotency_keys().reserve(&next_day).await.unwrap();
         assert!(
             matches!(
                 taken,
@@ -302,13 +319,23 @@ async fn keys_past_their_day_are_pruned() {
     for db in stores().await {
         let now = SystemClock.now();
         db.store
-            .reserve_key(&wish("old", "r", now - chrono::TimeDelta::hours(25)))
+            .idempotency_keys()
+            .reserve(&wish("old", "r", now - chrono::TimeDelta::hours(25)))
             .await
             .unwrap();
-        db.store.reserve_key(&wish("new", "r", now)).await.unwrap();
+        db.store
+            .idempotency_keys()
+            .reserve(&wish("new", "r", now))
+            .await
+            .unwrap();
         let long_ago = now - chrono::TimeDelta::days(90);
         assert_eq!(db.store.prune(now, long_ago).await.unwrap(), 1);
-        let again = db.store.reserve_key(&wish("new", "r", now)).await.unwrap();
+        let again = db
+            .store
+            .idempotency_keys()
+            .reserve(&wish("new", "r", now))
+            .await
+            .unwrap();
         assert_eq!(again, Reserved::InUse);
     }
 }

@@ -183,6 +183,7 @@ async fn every_wait_has_a_reason() {
         );
         let store = server.store();
         store
+            .workers()
             .heartbeat(
                 &crate::support::beat(server.worker_id, "test"),
                 crate::support::BEAT,
@@ -190,6 +191,7 @@ async fn every_wait_has_a_reason() {
             .await
             .unwrap();
         store
+            .workers()
             .publish_judges(server.worker_id, &["judge-b".to_owned()])
             .await
             .unwrap();
@@ -198,6 +200,7 @@ async fn every_wait_has_a_reason() {
         let remedy = unasked["remedy"].as_str().unwrap();
         assert!(remedy.contains("has entry judge-a"), "{remedy}");
         store
+            .workers()
             .publish_judges(server.worker_id, &["judge-a".to_owned()])
             .await
             .unwrap();
@@ -211,7 +214,8 @@ async fn every_wait_has_a_reason() {
             retry_in: Some(Duration::from_secs(30)),
         };
         store
-            .put_judges(server.worker_id, &[gate(Some(open))], SystemClock.now())
+            .judges()
+            .put(server.worker_id, &[gate(Some(open))], SystemClock.now())
             .await
             .unwrap();
         let behind = wait(id).await;
@@ -223,11 +227,13 @@ async fn every_wait_has_a_reason() {
 
         let other = Uuid::now_v7();
         store
+            .workers()
             .heartbeat(&crate::support::beat(other, "other"), crate::support::BEAT)
             .await
             .unwrap();
         store
-            .put_judges(other, &[gate(None)], SystemClock.now())
+            .judges()
+            .put(other, &[gate(None)], SystemClock.now())
             .await
             .unwrap();
         assert_eq!(
@@ -245,11 +251,12 @@ async fn every_wait_has_a_reason() {
             until: None,
         };
         store
-            .set_brake(&brake(BrakeTarget::Judge("judge-b".to_owned())))
+            .holds()
+            .set(&brake(BrakeTarget::Judge("judge-b".to_owned())))
             .await
             .unwrap();
         assert_eq!(wait(id).await["reason"], "queued", "another judge's brake");
-        store.set_brake(&brake(BrakeTarget::Queue)).await.unwrap();
+        store.holds().set(&brake(BrakeTarget::Queue)).await.unwrap();
         assert_eq!(wait(id).await["reason"], "paused");
         let listed = server.json_of("/api/v1/jobs").await;
         assert_eq!(
@@ -257,7 +264,8 @@ async fn every_wait_has_a_reason() {
             json!({ "reason": "paused", "until": null, "position": null, "target": "queue", "set_by": "ops" })
         );
         store
-            .release_brake(&BrakeTarget::Queue, SystemClock.now())
+            .holds()
+            .release(&BrakeTarget::Queue, SystemClock.now())
             .await
             .unwrap();
 

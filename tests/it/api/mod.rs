@@ -294,13 +294,14 @@ impl Server {
     }
 
     async fn job(&self, id: JobId) -> Job {
-        self.store().job(id).await.unwrap().unwrap()
+        self.store().jobs().get(id).await.unwrap().unwrap()
     }
 
     /// Takes a job as a live worker would.
     async fn claim(&self, id: JobId) -> Job {
         let store = self.store();
         store
+            .workers()
             .heartbeat(
                 &crate::support::beat(self.worker_id, "test"),
                 crate::support::BEAT,
@@ -308,6 +309,7 @@ impl Server {
             .await
             .unwrap();
         let claimed = store
+            .jobs()
             .claim(&[id], self.worker_id, SystemClock.now())
             .await
             .unwrap();
@@ -331,7 +333,7 @@ impl Server {
             },
             at: SystemClock.now(),
         };
-        let ticket = self.store().record(record).await.unwrap();
+        let ticket = self.store().jobs().record(record).await.unwrap();
         assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
     }
 
@@ -414,7 +416,10 @@ impl Server {
     async fn bulk(&self, session: Uuid) -> JobId {
         let job = self.new_bulk(session);
         let id = job.job_id;
-        assert_eq!(self.store().accept(job).await.unwrap(), Accepted::New);
+        assert_eq!(
+            self.store().jobs().accept(job).await.unwrap(),
+            Accepted::New
+        );
         id
     }
 

@@ -45,14 +45,20 @@ async fn a_case_is_a_row_with_its_payload_and_waits_for_nobody_else() {
             first["job_id"], second["job_id"],
             "equal payloads are two jobs"
         );
-        let row = server.store().job(job_id(&first)).await.unwrap().unwrap();
+        let row = server
+            .store()
+            .jobs()
+            .get(job_id(&first))
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!((row.kind, row.priority), (Kind::SqlMetrics, Priority::Bulk));
         assert_eq!(row.payload, payload);
         assert_eq!(row.subject_id, None);
         assert_eq!(row.judge.as_deref(), Some("judge-a"));
         let current = server.enqueue.current_criteria_of(Kind::SqlMetrics);
         assert_eq!(row.criteria_hash, current.hash.0);
-        let kept = server.store().criteria_content(&row.criteria_hash).await;
+        let kept = server.store().criteria().content(&row.criteria_hash).await;
         assert_eq!(kept.unwrap(), Some(current.content.clone()));
     }
 }
@@ -67,7 +73,13 @@ async fn a_case_that_needs_no_judge_has_no_lane_of_one() {
     )
     .await;
     let asked = json_of(asked, 202).await;
-    let row = server.store().job(job_id(&asked)).await.unwrap().unwrap();
+    let row = server
+        .store()
+        .jobs()
+        .get(job_id(&asked))
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(row.judge, None);
     assert_eq!(row.lane.as_str(), "none");
 }

@@ -23,7 +23,7 @@ async fn panels(server: &Server, purpose: Purpose, asked: &[(Uuid, Votes)]) -> U
         created_by: "ann".to_owned(),
         created_at: SystemClock.now(),
     };
-    server.store().begin_batch(&batch).await.unwrap();
+    server.store().batches().begin(&batch).await.unwrap();
     let (mut items, mut given) = (Vec::new(), Vec::new());
     for (session, judges) in asked {
         for (judge, total) in *judges {
@@ -40,8 +40,13 @@ async fn panels(server: &Server, purpose: Purpose, asked: &[(Uuid, Votes)]) -> U
             items.push(item);
         }
     }
-    server.store().add_items(batch_id, &items).await.unwrap();
-    server.store().start_batch(batch_id).await.unwrap();
+    server
+        .store()
+        .batches()
+        .add_items(batch_id, &items)
+        .await
+        .unwrap();
+    server.store().batches().start(batch_id).await.unwrap();
     for (job, total) in given {
         server.succeed(job, total).await;
     }
@@ -129,7 +134,7 @@ async fn a_jury_has_a_median_a_flag_where_it_differs_and_no_current_score() {
     }
     // A vote by itself says that it is one, and is no score to ask for again.
     let job = job_id(&first["scores"][0]);
-    let vote = server.store().scores_of_jobs(&[job]).await.unwrap()[0].score_id;
+    let vote = server.store().scores().of_jobs(&[job]).await.unwrap()[0].score_id;
     let score = server.json_of(&format!("/api/v1/scores/{vote}")).await;
     assert_eq!(
         (&score["purpose"], &score["superseded_at"]),

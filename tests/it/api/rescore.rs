@@ -134,7 +134,8 @@ async fn a_dry_run_says_what_then_runs_and_stores_nothing() {
         assert!(
             server
                 .store()
-                .batches(Default::default(), None, 5)
+                .batches()
+                .list(Default::default(), None, 5)
                 .await
                 .unwrap()
                 .items
@@ -249,7 +250,8 @@ async fn a_request_with_a_key_makes_one_batch() {
     assert_eq!(ids[0], ids[1]);
     let all = server
         .store()
-        .batches(Default::default(), None, 5)
+        .batches()
+        .list(Default::default(), None, 5)
         .await
         .unwrap();
     assert_eq!(all.items.len(), 1);
@@ -355,7 +357,8 @@ async fn bad_requests_name_the_place_and_the_remedy() {
     }
     let all = server
         .store()
-        .batches(Default::default(), None, 5)
+        .batches()
+        .list(Default::default(), None, 5)
         .await
         .unwrap();
     assert!(all.items.is_empty());

@@ -429,7 +429,7 @@ async fn a_rescore_takes_ids_and_runs_what_was_shown() {
         .await;
     assert_eq!(batch["criteria_hash"], current);
     let id: Uuid = batch["batch_id"].as_str().unwrap().parse().unwrap();
-    let stored = server.store().batch(id).await.unwrap().unwrap();
+    let stored = server.store().batches().get(id).await.unwrap().unwrap();
     assert_eq!(stored.plan.unwrap().max, Some(3));
 }
 

@@ -37,7 +37,7 @@ async fn a_missing_tool_says_in_how_many_other_sessions_it_is_asked_for() {
 
 /// A session's current score.
 async fn current(server: &Server, session: Uuid) -> SessionScoreRow {
-    let current = server.store().current_score(session).await.unwrap();
+    let current = server.store().scores().current(session).await.unwrap();
     current.expect("it is scored")
 }
 

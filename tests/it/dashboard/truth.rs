@@ -13,6 +13,7 @@ impl Server {
     async fn gate(&self, judge: &str, failures_in_row: u32) {
         let store = self.store();
         store
+            .workers()
             .heartbeat(
                 &crate::support::beat(self.worker_id, "test"),
                 crate::support::BEAT,
@@ -33,7 +34,8 @@ impl Server {
             }),
         };
         store
-            .put_judges(self.worker_id, &[gate], SystemClock.now())
+            .judges()
+            .put(self.worker_id, &[gate], SystemClock.now())
             .await
             .unwrap();
     }
@@ -96,6 +98,7 @@ async fn judges_are_said_to_answer_only_once_they_did() {
     let browser = Browser::of(&server);
     server
         .store()
+        .workers()
         .heartbeat(
             &crate::support::beat(server.worker_id, "test"),
             crate::support::BEAT,
@@ -129,6 +132,7 @@ async fn a_wait_says_what_is_stopped_by_whom_and_where_it_stands_in_line() {
     let browser = Browser::of(&server);
     server
         .store()
+        .workers()
         .heartbeat(
             &crate::support::beat(server.worker_id, "test"),
             crate::support::BEAT,

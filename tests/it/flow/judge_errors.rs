@@ -108,7 +108,8 @@ async fn a_judge_that_is_not_there_fails_the_job_as_transient(home: Home) {
     let calls = world
         .app()
         .store()
-        .calls_of(job["job_id"].as_str().unwrap().parse().unwrap());
+        .calls()
+        .of_job(job["job_id"].as_str().unwrap().parse().unwrap());
     let calls = calls.await.unwrap();
     assert_eq!(calls.len(), 4);
     assert!(

@@ -35,18 +35,19 @@ async fn a_worker_prunes_judge_calls_that_are_older_than_they_are_kept(mut home:
             usage: CallUsage::default(),
             reply: None,
         });
-        assert_eq!(store.calls_of(job).await.unwrap().len(), 1);
+        assert_eq!(store.calls().of_job(job).await.unwrap().len(), 1);
     }
     world.work();
     eventually(PATIENCE, "the old call is gone", || async {
         store
-            .calls_of(old.0)
+            .calls()
+            .of_job(old.0)
             .await
             .unwrap()
             .is_empty()
             .then_some(())
     })
     .await;
-    assert_eq!(store.calls_of(young.0).await.unwrap().len(), 1);
+    assert_eq!(store.calls().of_job(young.0).await.unwrap().len(), 1);
     world.end().await;
 }

@@ -129,7 +129,8 @@ async fn every_call_is_logged_with_its_cost(home: Home) {
     let calls = world
         .app()
         .store()
-        .calls_of(job.to_string().parse().unwrap())
+        .calls()
+        .of_job(job.to_string().parse().unwrap())
         .await
         .unwrap();
     let seen: Vec<_> = calls

@@ -167,7 +167,7 @@ fn pipeline(store: &Arc<Store>, judge: &JudgeServer, worker: Uuid) -> Pipeline {
 /// A job that this worker has claimed.
 async fn claimed(store: &Store, worker: Uuid) -> Job {
     let criteria = criteria();
-    store.put_criteria(&criteria, Utc::now()).await.unwrap();
+    store.criteria().put(&criteria, Utc::now()).await.unwrap();
     let new = NewJob {
         job_id: JobId::new(),
         kind: Kind::SqlMetrics,
@@ -183,8 +183,8 @@ async fn claimed(store: &Store, worker: Uuid) -> Job {
         created_at: Utc::now(),
     };
     let id = new.job_id;
-    store.accept(new).await.unwrap();
-    let claimed = store.claim(&[id], worker, Utc::now()).await;
+    store.jobs().accept(new).await.unwrap();
+    let claimed = store.jobs().claim(&[id], worker, Utc::now()).await;
     claimed.unwrap().remove(0)
 }
 
@@ -216,9 +216,9 @@ async fn a_judge_that_is_too_slow_is_a_timeout_and_the_run_goes_on() {
         assert_eq!(failure.as_ref().unwrap().class, FailureClass::Transient);
         assert_eq!(judge.count(), 1);
 
-        let recorded = test.store.record(record).await.unwrap();
+        let recorded = test.store.jobs().record(record).await.unwrap();
         recorded.committed().await.unwrap();
-        let ended = test.store.job(job.job_id).await.unwrap().unwrap();
+        let ended = test.store.jobs().get(job.job_id).await.unwrap().unwrap();
         assert_eq!(ended.state, JobState::Failed, "a retry can finish it");
         judge.release();
     }

@@ -76,10 +76,10 @@ async fn a_second_job_for_a_subject_is_answered_with_the_first() {
     for test in support::stores().await {
         let subject = Some(Uuid::now_v7());
         let first = accept(&test.store, new_job(subject)).await;
-        let second = test.store.accept(new_job(subject)).await.unwrap();
+        let second = test.store.jobs().accept(new_job(subject)).await.unwrap();
         assert_eq!(second, Accepted::Active(first));
         let claimed = claim(&test.store, first, Uuid::now_v7()).await;
-        let third = test.store.accept(new_job(subject)).await.unwrap();
+        let third = test.store.jobs().accept(new_job(subject)).await.unwrap();
         assert_eq!(third, Accepted::Active(first));
         record(&test.store, &claimed, failed()).await;
         accept(&test.store, new_job(subject)).await;
@@ -91,7 +91,7 @@ async fn of_many_accepts_at_once_for_one_subject_one_is_new() {
     for test in support::stores().await {
         let subject = Some(Uuid::now_v7());
         let jobs: Vec<_> = (0..40).map(|_| new_job(subject)).collect();
-        let outcomes = join_all(jobs.iter().map(|job| test.store.accept(job.clone()))).await;
+        let outcomes = join_all(jobs.iter().map(|job| test.store.jobs().accept(job.clone()))).await;
         let new: Vec<_> = jobs
             .iter()
             .zip(&outcomes)
@@ -114,7 +114,8 @@ async fn the_same_job_accepted_twice_is_one_row_and_new_both_times() {
         accept(&test.store, new).await;
         let page = test
             .store
-            .jobs(&Default::default(), None, 10)
+            .jobs()
+            .list(&Default::default(), None, 10)
             .await
             .unwrap();
         assert_eq!(page.items.len(), 1);
@@ -129,7 +130,7 @@ async fn a_row_that_the_database_refuses_fails_alone() {
         bad.criteria_hash = "x".repeat(100);
         let good: Vec<_> = (0..20).map(|_| new_job(None)).collect();
         let accepts = good.iter().chain([&bad]).cloned();
-        let outcomes = join_all(accepts.map(|job| test.store.accept(job))).await;
+        let outcomes = join_all(accepts.map(|job| test.store.jobs().accept(job))).await;
         for outcome in &outcomes[..20] {
             assert_eq!(*outcome.as_ref().unwrap(), Accepted::New);
         }
@@ -144,10 +145,10 @@ async fn a_row_that_the_database_refuses_fails_alone() {
 async fn accepts_sent_before_close_are_committed_and_later_ones_are_refused() {
     for test in support::stores().await {
         let jobs: Vec<_> = (0..50).map(|_| new_job(None)).collect();
-        let accepts = join_all(jobs.into_iter().map(|job| test.store.accept(job)));
+        let accepts = join_all(jobs.into_iter().map(|job| test.store.jobs().accept(job)));
         let (outcomes, ()) = tokio::join!(accepts, test.store.close());
         assert!(outcomes.into_iter().all(|o| o.unwrap() == Accepted::New));
-        let late = test.store.accept(new_job(None)).await.unwrap_err();
+        let late = test.store.jobs().accept(new_job(None)).await.unwrap_err();
         assert!(matches!(late, StoreError::Unavailable { .. }), "{late}");
     }
 }

@@ -48,7 +48,7 @@ pub(super) async fn scored_at(
         started_at: None,
         ..session(session_id)
     };
-    store.put_session(&record, now()).await.unwrap();
+    store.sessions().put(&record, now()).await.unwrap();
     rescored(store, session_id, score, criteria).await;
     session_id
 }
@@ -72,6 +72,7 @@ pub(super) const DAY: &str = "2026-01-02T12:00:00Z";
 
 async fn tools(store: &Store, filter: &ScoreFilter, limit: u32) -> Vec<(String, i64)> {
     let names = store
+        .analytics()
         .names(Named::MissingTools, filter, MadeBy::Judge, limit)
         .await
         .unwrap();
@@ -101,14 +102,18 @@ async fn a_session_counts_once_for_a_tool_however_it_is_spelled() {
         let expected = counts(&[("kubectllogs", 3), ("events", 1)]);
         assert_eq!(tools(store, &all, 10).await, expected);
         assert_eq!(tools(store, &all, 1).await, expected[..1]);
-        let names = store.names(Named::MissingTools, &all, MadeBy::Judge, 10);
+        let names = store
+            .analytics()
+            .names(Named::MissingTools, &all, MadeBy::Judge, 10);
         let spellings = names.await.unwrap().remove(0).spellings;
         // The first spelling of a score is the one that counts.
         assert_eq!(
             spellings,
             counts(&[("kubectl_logs", 2), ("kubectl-logs", 1)])
         );
-        let names = store.names(Named::MissingTools, &all, MadeBy::Simulated, 10);
+        let names = store
+            .analytics()
+            .names(Named::MissingTools, &all, MadeBy::Simulated, 10);
         assert_eq!(names.await.unwrap().len(), 1);
     }
 }
@@ -130,7 +135,9 @@ async fn approaches_are_counted_as_tools_are() {
             scored_at(store, DAY, score, 'a').await;
         }
         let all = ScoreFilter::default();
-        let names = store.names(Named::Approaches, &all, MadeBy::Judge, 10);
+        let names = store
+            .analytics()
+            .names(Named::Approaches, &all, MadeBy::Judge, 10);
         let names = names.await.unwrap();
         assert_eq!(
             (names.len(), names[0].key.as_str(), names[0].sessions),
@@ -148,6 +155,7 @@ async fn only_current_scores_count_and_criteria_and_the_sessions_time_narrow_the
         scored_at(store, DAY, missing(50, &["other"]), 'a').await;
         let totals = async |filter: &ScoreFilter| {
             let mut totals: Vec<_> = store
+                .analytics()
                 .totals(filter)
                 .await
                 .unwrap()
@@ -175,13 +183,13 @@ async fn only_current_scores_count_and_criteria_and_the_sessions_time_narrow_the
         };
         assert_eq!(totals(&of_2026).await, [(50, 1)]);
         assert_eq!(tools(store, &of_2026, 10).await, counts(&[("other", 1)]));
-        assert_eq!(store.sessions_in(&of_2026).await.unwrap(), 1);
+        assert_eq!(store.analytics().sessions_in(&of_2026).await.unwrap(), 1);
         let before = ScoreFilter {
             to: of_2026.from,
             ..ScoreFilter::default()
         };
         assert_eq!(totals(&before).await, [(90, 1)]);
-        assert_eq!(store.sessions_in(&all).await.unwrap(), 2);
+        assert_eq!(store.analytics().sessions_in(&all).await.unwrap(), 2);
     }
 }
 
@@ -193,7 +201,11 @@ async fn totals_are_counted_by_the_day_of_their_session_in_utc() {
         scored_at(store, "2026-01-03T00:00:00+02:00", score_of(60), 'a').await;
         scored_at(store, "2026-01-03T00:00:00Z", simulated(score_of(80)), 'b').await;
         let all = ScoreFilter::default();
-        let days = store.totals_over_time(&all, By::Day).await.unwrap();
+        let days = store
+            .analytics()
+            .totals_over_time(&all, By::Day)
+            .await
+            .unwrap();
         let found: Vec<_> = days
             .iter()
             .map(|count| (count.day, count.total, count.scores, count.made_by))
@@ -219,7 +231,8 @@ async fn sessions_are_found_by_a_tool_that_their_current_score_misses() {
             ..SessionFilter::default()
         };
         let page = store
-            .sessions(&filter, SessionOrder::Newest, None, 10)
+            .sessions()
+            .list(&filter, SessionOrder::Newest, None, 10)
             .await
             .unwrap();
         let ids: Vec<Uuid> = page.items.iter().map(|line| line.session_id).collect();

@@ -64,25 +64,25 @@ pub(super) async fn stored(store: &Store, n: usize) -> BTreeSet<Uuid> {
     let mut ids = BTreeSet::new();
     for _ in 0..n {
         let id = Uuid::now_v7();
-        store.put_session(&session(id), now()).await.unwrap();
+        store.sessions().put(&session(id), now()).await.unwrap();
         ids.insert(id);
     }
     ids
 }
 
 pub(super) async fn begun(store: &Store, new: NewBacklog) -> Uuid {
-    store.begin_backlog(&new).await.unwrap();
+    store.batches().begin_backlog(&new).await.unwrap();
     new.batch.batch_id
 }
 
 async fn row(store: &Store, id: Uuid) -> BatchRow {
-    store.batch(id).await.unwrap().unwrap()
+    store.batches().get(id).await.unwrap().unwrap()
 }
 
 /// Takes steps to the end; answers the batch.
 pub(super) async fn whole(store: &Store, id: Uuid, jobs: u32) -> BatchRow {
     loop {
-        match store.expand(id, jobs, now()).await.unwrap() {
+        match store.batches().expand(id, jobs, now()).await.unwrap() {
             Expanded::Part(_) => {}
             Expanded::Whole(batch) => return *batch,
             Expanded::Stopped => panic!("it expands"),
@@ -93,7 +93,7 @@ pub(super) async fn whole(store: &Store, id: Uuid, jobs: u32) -> BatchRow {
 /// The sessions of a batch's items, in the items' order.
 async fn subjects(store: &Store, id: Uuid) -> Vec<Uuid> {
     let mut subjects = Vec::new();
-    for item in store.item_ids(id, 0).await.unwrap() {
+    for item in store.batches().item_ids(id, 0).await.unwrap() {
         subjects.push(job(store, item).await.subject_id.unwrap());
     }
     subjects
@@ -117,10 +117,14 @@ async fn a_rescore_expands_a_step_at_a_time_and_each_session_once() {
             completed_at: Some(now() - minutes(1)),
             ..session(Uuid::now_v7())
         };
-        store.put_session(&later, now() + minutes(1)).await.unwrap();
-        assert_eq!(store.expanding_backlogs().await.unwrap(), [id]);
+        store
+            .sessions()
+            .put(&later, now() + minutes(1))
+            .await
+            .unwrap();
+        assert_eq!(store.batches().expanding_backlogs().await.unwrap(), [id]);
         for step in 1..=2 {
-            let stepped = store.expand(id, 3, now()).await.unwrap();
+            let stepped = store.batches().expand(id, 3, now()).await.unwrap();
             assert_eq!(stepped, Expanded::Part(3));
             let batch = row(store, id).await;
             assert_eq!(
@@ -128,20 +132,30 @@ async fn a_rescore_expands_a_step_at_a_time_and_each_session_once() {
                 (BatchState::Expanding, 3 * step)
             );
             // It was begun already.
-            store.begin_backlog(&new).await.unwrap();
+            store.batches().begin_backlog(&new).await.unwrap();
         }
         // Its items run meanwhile.
-        let first = store.first_items(id, 1).await.unwrap();
+        let first = store.batches().first_items(id, 1).await.unwrap();
         claim(store, first[0].job_id, Uuid::now_v7()).await;
-        assert_eq!(store.complete_batch(id, now()).await.unwrap(), None);
+        assert_eq!(store.batches().complete(id, now()).await.unwrap(), None);
         let batch = whole(store, id, 3).await;
         assert_eq!(
             (batch.state, batch.total, batch.expanded),
             (BatchState::Running, 7, true)
         );
         assert_eq!(set(&subjects(store, id).await), sessions);
-        assert_eq!(store.expand(id, 3, now()).await.unwrap(), Expanded::Stopped);
-        assert!(store.expanding_backlogs().await.unwrap().is_empty());
+        assert_eq!(
+            store.batches().expand(id, 3, now()).await.unwrap(),
+            Expanded::Stopped
+        );
+        assert!(
+            store
+                .batches()
+                .expanding_backlogs()
+                .await
+                .unwrap()
+                .is_empty()
+        );
     }
 }
 
@@ -155,12 +169,12 @@ async fn a_step_looks_at_so_many_sessions_however_few_it_finds() {
             completed_at: Some(now() - minutes(60)),
             ..session(Uuid::now_v7())
         };
-        store.put_session(&wanted, now()).await.unwrap();
+        store.sessions().put(&wanted, now()).await.unwrap();
         let mut new = new_backlog();
         new.filter.agent = Some("rare".to_owned());
         let id = begun(store, new).await;
         for found in [0, 0, 1] {
-            let stepped = store.expand(id, 2, now()).await.unwrap();
+            let stepped = store.batches().expand(id, 2, now()).await.unwrap();
             assert_eq!(stepped, Expanded::Part(found));
         }
         assert_eq!(whole(store, id, 2).await.total, 1);
@@ -179,7 +193,7 @@ async fn workers_that_expand_together_make_each_item_once() {
             support::reopen(&test).await,
         ];
         let steps = others.iter().map(|store| async move {
-            while let Expanded::Part(_) = store.expand(id, 3, now()).await.unwrap() {}
+            while let Expanded::Part(_) = store.batches().expand(id, 3, now()).await.unwrap() {}
         });
         join_all(steps).await;
         let batch = row(&test.store, id).await;
@@ -195,7 +209,7 @@ async fn a_step_that_is_broken_off_is_done_or_not() {
         let sessions = stored(store, 30).await;
         let id = begun(store, new_backlog()).await;
         for polls in 0..24 {
-            let step = store.expand(id, 1, now());
+            let step = store.batches().expand(id, 1, now());
             tokio::pin!(step);
             for _ in 0..polls {
                 if futures::poll!(&mut step).is_ready() {
@@ -221,7 +235,7 @@ async fn what_needs_no_score_or_can_have_none_is_passed_over_and_counted() {
         let current = scored_session(store, 70).await;
         let fresh = stored(store, 1).await;
         let busy = Uuid::now_v7();
-        store.put_session(&session(busy), now()).await.unwrap();
+        store.sessions().put(&session(busy), now()).await.unwrap();
         let active = accept(store, new_job(Some(busy))).await;
         let open = SessionRecord {
             status: SessionStatus::InProgress,
@@ -233,11 +247,12 @@ async fn what_needs_no_score_or_can_have_none_is_passed_over_and_counted() {
             ..session(Uuid::now_v7())
         };
         for unjudged in [&open, &silent] {
-            store.put_session(unjudged, now()).await.unwrap();
+            store.sessions().put(unjudged, now()).await.unwrap();
         }
         let new = new_backlog();
         let found = store
-            .sort_sessions(&new.filter, &new.plan.rules, now(), None, 100)
+            .sessions()
+            .sort(&new.filter, &new.plan.rules, now(), None, 100)
             .await
             .unwrap()
             .found;
@@ -255,7 +270,7 @@ async fn what_needs_no_score_or_can_have_none_is_passed_over_and_counted() {
         };
         assert_eq!((batch.total, batch.skipped), (1, Some(skipped)));
         assert_eq!(set(&subjects(store, id).await), fresh);
-        let skips = store.batch_skips(id).await.unwrap();
+        let skips = store.budgets().batch_skips(id).await.unwrap();
         assert_eq!(skips.len(), 1);
         assert_eq!((skips[0].session_id, skips[0].job_id), (busy, Some(active)));
 
@@ -265,7 +280,8 @@ async fn what_needs_no_score_or_can_have_none_is_passed_over_and_counted() {
             again.plan.rules.criteria_hash = hash(criteria);
             again.plan.rules.force = force;
             let found = store
-                .sort_sessions(&again.filter, &again.plan.rules, now(), None, 100)
+                .sessions()
+                .sort(&again.filter, &again.plan.rules, now(), None, 100)
                 .await
                 .unwrap()
                 .found;
@@ -293,7 +309,8 @@ async fn a_simulated_score_is_current_for_simulated_judges_alone() {
             let mut new = new_backlog();
             new.plan.rules.simulated = simulated;
             let found = store
-                .sort_sessions(&new.filter, &new.plan.rules, now(), None, 1)
+                .sessions()
+                .sort(&new.filter, &new.plan.rules, now(), None, 1)
                 .await
                 .unwrap()
                 .found;
@@ -308,45 +325,57 @@ async fn a_batch_that_expands_is_paused_resumed_and_cancelled() {
         let store = &test.store;
         stored(store, 6).await;
         let id = begun(store, new_backlog()).await;
-        store.expand(id, 2, now()).await.unwrap();
-        let Moved::Now(paused) = store.pause_batch(id).await.unwrap() else {
+        store.batches().expand(id, 2, now()).await.unwrap();
+        let Moved::Now(paused) = store.batches().pause(id).await.unwrap() else {
             panic!("it can be paused");
         };
         assert_eq!(
             (paused.state, paused.paused_by),
             (BatchState::Paused, Some(PausedBy::Operator))
         );
-        assert_eq!(store.expand(id, 2, now()).await.unwrap(), Expanded::Stopped);
-        let items = store.item_ids(id, 0).await.unwrap();
+        assert_eq!(
+            store.batches().expand(id, 2, now()).await.unwrap(),
+            Expanded::Stopped
+        );
+        let items = store.batches().item_ids(id, 0).await.unwrap();
         let claimed = store
+            .jobs()
             .claim(&items, Uuid::now_v7(), now() + minutes(1))
             .await;
         assert!(claimed.unwrap().is_empty(), "nothing begins");
-        let Moved::Now(resumed) = store.resume_batch(id, now()).await.unwrap() else {
+        let Moved::Now(resumed) = store.batches().resume(id, now()).await.unwrap() else {
             panic!("it can be resumed");
         };
         assert_eq!(
             (resumed.state, resumed.paused_by),
             (BatchState::Expanding, None)
         );
-        let again = store.resume_batch(id, now()).await.unwrap();
+        let again = store.batches().resume(id, now()).await.unwrap();
         assert!(matches!(again, Moved::Already(_)));
-        store.expand(id, 2, now()).await.unwrap();
-        let Moved::Now(cancelled) = store.cancel_batch(id, now()).await.unwrap() else {
+        store.batches().expand(id, 2, now()).await.unwrap();
+        let Moved::Now(cancelled) = store.batches().cancel(id, now()).await.unwrap() else {
             panic!("it can be cancelled");
         };
         assert_eq!(
             (cancelled.state, cancelled.total),
             (BatchState::Cancelled, 4)
         );
-        assert_eq!(store.expand(id, 2, now()).await.unwrap(), Expanded::Stopped);
-        let figures = store.batch_figures(&row(store, id).await).await.unwrap();
+        assert_eq!(
+            store.batches().expand(id, 2, now()).await.unwrap(),
+            Expanded::Stopped
+        );
+        let figures = store
+            .batches()
+            .figures(&row(store, id).await)
+            .await
+            .unwrap();
         assert_eq!(figures.count(JobState::Cancelled), 4);
         // Nobody's silence makes it one that was never whole.
         let silent = std::time::Duration::ZERO;
         assert!(
             store
-                .remove_silent_batches(silent)
+                .batches()
+                .remove_silent(silent)
                 .await
                 .unwrap()
                 .is_empty()
@@ -368,7 +397,14 @@ async fn named_sessions_and_no_more_than_the_most_become_items() {
         let batch = whole(store, id, 3).await;
         assert_eq!((batch.total, batch.skipped.unwrap().unknown), (4, 1));
         assert_eq!(set(&subjects(store, id).await), set(&named));
-        assert_eq!(store.count_stored(&[named[0], id], now()).await.unwrap(), 1);
+        assert_eq!(
+            store
+                .sessions()
+                .count_stored(&[named[0], id], now())
+                .await
+                .unwrap(),
+            1
+        );
         let mut new = new_backlog();
         new.plan.max = Some(1);
         let id = begun(store, new).await;
@@ -384,13 +420,16 @@ async fn a_job_that_came_first_keeps_its_session_and_the_places_go_on() {
         let store = &test.store;
         let sessions = stored(store, 4).await;
         let id = begun(store, new_backlog()).await;
-        store.expand(id, 2, now()).await.unwrap();
+        store.batches().expand(id, 2, now()).await.unwrap();
         let taken = set(&subjects(store, id).await);
         let busy = *sessions.difference(&taken).next().unwrap();
         accept(store, new_job(Some(busy))).await;
         let batch = whole(store, id, 2).await;
         assert_eq!((batch.total, batch.skipped.unwrap().in_progress), (3, 1));
-        assert_eq!(store.batch_skips(id).await.unwrap()[0].session_id, busy);
+        assert_eq!(
+            store.budgets().batch_skips(id).await.unwrap()[0].session_id,
+            busy
+        );
     }
 }
 
@@ -414,7 +453,7 @@ async fn repeats_and_juries_make_several_items_of_a_session_and_previews_mind_no
             let batch = whole(store, id, 10).await;
             assert_eq!((batch.total, batch.purpose), (each, purpose));
             assert_eq!(batch.skipped, Some(Skipped::default()));
-            let items: Vec<JobId> = store.item_ids(id, 0).await.unwrap();
+            let items: Vec<JobId> = store.batches().item_ids(id, 0).await.unwrap();
             let mut asked = Vec::new();
             for item in items {
                 let item = job(store, item).await;
@@ -431,9 +470,9 @@ async fn repeats_and_juries_make_several_items_of_a_session_and_previews_mind_no
             if purpose == Purpose::Jury {
                 assert_eq!(asked, judges);
             }
-            assert!(store.complete_batch(id, now()).await.unwrap().is_some());
+            assert!(store.batches().complete(id, now()).await.unwrap().is_some());
         }
-        let current = store.current_score(session).await.unwrap().unwrap();
+        let current = store.scores().current(session).await.unwrap().unwrap();
         assert_eq!(current.score.total_score, 70);
     }
 }

@@ -47,10 +47,14 @@ fn item(batch_id: Uuid, item_no: i64) -> NewJob {
 /// A batch that is `expanding`, with so many items.
 async fn expanding(store: &Store, items: i64) -> (Uuid, Vec<JobId>) {
     let new = new_batch();
-    store.begin_batch(&new).await.unwrap();
+    store.batches().begin(&new).await.unwrap();
     let items: Vec<NewJob> = (0..items).map(|no| item(new.batch_id, no)).collect();
     let ids = items.iter().map(|item| item.job_id).collect();
-    let added = store.add_items(new.batch_id, &items).await.unwrap();
+    let added = store
+        .batches()
+        .add_items(new.batch_id, &items)
+        .await
+        .unwrap();
     assert_eq!(added, Added::All);
     (new.batch_id, ids)
 }
@@ -58,7 +62,7 @@ async fn expanding(store: &Store, items: i64) -> (Uuid, Vec<JobId>) {
 /// A batch that runs.
 async fn running(store: &Store, items: i64) -> (Uuid, Vec<JobId>) {
     let (id, items) = expanding(store, items).await;
-    let Moved::Now(batch) = store.start_batch(id).await.unwrap() else {
+    let Moved::Now(batch) = store.batches().start(id).await.unwrap() else {
         panic!("it can be started");
     };
     assert_eq!(
@@ -69,17 +73,18 @@ async fn running(store: &Store, items: i64) -> (Uuid, Vec<JobId>) {
 }
 
 async fn figures(store: &Store, id: Uuid) -> BatchFigures {
-    let batch = store.batch(id).await.unwrap().unwrap();
-    store.batch_figures(&batch).await.unwrap()
+    let batch = store.batches().get(id).await.unwrap().unwrap();
+    store.batches().figures(&batch).await.unwrap()
 }
 
 async fn state(store: &Store, id: Uuid) -> BatchState {
-    store.batch(id).await.unwrap().unwrap().state
+    store.batches().get(id).await.unwrap().unwrap().state
 }
 
 /// The ids of these that a claim gets, and rescue would push.
 async fn may_run(store: &Store, ids: &[JobId]) -> (usize, usize) {
     let due = store
+        .jobs()
         .due(
             &Lane::of_judge("main"),
             Priority::Bulk,
@@ -91,7 +96,11 @@ async fn may_run(store: &Store, ids: &[JobId]) -> (usize, usize) {
         .unwrap();
     let pushed = due.iter().filter(|due| ids.contains(&due.job_id)).count();
     let worker = Uuid::now_v7();
-    let claimed = store.claim(ids, worker, now() + minutes(1)).await.unwrap();
+    let claimed = store
+        .jobs()
+        .claim(ids, worker, now() + minutes(1))
+        .await
+        .unwrap();
     for job in &claimed {
         record(store, job, Ending::NotStarted).await;
     }
@@ -125,30 +134,30 @@ async fn items_run_only_while_their_batch_does() {
         let alone = accept(store, new_job(None)).await;
         let all: Vec<JobId> = items.iter().copied().chain([alone]).collect();
         assert_eq!(may_run(store, &all).await, (1, 1), "expanding");
-        store.start_batch(id).await.unwrap();
+        store.batches().start(id).await.unwrap();
         assert_eq!(may_run(store, &all).await, (4, 4), "running");
         assert!(matches!(
-            store.pause_batch(id).await.unwrap(),
+            store.batches().pause(id).await.unwrap(),
             Moved::Now(_)
         ));
         assert!(matches!(
-            store.pause_batch(id).await.unwrap(),
+            store.batches().pause(id).await.unwrap(),
             Moved::Already(_)
         ));
         assert_eq!(may_run(store, &all).await, (1, 1), "paused");
         assert_eq!(
-            store.paused_batches(&[id, Uuid::now_v7()]).await.unwrap(),
+            store.batches().paused(&[id, Uuid::now_v7()]).await.unwrap(),
             [(id, PausedBy::Operator)]
         );
         assert!(matches!(
-            store.resume_batch(id, now()).await.unwrap(),
+            store.batches().resume(id, now()).await.unwrap(),
             Moved::Now(_)
         ));
         assert_eq!(may_run(store, &all).await, (4, 4), "resumed");
-        let first = store.first_items(id, 2).await.unwrap();
+        let first = store.batches().first_items(id, 2).await.unwrap();
         let first: Vec<JobId> = first.into_iter().map(|due| due.job_id).collect();
         assert_eq!(first, items[..2]);
-        assert_eq!(store.item_ids(id, 1).await.unwrap(), items[1..]);
+        assert_eq!(store.batches().item_ids(id, 1).await.unwrap(), items[1..]);
     }
 }
 
@@ -161,30 +170,31 @@ async fn a_batch_whose_maker_died_is_removed_with_its_items_and_no_other() {
         let silent = Duration::from_secs(60);
         assert!(
             store
-                .remove_silent_batches(silent)
+                .batches()
+                .remove_silent(silent)
                 .await
                 .unwrap()
                 .is_empty()
         );
         assert_eq!(
-            store.remove_silent_batches(Duration::ZERO).await.unwrap(),
+            store.batches().remove_silent(Duration::ZERO).await.unwrap(),
             [id]
         );
-        assert_eq!(store.batch(id).await.unwrap(), None);
+        assert_eq!(store.batches().get(id).await.unwrap(), None);
         for item in items {
-            assert_eq!(store.job(item).await.unwrap(), None);
+            assert_eq!(store.jobs().get(item).await.unwrap(), None);
         }
         // Its maker lives after all, and learns of it.
-        let late = store.add_items(id, &[item(id, 3)]).await.unwrap();
+        let late = store.batches().add_items(id, &[item(id, 3)]).await.unwrap();
         assert_eq!(late, Added::Gone);
-        assert_eq!(store.start_batch(id).await.unwrap(), Moved::Unknown);
+        assert_eq!(store.batches().start(id).await.unwrap(), Moved::Unknown);
         assert_eq!(state(store, kept).await, BatchState::Running);
-        assert_eq!(store.item_ids(kept, 0).await.unwrap().len(), 2);
+        assert_eq!(store.batches().item_ids(kept, 0).await.unwrap().len(), 2);
 
         let (given_up, _) = expanding(store, 1).await;
-        store.remove_expanding(given_up).await.unwrap();
-        store.remove_expanding(kept).await.unwrap();
-        assert_eq!(store.batch(given_up).await.unwrap(), None);
+        store.batches().remove_expanding(given_up).await.unwrap();
+        store.batches().remove_expanding(kept).await.unwrap();
+        assert_eq!(store.batches().get(given_up).await.unwrap(), None);
         assert_eq!(state(store, kept).await, BatchState::Running);
     }
 }
@@ -194,12 +204,15 @@ async fn items_are_added_all_or_none_and_once() {
     for test in support::stores().await {
         let store = &test.store;
         let new = new_batch();
-        store.begin_batch(&new).await.unwrap();
-        store.begin_batch(&new).await.unwrap();
+        store.batches().begin(&new).await.unwrap();
+        store.batches().begin(&new).await.unwrap();
         let id = new.batch_id;
         let items = [item(id, 0), item(id, 1)];
         for _ in 0..2 {
-            assert_eq!(store.add_items(id, &items).await.unwrap(), Added::All);
+            assert_eq!(
+                store.batches().add_items(id, &items).await.unwrap(),
+                Added::All
+            );
         }
         let (session, _) = session_with_job(store).await;
         let busy = NewJob {
@@ -207,11 +220,15 @@ async fn items_are_added_all_or_none_and_once() {
             subject_id: Some(session),
             ..item(id, 3)
         };
-        let refused = store.add_items(id, &[item(id, 2), busy]).await.unwrap();
+        let refused = store
+            .batches()
+            .add_items(id, &[item(id, 2), busy])
+            .await
+            .unwrap();
         assert_eq!(refused, Added::Active(vec![session]));
-        let batch = store.batch(id).await.unwrap().unwrap();
+        let batch = store.batches().get(id).await.unwrap().unwrap();
         assert_eq!((batch.state, batch.total), (BatchState::Expanding, 2));
-        assert_eq!(store.item_ids(id, 0).await.unwrap().len(), 2);
+        assert_eq!(store.batches().item_ids(id, 0).await.unwrap().len(), 2);
     }
 }
 
@@ -223,37 +240,52 @@ async fn a_batch_is_completed_when_each_item_has_ended_and_runs_again_with_its_f
         let worker = Uuid::now_v7();
         let first = claim(store, items[0], worker).await;
         record(store, &first, failed()).await;
-        assert!(store.batches_without_items_left().await.unwrap().is_empty());
-        assert_eq!(store.complete_batch(id, now()).await.unwrap(), None);
+        assert!(
+            store
+                .batches()
+                .without_items_left()
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        assert_eq!(store.batches().complete(id, now()).await.unwrap(), None);
         let second = claim(store, items[1], worker).await;
         record(store, &second, evaluated(Some(1.0), Some(true), false)).await;
-        assert_eq!(store.batches_without_items_left().await.unwrap(), [id]);
-        let done = store.complete_batch(id, now()).await.unwrap().unwrap();
+        assert_eq!(store.batches().without_items_left().await.unwrap(), [id]);
+        let done = store.batches().complete(id, now()).await.unwrap().unwrap();
         assert_eq!(done.state, BatchState::Completed);
         assert!(done.finished_at.is_some());
-        assert_eq!(store.complete_batch(id, now()).await.unwrap(), None);
+        assert_eq!(store.batches().complete(id, now()).await.unwrap(), None);
         for moved in [
-            store.pause_batch(id).await,
-            store.resume_batch(id, now()).await,
-            store.cancel_batch(id, now()).await,
+            store.batches().pause(id).await,
+            store.batches().resume(id, now()).await,
+            store.batches().cancel(id, now()).await,
         ] {
             assert!(matches!(moved.unwrap(), Moved::Refused(_)));
         }
 
-        let (moved, queued) = store.retry_failed_items(id, now(), now()).await.unwrap();
+        let (moved, queued) = store
+            .batches()
+            .retry_failed_items(id, now(), now())
+            .await
+            .unwrap();
         assert!(matches!(moved, Moved::Now(batch) if batch.state == BatchState::Running));
         assert_eq!(queued.len(), 1);
         assert_eq!(queued[0].job_id, items[0]);
         assert_eq!(job(store, items[0]).await.state, JobState::Queued);
-        assert_eq!(store.complete_batch(id, now()).await.unwrap(), None);
-        let (moved, queued) = store.retry_failed_items(id, now(), now()).await.unwrap();
+        assert_eq!(store.batches().complete(id, now()).await.unwrap(), None);
+        let (moved, queued) = store
+            .batches()
+            .retry_failed_items(id, now(), now())
+            .await
+            .unwrap();
         assert!(matches!(moved, Moved::Already(_)) && queued.is_empty());
 
         // One job that is retried by itself takes its batch along.
         let again = claim(store, items[0], worker).await;
         record(store, &again, failed()).await;
-        store.complete_batch(id, now()).await.unwrap().unwrap();
-        store.retry(items[0], now()).await.unwrap().unwrap();
+        store.batches().complete(id, now()).await.unwrap().unwrap();
+        store.jobs().retry(items[0], now()).await.unwrap().unwrap();
         assert_eq!(state(store, id).await, BatchState::Running);
     }
 }
@@ -261,7 +293,13 @@ async fn a_batch_is_completed_when_each_item_has_ended_and_runs_again_with_its_f
 /// Takes steps until nothing is left, as a worker does; answers how many.
 async fn cancel_all(store: &Store) -> usize {
     let (mut cancelling, mut steps) = (Cancelling::default(), 1);
-    while store.cancel_step(&mut cancelling, now()).await.unwrap() == CancelStep::More {
+    while store
+        .batches()
+        .cancel_step(&mut cancelling, now())
+        .await
+        .unwrap()
+        == CancelStep::More
+    {
         steps += 1;
     }
     steps
@@ -275,13 +313,16 @@ async fn a_large_batch_is_cancelled_in_steps_between_which_others_work() {
         let (id, mut ids) = expanding(store, 1_000).await;
         for from in (1_000..ITEMS).step_by(1_000) {
             let items: Vec<NewJob> = (from..from + 1_000).map(|no| item(id, no)).collect();
-            assert_eq!(store.add_items(id, &items).await.unwrap(), Added::All);
+            assert_eq!(
+                store.batches().add_items(id, &items).await.unwrap(),
+                Added::All
+            );
             ids.extend(items.iter().map(|item| item.job_id));
         }
-        store.start_batch(id).await.unwrap();
+        store.batches().start(id).await.unwrap();
         // One that runs is ended at once, wherever it stands.
         let run = claim(store, ids[15_000], Uuid::now_v7()).await;
-        store.cancel_batch(id, now()).await.unwrap();
+        store.batches().cancel(id, now()).await.unwrap();
         assert_eq!(job(store, ids[15_000]).await.state, JobState::Cancelled);
         assert_eq!(
             recorded(store, record_of(&run, failed())).await,
@@ -290,12 +331,20 @@ async fn a_large_batch_is_cancelled_in_steps_between_which_others_work() {
         let cancelled = async || figures(store, id).await.count(JobState::Cancelled);
         assert_eq!(cancelled().await, 1_001);
         // Nothing of it begins, though it is queued still.
-        let late = store.claim(&ids[19_000..19_100], Uuid::now_v7(), now() + minutes(1));
+        let late = store
+            .jobs()
+            .claim(&ids[19_000..19_100], Uuid::now_v7(), now() + minutes(1));
         assert!(late.await.unwrap().is_empty());
 
         let mut cancelling = Cancelling::default();
         let mut steps = 0;
-        while store.cancel_step(&mut cancelling, now()).await.unwrap() == CancelStep::More {
+        while store
+            .batches()
+            .cancel_step(&mut cancelling, now())
+            .await
+            .unwrap()
+            == CancelStep::More
+        {
             steps += 1;
             let other = accept(store, new_job(None)).await;
             let run = claim(store, other, Uuid::now_v7()).await;
@@ -316,18 +365,29 @@ async fn what_somebody_asked_for_by_itself_runs_beside_its_batch() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = running(store, 3).await;
-        store.pause_batch(id).await.unwrap();
-        let raised = store.raise(items[0], Force::AsIs).await.unwrap().unwrap();
+        store.batches().pause(id).await.unwrap();
+        let raised = store
+            .jobs()
+            .raise(items[0], Force::AsIs)
+            .await
+            .unwrap()
+            .unwrap();
         assert!(raised.on_demand);
         let due = store
+            .jobs()
             .claim(&items, Uuid::now_v7(), now() + minutes(1))
             .await
             .unwrap();
         let claimed: Vec<_> = due.iter().map(|job| job.job_id).collect();
         assert_eq!(claimed, [items[0]], "the others wait");
 
-        store.raise(items[1], Force::AsIs).await.unwrap().unwrap();
-        store.cancel_batch(id, now()).await.unwrap();
+        store
+            .jobs()
+            .raise(items[1], Force::AsIs)
+            .await
+            .unwrap()
+            .unwrap();
+        store.batches().cancel(id, now()).await.unwrap();
         let states = [
             job(store, items[0]).await.state,
             job(store, items[1]).await.state,
@@ -362,7 +422,7 @@ async fn what_is_asked_for_while_its_batch_is_being_cancelled_outlives_it() {
         .unwrap();
 
     let canceller = Arc::clone(store);
-    let cancelled = tokio::spawn(async move { canceller.cancel_batch(id, now()).await });
+    let cancelled = tokio::spawn(async move { canceller.batches().cancel(id, now()).await });
     let mut watcher = sqlx::PgConnection::connect(&test.url).await.unwrap();
     let watcher = Mutex::new(&mut watcher);
     eventually(PATIENCE, "the cancel waits for the row", || async {
@@ -392,10 +452,14 @@ async fn a_batch_whose_failures_cannot_be_queued_again_stays_completed() {
         let (id, items) = running(store, 1).await;
         let run = claim(store, items[0], Uuid::now_v7()).await;
         record(store, &run, failed()).await;
-        let done = store.complete_batch(id, now()).await.unwrap().unwrap();
+        let done = store.batches().complete(id, now()).await.unwrap().unwrap();
         // Its failure is of a time that isn't asked about.
         let before = now() - minutes(60);
-        let (moved, queued) = store.retry_failed_items(id, before, now()).await.unwrap();
+        let (moved, queued) = store
+            .batches()
+            .retry_failed_items(id, before, now())
+            .await
+            .unwrap();
         assert!(queued.is_empty());
         let Moved::Already(batch) = moved else {
             panic!("{moved:?}");
@@ -418,11 +482,11 @@ async fn cancelling_a_batch_ends_all_that_has_not_ended() {
         claim(store, items[1], worker).await;
         let at = now();
         assert!(matches!(
-            store.cancel_batch(id, at).await.unwrap(),
+            store.batches().cancel(id, at).await.unwrap(),
             Moved::Now(_)
         ));
         assert!(matches!(
-            store.cancel_batch(id, at).await.unwrap(),
+            store.batches().cancel(id, at).await.unwrap(),
             Moved::Already(_)
         ));
         let figures = figures(store, id).await;
@@ -431,11 +495,16 @@ async fn cancelling_a_batch_ends_all_that_has_not_ended() {
         let verdict = figures.verdict.unwrap();
         assert_eq!((verdict.failed, verdict.unscored), (1, 2));
         assert_eq!(verdict.mean, Some(0.5));
-        let (moved, _) = store.retry_failed_items(id, now(), now()).await.unwrap();
+        let (moved, _) = store
+            .batches()
+            .retry_failed_items(id, now(), now())
+            .await
+            .unwrap();
         assert!(matches!(moved, Moved::Refused(_)));
         cancel_all(store).await;
         let page = store
-            .batches(
+            .batches()
+            .list(
                 BatchFilter {
                     kind: Some(Kind::Query),
                     state: Some(BatchState::Cancelled),
@@ -458,19 +527,21 @@ async fn a_pause_is_no_time_that_an_item_waited() {
         let claimed = claim(store, items[0], Uuid::now_v7()).await;
         let wait = waiting(gavel::job::WaitReason::BreakerOpen, now());
         record(store, &claimed, wait).await;
-        store.pause_batch(id).await.unwrap();
+        store.batches().pause(id).await.unwrap();
         let later = now() + minutes(60);
         let long_ago = later - minutes(10);
         assert!(
             store
+                .jobs()
                 .expire_waits(long_ago, &[], later)
                 .await
                 .unwrap()
                 .is_empty()
         );
-        store.resume_batch(id, later).await.unwrap();
+        store.batches().resume(id, later).await.unwrap();
         assert!(
             store
+                .jobs()
                 .expire_waits(long_ago, &[], later)
                 .await
                 .unwrap()
@@ -478,6 +549,7 @@ async fn a_pause_is_no_time_that_an_item_waited() {
         );
         assert_eq!(
             store
+                .jobs()
                 .expire_waits(later + minutes(1), &[], later)
                 .await
                 .unwrap(),
@@ -492,7 +564,7 @@ async fn figures_are_counted_a_last_time_when_all_items_have_ended() {
         let store = &test.store;
         let (id, items) = running(store, 2).await;
         let worker = Uuid::now_v7();
-        let row = async || store.batch(id).await.unwrap().unwrap();
+        let row = async || store.batches().get(id).await.unwrap().unwrap();
         for (item, ending) in [
             (items[0], failed()),
             (items[1], evaluated(Some(0.5), Some(false), false)),
@@ -508,7 +580,7 @@ async fn figures_are_counted_a_last_time_when_all_items_have_ended() {
                 2
             );
         }
-        store.complete_batch(id, now()).await.unwrap().unwrap();
+        store.batches().complete(id, now()).await.unwrap().unwrap();
         let counted = figures(store, id).await;
         let kept = row().await;
         assert_eq!(kept.figures.as_ref(), Some(&counted));
@@ -516,12 +588,12 @@ async fn figures_are_counted_a_last_time_when_all_items_have_ended() {
         assert_eq!(figures(store, id).await, counted);
 
         // An item that is queued again, by itself or with all that failed, ends that.
-        store.retry(items[0], now()).await.unwrap().unwrap();
+        store.jobs().retry(items[0], now()).await.unwrap().unwrap();
         assert_eq!(figures(store, id).await.unfinished(), 1);
         let claimed = claim(store, items[0], worker).await;
         record(store, &claimed, failed()).await;
-        store.complete_batch(id, now()).await.unwrap().unwrap();
-        store.keep_figures(&kept, &counted).await.unwrap();
+        store.batches().complete(id, now()).await.unwrap().unwrap();
+        store.batches().keep_figures(&kept, &counted).await.unwrap();
         assert_eq!(
             row().await.figures,
             None,
@@ -529,10 +601,14 @@ async fn figures_are_counted_a_last_time_when_all_items_have_ended() {
         );
         figures(store, id).await;
         assert!(row().await.figures.is_some());
-        store.retry_failed_items(id, now(), now()).await.unwrap();
+        store
+            .batches()
+            .retry_failed_items(id, now(), now())
+            .await
+            .unwrap();
         assert_eq!(figures(store, id).await.count(JobState::Queued), 1);
         // One that can't be queued again changes nothing.
-        assert_eq!(store.retry(items[1], now()).await.unwrap(), None);
+        assert_eq!(store.jobs().retry(items[1], now()).await.unwrap(), None);
         assert_eq!(row().await.state, BatchState::Running);
     }
 }

@@ -41,32 +41,35 @@ async fn an_operators_pause_outranks_a_workers_closure() {
         let target = judge("main");
         assert!(
             store
-                .set_brake(&brake(&target, WaitReason::Exhausted))
+                .holds()
+                .set(&brake(&target, WaitReason::Exhausted))
                 .await
                 .unwrap()
         );
         assert!(
             store
-                .set_brake(&brake(&target, WaitReason::Misconfigured))
+                .holds()
+                .set(&brake(&target, WaitReason::Misconfigured))
                 .await
                 .unwrap()
         );
         let pause = brake(&target, WaitReason::Paused);
-        assert!(store.set_brake(&pause).await.unwrap());
+        assert!(store.holds().set(&pause).await.unwrap());
         assert!(
             !store
-                .set_brake(&brake(&target, WaitReason::Exhausted))
+                .holds()
+                .set(&brake(&target, WaitReason::Exhausted))
                 .await
                 .unwrap()
         );
         assert_eq!(
-            store.brakes(now()).await.unwrap(),
+            store.holds().list(now()).await.unwrap(),
             std::slice::from_ref(&pause)
         );
         let mut again = pause.clone();
         again.message = "still".to_owned();
-        assert!(store.set_brake(&again).await.unwrap());
-        assert_eq!(store.brakes(now()).await.unwrap(), [again]);
+        assert!(store.holds().set(&again).await.unwrap());
+        assert_eq!(store.holds().list(now()).await.unwrap(), [again]);
     }
 }
 
@@ -75,17 +78,17 @@ async fn a_closure_that_another_worker_wrote_already_is_not_set_again() {
     for test in support::stores().await {
         let store = &test.store;
         let first = brake(&judge("main"), WaitReason::Misconfigured);
-        assert!(store.set_brake(&first).await.unwrap());
+        assert!(store.holds().set(&first).await.unwrap());
         let mut other = first.clone();
         other.set_by = "another worker".to_owned();
-        assert!(!store.set_brake(&other).await.unwrap());
+        assert!(!store.holds().set(&other).await.unwrap());
         assert_eq!(
-            store.brakes(now()).await.unwrap(),
+            store.holds().list(now()).await.unwrap(),
             std::slice::from_ref(&first)
         );
         other.until = Some(now() + minutes(10));
         assert!(
-            store.set_brake(&other).await.unwrap(),
+            store.holds().set(&other).await.unwrap(),
             "another end is news"
         );
     }
@@ -97,16 +100,16 @@ async fn a_brake_opens_by_itself_when_its_time_has_passed() {
         let store = &test.store;
         let mut pause = brake(&BrakeTarget::Queue, WaitReason::Paused);
         pause.until = Some(now() + minutes(10));
-        store.set_brake(&pause).await.unwrap();
+        store.holds().set(&pause).await.unwrap();
         assert_eq!(
-            store.brakes(now()).await.unwrap(),
+            store.holds().list(now()).await.unwrap(),
             std::slice::from_ref(&pause)
         );
         let later = now() + minutes(11);
-        assert!(store.brakes(later).await.unwrap().is_empty());
+        assert!(store.holds().list(later).await.unwrap().is_empty());
         let mut closure = brake(&BrakeTarget::Queue, WaitReason::Exhausted);
         closure.since = later;
-        assert!(store.set_brake(&closure).await.unwrap());
+        assert!(store.holds().set(&closure).await.unwrap());
     }
 }
 
@@ -119,15 +122,16 @@ async fn a_release_makes_what_waited_behind_it_due_and_its_wait_new() {
         let throttled = waits(store, "main", WaitReason::Throttled).await;
         let elsewhere = waits(store, "other", WaitReason::Exhausted).await;
         let at = now();
-        assert!(!store.release_brake(&target, at).await.unwrap());
+        assert!(!store.holds().release(&target, at).await.unwrap());
         assert!(job(store, behind).await.due_at > at);
 
         store
-            .set_brake(&brake(&target, WaitReason::Exhausted))
+            .holds()
+            .set(&brake(&target, WaitReason::Exhausted))
             .await
             .unwrap();
-        assert!(store.release_brake(&target, at).await.unwrap());
-        assert!(store.brakes(at).await.unwrap().is_empty());
+        assert!(store.holds().release(&target, at).await.unwrap());
+        assert!(store.holds().list(at).await.unwrap().is_empty());
         let due = job(store, behind).await;
         assert_eq!(due.state, JobState::Waiting);
         assert_eq!((due.due_at, due.waiting_since), (at, Some(at)));
@@ -137,10 +141,17 @@ async fn a_release_makes_what_waited_behind_it_due_and_its_wait_new() {
         assert!(job(store, elsewhere).await.due_at > at);
 
         store
-            .set_brake(&brake(&BrakeTarget::Queue, WaitReason::Paused))
+            .holds()
+            .set(&brake(&BrakeTarget::Queue, WaitReason::Paused))
             .await
             .unwrap();
-        assert!(store.release_brake(&BrakeTarget::Queue, at).await.unwrap());
+        assert!(
+            store
+                .holds()
+                .release(&BrakeTarget::Queue, at)
+                .await
+                .unwrap()
+        );
         assert_eq!(job(store, elsewhere).await.due_at, at);
     }
 }
@@ -156,15 +167,23 @@ async fn a_workers_start_releases_misconfigured_judges_of_its_own_and_no_pause()
             ("c", WaitReason::Misconfigured),
             ("d", WaitReason::Exhausted),
         ] {
-            store.set_brake(&brake(&judge(name), reason)).await.unwrap();
+            store
+                .holds()
+                .set(&brake(&judge(name), reason))
+                .await
+                .unwrap();
         }
         let own = ["a", "b", "d"].map(str::to_owned);
         let at = now();
-        let released = store.release_misconfigured(&own, at).await.unwrap();
+        let released = store.holds().release_misconfigured(&own, at).await.unwrap();
         assert_eq!(released, [judge("a")]);
-        assert_eq!(store.release_misconfigured(&[], at).await.unwrap(), []);
+        assert_eq!(
+            store.holds().release_misconfigured(&[], at).await.unwrap(),
+            []
+        );
         let left: Vec<_> = store
-            .brakes(at)
+            .holds()
+            .list(at)
             .await
             .unwrap()
             .into_iter()
@@ -183,17 +202,17 @@ async fn a_brake_that_ends_by_itself_starts_the_waits_behind_it_anew() {
         let elsewhere = waits(store, "other", WaitReason::Exhausted).await;
         let mut pause = brake(&judge("main"), WaitReason::Paused);
         pause.until = Some(now() + minutes(10));
-        store.set_brake(&pause).await.unwrap();
+        store.holds().set(&pause).await.unwrap();
         let begun = job(store, behind).await.waiting_since;
-        assert_eq!(store.lapse_brakes(now()).await.unwrap(), []);
+        assert_eq!(store.holds().lapse(now()).await.unwrap(), []);
         assert_eq!(job(store, behind).await.waiting_since, begun);
 
         let later = now() + minutes(11);
-        assert_eq!(store.lapse_brakes(later).await.unwrap(), [judge("main")]);
-        assert_eq!(store.lapse_brakes(later).await.unwrap(), [], "told once");
+        assert_eq!(store.holds().lapse(later).await.unwrap(), [judge("main")]);
+        assert_eq!(store.holds().lapse(later).await.unwrap(), [], "told once");
         assert_eq!(job(store, behind).await.waiting_since, Some(later));
         assert!(job(store, elsewhere).await.waiting_since < Some(now()));
-        assert!(!store.release_brake(&judge("main"), later).await.unwrap());
+        assert!(!store.holds().release(&judge("main"), later).await.unwrap());
     }
 }
 
@@ -203,7 +222,7 @@ async fn a_brake_on_something_unknown_is_an_error_that_names_its_column() {
         let odd = "insert into brakes (target, reason, message, set_by, since)
                    values ('moon', 'paused', 'm', 'ann', '2026-01-01T00:00:00.000000+00:00')";
         support::execute(&test.url, odd).await.unwrap();
-        let error = test.store.brakes(now()).await.unwrap_err();
+        let error = test.store.holds().list(now()).await.unwrap_err();
         assert!(matches!(error, StoreError::Unexpected { .. }), "{error}");
         assert!(error.to_string().contains("column target"), "{error}");
     }
@@ -219,35 +238,40 @@ async fn a_cap_takes_nobodys_place_and_an_operator_takes_its_own() {
             ..brake(&judge(name), WaitReason::Budget)
         };
         let first = capped("main", "10 USD");
-        assert!(store.set_budget_brake(&first).await.unwrap());
-        assert!(!store.set_budget_brake(&first).await.unwrap(), "no news");
+        assert!(store.holds().set_budget(&first).await.unwrap());
+        assert!(!store.holds().set_budget(&first).await.unwrap(), "no news");
         let raised = Brake {
             message: "20 USD".to_owned(),
             ..first
         };
-        assert!(store.set_budget_brake(&raised).await.unwrap());
-        assert_eq!(store.brakes(now()).await.unwrap(), [raised]);
+        assert!(store.holds().set_budget(&raised).await.unwrap());
+        assert_eq!(store.holds().list(now()).await.unwrap(), [raised]);
 
         let pause = brake(&judge("main"), WaitReason::Paused);
-        assert!(store.set_brake(&pause).await.unwrap());
+        assert!(store.holds().set(&pause).await.unwrap());
         let used_up = brake(&judge("other"), WaitReason::Exhausted);
-        assert!(store.set_brake(&used_up).await.unwrap());
+        assert!(store.holds().set(&used_up).await.unwrap());
         for name in ["main", "other"] {
             let set = store
-                .set_budget_brake(&capped(name, "20 USD"))
+                .holds()
+                .set_budget(&capped(name, "20 USD"))
                 .await
                 .unwrap();
             assert!(!set, "{name} is stopped already");
         }
         let names = ["main", "other", "third"].map(str::to_owned);
-        assert_eq!(store.release_budget(&names, now()).await.unwrap(), []);
+        assert_eq!(
+            store.holds().release_budget(&names, now()).await.unwrap(),
+            []
+        );
         store
-            .set_budget_brake(&capped("third", "20 USD"))
+            .holds()
+            .set_budget(&capped("third", "20 USD"))
             .await
             .unwrap();
-        let released = store.release_budget(&names, now()).await.unwrap();
+        let released = store.holds().release_budget(&names, now()).await.unwrap();
         assert_eq!(released, [judge("third")]);
-        assert_eq!(store.brakes(now()).await.unwrap(), [pause, used_up]);
+        assert_eq!(store.holds().list(now()).await.unwrap(), [pause, used_up]);
     }
 }
 
@@ -261,13 +285,13 @@ async fn a_lane_opens_though_somebody_has_locked_a_row_that_waits() {
     let locked = waits(store, "main", WaitReason::Exhausted).await;
     let free = waits(store, "main", WaitReason::Exhausted).await;
     let set = brake(&target, WaitReason::Exhausted);
-    assert!(store.set_brake(&set).await.unwrap());
+    assert!(store.holds().set(&set).await.unwrap());
     let mut other = sqlx::PgConnection::connect(&test.url).await.unwrap();
     let mut lock = other.begin().await.unwrap();
     let row = sqlx::query("select job_id from scoring_jobs where job_id = $1 for update");
     row.bind(locked.0).execute(&mut *lock).await.unwrap();
-    assert!(store.release_brake(&target, now()).await.unwrap());
-    assert!(store.brakes(now()).await.unwrap().is_empty());
+    assert!(store.holds().release(&target, now()).await.unwrap());
+    assert!(store.holds().list(now()).await.unwrap().is_empty());
     assert!(job(store, free).await.due_at <= now());
     assert!(job(store, locked).await.due_at > now());
     lock.rollback().await.unwrap();

@@ -27,7 +27,7 @@ async fn running(store: &Store, items: i64, budget_usd: Option<f64>) -> (Uuid, V
         created_at: now(),
     };
     let batch_id = new.batch_id;
-    store.begin_batch(&new).await.unwrap();
+    store.batches().begin(&new).await.unwrap();
     let items: Vec<NewJob> = (0..items)
         .map(|item_no| NewJob {
             kind: Kind::Query,
@@ -35,8 +35,11 @@ async fn running(store: &Store, items: i64, budget_usd: Option<f64>) -> (Uuid, V
             ..new_job(None)
         })
         .collect();
-    assert_eq!(store.add_items(batch_id, &items).await.unwrap(), Added::All);
-    store.start_batch(batch_id).await.unwrap();
+    assert_eq!(
+        store.batches().add_items(batch_id, &items).await.unwrap(),
+        Added::All
+    );
+    store.batches().start(batch_id).await.unwrap();
     (batch_id, items.iter().map(|item| item.job_id).collect())
 }
 
@@ -51,7 +54,7 @@ async fn calls(store: &Store, item: JobId, cost_usd: Option<f64>) {
         },
         ..call(item)
     });
-    store.calls_counted().await;
+    store.calls().counted().await;
 }
 
 /// Runs an item that costs so much; `None`: nobody knows.
@@ -65,7 +68,7 @@ async fn spend(store: &Store, item: JobId, cost_usd: Option<f64>) {
 }
 
 async fn row(store: &Store, id: Uuid) -> BatchRow {
-    store.batch(id).await.unwrap().unwrap()
+    store.batches().get(id).await.unwrap().unwrap()
 }
 
 async fn standing(store: &Store, id: Uuid) -> (BatchState, Option<PausedBy>) {
@@ -83,24 +86,31 @@ async fn a_batch_is_paused_by_the_end_that_spends_its_budget_and_goes_on_with_a_
         let (id, items) = running(store, 5, Some(1.0)).await;
         spend(store, items[0], Some(0.5)).await;
         assert_eq!(standing(store, id).await, RUNS);
-        assert!(store.spent_batches().await.unwrap().is_empty());
+        assert!(store.budgets().spent_batches().await.unwrap().is_empty());
         spend(store, items[1], Some(0.5)).await;
         assert_eq!(standing(store, id).await, SPENT);
-        assert_eq!(store.spent_batches().await.unwrap(), [(id, Kind::Query)]);
-        assert!(store.spent_batches().await.unwrap().is_empty(), "told once");
+        assert_eq!(
+            store.budgets().spent_batches().await.unwrap(),
+            [(id, Kind::Query)]
+        );
+        assert!(
+            store.budgets().spent_batches().await.unwrap().is_empty(),
+            "told once"
+        );
         let claimed = store
+            .jobs()
             .claim(&items, Uuid::now_v7(), now() + minutes(1))
             .await;
         assert!(claimed.unwrap().is_empty(), "nothing begins");
-        let usage = store.batch_usage(id).await.unwrap();
+        let usage = store.budgets().batch_usage(id).await.unwrap();
         assert_eq!((usage.spent_usd, usage.unpriced), (1.0, 0));
         assert_eq!((usage.tokens_in, usage.tokens_out), (200, 20));
         // Resuming it would spend more than it may.
-        let refused = store.resume_batch(id, now()).await.unwrap();
+        let refused = store.batches().resume(id, now()).await.unwrap();
         assert!(matches!(refused, Moved::Refused(_)), "{refused:?}");
-        let same = store.set_budget(id, Some(1.0), now()).await.unwrap();
+        let same = store.budgets().set(id, Some(1.0), now()).await.unwrap();
         assert!(matches!(same, Moved::Already(_)), "{same:?}");
-        let Moved::Now(batch) = store.set_budget(id, Some(1.5), now()).await.unwrap() else {
+        let Moved::Now(batch) = store.budgets().set(id, Some(1.5), now()).await.unwrap() else {
             panic!("it goes on");
         };
         assert_eq!(
@@ -110,12 +120,16 @@ async fn a_batch_is_paused_by_the_end_that_spends_its_budget_and_goes_on_with_a_
         spend(store, items[2], Some(0.25)).await;
         assert_eq!(standing(store, id).await, RUNS);
         // A smaller one than it has spent stops it, none lets it go on.
-        store.set_budget(id, Some(1.0), now()).await.unwrap();
+        store.budgets().set(id, Some(1.0), now()).await.unwrap();
         assert_eq!(standing(store, id).await, SPENT);
-        store.set_budget(id, None, now()).await.unwrap();
+        store.budgets().set(id, None, now()).await.unwrap();
         assert_eq!(standing(store, id).await, RUNS);
         assert_eq!(
-            store.set_budget(Uuid::now_v7(), None, now()).await.unwrap(),
+            store
+                .budgets()
+                .set(Uuid::now_v7(), None, now())
+                .await
+                .unwrap(),
             Moved::Unknown
         );
     }
@@ -129,7 +143,7 @@ async fn a_claim_tells_whether_the_batch_has_a_budget() {
             let (id, items) = running(store, 2, budget).await;
             let run = claim(store, items[0], Uuid::now_v7()).await;
             assert_eq!(run.budgeted, said);
-            store.set_budget(id, Some(2.0), now()).await.unwrap();
+            store.budgets().set(id, Some(2.0), now()).await.unwrap();
             let run = claim(store, items[1], Uuid::now_v7()).await;
             assert!(run.budgeted, "as it is by now");
         }
@@ -146,18 +160,18 @@ async fn what_calls_cost_counts_whatever_became_of_their_run() {
         // Lost by a worker that was taken for dead, and told too late.
         let stale = claim(store, items[0], Uuid::now_v7()).await;
         calls(store, items[0], Some(0.25)).await;
-        let lost = store.rescue_lost(Died::Somebody, 3, now()).await;
+        let lost = store.jobs().rescue_lost(Died::Somebody, 3, now()).await;
         assert_eq!(lost.unwrap().requeued.len(), 1);
         claim(store, items[0], Uuid::now_v7()).await;
         let late = recorded(store, record_of(&stale, failed())).await;
         assert_eq!(late, Recorded::Stale);
         // Cancelled while it ran.
         let cancelled = claim(store, items[1], Uuid::now_v7()).await;
-        store.cancel(items[1], now()).await.unwrap();
+        store.jobs().cancel(items[1], now()).await.unwrap();
         calls(store, items[1], Some(0.25)).await;
         let late = recorded(store, record_of(&cancelled, failed())).await;
         assert_eq!(late, Recorded::Stale);
-        let usage = store.batch_usage(id).await.unwrap();
+        let usage = store.budgets().batch_usage(id).await.unwrap();
         assert_eq!((usage.spent_usd, usage.tokens_in), (0.5, 200));
         assert_eq!(standing(store, id).await, RUNS);
         // Killed after its calls: the second one spends the budget.
@@ -183,7 +197,7 @@ async fn a_call_without_usage_is_counted_and_one_without_an_answer_is_not() {
                 ..call(items[0])
             });
         }
-        let usage = store.batch_usage(id).await.unwrap();
+        let usage = store.budgets().batch_usage(id).await.unwrap();
         assert_eq!((usage.spent_usd, usage.unpriced), (0.0, 1));
     }
 }
@@ -205,11 +219,13 @@ async fn calls_beyond_what_the_log_holds_are_in_the_sums_of_their_day_and_batch(
                 ..call(items[usize::try_from(no % 2).unwrap()])
             });
         }
-        store.calls_counted().await;
-        let usage = store.batch_usage(id).await.unwrap();
+        store.calls().counted().await;
+        let usage = store.budgets().batch_usage(id).await.unwrap();
         assert_eq!((usage.tokens_in, usage.spent_usd), (CALLS, 4_500.0));
         let today = now().date_naive();
-        let days = store.usage(today - TimeDelta::days(1), today, UsageBy::Judge);
+        let days = store
+            .budgets()
+            .usage(today - TimeDelta::days(1), today, UsageBy::Judge);
         let days = days.await.unwrap();
         assert_eq!((days[0].calls, days[0].cost_usd), (CALLS, 4_500.0));
     }
@@ -227,15 +243,16 @@ async fn a_run_without_a_price_stops_a_batch_with_a_budget_and_its_known_part_co
             calls(store, items[0], None).await;
             let end = recorded(store, record_of(&run, failed())).await;
             assert_eq!(end, Recorded::Applied);
-            let usage = store.batch_usage(id).await.unwrap();
+            let usage = store.budgets().batch_usage(id).await.unwrap();
             assert_eq!((usage.spent_usd, usage.unpriced), (0.25, 1));
             assert_eq!(standing(store, id).await, stands);
             // It goes on if somebody says so, until the next such run.
             if budget.is_some() {
-                store.resume_batch(id, now()).await.unwrap();
+                store.batches().resume(id, now()).await.unwrap();
                 assert_eq!(standing(store, id).await, RUNS);
                 assert!(
                     store
+                        .budgets()
                         .spent_batches()
                         .await
                         .unwrap()
@@ -257,22 +274,22 @@ async fn an_operators_pause_stays_whatever_the_budget() {
         let store = &test.store;
         let (id, items) = running(store, 3, Some(1.0)).await;
         spend(store, items[0], Some(0.5)).await;
-        store.pause_batch(id).await.unwrap();
-        store.set_budget(id, Some(5.0), now()).await.unwrap();
+        store.batches().pause(id).await.unwrap();
+        store.budgets().set(id, Some(5.0), now()).await.unwrap();
         let paused = (BatchState::Paused, Some(PausedBy::Operator));
         assert_eq!(standing(store, id).await, paused);
-        store.resume_batch(id, now()).await.unwrap();
+        store.batches().resume(id, now()).await.unwrap();
         assert_eq!(standing(store, id).await, RUNS);
 
         // One that its budget has stopped already is the operator's from then on.
         let (id, items) = running(store, 3, Some(1.0)).await;
         spend(store, items[0], Some(1.0)).await;
         assert_eq!(standing(store, id).await, SPENT);
-        store.pause_batch(id).await.unwrap();
+        store.batches().pause(id).await.unwrap();
         assert_eq!(standing(store, id).await, paused);
-        store.set_budget(id, Some(5.0), now()).await.unwrap();
+        store.budgets().set(id, Some(5.0), now()).await.unwrap();
         assert_eq!(standing(store, id).await, paused);
-        store.resume_batch(id, now()).await.unwrap();
+        store.batches().resume(id, now()).await.unwrap();
         assert_eq!(standing(store, id).await, RUNS);
     }
 }
@@ -284,22 +301,22 @@ async fn the_last_item_completes_a_batch_whatever_it_cost() {
         let (id, items) = running(store, 1, Some(1.0)).await;
         spend(store, items[0], Some(5.0)).await;
         assert_eq!(standing(store, id).await, RUNS, "nothing is left to stop");
-        assert!(store.complete_batch(id, now()).await.unwrap().is_some());
+        assert!(store.batches().complete(id, now()).await.unwrap().is_some());
         // What is in flight ends anyway, and may be the last: the batch is stopped once some of it has to begin again.
         let (id, items) = running(store, 2, Some(1.0)).await;
         let second = claim(store, items[1], Uuid::now_v7()).await;
         spend(store, items[0], Some(5.0)).await;
         assert_eq!(standing(store, id).await, RUNS, "nothing is left to stop");
-        assert_eq!(store.complete_batch(id, now()).await.unwrap(), None);
+        assert_eq!(store.batches().complete(id, now()).await.unwrap(), None);
         let wait = waiting(WaitReason::Throttled, now());
         assert_eq!(
             recorded(store, record_of(&second, wait)).await,
             Recorded::Applied
         );
-        assert!(!store.spent_batches().await.unwrap().is_empty());
+        assert!(!store.budgets().spent_batches().await.unwrap().is_empty());
         assert_eq!(standing(store, id).await, SPENT);
-        assert_eq!(store.complete_batch(id, now()).await.unwrap(), None);
-        store.set_budget(id, Some(6.0), now()).await.unwrap();
+        assert_eq!(store.batches().complete(id, now()).await.unwrap(), None);
+        store.budgets().set(id, Some(6.0), now()).await.unwrap();
         let second = claim(store, items[1], Uuid::now_v7()).await;
         calls(store, items[1], Some(1.0)).await;
         assert_eq!(standing(store, id).await, RUNS);
@@ -307,8 +324,8 @@ async fn the_last_item_completes_a_batch_whatever_it_cost() {
             recorded(store, record_of(&second, failed())).await,
             Recorded::Applied
         );
-        assert_eq!(store.batches_without_items_left().await.unwrap(), [id]);
-        let done = store.complete_batch(id, now()).await.unwrap().unwrap();
+        assert_eq!(store.batches().without_items_left().await.unwrap(), [id]);
+        let done = store.batches().complete(id, now()).await.unwrap().unwrap();
         assert_eq!((done.state, done.paused_by), (BatchState::Completed, None));
     }
 }
@@ -320,13 +337,13 @@ async fn what_has_no_price_is_counted_and_never_free() {
         let (id, items) = running(store, 3, None).await;
         spend(store, items[0], Some(0.5)).await;
         spend(store, items[1], None).await;
-        let usage = store.batch_usage(id).await.unwrap();
+        let usage = store.budgets().batch_usage(id).await.unwrap();
         assert_eq!((usage.spent_usd, usage.unpriced), (0.5, 1));
         assert_eq!(usage.tokens_in, 200);
         // A run that was answered from the cache used nothing, and is no run without a price.
         let run = claim(store, items[2], Uuid::now_v7()).await;
         recorded(store, record_of(&run, failed())).await;
-        assert_eq!(store.batch_usage(id).await.unwrap(), usage);
+        assert_eq!(store.budgets().batch_usage(id).await.unwrap(), usage);
     }
 }
 
@@ -339,9 +356,13 @@ async fn two_processes_that_spend_a_budget_together_are_found_out() {
         spend(store, items[0], Some(0.6)).await;
         spend(&other, items[1], Some(0.6)).await;
         assert_eq!(standing(store, id).await, SPENT);
-        assert_eq!(other.spent_batches().await.unwrap(), [(id, Kind::Query)]);
-        assert!(store.spent_batches().await.unwrap().is_empty());
+        assert_eq!(
+            other.budgets().spent_batches().await.unwrap(),
+            [(id, Kind::Query)]
+        );
+        assert!(store.budgets().spent_batches().await.unwrap().is_empty());
         let pace = store
+            .budgets()
             .batch_pace(&row(store, id).await, now())
             .await
             .unwrap();

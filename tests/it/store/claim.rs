@@ -19,6 +19,7 @@ async fn a_claim_takes_queued_jobs_and_says_whose_they_are() {
         let at = now() + minutes(1);
         let claimed = test
             .store
+            .jobs()
             .claim(&[id, JobId::new()], worker, at)
             .await
             .unwrap();
@@ -28,7 +29,14 @@ async fn a_claim_takes_queued_jobs_and_says_whose_they_are() {
         assert_eq!(claimed[0].worker_id, Some(worker));
         assert_eq!(claimed[0].started_at, Some(at));
         assert_eq!(claimed[0], job(&test.store, id).await);
-        assert!(test.store.claim(&[], worker, at).await.unwrap().is_empty());
+        assert!(
+            test.store
+                .jobs()
+                .claim(&[], worker, at)
+                .await
+                .unwrap()
+                .is_empty()
+        );
     }
 }
 
@@ -44,10 +52,10 @@ async fn two_claimers_of_the_same_ids_get_each_id_once() {
         let at = now() + minutes(1);
         let (a, b) = (Uuid::now_v7(), Uuid::now_v7());
         let claims = join_all([
-            test.store.claim(&ids, a, at),
-            other.claim(&backwards, b, at),
-            test.store.claim(&backwards, a, at),
-            other.claim(&ids, b, at),
+            test.store.jobs().claim(&ids, a, at),
+            other.jobs().claim(&backwards, b, at),
+            test.store.jobs().claim(&backwards, a, at),
+            other.jobs().claim(&ids, b, at),
         ])
         .await;
         let mut claimed: Vec<JobId> = claims
@@ -70,6 +78,7 @@ async fn running_and_ended_jobs_and_waits_that_last_are_not_claimed() {
         let late = now() + minutes(600);
         assert!(
             test.store
+                .jobs()
                 .claim(&[id], worker, late)
                 .await
                 .unwrap()
@@ -85,21 +94,28 @@ async fn running_and_ended_jobs_and_waits_that_last_are_not_claimed() {
         let before = due_at - minutes(1);
         assert!(
             test.store
+                .jobs()
                 .claim(&[id], worker, before)
                 .await
                 .unwrap()
                 .is_empty()
         );
-        let later = test.store.due_later(&[id], before).await.unwrap();
+        let later = test.store.jobs().due_later(&[id], before).await.unwrap();
         assert_eq!(later[0].job_id, id, "it comes again when it is due");
-        let due = test.store.due_later(&[id], due_at).await.unwrap();
+        let due = test.store.jobs().due_later(&[id], due_at).await.unwrap();
         assert!(due.is_empty());
-        let again = test.store.claim(&[id], worker, due_at).await.unwrap();
+        let again = test
+            .store
+            .jobs()
+            .claim(&[id], worker, due_at)
+            .await
+            .unwrap();
         assert_eq!(again[0].claim_no, 2);
         assert!(again[0].wait.is_none());
-        test.store.cancel(id, now()).await.unwrap().unwrap();
+        test.store.jobs().cancel(id, now()).await.unwrap().unwrap();
         assert!(
             test.store
+                .jobs()
                 .claim(&[id], worker, late)
                 .await
                 .unwrap()
@@ -115,6 +131,7 @@ async fn a_run_that_lost_its_claim_records_nothing() {
         let lost = claim(&test.store, id, Uuid::now_v7()).await;
         let rescued = test
             .store
+            .jobs()
             .rescue_lost(gavel::store::Died::Somebody, 3, now())
             .await
             .unwrap();
@@ -130,10 +147,23 @@ async fn a_run_that_lost_its_claim_records_nothing() {
         other_worker.fence.worker_id = lost.worker_id.unwrap();
         assert_eq!(recorded(&test.store, other_worker).await, Recorded::Stale);
         assert_eq!(job(&test.store, id).await, before);
-        assert!(test.store.scores_of(session_id).await.unwrap().is_empty());
+        assert!(
+            test.store
+                .scores()
+                .of_session(session_id)
+                .await
+                .unwrap()
+                .is_empty()
+        );
 
         record(&test.store, &current, scored(session_id, 80)).await;
-        let score = test.store.current_score(session_id).await.unwrap().unwrap();
+        let score = test
+            .store
+            .scores()
+            .current(session_id)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(score.score.total_score, 80);
     }
 }
@@ -143,14 +173,15 @@ async fn a_job_cancelled_while_running_ends_at_once_and_its_result_is_dropped() 
     for test in support::stores().await {
         let (session_id, id) = session_with_job(&test.store).await;
         let claimed = claim(&test.store, id, Uuid::now_v7()).await;
-        let cancelled = test.store.cancel(id, now()).await.unwrap().unwrap();
+        let cancelled = test.store.jobs().cancel(id, now()).await.unwrap().unwrap();
         assert_eq!(cancelled.state, JobState::Cancelled);
         let late = record_of(&claimed, scored(session_id, 50));
         assert_eq!(recorded(&test.store, late).await, Recorded::Stale);
         assert_eq!(job(&test.store, id).await, cancelled);
         assert!(
             test.store
-                .current_score(session_id)
+                .scores()
+                .current(session_id)
                 .await
                 .unwrap()
                 .is_none()
@@ -169,6 +200,7 @@ async fn a_claim_goes_through_the_primary_key() {
         }
         let plan = test
             .store
+            .jobs()
             .explain_claim(&ids, Uuid::now_v7(), now())
             .await
             .unwrap()
@@ -200,7 +232,11 @@ async fn a_row_that_cannot_be_read_is_put_off_and_leaves_the_others_of_its_claim
         };
         support::execute(&test.url, newest).await.unwrap();
         let (worker, at) = (Uuid::now_v7(), now());
-        let claimed = store.claim(&[strange, good], worker, at).await.unwrap();
+        let claimed = store
+            .jobs()
+            .claim(&[strange, good], worker, at)
+            .await
+            .unwrap();
         assert_eq!(
             claimed.iter().map(|job| job.job_id).collect::<Vec<_>>(),
             [good]
@@ -221,7 +257,7 @@ async fn a_queued_job_is_claimed_whatever_the_clocks_of_its_maker_and_its_worker
     for test in support::stores().await {
         let id = accept(&test.store, new_job(None)).await;
         let behind = job(&test.store, id).await.due_at - minutes(60);
-        let claimed = test.store.claim(&[id], Uuid::now_v7(), behind).await;
+        let claimed = test.store.jobs().claim(&[id], Uuid::now_v7(), behind).await;
         assert_eq!(claimed.unwrap()[0].job_id, id);
     }
 }
@@ -238,16 +274,24 @@ async fn rows_in_a_workers_name_are_given_back_once_and_only_by_the_claim_that_i
             claims.push((id, run.claim_no));
         }
         let ahead = now() + minutes(1);
-        let mut mine = store.running_of(worker, ahead).await.unwrap();
+        let mut mine = store.jobs().running_of(worker, ahead).await.unwrap();
         mine.sort();
         assert_eq!(mine, claims[..2]);
-        let young = store.running_of(worker, now() - minutes(1)).await.unwrap();
+        let young = store
+            .jobs()
+            .running_of(worker, now() - minutes(1))
+            .await
+            .unwrap();
         assert!(young.is_empty(), "a claim of a moment ago may be in hand");
 
         let stale = (claims[1].0, claims[1].1 - 1);
         let asked = [claims[0], stale, claims[2]];
         let at = now();
-        let returned = store.return_claims(worker, &asked, at).await.unwrap();
+        let returned = store
+            .jobs()
+            .return_claims(worker, &asked, at)
+            .await
+            .unwrap();
         let ids: Vec<JobId> = returned.iter().map(|due| due.job_id).collect();
         assert_eq!(ids, [claims[0].0]);
         let back = job(store, claims[0].0).await;
@@ -255,6 +299,7 @@ async fn rows_in_a_workers_name_are_given_back_once_and_only_by_the_claim_that_i
         assert_eq!((back.worker_id, back.losses), (None, 0));
         assert!(
             store
+                .jobs()
                 .return_claims(worker, &asked, at)
                 .await
                 .unwrap()
@@ -279,12 +324,12 @@ async fn a_row_that_somebody_has_locked_costs_itself_only() {
         sqlx::query("select job_id from scoring_jobs where job_id = $1 for update").bind(ids[1].0);
     locked.execute(&mut *lock).await.unwrap();
     let worker = Uuid::now_v7();
-    let claimed = test.store.claim(&ids, worker, now()).await.unwrap();
+    let claimed = test.store.jobs().claim(&ids, worker, now()).await.unwrap();
     let mut claimed: Vec<JobId> = claimed.into_iter().map(|job| job.job_id).collect();
     claimed.sort();
     assert_eq!(claimed, [ids[0], ids[2]]);
     lock.rollback().await.unwrap();
-    let claimed = test.store.claim(&ids, worker, now()).await.unwrap();
+    let claimed = test.store.jobs().claim(&ids, worker, now()).await.unwrap();
     assert_eq!(claimed.len(), 1);
     assert_eq!((claimed[0].job_id, claimed[0].claim_no), (ids[1], 1));
 }

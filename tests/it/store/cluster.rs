@@ -10,7 +10,7 @@ use crate::support;
 async fn jobs_are_counted_by_lane_priority_and_state() {
     for test in support::stores().await {
         let store = &test.store;
-        assert_eq!(store.job_figures().await.unwrap(), []);
+        assert_eq!(store.jobs().figures().await.unwrap(), []);
         let mut ids = Vec::new();
         for _ in 0..6 {
             ids.push(accept(store, new_job(None)).await);
@@ -23,7 +23,7 @@ async fn jobs_are_counted_by_lane_priority_and_state() {
         let ended = claim(store, ids[2], worker).await;
         record(store, &ended, failed()).await;
 
-        let figures = store.job_figures().await.unwrap();
+        let figures = store.jobs().figures().await.unwrap();
         let mut found: Vec<(JobState, i64)> =
             figures.iter().map(|it| (it.state, it.jobs)).collect();
         found.sort_by_key(|(state, _)| state.as_str());
@@ -53,20 +53,22 @@ async fn what_a_worker_published_is_read_back_and_nothing_is_unknown() {
         let [one, other] = [1, 2].map(|_| Uuid::now_v7());
         for id in [one, other] {
             store
+                .workers()
                 .heartbeat(&support::beat(id, "host"), support::BEAT)
                 .await
                 .unwrap();
         }
         let judges = ["a".to_owned(), "b:*".to_owned()];
-        store.publish_judges(one, &judges).await.unwrap();
+        store.workers().publish_judges(one, &judges).await.unwrap();
         // A heartbeat leaves them alone.
         store
+            .workers()
             .heartbeat(&support::beat(one, "host"), support::BEAT)
             .await
             .unwrap();
-        let published = store.judges_of_workers(&[one, other]).await.unwrap();
+        let published = store.workers().judges_of(&[one, other]).await.unwrap();
         assert_eq!(published.len(), 1);
         assert_eq!(published[&one], judges);
-        assert!(store.judges_of_workers(&[]).await.unwrap().is_empty());
+        assert!(store.workers().judges_of(&[]).await.unwrap().is_empty());
     }
 }

@@ -62,7 +62,7 @@ async fn put(store: &Store, history: &mut History, id: Uuid, when: &str) {
         started_at: None,
         ..session(id)
     };
-    store.put_session(&record, now()).await.unwrap();
+    store.sessions().put(&record, now()).await.unwrap();
     let known = history.entry(id).or_insert(Known {
         listed: at(when),
         score: None,
@@ -94,7 +94,12 @@ async fn agree(store: &Store, history: &History) {
     for criteria in ['a', 'b'] {
         let scored = history.values().flat_map(|known| &known.scored);
         let scored = scored.filter(|by| **by == criteria).count();
-        let stored = store.criteria(&hash(criteria)).await.unwrap().unwrap();
+        let stored = store
+            .criteria()
+            .get(&hash(criteria))
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(usize::try_from(stored.scores), Ok(scored));
         assert_eq!(stored.first_scored_at.is_some(), scored > 0);
     }
@@ -107,7 +112,7 @@ async fn agrees(store: &Store, history: &History, filter: &ScoreFilter, criteria
     };
     let found: Vec<&Known> = history.values().filter(within).collect();
     assert_eq!(
-        usize::try_from(store.sessions_in(filter).await.unwrap()),
+        usize::try_from(store.analytics().sessions_in(filter).await.unwrap()),
         Ok(found.len())
     );
     let scores = found.iter().filter_map(|known| {
@@ -128,14 +133,18 @@ async fn agrees(store: &Store, history: &History, filter: &ScoreFilter, criteria
             *tools.entry(tool.clone()).or_insert(0_i64) += 1;
         }
     }
-    let stored = store.totals(filter).await.unwrap();
+    let stored = store.analytics().totals(filter).await.unwrap();
     let key = |count: &gavel::store::TotalCount| {
         let simulated = count.made_by == MadeBy::Simulated;
         (count.criteria_hash.clone(), simulated, count.total)
     };
     let of_all: BTreeMap<_, u64> = stored.iter().map(|c| (key(c), c.scores)).collect();
     assert_eq!(of_all, totals, "{filter:?}");
-    let stored = store.totals_over_time(filter, By::Day).await.unwrap();
+    let stored = store
+        .analytics()
+        .totals_over_time(filter, By::Day)
+        .await
+        .unwrap();
     let of_days: BTreeMap<_, u64> = stored
         .iter()
         .map(|c| ((c.day.unwrap(), key(c)), c.scores))
@@ -146,13 +155,19 @@ async fn agrees(store: &Store, history: &History, filter: &ScoreFilter, criteria
         let month = chrono::Datelike::with_day(&day, 1).unwrap();
         *months.entry((month, key)).or_insert(0_u64) += scores;
     }
-    let stored = store.totals_over_time(filter, By::Month).await.unwrap();
+    let stored = store
+        .analytics()
+        .totals_over_time(filter, By::Month)
+        .await
+        .unwrap();
     let of_months: BTreeMap<_, u64> = stored
         .iter()
         .map(|c| ((c.day.unwrap(), key(c)), c.scores))
         .collect();
     assert_eq!(of_months, months, "{filter:?}");
-    let names = store.names(Named::MissingTools, filter, MadeBy::Judge, 50);
+    let names = store
+        .analytics()
+        .names(Named::MissingTools, filter, MadeBy::Judge, 50);
     let names = names.await.unwrap();
     let of_names: BTreeMap<String, i64> = names
         .iter()
@@ -169,7 +184,11 @@ async fn agrees(store: &Store, history: &History, filter: &ScoreFilter, criteria
 
 async fn with_criteria(store: &Store) {
     for letter in ['a', 'b'] {
-        store.put_criteria(&criteria(letter), now()).await.unwrap();
+        store
+            .criteria()
+            .put(&criteria(letter), now())
+            .await
+            .unwrap();
     }
 }
 
@@ -180,7 +199,7 @@ async fn figures_are_the_same_folded_and_counted() {
         let (store, mut history) = (&test.store, History::new());
         with_criteria(store).await;
         agree(store, &history).await;
-        assert_eq!(store.fold_days().await.unwrap().days, 0);
+        assert_eq!(store.analytics().fold_days().await.unwrap().days, 0);
         for (when, score) in [
             ("2026-01-01T10:00:00Z", ('a', 50, "logs", Judge)),
             ("2026-01-01T12:00:00Z", ('a', 50, "Logs", Judge)),
@@ -193,10 +212,10 @@ async fn figures_are_the_same_folded_and_counted() {
         }
         put(store, &mut history, Uuid::now_v7(), "2026-01-03T05:00:00Z").await;
         agree(store, &history).await;
-        let folded = store.fold_days().await.unwrap();
+        let folded = store.analytics().fold_days().await.unwrap();
         assert_eq!((folded.days, folded.more), (3, false));
         agree(store, &history).await;
-        assert_eq!(store.fold_days().await.unwrap().days, 0);
+        assert_eq!(store.analytics().fold_days().await.unwrap().days, 0);
 
         // A score superseded, a session that moves with its score, a new one on a folded day.
         let ids: Vec<Uuid> = history.keys().copied().collect();
@@ -212,7 +231,7 @@ async fn figures_are_the_same_folded_and_counted() {
         )
         .await;
         agree(store, &history).await;
-        let folded = store.fold_days().await.unwrap();
+        let folded = store.analytics().fold_days().await.unwrap();
         assert_eq!(folded.days, 3, "days 1, 2 and 5");
         agree(store, &history).await;
     }
@@ -233,7 +252,7 @@ async fn more_marked_days_than_are_folded_at_once_take_turns() {
         agree(store, &history).await;
         let mut folded = 0;
         loop {
-            let round = store.fold_days().await.unwrap();
+            let round = store.analytics().fold_days().await.unwrap();
             folded += round.days;
             agree(store, &history).await;
             if !round.more {
@@ -275,7 +294,7 @@ async fn those_who_fold_while_others_write_lose_nothing() {
                 let (store, done) = (store.clone(), done.clone());
                 tokio::spawn(async move {
                     while !done.is_cancelled() {
-                        store.fold_days().await.unwrap();
+                        store.analytics().fold_days().await.unwrap();
                         tokio::task::yield_now().await;
                     }
                 })
@@ -290,7 +309,7 @@ async fn those_who_fold_while_others_write_lose_nothing() {
             folder.await.unwrap();
         }
         agree(&store, &history).await;
-        while store.fold_days().await.unwrap().more {}
+        while store.analytics().fold_days().await.unwrap().more {}
         agree(&store, &history).await;
     }
 }

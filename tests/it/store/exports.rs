@@ -32,7 +32,7 @@ async fn good_scores_come_page_by_page_and_are_current_and_real() {
         let all = good_now(ScoreFilter::default(), 85);
         let (mut after, mut found) = (None, Vec::new());
         for expected in [3, 1, 0] {
-            let page = store.good_scores(&all, after, 3).await.unwrap();
+            let page = store.scores().good(&all, after, 3).await.unwrap();
             assert_eq!(page.len(), expected);
             after = page.last().map(|row| row.session_id).or(after);
             found.extend(page.into_iter().map(|row| row.session_id));
@@ -42,7 +42,7 @@ async fn good_scores_come_page_by_page_and_are_current_and_real() {
             to: Some(at(DAY)),
             ..ScoreFilter::default()
         };
-        let late = store.good_scores(&good_now(late, 0), None, 3).await;
+        let late = store.scores().good(&good_now(late, 0), None, 3).await;
         assert!(late.unwrap().is_empty());
     }
 }
@@ -56,13 +56,13 @@ async fn a_session_that_is_scored_again_between_two_pages_comes_once_as_it_was()
             sessions.push(scored_session(store, total).await);
         }
         let good = good_now(ScoreFilter::default(), 85);
-        let mut found = store.good_scores(&good, None, 2).await.unwrap();
+        let mut found = store.scores().good(&good, None, 2).await.unwrap();
         // One that was sent, one that is still to come, and one that came to be.
         rescored(store, sessions[0], score_of(95), 'b').await;
         rescored(store, sessions[3], score_of(20), 'b').await;
         scored_session(store, 99).await;
         let after = found.last().map(|row| row.session_id);
-        found.extend(store.good_scores(&good, after, 9).await.unwrap());
+        found.extend(store.scores().good(&good, after, 9).await.unwrap());
         let came: Vec<_> = found
             .iter()
             .map(|row| (row.session_id, row.score.total_score))

@@ -163,7 +163,8 @@ pub(super) fn record_of(job: &Job, ending: Ending) -> Record {
 pub(super) async fn session_with_job(store: &Store) -> (Uuid, JobId) {
     let session_id = Uuid::now_v7();
     store
-        .put_session(&session(session_id), now())
+        .sessions()
+        .put(&session(session_id), now())
         .await
         .unwrap();
     (session_id, accept(store, new_job(Some(session_id))).await)
@@ -172,13 +173,14 @@ pub(super) async fn session_with_job(store: &Store) -> (Uuid, JobId) {
 /// Accepts a job that must be new.
 pub(super) async fn accept(store: &Store, job: NewJob) -> JobId {
     let id = job.job_id;
-    assert_eq!(store.accept(job).await.unwrap(), Accepted::New);
+    assert_eq!(store.jobs().accept(job).await.unwrap(), Accepted::New);
     id
 }
 
 /// Claims one job that must be claimable.
 pub(super) async fn claim(store: &Store, id: JobId, worker_id: Uuid) -> Job {
     let mut claimed = store
+        .jobs()
         .claim(&[id], worker_id, now() + minutes(1))
         .await
         .unwrap();
@@ -195,12 +197,12 @@ pub(super) async fn record(store: &Store, job: &Job, ending: Ending) {
 }
 
 pub(super) async fn recorded(store: &Store, record: Record) -> Recorded {
-    let ticket = store.record(record).await.unwrap();
+    let ticket = store.jobs().record(record).await.unwrap();
     ticket.committed().await.unwrap()
 }
 
 pub(super) async fn job(store: &Store, id: JobId) -> Job {
-    store.job(id).await.unwrap().unwrap()
+    store.jobs().get(id).await.unwrap().unwrap()
 }
 
 /// A session that was scored once.

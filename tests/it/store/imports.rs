@@ -46,10 +46,11 @@ fn step(import_id: Uuid, owner: Uuid) -> ImportStep {
 /// An import in the hands of an owner.
 async fn claimed(store: &Store) -> (Uuid, Uuid) {
     let new = new_import(&Uuid::now_v7().to_string());
-    store.start_import(&new).await.unwrap();
+    store.imports().start(&new).await.unwrap();
     let owner = Uuid::now_v7();
     let row = store
-        .claim_import(owner, STALE, None)
+        .imports()
+        .claim(owner, STALE, None)
         .await
         .unwrap()
         .unwrap();
@@ -62,9 +63,12 @@ async fn an_import_reads_back_as_it_was_begun_and_the_same_one_begins_once() {
     for test in support::stores().await {
         let store = &test.store;
         let first = new_import("same");
-        let (row, new) = store.start_import(&first).await.unwrap();
+        let (row, new) = store.imports().start(&first).await.unwrap();
         assert!(new);
-        assert_eq!(row, store.import(first.import_id).await.unwrap().unwrap());
+        assert_eq!(
+            row,
+            store.imports().get(first.import_id).await.unwrap().unwrap()
+        );
         assert_eq!(
             (row.statuses.clone(), row.since, row.until),
             (first.statuses.clone(), first.since, first.until)
@@ -79,22 +83,27 @@ async fn an_import_reads_back_as_it_was_begun_and_the_same_one_begins_once() {
             (row.place, row.state, row.owner),
             (place, ImportState::Running, None)
         );
-        let (again, new) = store.start_import(&new_import("same")).await.unwrap();
+        let (again, new) = store.imports().start(&new_import("same")).await.unwrap();
         assert_eq!((again.import_id, new), (first.import_id, false));
-        assert!(store.start_import(&new_import("other")).await.unwrap().1);
+        assert!(store.imports().start(&new_import("other")).await.unwrap().1);
         // What has ended is in nobody's way.
         assert!(
             store
-                .cancel_import(first.import_id, now())
+                .imports()
+                .cancel(first.import_id, now())
                 .await
                 .unwrap()
                 .unwrap()
                 .1
         );
-        assert!(store.start_import(&new_import("same")).await.unwrap().1);
-        let listed = store.imports(None, 2).await.unwrap();
+        assert!(store.imports().start(&new_import("same")).await.unwrap().1);
+        let listed = store.imports().list(None, 2).await.unwrap();
         assert_eq!(listed.items.len(), 2);
-        let rest = store.imports(listed.next_cursor.as_ref(), 2).await.unwrap();
+        let rest = store
+            .imports()
+            .list(listed.next_cursor.as_ref(), 2)
+            .await
+            .unwrap();
         assert_eq!(
             rest.items.last().map(|row| row.import_id),
             Some(first.import_id)
@@ -105,8 +114,13 @@ async fn an_import_reads_back_as_it_was_begun_and_the_same_one_begins_once() {
 #[tokio::test]
 async fn many_that_begin_the_same_import_at_once_get_one() {
     for test in support::stores().await {
-        let begin =
-            (0..16).map(|_| async { test.store.start_import(&new_import("same")).await.unwrap() });
+        let begin = (0..16).map(|_| async {
+            test.store
+                .imports()
+                .start(&new_import("same"))
+                .await
+                .unwrap()
+        });
         let rows = futures::future::join_all(begin).await;
         assert_eq!(rows.iter().filter(|(_, new)| *new).count(), 1);
         let ids: std::collections::BTreeSet<Uuid> =
@@ -121,14 +135,15 @@ async fn an_import_has_one_owner_until_that_one_is_silent_or_gives_it_back() {
         let store = &test.store;
         let (id, owner) = claimed(store).await;
         assert_eq!(
-            store.import_heartbeat(id, owner).await.unwrap(),
+            store.imports().heartbeat(id, owner).await.unwrap(),
             Some(0.5),
             "it learns its pace"
         );
         let next = Uuid::now_v7();
         assert!(
             store
-                .claim_import(next, STALE, None)
+                .imports()
+                .claim(next, STALE, None)
                 .await
                 .unwrap()
                 .is_none()
@@ -136,44 +151,49 @@ async fn an_import_has_one_owner_until_that_one_is_silent_or_gives_it_back() {
         // Silent for longer than a moment.
         let taken = eventually(STALE, "it is stale", || async {
             store
-                .claim_import(next, Duration::from_millis(5), None)
+                .imports()
+                .claim(next, Duration::from_millis(5), None)
                 .await
                 .unwrap()
         })
         .await;
         assert_eq!(taken.import_id, id);
-        assert_eq!(store.import_heartbeat(id, owner).await.unwrap(), None);
+        assert_eq!(store.imports().heartbeat(id, owner).await.unwrap(), None);
         assert_eq!(
-            store.record_import(&step(id, owner)).await.unwrap(),
+            store.imports().record(&step(id, owner)).await.unwrap(),
             Walked::Lost
         );
         assert!(
             !store
-                .finish_import(id, owner, &ImportEnd::Completed, now())
+                .imports()
+                .finish(id, owner, &ImportEnd::Completed, now())
                 .await
                 .unwrap()
         );
         // Who lost it can't give it back either.
-        store.release_import(id, owner).await.unwrap();
+        store.imports().release(id, owner).await.unwrap();
         assert!(
             store
-                .claim_import(owner, STALE, None)
+                .imports()
+                .claim(owner, STALE, None)
                 .await
                 .unwrap()
                 .is_none()
         );
-        store.release_import(id, next).await.unwrap();
+        store.imports().release(id, next).await.unwrap();
         assert!(
             store
-                .claim_import(owner, STALE, None)
+                .imports()
+                .claim(owner, STALE, None)
                 .await
                 .unwrap()
                 .is_some()
         );
-        store.release_imports().await.unwrap();
+        store.imports().release_all().await.unwrap();
         assert!(
             store
-                .claim_import(next, STALE, None)
+                .imports()
+                .claim(next, STALE, None)
                 .await
                 .unwrap()
                 .is_some()
@@ -187,9 +207,9 @@ async fn a_step_stores_and_counts_each_id_once_however_often_it_comes() {
         let store = &test.store;
         let (id, owner) = claimed(store).await;
         let old = session(Uuid::now_v7());
-        store.put_session(&old, now()).await.unwrap();
+        store.sessions().put(&old, now()).await.unwrap();
         let changed = session(Uuid::now_v7());
-        store.put_session(&changed, now()).await.unwrap();
+        store.sessions().put(&changed, now()).await.unwrap();
         let mut other = changed.clone();
         other.final_analysis = Some("the disk was full".to_owned());
         let place = WalkPlace {
@@ -211,14 +231,23 @@ async fn a_step_stores_and_counts_each_id_once_however_often_it_comes() {
             failed: 1,
             total: 5,
         };
-        assert_eq!(store.record_import(&one).await.unwrap(), Walked::On(counts));
+        assert_eq!(
+            store.imports().record(&one).await.unwrap(),
+            Walked::On(counts)
+        );
         // The page comes again: nothing is counted twice.
-        assert_eq!(store.record_import(&one).await.unwrap(), Walked::On(counts));
-        let row = store.import(id).await.unwrap().unwrap();
+        assert_eq!(
+            store.imports().record(&one).await.unwrap(),
+            Walked::On(counts)
+        );
+        let row = store.imports().get(id).await.unwrap().unwrap();
         assert_eq!((row.counts, row.place), (counts, place));
-        assert_eq!(store.session(other.session_id).await.unwrap(), Some(other));
+        assert_eq!(
+            store.sessions().get(other.session_id).await.unwrap(),
+            Some(other)
+        );
         let names = ["listed", "bad", "not yet"].map(str::to_owned);
-        let seen = store.seen_by_import(id, &names).await.unwrap();
+        let seen = store.imports().seen(id, &names).await.unwrap();
         assert_eq!(seen, ["listed", "bad"].map(str::to_owned).into());
     }
 }
@@ -230,7 +259,8 @@ async fn an_end_keeps_the_counts_and_the_reasons_and_forgets_the_rest() {
         let (id, owner) = claimed(store).await;
         assert!(
             store
-                .note_import_source(id, owner, "go", Some(9))
+                .imports()
+                .note_source(id, owner, "go", Some(9))
                 .await
                 .unwrap()
         );
@@ -240,38 +270,46 @@ async fn an_end_keeps_the_counts_and_the_reasons_and_forgets_the_rest() {
             failed: failed.collect(),
             ..step(id, owner)
         };
-        store.record_import(&one).await.unwrap();
+        store.imports().record(&one).await.unwrap();
         let more = ImportStep {
             failed: vec![("late".to_owned(), "too late to be kept".to_owned())],
             ..step(id, owner)
         };
-        store.record_import(&more).await.unwrap();
+        store.imports().record(&more).await.unwrap();
         let end = ImportEnd::Failed("TARSy is away".to_owned());
-        assert!(store.finish_import(id, owner, &end, now()).await.unwrap());
-        let row = store.import(id).await.unwrap().unwrap();
+        assert!(
+            store
+                .imports()
+                .finish(id, owner, &end, now())
+                .await
+                .unwrap()
+        );
+        let row = store.imports().get(id).await.unwrap().unwrap();
         assert_eq!((row.state, row.owner), (ImportState::Failed, None));
         assert_eq!(row.last_error.as_deref(), Some("TARSy is away"));
         assert_eq!(
             (row.counts.failed, row.expected, row.generation.as_deref()),
             (1_006, Some(9), Some("go"))
         );
-        let kept = store.import_failures(id).await.unwrap();
+        let kept = store.imports().failures(id).await.unwrap();
         assert_eq!(kept.len(), 1_000);
         assert_eq!(kept[0], ("0000".to_owned(), "reason 0".to_owned()));
         let names = ["listed", "late"].map(str::to_owned);
-        assert!(store.seen_by_import(id, &names).await.unwrap().is_empty());
+        assert!(store.imports().seen(id, &names).await.unwrap().is_empty());
         assert!(
             store
-                .claim_import(owner, STALE, None)
+                .imports()
+                .claim(owner, STALE, None)
                 .await
                 .unwrap()
                 .is_none()
         );
-        let (row, ended) = store.cancel_import(id, now()).await.unwrap().unwrap();
+        let (row, ended) = store.imports().cancel(id, now()).await.unwrap().unwrap();
         assert_eq!((row.state, ended), (ImportState::Failed, false));
         assert!(
             store
-                .cancel_import(Uuid::now_v7(), now())
+                .imports()
+                .cancel(Uuid::now_v7(), now())
                 .await
                 .unwrap()
                 .is_none()
@@ -284,18 +322,26 @@ async fn a_cancelled_import_takes_no_more_steps() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, owner) = claimed(store).await;
-        store.cancel_import(id, now()).await.unwrap();
+        store.imports().cancel(id, now()).await.unwrap();
         let late = session(Uuid::now_v7());
         let one = ImportStep {
             sessions: vec![late.clone()],
             ..step(id, owner)
         };
-        assert_eq!(store.record_import(&one).await.unwrap(), Walked::Lost);
-        assert!(store.session(late.session_id).await.unwrap().is_none());
-        assert_eq!(store.import_heartbeat(id, owner).await.unwrap(), None);
+        assert_eq!(store.imports().record(&one).await.unwrap(), Walked::Lost);
+        assert!(
+            store
+                .sessions()
+                .get(late.session_id)
+                .await
+                .unwrap()
+                .is_none()
+        );
+        assert_eq!(store.imports().heartbeat(id, owner).await.unwrap(), None);
         assert!(
             !store
-                .note_import_source(id, owner, "go", None)
+                .imports()
+                .note_source(id, owner, "go", None)
                 .await
                 .unwrap()
         );
@@ -307,9 +353,9 @@ async fn what_is_known_of_sessions_is_read_by_their_ids() {
     for test in support::stores().await {
         let store = &test.store;
         let one = session(Uuid::now_v7());
-        store.put_session(&one, now()).await.unwrap();
+        store.sessions().put(&one, now()).await.unwrap();
         let ids = [one.session_id, Uuid::now_v7()];
-        let known = store.stored_sessions(&ids).await.unwrap();
+        let known = store.sessions().stored(&ids).await.unwrap();
         assert_eq!(known.len(), 1);
         let known = &known[&one.session_id];
         let ended: Option<DateTime<Utc>> = one.completed_at;
@@ -317,7 +363,7 @@ async fn what_is_known_of_sessions_is_read_by_their_ids() {
             (known.source.as_str(), known.status, known.completed_at),
             ("api", one.status, ended)
         );
-        assert!(store.stored_sessions(&[]).await.unwrap().is_empty());
+        assert!(store.sessions().stored(&[]).await.unwrap().is_empty());
     }
 }
 
@@ -326,15 +372,15 @@ async fn another_pace_reaches_who_runs_the_import_and_no_import_that_has_ended()
     for test in support::stores().await {
         let store = &test.store;
         let (id, owner) = claimed(store).await;
-        let paced = store.pace_import(id, 20.0).await.unwrap().unwrap();
+        let paced = store.imports().pace(id, 20.0).await.unwrap().unwrap();
         assert_eq!(
             (paced.requests_per_second, paced.owner),
             (20.0, Some(owner))
         );
-        let heard = store.import_heartbeat(id, owner).await.unwrap();
+        let heard = store.imports().heartbeat(id, owner).await.unwrap();
         assert_eq!(heard, Some(20.0));
-        store.cancel_import(id, now()).await.unwrap();
-        assert_eq!(store.pace_import(id, 2.0).await.unwrap(), None);
+        store.imports().cancel(id, now()).await.unwrap();
+        assert_eq!(store.imports().pace(id, 2.0).await.unwrap(), None);
     }
 }
 
@@ -344,16 +390,19 @@ async fn who_runs_certain_imports_only_claims_no_others() {
         let store = &test.store;
         let [older, own] = ["older", "own"].map(new_import);
         for new in [&older, &own] {
-            store.start_import(new).await.unwrap();
+            store.imports().start(new).await.unwrap();
         }
         let claim = async |only: &[Uuid]| {
-            let claimed = store.claim_import(Uuid::now_v7(), STALE, Some(only)).await;
+            let claimed = store
+                .imports()
+                .claim(Uuid::now_v7(), STALE, Some(only))
+                .await;
             claimed.unwrap().map(|row| row.import_id)
         };
         assert_eq!(claim(&[]).await, None);
         assert_eq!(claim(&[own.import_id]).await, Some(own.import_id));
         assert_eq!(claim(&[own.import_id]).await, None);
-        let rest = store.claim_import(Uuid::now_v7(), STALE, None).await;
+        let rest = store.imports().claim(Uuid::now_v7(), STALE, None).await;
         assert_eq!(
             rest.unwrap().map(|row| row.import_id),
             Some(older.import_id)
@@ -374,10 +423,10 @@ async fn an_import_that_ended_long_ago_is_pruned_with_its_reasons_and_one_that_r
                 failed: vec![("bad".to_owned(), "too large".to_owned())],
                 ..step(id, owner)
             };
-            store.record_import(&seen).await.unwrap();
+            store.imports().record(&seen).await.unwrap();
             if end {
                 let end = ImportEnd::Completed;
-                assert!(store.finish_import(id, owner, &end, at).await.unwrap());
+                assert!(store.imports().finish(id, owner, &end, at).await.unwrap());
             }
             kept.push(id);
         }
@@ -389,13 +438,13 @@ async fn an_import_that_ended_long_ago_is_pruned_with_its_reasons_and_one_that_r
                     select import_id, 'left', 'new' from session_imports where state = 'completed'";
         support::execute(&test.url, left).await.unwrap();
         assert_eq!(store.prune(now(), long_ago).await.unwrap(), 2);
-        assert!(store.import(old).await.unwrap().is_none());
-        assert!(store.import_failures(old).await.unwrap().is_empty());
-        assert_eq!(store.import_failures(young).await.unwrap().len(), 1);
+        assert!(store.imports().get(old).await.unwrap().is_none());
+        assert!(store.imports().failures(old).await.unwrap().is_empty());
+        assert_eq!(store.imports().failures(young).await.unwrap().len(), 1);
         let names = ["listed", "bad", "left"].map(str::to_owned);
-        let seen = store.seen_by_import(young, &names).await.unwrap();
+        let seen = store.imports().seen(young, &names).await.unwrap();
         assert_eq!(seen, ["bad"].map(str::to_owned).into());
-        let seen = store.seen_by_import(running, &names).await.unwrap();
+        let seen = store.imports().seen(running, &names).await.unwrap();
         assert_eq!(seen, ["listed", "bad"].map(str::to_owned).into());
     }
 }

@@ -13,10 +13,17 @@ use crate::support;
 async fn an_unknown_job_is_none_everywhere() {
     for test in support::stores().await {
         let id = JobId::new();
-        assert!(test.store.job(id).await.unwrap().is_none());
-        assert!(test.store.raise(id, Force::Yes).await.unwrap().is_none());
-        assert!(test.store.cancel(id, now()).await.unwrap().is_none());
-        assert!(test.store.retry(id, now()).await.unwrap().is_none());
+        assert!(test.store.jobs().get(id).await.unwrap().is_none());
+        assert!(
+            test.store
+                .jobs()
+                .raise(id, Force::Yes)
+                .await
+                .unwrap()
+                .is_none()
+        );
+        assert!(test.store.jobs().cancel(id, now()).await.unwrap().is_none());
+        assert!(test.store.jobs().retry(id, now()).await.unwrap().is_none());
     }
 }
 
@@ -51,7 +58,13 @@ async fn the_few_jobs_of_a_state_are_found_without_reading_all_that_ever_ended()
                 state,
                 ..Default::default()
             };
-            let plan = test.store.explain_jobs(&filter).await.unwrap().join("\n");
+            let plan = test
+                .store
+                .jobs()
+                .explain_list(&filter)
+                .await
+                .unwrap()
+                .join("\n");
             assert!(plan.contains(index), "{state:?}: {plan}");
             for whole in ["Seq Scan", "scoring_jobs_pkey", "autoindex"] {
                 assert!(!plan.contains(whole), "{state:?}: {plan}");
@@ -78,7 +91,8 @@ async fn pages_of_jobs_follow_on_newest_first_and_filters_narrow() {
         let mut after: Option<Cursor> = None;
         loop {
             let page = store
-                .jobs(&JobFilter::default(), after.as_ref(), 3)
+                .jobs()
+                .list(&JobFilter::default(), after.as_ref(), 3)
                 .await
                 .unwrap();
             seen.extend(page.items.iter().map(|job| job.job_id));
@@ -90,7 +104,7 @@ async fn pages_of_jobs_follow_on_newest_first_and_filters_narrow() {
         assert_eq!(seen, ids);
 
         let find = async |filter: JobFilter| {
-            let page = store.jobs(&filter, None, 500).await.unwrap();
+            let page = store.jobs().list(&filter, None, 500).await.unwrap();
             page.items.iter().map(|job| job.job_id).collect::<Vec<_>>()
         };
         let state = Some(JobState::Failed);
@@ -143,7 +157,8 @@ async fn pages_of_jobs_follow_on_newest_first_and_filters_narrow() {
 
         let bad = Cursor("nonsense".to_owned());
         let error = store
-            .jobs(&JobFilter::default(), Some(&bad), 3)
+            .jobs()
+            .list(&JobFilter::default(), Some(&bad), 3)
             .await
             .unwrap_err();
         assert!(matches!(error, StoreError::BadCursor(_)), "{error}");
@@ -166,6 +181,7 @@ async fn jobs_are_counted_by_state_and_ended_ones_for_a_day() {
         let run = claim(store, id, Uuid::now_v7()).await;
         record(store, &run, scored(session_id, 5)).await;
         store
+            .jobs()
             .cancel(accept(store, new_job(None)).await, now())
             .await
             .unwrap();
@@ -177,8 +193,8 @@ async fn jobs_are_counted_by_state_and_ended_ones_for_a_day() {
             failed: 1,
             cancelled: 1,
         };
-        assert_eq!(store.job_counts(now()).await.unwrap(), expected);
-        let tomorrow = store.job_counts(now() + minutes(25 * 60)).await.unwrap();
+        assert_eq!(store.jobs().counts(now()).await.unwrap(), expected);
+        let tomorrow = store.jobs().counts(now() + minutes(25 * 60)).await.unwrap();
         let expected = JobCounts {
             succeeded: 0,
             failed: 0,
@@ -206,7 +222,7 @@ async fn a_queued_job_knows_its_place_and_interactive_ones_stand_first() {
             new.priority = Priority::Interactive;
             interactive.push(accept(store, new).await);
         }
-        let position = async |id| store.position(&job(store, id).await).await.unwrap();
+        let position = async |id| store.jobs().position(&job(store, id).await).await.unwrap();
         assert_eq!(position(interactive[0]).await, Some(1));
         assert_eq!(position(interactive[1]).await, Some(2));
         assert_eq!(position(bulk[0]).await, Some(3));
@@ -222,13 +238,14 @@ async fn only_a_queued_or_waiting_job_is_raised() {
     for test in support::stores().await {
         let store = &test.store;
         let id = accept(store, new_job(None)).await;
-        let raised = store.raise(id, Force::AsIs).await.unwrap().unwrap();
+        let raised = store.jobs().raise(id, Force::AsIs).await.unwrap().unwrap();
         assert_eq!(
             (raised.priority, raised.force_rescore),
             (Priority::Interactive, false)
         );
         assert!(
             store
+                .jobs()
                 .raise(id, Force::Yes)
                 .await
                 .unwrap()
@@ -237,6 +254,7 @@ async fn only_a_queued_or_waiting_job_is_raised() {
         );
         assert!(
             store
+                .jobs()
                 .raise(id, Force::AsIs)
                 .await
                 .unwrap()
@@ -244,9 +262,9 @@ async fn only_a_queued_or_waiting_job_is_raised() {
                 .force_rescore
         );
         let run = claim(store, id, Uuid::now_v7()).await;
-        assert!(store.raise(id, Force::Yes).await.unwrap().is_none());
+        assert!(store.jobs().raise(id, Force::Yes).await.unwrap().is_none());
         record(store, &run, waiting(WaitReason::Throttled, now())).await;
-        assert!(store.raise(id, Force::Yes).await.unwrap().is_some());
+        assert!(store.jobs().raise(id, Force::Yes).await.unwrap().is_some());
     }
 }
 
@@ -262,11 +280,16 @@ async fn every_active_job_is_cancelled_and_an_ended_one_stays() {
         record(store, &run, waiting(WaitReason::Exhausted, now())).await;
         for id in [queued, running, waits] {
             let at = now();
-            let cancelled = store.cancel(id, at).await.unwrap().unwrap();
+            let cancelled = store.jobs().cancel(id, at).await.unwrap().unwrap();
             assert_eq!(cancelled.state, JobState::Cancelled);
             assert_eq!(cancelled.finished_at, Some(at));
             assert!(cancelled.wait.is_none());
-            let again = store.cancel(id, now() + minutes(1)).await.unwrap().unwrap();
+            let again = store
+                .jobs()
+                .cancel(id, now() + minutes(1))
+                .await
+                .unwrap()
+                .unwrap();
             assert_eq!(again, cancelled);
         }
     }
@@ -279,14 +302,21 @@ async fn a_failed_job_is_retried_with_its_counters_reset_and_its_claim_number_ke
         let id = accept(store, new_job(Some(Uuid::now_v7()))).await;
         for _ in 0..2 {
             claim(store, id, Uuid::now_v7()).await;
-            store.rescue_lost(Died::Somebody, 3, now()).await.unwrap();
+            store
+                .jobs()
+                .rescue_lost(Died::Somebody, 3, now())
+                .await
+                .unwrap();
         }
         let run = claim(store, id, Uuid::now_v7()).await;
         assert!(run.lane.is_suspect());
-        assert!(store.retry(id, now()).await.unwrap().is_none());
+        assert!(store.jobs().retry(id, now()).await.unwrap().is_none());
         record(store, &run, failed()).await;
         let at = now();
-        assert_eq!(store.retry(id, at).await.unwrap(), Some(Accepted::New));
+        assert_eq!(
+            store.jobs().retry(id, at).await.unwrap(),
+            Some(Accepted::New)
+        );
         let queued = job(store, id).await;
         assert_eq!(queued.state, JobState::Queued);
         assert_eq!(
@@ -309,12 +339,12 @@ async fn a_retry_beside_an_active_job_is_answered_with_that_one() {
         let run = claim(store, first, Uuid::now_v7()).await;
         record(store, &run, failed()).await;
         let second = accept(store, new_job(subject)).await;
-        let retried = store.retry(first, now()).await.unwrap();
+        let retried = store.jobs().retry(first, now()).await.unwrap();
         assert_eq!(retried, Some(Accepted::Active(second)));
         assert_eq!(job(store, first).await.state, JobState::Failed);
-        store.cancel(second, now()).await.unwrap();
+        store.jobs().cancel(second, now()).await.unwrap();
         assert_eq!(
-            store.retry(first, now()).await.unwrap(),
+            store.jobs().retry(first, now()).await.unwrap(),
             Some(Accepted::New)
         );
     }

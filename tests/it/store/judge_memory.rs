@@ -123,7 +123,10 @@ async fn every_logged_call_is_read_back_in_order() {
         test.store.log(failed.clone());
         test.store.log(call(JobId::new()));
         failed.reply = Some("half\u{fffd}".to_owned());
-        assert_eq!(test.store.calls_of(job_id).await.unwrap(), [failed, good]);
+        assert_eq!(
+            test.store.calls().of_job(job_id).await.unwrap(),
+            [failed, good]
+        );
     }
 }
 
@@ -134,7 +137,7 @@ async fn a_long_reply_is_cut_between_characters() {
         let mut long = call(job_id);
         long.reply = Some(format!("x{}", "é".repeat(40_000)));
         test.store.log(long);
-        let kept = test.store.calls_of(job_id).await.unwrap().remove(0);
+        let kept = test.store.calls().of_job(job_id).await.unwrap().remove(0);
         assert_eq!(kept.reply.unwrap().len(), 64 * 1024 - 1);
     }
 }
@@ -148,12 +151,12 @@ async fn calls_older_than_retention_are_pruned() {
         let new = call(job_id);
         test.store.log(old);
         test.store.log(new.clone());
-        assert_eq!(test.store.calls_of(job_id).await.unwrap().len(), 2);
+        assert_eq!(test.store.calls().of_job(job_id).await.unwrap().len(), 2);
         assert_eq!(
             test.store.prune(now(), now() - minutes(30)).await.unwrap(),
             1
         );
-        assert_eq!(test.store.calls_of(job_id).await.unwrap(), [new]);
+        assert_eq!(test.store.calls().of_job(job_id).await.unwrap(), [new]);
     }
 }
 
@@ -166,7 +169,7 @@ async fn calls_logged_before_close_are_written() {
         }
         test.store.close().await;
         let other = support::reopen(&test).await;
-        assert_eq!(other.calls_of(job_id).await.unwrap().len(), 600);
+        assert_eq!(other.calls().of_job(job_id).await.unwrap().len(), 600);
     }
 }
 
@@ -203,9 +206,9 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
         };
         let at = now();
         let known = [snapshot("y", None), snapshot("x", Some(refusal))];
-        store.put_judges(a, &known, at).await.unwrap();
-        store.put_judges(b, &known[..1], at).await.unwrap();
-        let rows = store.judges(at).await.unwrap();
+        store.judges().put(a, &known, at).await.unwrap();
+        store.judges().put(b, &known[..1], at).await.unwrap();
+        let rows = store.judges().list(at).await.unwrap();
         let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["x", "y", "y"]);
         assert_eq!(rows[0].closed, Some(WaitReason::BreakerOpen));
@@ -227,9 +230,10 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
         assert_eq!((rows[0].failures_in_row, rows[0].in_flight), (5, 2));
         assert_eq!((rows[1].closed, rows[1].updated_at), (None, at));
 
-        store.put_judges(a, &known[..1], at).await.unwrap();
-        assert_eq!(store.judges(at).await.unwrap().len(), 2);
+        store.judges().put(a, &known[..1], at).await.unwrap();
+        assert_eq!(store.judges().list(at).await.unwrap().len(), 2);
         store
+            .workers()
             .heartbeat(
                 &gavel::store::Heartbeat {
                     in_hand: 0,
@@ -240,10 +244,17 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
             )
             .await
             .unwrap();
-        assert_eq!(store.judges(at).await.unwrap().len(), 1);
-        assert!(store.judges(at + minutes(1)).await.unwrap().is_empty());
-        store.put_judges(a, &[], at).await.unwrap();
-        assert!(store.judges(at).await.unwrap().is_empty());
+        assert_eq!(store.judges().list(at).await.unwrap().len(), 1);
+        assert!(
+            store
+                .judges()
+                .list(at + minutes(1))
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        store.judges().put(a, &[], at).await.unwrap();
+        assert!(store.judges().list(at).await.unwrap().is_empty());
     }
 }
 
@@ -263,7 +274,7 @@ async fn a_call_that_cant_be_written_takes_no_other_with_it() {
         for one in [call(job_id), bad, call(job_id)] {
             test.store.log(one);
         }
-        let kept = test.store.calls_of(job_id).await.unwrap();
+        let kept = test.store.calls().of_job(job_id).await.unwrap();
         assert_eq!(kept.len(), 2);
         assert!(kept.iter().all(|call| call.judge == "main"));
     }
@@ -279,7 +290,7 @@ async fn calls_and_replies_that_cant_be_written_are_lost_and_hold_nobody_up() {
         store.log(call(JobId::new()));
         let key = CacheKey("k".repeat(64));
         store.put(key.clone(), reply(json!({}))).await;
-        assert!(store.calls_of(JobId::new()).await.is_err());
+        assert!(store.calls().of_job(JobId::new()).await.is_err());
         assert_eq!(store.get(&key).await, None);
         store.ping().await.unwrap();
     }

@@ -28,7 +28,7 @@ fn took(judge: &str, sent: &str, ms: u64) -> CallRecord {
 
 async fn january(store: &Store) -> Vec<LatencyItem> {
     let (from, to) = (day("2026-01-01"), day("2026-01-31"));
-    store.latencies(from, to).await.unwrap()
+    store.analytics().latencies(from, to).await.unwrap()
 }
 
 #[tokio::test]
@@ -57,9 +57,9 @@ async fn quantiles_are_of_good_replies_in_their_days_and_folding_changes_none() 
         // A call that is written twice counts once.
         let twice = took("c", days[0], 2);
         other.log(twice.clone());
-        other.calls_of(JobId::new()).await.unwrap();
+        other.calls().of_job(JobId::new()).await.unwrap();
         other.log(twice);
-        other.calls_of(JobId::new()).await.unwrap();
+        other.calls().of_job(JobId::new()).await.unwrap();
 
         let before = january(&test.store).await;
         let of = |judge: &str, calls, [p50_ms, p90_ms, p99_ms]: [u64; 3]| LatencyItem {
@@ -76,11 +76,15 @@ async fn quantiles_are_of_good_replies_in_their_days_and_folding_changes_none() 
         ];
         assert_eq!(before, expected);
 
-        test.store.fold_usage(day("2026-01-05")).await.unwrap();
+        test.store
+            .budgets()
+            .fold_usage(day("2026-01-05"))
+            .await
+            .unwrap();
         assert_eq!(january(&test.store).await, expected);
         other.log(took("c", days[0], 2));
-        other.calls_of(JobId::new()).await.unwrap();
-        other.fold_usage(day("2026-01-05")).await.unwrap();
+        other.calls().of_job(JobId::new()).await.unwrap();
+        other.budgets().fold_usage(day("2026-01-05")).await.unwrap();
         assert_eq!(january(&test.store).await[2].calls, 2, "what came late");
     }
 }

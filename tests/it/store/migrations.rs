@@ -55,7 +55,7 @@ async fn the_schema_goes_up_down_and_up_again() {
 #[tokio::test]
 async fn a_store_without_its_schema_says_what_to_do() {
     for (store, _dir) in unmigrated().await {
-        let error = store.accept(new_job(None)).await.unwrap_err();
+        let error = store.jobs().accept(new_job(None)).await.unwrap_err();
         assert!(matches!(error, StoreError::Schema(_)), "{error}");
         assert!(error.to_string().contains("gavel migrate"), "{error}");
     }

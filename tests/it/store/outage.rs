@@ -151,7 +151,9 @@ async fn pipe(
 /// What the calls of today and yesterday came to: how many, and USD.
 async fn counted(store: &Store) -> (i64, f64) {
     let today = now().date_naive();
-    let days = store.usage(today - TimeDelta::days(1), today, UsageBy::Judge);
+    let days = store
+        .budgets()
+        .usage(today - TimeDelta::days(1), today, UsageBy::Judge);
     let days = days.await.unwrap();
     (days[0].calls, days[0].cost_usd)
 }
@@ -173,10 +175,10 @@ async fn calls_made_while_the_database_is_away_are_counted_when_it_is_back() {
             store.log(call);
         }
         // Whoever reads waits for no database that is away.
-        store.calls_of(asker).await.unwrap_err();
-        store.calls_written().await;
+        store.calls().of_job(asker).await.unwrap_err();
+        store.calls().written().await;
         wire.mend();
-        store.calls_counted().await;
+        store.calls().counted().await;
         let usd = 0.5 * f64::from(calls);
         assert_eq!(counted(store).await, (i64::from(calls), usd));
     }
@@ -194,13 +196,13 @@ async fn sums_whose_commit_was_not_answered_count_once() {
     let mut first = call(JobId::new());
     first.judge = "good".to_owned();
     store.log(first);
-    store.calls_counted().await;
+    store.calls().counted().await;
     let mut bad = call(JobId::new());
     bad.judge = "bad".to_owned();
     bad.usage.cost_usd = Some(0.5);
     wire.swallow_the_answer_to(b"COMMIT");
     store.log(bad);
-    store.calls_counted().await;
+    store.calls().counted().await;
     assert!(wire.has_swallowed());
     assert_eq!(counted(store).await, (1, 0.5));
 }
@@ -233,7 +235,7 @@ async fn a_store_outlives_the_end_of_every_connection() {
             recorded(store, record_of(&run, failed())).await,
             Recorded::Applied
         );
-        store.calls_of(id).await.unwrap();
+        store.calls().of_job(id).await.unwrap();
         let mut conn = sqlx::PgConnection::connect(&test.url).await.unwrap();
         let end = "select pg_terminate_backend(pid) from pg_stat_activity
                    where datname = current_database() and pid <> pg_backend_pid()";
@@ -251,15 +253,26 @@ async fn while_the_database_is_away_accepts_fail_and_records_wait() {
     let id = accept(store, new_job(None)).await;
     let run = claim(store, id, Uuid::now_v7()).await;
     wire.cut();
-    let error = store.accept(new_job(None)).await.unwrap_err();
+    let error = store.jobs().accept(new_job(None)).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
-    let error = store.claim(&[id], Uuid::now_v7(), now()).await.unwrap_err();
+    let error = store
+        .jobs()
+        .claim(&[id], Uuid::now_v7(), now())
+        .await
+        .unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
-    let ticket = store.record(record_of(&run, failed())).await.unwrap();
+    let ticket = store
+        .jobs()
+        .record(record_of(&run, failed()))
+        .await
+        .unwrap();
     wire.mend();
     assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
     assert_eq!(job(store, id).await.state, JobState::Failed);
-    assert_eq!(store.accept(new_job(None)).await.unwrap(), Accepted::New);
+    assert_eq!(
+        store.jobs().accept(new_job(None)).await.unwrap(),
+        Accepted::New
+    );
 }
 
 /// What many clients do at once; each ends well, or says that the database is away and is asked again.
@@ -269,10 +282,10 @@ async fn everything_works(store: &Store) {
             let new = new_job(None);
             let (id, worker) = (new.job_id, Uuid::now_v7());
             let done = async {
-                store.accept(new).await?;
-                store.criteria_content("").await?;
-                let claimed = store.claim(&[id], worker, now()).await?;
-                store.job(id).await?;
+                store.jobs().accept(new).await?;
+                store.criteria().content("").await?;
+                let claimed = store.jobs().claim(&[id], worker, now()).await?;
+                store.jobs().get(id).await?;
                 Ok::<_, StoreError>(claimed)
             };
             match done.await {
@@ -316,7 +329,7 @@ async fn sessions_of_a_server_that_was_read_only_are_opened_anew() {
     let end = "select pg_terminate_backend(pid) from pg_stat_activity
                where datname = current_database() and pid <> pg_backend_pid()";
     other.execute(end).await.unwrap();
-    let error = store.accept(new_job(None)).await.unwrap_err();
+    let error = store.jobs().accept(new_job(None)).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
     let reset = format!("alter database \"{database}\" reset default_transaction_read_only");
     other.execute(sqlx::AssertSqlSafe(reset)).await.unwrap();
@@ -335,7 +348,11 @@ async fn a_claim_that_waits_for_a_lock_leaves_no_row_in_nobodys_hand() {
     let mut lock = other.begin().await.unwrap();
     let take = "lock table scoring_jobs in share mode";
     sqlx::Executor::execute(&mut *lock, take).await.unwrap();
-    let error = store.claim(&[id], Uuid::now_v7(), now()).await.unwrap_err();
+    let error = store
+        .jobs()
+        .claim(&[id], Uuid::now_v7(), now())
+        .await
+        .unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
     // The server ended the claim itself: it is not made later, when nobody waits for it.
     lock.rollback().await.unwrap();
@@ -357,7 +374,8 @@ async fn an_accept_whose_answer_is_lost_is_one_row_and_new() {
     assert_eq!(job(&wire.store, id).await.state, JobState::Queued);
     let page = wire
         .store
-        .jobs(&JobFilter::default(), None, 9)
+        .jobs()
+        .list(&JobFilter::default(), None, 9)
         .await
         .unwrap();
     assert_eq!(page.items.len(), 2);
@@ -406,7 +424,7 @@ async fn a_record_whose_answer_is_lost_is_applied_once() {
         assert_eq!(recorded(store, end).await, Recorded::Applied);
         assert!(wire.has_swallowed());
         assert_eq!(job(store, id).await.usage.tokens_in, 7);
-        let made = store.scores_of(session_id).await.unwrap().len();
+        let made = store.scores().of_session(session_id).await.unwrap().len();
         assert_eq!(made, usize::from(scores));
     }
 }
@@ -420,7 +438,11 @@ async fn a_record_that_waits_for_the_database_is_given_up_at_close() {
     let id = accept(store, new_job(None)).await;
     let run = claim(store, id, Uuid::now_v7()).await;
     wire.cut();
-    let ticket = store.record(record_of(&run, failed())).await.unwrap();
+    let ticket = store
+        .jobs()
+        .record(record_of(&run, failed()))
+        .await
+        .unwrap();
     store.close().await;
     let error = ticket.committed().await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
@@ -448,9 +470,9 @@ async fn a_file_that_another_process_writes_to_is_waited_for() {
     let mut other = sqlx::SqliteConnection::connect(&test.url).await.unwrap();
     other.execute("begin immediate").await.unwrap();
     let store = Arc::clone(&test.store);
-    let waits = tokio::spawn(async move { store.accept(new_job(None)).await });
+    let waits = tokio::spawn(async move { store.jobs().accept(new_job(None)).await });
     // Reads go on meanwhile.
-    assert!(test.store.lanes().await.unwrap().is_empty());
+    assert!(test.store.jobs().lanes().await.unwrap().is_empty());
     other.execute("rollback").await.unwrap();
     assert_eq!(waits.await.unwrap().unwrap(), Accepted::New);
 }
@@ -472,9 +494,9 @@ async fn a_retry_whose_answer_is_lost_is_known_for_its_own() {
         failed_jobs.push(id);
     }
     // The first prepares the statement; the second sends its id, and no text.
-    store.retry(failed_jobs[0], now()).await.unwrap();
+    store.jobs().retry(failed_jobs[0], now()).await.unwrap();
     wire.swallow_the_answer_to(Box::leak(Box::new(*failed_jobs[1].0.as_bytes())));
-    let retried = store.retry(failed_jobs[1], now()).await.unwrap();
+    let retried = store.jobs().retry(failed_jobs[1], now()).await.unwrap();
     assert!(wire.has_swallowed());
     assert_eq!(retried, Some(Accepted::New));
     assert_eq!(job(store, failed_jobs[1]).await.state, JobState::Queued);
@@ -490,13 +512,14 @@ async fn a_closed_store_answers_everything_as_unavailable() {
         let errors = [
             // Before the claim, which leaves it unknown whether it was made.
             store
+                .jobs()
                 .rescue_lost(gavel::store::Died::Somebody, 3, now())
                 .await
                 .err(),
-            store.accept(new_job(None)).await.err(),
-            store.claim(&[id], worker, now()).await.err(),
-            store.retry(id, now()).await.err(),
-            store.job(id).await.err(),
+            store.jobs().accept(new_job(None)).await.err(),
+            store.jobs().claim(&[id], worker, now()).await.err(),
+            store.jobs().retry(id, now()).await.err(),
+            store.jobs().get(id).await.err(),
             store.ping().await.err(),
         ];
         for error in errors {
@@ -532,7 +555,12 @@ async fn connections_that_could_not_be_opened_ahead_are_opened_when_they_are_nee
         wire.store.warm(use_for).await;
     }
     wire.mend();
-    let nobody = wire.store.scoring_view(Uuid::now_v7()).await.unwrap();
+    let nobody = wire
+        .store
+        .sessions()
+        .scoring_view(Uuid::now_v7())
+        .await
+        .unwrap();
     assert_eq!(nobody, None);
     let (_, job) = session_with_job(&wire.store).await;
     let claimed = claim(&wire.store, job, Uuid::now_v7()).await;

@@ -19,7 +19,11 @@ async fn a_pace_is_of_the_time_in_which_anything_ran() {
         for (n, (begin, busy)) in begins.into_iter().zip(busy).enumerate() {
             let (session, job) = session_with_job(store).await;
             let began = start + TimeDelta::seconds(begin);
-            let run = store.claim(&[job], Uuid::now_v7(), began).await.unwrap();
+            let run = store
+                .jobs()
+                .claim(&[job], Uuid::now_v7(), began)
+                .await
+                .unwrap();
             let mut end = record_of(&run[0], scored(session, 70));
             end.usage = Usage {
                 tokens_in: 100,
@@ -29,12 +33,12 @@ async fn a_pace_is_of_the_time_in_which_anything_ran() {
             end.at = began + TimeDelta::seconds(2);
             assert_eq!(recorded(store, end).await, Recorded::Applied);
             let later = start + TimeDelta::seconds(50) + minutes(5);
-            let pace = store.recent_pace("main", later).await.unwrap();
+            let pace = store.judges().recent_pace("main", later).await.unwrap();
             let jobs = f64::from(u32::try_from(n).unwrap() + 1);
             assert_eq!(pace.jobs, n as i64 + 1);
             assert_eq!(pace.per_s, Some(jobs / busy), "after {n}");
         }
-        let none = store.recent_pace("other", start).await.unwrap();
+        let none = store.judges().recent_pace("other", start).await.unwrap();
         assert_eq!((none.jobs, none.per_s), (0, None));
     }
 }
@@ -44,7 +48,11 @@ async fn what_a_judge_used_is_found_behind_all_that_ended_without_asking_it() {
     for test in support::stores().await {
         let store = &test.store;
         let (session, job) = session_with_job(store).await;
-        let run = store.claim(&[job], Uuid::now_v7(), now()).await.unwrap();
+        let run = store
+            .jobs()
+            .claim(&[job], Uuid::now_v7(), now())
+            .await
+            .unwrap();
         let mut end = record_of(&run[0], scored(session, 70));
         end.usage = Usage {
             tokens_in: 100,
@@ -67,9 +75,9 @@ async fn what_a_judge_used_is_found_behind_all_that_ended_without_asking_it() {
              from scoring_jobs, n"
         };
         support::execute(&test.url, cancelled).await.unwrap();
-        let replies = store.past_replies("main").await.unwrap();
+        let replies = store.judges().past_replies("main").await.unwrap();
         assert_eq!((replies.jobs, replies.mean_tokens), (1, Some(10.0)));
-        let none = store.past_replies("other").await.unwrap();
+        let none = store.judges().past_replies("other").await.unwrap();
         assert_eq!((none.jobs, none.mean_tokens), (0, None));
     }
 }

@@ -28,8 +28,8 @@ async fn a_pooler_that_begins_to_share_sessions_is_named() {
     let works = async || {
         let new = new_job(None);
         let id = new.job_id;
-        store.accept(new).await?;
-        store.job(id).await
+        store.jobs().accept(new).await?;
+        store.jobs().get(id).await
     };
     works().await.unwrap();
     pooler.change("pool_mode = transaction");

@@ -29,7 +29,7 @@ async fn asked(store: &Store, items: usize) -> (Uuid, Vec<JobId>) {
     };
     let id = begun(store, new).await;
     whole(store, id, 100).await;
-    (id, store.item_ids(id, 0).await.unwrap())
+    (id, store.batches().item_ids(id, 0).await.unwrap())
 }
 
 fn new_chunk(batch_id: Uuid, items: &[JobId]) -> NewChunk {
@@ -50,12 +50,13 @@ async fn chunk_of(store: &Store, batch_id: Uuid, items: &[JobId]) -> ChunkRow {
     let new = new_chunk(batch_id, items);
     assert!(
         store
-            .hold_provider_batch(batch_id, OWNER, SILENT)
+            .provider_batches()
+            .hold(batch_id, OWNER, SILENT)
             .await
             .unwrap()
     );
-    assert!(store.make_chunk(&new).await.unwrap());
-    let chunks = store.chunks(batch_id).await.unwrap();
+    assert!(store.provider_batches().make_chunk(&new).await.unwrap());
+    let chunks = store.provider_batches().chunks(batch_id).await.unwrap();
     chunks
         .into_iter()
         .find(|chunk| chunk.tag == new.tag)
@@ -85,7 +86,9 @@ fn reply() -> CachedReply {
 }
 
 async fn claimable(store: &Store, items: &[JobId]) -> usize {
-    let claimed = store.claim(items, Uuid::now_v7(), now() + minutes(1));
+    let claimed = store
+        .jobs()
+        .claim(items, Uuid::now_v7(), now() + minutes(1));
     claimed.await.unwrap().len()
 }
 
@@ -95,13 +98,13 @@ async fn nothing_runs_while_replies_are_fetched_whatever_moves_the_batch() {
         let store = &test.store;
         let (id, items) = asked(store, 2).await;
         assert_eq!(claimable(store, &items).await, 0);
-        let paused = store.pause_batch(id).await.unwrap();
+        let paused = store.batches().pause(id).await.unwrap();
         assert!(matches!(paused, Moved::Now(_)));
-        let resumed = store.resume_batch(id, now()).await.unwrap();
+        let resumed = store.batches().resume(id, now()).await.unwrap();
         assert!(matches!(resumed, Moved::Now(_)));
         assert_eq!(claimable(store, &items).await, 0);
-        store.end_provider_batch(id).await.unwrap();
-        let economy = store.provider_batch(id).await.unwrap().unwrap();
+        store.provider_batches().end(id).await.unwrap();
+        let economy = store.provider_batches().get(id).await.unwrap().unwrap();
         assert_eq!(economy.state, ProviderBatchState::Collected);
         claim(store, items[0], Uuid::now_v7()).await;
     }
@@ -113,40 +116,83 @@ async fn one_worker_at_a_time_looks_after_a_batch() {
         let store = &test.store;
         let (id, _) = asked(store, 1).await;
         let (one, other) = (Uuid::now_v7(), Uuid::now_v7());
-        assert!(store.hold_provider_batch(id, one, SILENT).await.unwrap());
-        assert!(!store.hold_provider_batch(id, other, SILENT).await.unwrap());
         assert!(
             store
-                .provider_batches_due(other, SILENT)
+                .provider_batches()
+                .hold(id, one, SILENT)
+                .await
+                .unwrap()
+        );
+        assert!(
+            !store
+                .provider_batches()
+                .hold(id, other, SILENT)
+                .await
+                .unwrap()
+        );
+        assert!(
+            store
+                .provider_batches()
+                .due(other, SILENT)
                 .await
                 .unwrap()
                 .is_empty()
         );
-        assert_eq!(store.provider_batches_due(one, SILENT).await.unwrap(), [id]);
+        assert_eq!(
+            store.provider_batches().due(one, SILENT).await.unwrap(),
+            [id]
+        );
         // The first one was silent for too long.
         while !store
-            .hold_provider_batch(id, other, Duration::ZERO)
+            .provider_batches()
+            .hold(id, other, Duration::ZERO)
             .await
             .unwrap()
         {
             // The database's clock hasn't moved on yet.
         }
-        assert!(!store.hold_provider_batch(id, one, SILENT).await.unwrap());
+        assert!(
+            !store
+                .provider_batches()
+                .hold(id, one, SILENT)
+                .await
+                .unwrap()
+        );
         // What the first one says doesn't count any more.
         store
-            .leave_provider_batch(id, one, Some("no"))
+            .provider_batches()
+            .leave(id, one, Some("no"))
             .await
             .unwrap();
-        assert!(!store.hold_provider_batch(id, one, SILENT).await.unwrap());
+        assert!(
+            !store
+                .provider_batches()
+                .hold(id, one, SILENT)
+                .await
+                .unwrap()
+        );
         store
-            .leave_provider_batch(id, other, Some("it waits"))
+            .provider_batches()
+            .leave(id, other, Some("it waits"))
             .await
             .unwrap();
-        let economy = store.provider_batch(id).await.unwrap().unwrap();
+        let economy = store.provider_batches().get(id).await.unwrap().unwrap();
         assert_eq!(economy.note.as_deref(), Some("it waits"));
-        assert!(store.hold_provider_batch(id, one, SILENT).await.unwrap());
-        store.end_provider_batch(id).await.unwrap();
-        assert!(!store.hold_provider_batch(id, one, SILENT).await.unwrap());
+        assert!(
+            store
+                .provider_batches()
+                .hold(id, one, SILENT)
+                .await
+                .unwrap()
+        );
+        store.provider_batches().end(id).await.unwrap();
+        assert!(
+            !store
+                .provider_batches()
+                .hold(id, one, SILENT)
+                .await
+                .unwrap()
+        );
     }
 }
 
@@ -156,37 +202,63 @@ async fn an_item_is_in_one_chunk_until_that_is_known_not_to_have_arrived() {
         let store = &test.store;
         let (id, items) = asked(store, 3).await;
         let chunk = chunk_of(store, id, &items[..2]).await;
-        let left = store.items_in_no_chunk(id, -1, 10).await.unwrap();
+        let left = store
+            .provider_batches()
+            .items_in_no_chunk(id, -1, 10)
+            .await
+            .unwrap();
         assert_eq!(
             left.iter().map(|job| job.job_id).collect::<Vec<_>>(),
             items[2..]
         );
         let again = new_chunk(id, &items[1..]);
-        store.make_chunk(&again).await.unwrap_err();
-        assert_eq!(store.chunks(id).await.unwrap().len(), 1);
+        store
+            .provider_batches()
+            .make_chunk(&again)
+            .await
+            .unwrap_err();
+        assert_eq!(store.provider_batches().chunks(id).await.unwrap().len(), 1);
 
         store
+            .provider_batches()
             .turn_chunk_away(chunk.tag, "it never arrived")
             .await
             .unwrap();
-        let left = store.items_in_no_chunk(id, -1, 10).await.unwrap();
+        let left = store
+            .provider_batches()
+            .items_in_no_chunk(id, -1, 10)
+            .await
+            .unwrap();
         assert_eq!(left.len(), 3);
-        store.make_chunk(&again).await.unwrap();
+        store.provider_batches().make_chunk(&again).await.unwrap();
         let left_out = NewChunk {
             tag: Uuid::now_v7(),
             items: Vec::new(),
             left_out: vec![(items[0], "no question".to_owned())],
             ..again
         };
-        store.make_chunk(&left_out).await.unwrap();
-        let chunks = store.chunks(id).await.unwrap();
+        store
+            .provider_batches()
+            .make_chunk(&left_out)
+            .await
+            .unwrap();
+        let chunks = store.provider_batches().chunks(id).await.unwrap();
         let states: Vec<ChunkState> = chunks.iter().map(|chunk| chunk.state).collect();
         assert_eq!(
             states,
             [ChunkState::Failed, ChunkState::Making, ChunkState::Failed]
         );
         assert!(chunks.iter().all(|chunk| !chunk.was_turned_away()));
-        assert_eq!(store.provider_batch(id).await.unwrap().unwrap().failed, 1);
+        assert_eq!(
+            store
+                .provider_batches()
+                .get(id)
+                .await
+                .unwrap()
+                .unwrap()
+                .failed,
+            1
+        );
     }
 }
 
@@ -197,11 +269,16 @@ async fn an_answer_counts_once_however_often_it_is_kept() {
         let (id, items) = asked(store, 3).await;
         let chunk = chunk_of(store, id, &items).await;
         store
+            .provider_batches()
             .chunk_submitted(chunk.tag, "batch_1", now())
             .await
             .unwrap();
         let ids: Vec<Uuid> = items.iter().map(|item| item.0).collect();
-        let waiting = store.unanswered_of_chunk(chunk.tag, &ids).await.unwrap();
+        let waiting = store
+            .provider_batches()
+            .unanswered_of_chunk(chunk.tag, &ids)
+            .await
+            .unwrap();
         assert_eq!(waiting.len(), 3);
         for (job, asked) in &waiting {
             let noted = CacheKey(format!("asked-{}", job.job_id));
@@ -214,7 +291,11 @@ async fn an_answer_counts_once_however_often_it_is_kept() {
         };
         let answers = [answer(items[0], &key, Some(0.5)), unusable];
         for _ in 0..2 {
-            store.keep_answers(&chunk, &answers, now()).await.unwrap();
+            store
+                .provider_batches()
+                .keep_answers(&chunk, &answers, now())
+                .await
+                .unwrap();
         }
         let first = job(store, items[0]).await;
         assert_eq!((first.usage.tokens_in, first.usage.tokens_out), (100, 10));
@@ -222,14 +303,19 @@ async fn an_answer_counts_once_however_often_it_is_kept() {
         // What it cost isn't known, and so it stays.
         assert_eq!(job(store, items[1]).await.usage.cost_usd, None);
         assert_eq!(store.get(&CacheKey(key)).await, Some(reply()));
-        let waiting = store.unanswered_of_chunk(chunk.tag, &ids).await.unwrap();
+        let waiting = store
+            .provider_batches()
+            .unanswered_of_chunk(chunk.tag, &ids)
+            .await
+            .unwrap();
         assert_eq!(waiting.len(), 1);
 
         store
+            .provider_batches()
             .end_chunk(chunk.tag, ChunkState::Collected, None)
             .await
             .unwrap();
-        let economy = store.provider_batch(id).await.unwrap().unwrap();
+        let economy = store.provider_batches().get(id).await.unwrap().unwrap();
         assert_eq!((economy.replied, economy.failed), (1, 2));
         let chunk = &economy.chunks[0];
         assert_eq!((chunk.state, chunk.done), (ChunkState::Collected, 3));
@@ -243,23 +329,79 @@ async fn a_chunk_goes_out_only_while_its_batch_runs_and_by_who_looks_after_it() 
         let store = &test.store;
         let (id, items) = asked(store, 2).await;
         let new = new_chunk(id, &items);
-        assert!(!store.make_chunk(&new).await.unwrap(), "nobody holds it");
-        assert!(store.hold_provider_batch(id, OWNER, SILENT).await.unwrap());
-        store.pause_batch(id).await.unwrap();
-        assert!(!store.make_chunk(&new).await.unwrap(), "it is paused");
-        assert!(store.chunks(id).await.unwrap().is_empty());
-        store.resume_batch(id, now()).await.unwrap();
-        assert!(store.make_chunk(&new).await.unwrap());
-        assert!(store.may_hand_over(new.tag, OWNER).await.unwrap());
+        assert!(
+            !store.provider_batches().make_chunk(&new).await.unwrap(),
+            "nobody holds it"
+        );
+        assert!(
+            store
+                .provider_batches()
+                .hold(id, OWNER, SILENT)
+                .await
+                .unwrap()
+        );
+        store.batches().pause(id).await.unwrap();
+        assert!(
+            !store.provider_batches().make_chunk(&new).await.unwrap(),
+            "it is paused"
+        );
+        assert!(
+            store
+                .provider_batches()
+                .chunks(id)
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        store.batches().resume(id, now()).await.unwrap();
+        assert!(store.provider_batches().make_chunk(&new).await.unwrap());
+        assert!(
+            store
+                .provider_batches()
+                .may_hand_over(new.tag, OWNER)
+                .await
+                .unwrap()
+        );
         let other = Uuid::now_v7();
-        assert!(!store.may_hand_over(new.tag, other).await.unwrap());
-        store.pause_batch(id).await.unwrap();
-        assert!(!store.may_hand_over(new.tag, OWNER).await.unwrap());
-        store.forget_chunk(new.tag, other).await.unwrap();
-        assert_eq!(store.chunks(id).await.unwrap().len(), 1);
-        store.forget_chunk(new.tag, OWNER).await.unwrap();
-        assert!(store.chunks(id).await.unwrap().is_empty());
-        let left = store.items_in_no_chunk(id, -1, 10).await.unwrap();
+        assert!(
+            !store
+                .provider_batches()
+                .may_hand_over(new.tag, other)
+                .await
+                .unwrap()
+        );
+        store.batches().pause(id).await.unwrap();
+        assert!(
+            !store
+                .provider_batches()
+                .may_hand_over(new.tag, OWNER)
+                .await
+                .unwrap()
+        );
+        store
+            .provider_batches()
+            .forget_chunk(new.tag, other)
+            .await
+            .unwrap();
+        assert_eq!(store.provider_batches().chunks(id).await.unwrap().len(), 1);
+        store
+            .provider_batches()
+            .forget_chunk(new.tag, OWNER)
+            .await
+            .unwrap();
+        assert!(
+            store
+                .provider_batches()
+                .chunks(id)
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        let left = store
+            .provider_batches()
+            .items_in_no_chunk(id, -1, 10)
+            .await
+            .unwrap();
         assert_eq!(left.len(), 2, "its items go into another one");
     }
 }
@@ -271,7 +413,9 @@ async fn a_chunk_that_was_given_up_has_not_arrived_whoever_says_so() {
         let (id, items) = asked(store, 2).await;
         let chunk = chunk_of(store, id, &items[..1]).await;
         for _ in 0..2 {
-            let arrived = store.chunk_submitted(chunk.tag, "batch_1", now());
+            let arrived = store
+                .provider_batches()
+                .chunk_submitted(chunk.tag, "batch_1", now());
             assert!(
                 arrived.await.unwrap(),
                 "by the same name as often as you like"
@@ -279,17 +423,20 @@ async fn a_chunk_that_was_given_up_has_not_arrived_whoever_says_so() {
         }
         assert!(
             !store
+                .provider_batches()
                 .chunk_submitted(chunk.tag, "batch_2", now())
                 .await
                 .unwrap()
         );
         let lost = chunk_of(store, id, &items[1..]).await;
         store
+            .provider_batches()
             .turn_chunk_away(lost.tag, "it never arrived")
             .await
             .unwrap();
         assert!(
             !store
+                .provider_batches()
                 .chunk_submitted(lost.tag, "batch_3", now())
                 .await
                 .unwrap()
@@ -302,13 +449,22 @@ async fn an_item_that_somebody_waits_for_runs_while_the_others_replies_are_fetch
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = asked(store, 2).await;
-        store.raise(items[0], Force::AsIs).await.unwrap().unwrap();
-        let left = store.items_in_no_chunk(id, -1, 10).await.unwrap();
+        store
+            .jobs()
+            .raise(items[0], Force::AsIs)
+            .await
+            .unwrap()
+            .unwrap();
+        let left = store
+            .provider_batches()
+            .items_in_no_chunk(id, -1, 10)
+            .await
+            .unwrap();
         assert_eq!(left.len(), 1, "it isn't handed over any more");
         // Nor does a pause of the batch hold up what somebody waits for.
-        store.pause_batch(id).await.unwrap();
+        store.batches().pause(id).await.unwrap();
         assert_eq!(claimable(store, &items).await, 1);
-        store.resume_batch(id, now()).await.unwrap();
-        assert_eq!(store.fetched_ahead(&[id]).await.unwrap(), [id]);
+        store.batches().resume(id, now()).await.unwrap();
+        assert_eq!(store.batches().fetched_ahead(&[id]).await.unwrap(), [id]);
     }
 }

@@ -29,7 +29,7 @@ async fn a_person_has_one_rating_of_a_score_and_one_of_its_session() {
         let score_id = score(store, real(id, 'a', 50)).await;
         let (score, session) = (RatingOf::Score(score_id), RatingOf::Session(id));
         let first = new_rating(score, "ann", Given::Total(60));
-        let stored = store.put_rating(&first).await.unwrap().unwrap();
+        let stored = store.ratings().put(&first).await.unwrap().unwrap();
         assert_eq!(
             (stored.rating_id, stored.session_id, stored.score_id),
             (first.rating_id, id, Some(score_id))
@@ -41,7 +41,7 @@ async fn a_person_has_one_rating_of_a_score_and_one_of_its_session() {
         let mut second = new_rating(score, "ann", Given::Rating(Rating::Weak));
         second.comment = None;
         second.at = now() + minutes(1);
-        let replaced = store.put_rating(&second).await.unwrap().unwrap();
+        let replaced = store.ratings().put(&second).await.unwrap().unwrap();
         assert_eq!(replaced.rating_id, first.rating_id);
         assert_eq!(
             (
@@ -54,23 +54,23 @@ async fn a_person_has_one_rating_of_a_score_and_one_of_its_session() {
         );
         for (of, by) in [(session, "ann"), (session, "bob"), (score, "bob")] {
             let new = new_rating(of, by, Given::Quality(Quality::Accurate));
-            let stored = store.put_rating(&new).await.unwrap().unwrap();
+            let stored = store.ratings().put(&new).await.unwrap().unwrap();
             assert_eq!(
                 stored.rating_id, new.rating_id,
                 "{by} rates {of:?} for the first time"
             );
         }
-        let of_score = store.ratings_of(score, None, 50).await.unwrap();
+        let of_score = store.ratings().list(score, None, 50).await.unwrap();
         assert_eq!((of_score.items.len(), of_score.next_cursor), (2, None));
-        let all = store.ratings_of(session, None, 50).await.unwrap();
+        let all = store.ratings().list(session, None, 50).await.unwrap();
         assert_eq!(
             all.items.len(),
             4,
             "those of its scores are among a session's"
         );
         assert_eq!(all.items[0].rating_id, first.rating_id, "the newest first");
-        let page = store.ratings_of(session, None, 3).await.unwrap();
-        let rest = store.ratings_of(session, page.next_cursor.as_ref(), 3);
+        let page = store.ratings().list(session, None, 3).await.unwrap();
+        let rest = store.ratings().list(session, page.next_cursor.as_ref(), 3);
         let rest = rest.await.unwrap();
         assert_eq!([page.items, rest.items].concat(), all.items);
     }
@@ -85,10 +85,11 @@ async fn what_is_not_there_can_not_be_rated() {
             RatingOf::Session(Uuid::now_v7()),
         ] {
             let new = new_rating(of, "ann", Given::Total(1));
-            assert_eq!(store.put_rating(&new).await.unwrap(), None);
+            assert_eq!(store.ratings().put(&new).await.unwrap(), None);
             assert!(
                 store
-                    .ratings_of(of, None, 1)
+                    .ratings()
+                    .list(of, None, 1)
                     .await
                     .unwrap()
                     .items
@@ -96,7 +97,9 @@ async fn what_is_not_there_can_not_be_rated() {
             );
         }
         let cursor = Cursor("nowhere".to_owned());
-        let listed = store.ratings_of(RatingOf::Session(Uuid::now_v7()), Some(&cursor), 1);
+        let listed = store
+            .ratings()
+            .list(RatingOf::Session(Uuid::now_v7()), Some(&cursor), 1);
         assert!(matches!(listed.await, Err(StoreError::BadCursor(_))));
     }
 }
@@ -113,20 +116,27 @@ async fn what_another_system_says_is_noted_once_and_again_when_it_changes() {
             (unknown, Quality::Accurate),
         ];
         let at = now();
-        assert_eq!(store.note_ratings("tarsy", &said, at).await.unwrap(), 2);
+        assert_eq!(store.ratings().note("tarsy", &said, at).await.unwrap(), 2);
         let later = at + minutes(5);
-        assert_eq!(store.note_ratings("tarsy", &said, later).await.unwrap(), 0);
-        assert_eq!(store.note_ratings("tarsy", &[], later).await.unwrap(), 0);
+        assert_eq!(
+            store.ratings().note("tarsy", &said, later).await.unwrap(),
+            0
+        );
+        assert_eq!(store.ratings().note("tarsy", &[], later).await.unwrap(), 0);
         let changed = [(other, Quality::PartiallyAccurate)];
         assert_eq!(
-            store.note_ratings("tarsy", &changed, later).await.unwrap(),
+            store
+                .ratings()
+                .note("tarsy", &changed, later)
+                .await
+                .unwrap(),
             1
         );
         for (id, quality, noted_at) in [
             (one, Quality::Accurate, at),
             (other, Quality::PartiallyAccurate, later),
         ] {
-            let listed = store.ratings_of(RatingOf::Session(id), None, 5).await;
+            let listed = store.ratings().list(RatingOf::Session(id), None, 5).await;
             let [row] = listed.unwrap().items.try_into().unwrap();
             assert_eq!((row.quality, row.at), (Some(quality), noted_at));
             assert_eq!((row.by.as_str(), row.score_id), ("tarsy", None));
@@ -140,7 +150,7 @@ fn judged(given: Given, ours: u8, n: u64) -> Judged {
 
 async fn rate(store: &Store, of: RatingOf, by: &str, given: Given) {
     let new = new_rating(of, by, given);
-    store.put_rating(&new).await.unwrap().unwrap();
+    store.ratings().put(&new).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -181,7 +191,7 @@ async fn a_rating_of_a_session_meets_its_newest_score_and_one_of_a_score_that_on
             Given::Rating(Rating::Good),
         )
         .await;
-        let mut met = store.ratings_met(&hash('a')).await.unwrap();
+        let mut met = store.ratings().met(&hash('a')).await.unwrap();
         met.judged.sort_by_key(|judged| judged.ours);
         let rest = met.judged.split_off(2);
         assert_eq!(
@@ -202,11 +212,12 @@ async fn a_rating_of_a_session_meets_its_newest_score_and_one_of_a_score_that_on
         assert_eq!(met.people, [(Scale::Ratings, 1, 2), (Scale::Quality, 1, 2)]);
         assert_eq!(met.basis, Basis::Real);
         // Under other criteria both people's words of the session meet the one score there.
-        let other = store.ratings_met(&hash('b')).await.unwrap();
+        let other = store.ratings().met(&hash('b')).await.unwrap();
         assert_eq!(other.judged.iter().map(|judged| judged.n).sum::<u64>(), 2);
         assert!(
             store
-                .ratings_met(&hash('c'))
+                .ratings()
+                .met(&hash('c'))
                 .await
                 .unwrap()
                 .judged
@@ -226,10 +237,10 @@ async fn simulated_scores_meet_ratings_only_where_no_other_was_rated() {
         };
         score(store, simulated).await;
         rate(store, RatingOf::Session(id), "ann", Given::Total(10)).await;
-        let met = store.ratings_met(&hash('a')).await.unwrap();
+        let met = store.ratings().met(&hash('a')).await.unwrap();
         assert_eq!((met.basis, met.judged.len()), (Basis::Simulated, 1));
         score(store, real(id, 'a', 30)).await;
-        let met = store.ratings_met(&hash('a')).await.unwrap();
+        let met = store.ratings().met(&hash('a')).await.unwrap();
         assert_eq!(met.basis, Basis::Real);
         assert_eq!(met.judged, [judged(Given::Total(10), 30, 1)]);
     }

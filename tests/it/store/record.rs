@@ -40,7 +40,13 @@ async fn a_scored_run_ends_the_job_and_makes_the_current_score() {
         assert_eq!((ended.retries, ended.usage), (2, end.usage));
         assert_eq!(ended.worker_id, claimed.worker_id);
 
-        let score = test.store.current_score(session_id).await.unwrap().unwrap();
+        let score = test
+            .store
+            .scores()
+            .current(session_id)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(score.score, new.score);
         assert_eq!(score.score_id, new.score_id);
         assert_eq!(score.job_id, id);
@@ -60,21 +66,40 @@ async fn a_new_score_supersedes_the_earlier_one_and_a_failure_does_not() {
         let second = accept(&test.store, new_job(Some(session_id))).await;
         let run = claim(&test.store, second, Uuid::now_v7()).await;
         record(&test.store, &run, failed()).await;
-        let current = test.store.current_score(session_id).await.unwrap().unwrap();
+        let current = test
+            .store
+            .scores()
+            .current(session_id)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(current.score.total_score, 40);
 
         let third = accept(&test.store, new_job(Some(session_id))).await;
         let run = claim(&test.store, third, Uuid::now_v7()).await;
         record(&test.store, &run, scored(session_id, 90)).await;
-        let scores = test.store.scores_of(session_id).await.unwrap();
+        let scores = test.store.scores().of_session(session_id).await.unwrap();
         let totals: Vec<u8> = scores.iter().map(|s| s.score.total_score).collect();
         assert_eq!(totals, [90, 40]);
         assert_eq!(scores[0].superseded_at, None);
         assert_eq!(scores[1].superseded_at, Some(scores[0].scored_at));
-        let read = test.store.score(scores[1].score_id).await.unwrap().unwrap();
+        let read = test
+            .store
+            .scores()
+            .get(scores[1].score_id)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(read, scores[1]);
         assert_eq!(read.score.missing_tools.len(), 2);
-        assert!(test.store.score(Uuid::now_v7()).await.unwrap().is_none());
+        assert!(
+            test.store
+                .scores()
+                .get(Uuid::now_v7())
+                .await
+                .unwrap()
+                .is_none()
+        );
     }
 }
 
@@ -103,16 +128,25 @@ async fn a_score_for_another_purpose_takes_nobodys_place() {
                     result: json!({}),
                 };
                 record(&test.store, &run, end).await;
-                let read = test.store.score(score_id).await.unwrap().unwrap();
+                let read = test.store.scores().get(score_id).await.unwrap().unwrap();
                 assert_eq!((read.purpose, read.superseded_at), (purpose, None));
             }
         }
-        let current = test.store.current_score(session_id).await.unwrap().unwrap();
+        let current = test
+            .store
+            .scores()
+            .current(session_id)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(
             (current.score.total_score, current.superseded_at),
             (40, None)
         );
-        assert_eq!(test.store.scores_of(session_id).await.unwrap(), [current]);
+        assert_eq!(
+            test.store.scores().of_session(session_id).await.unwrap(),
+            [current]
+        );
     }
 }
 
@@ -266,7 +300,15 @@ async fn the_same_record_twice_in_one_group_is_applied_once() {
         let end = record_of(&run, scored(session_id, 60));
         let twice = join_all([1, 2].map(|_| recorded(&test.store, end.clone()))).await;
         assert_eq!(twice, [Recorded::Applied, Recorded::Stale]);
-        assert_eq!(test.store.scores_of(session_id).await.unwrap().len(), 1);
+        assert_eq!(
+            test.store
+                .scores()
+                .of_session(session_id)
+                .await
+                .unwrap()
+                .len(),
+            1
+        );
     }
 }
 
@@ -287,7 +329,13 @@ async fn texts_with_nul_characters_are_recorded() {
             result,
         };
         record(&test.store, &run, ending).await;
-        let score = test.store.current_score(session_id).await.unwrap().unwrap();
+        let score = test
+            .store
+            .scores()
+            .current(session_id)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(score.score.score_reasoning, "a\u{fffd}b");
         assert_eq!(score.score.missing_tools[0].tool_name, "t\u{fffd}");
         assert_eq!(
@@ -308,10 +356,15 @@ async fn records_sent_before_close_are_committed_and_later_ones_are_refused() {
     for test in support::stores().await {
         let id = accept(&test.store, new_job(None)).await;
         let run = claim(&test.store, id, Uuid::now_v7()).await;
-        let ticket = test.store.record(record_of(&run, failed())).await.unwrap();
+        let ticket = test
+            .store
+            .jobs()
+            .record(record_of(&run, failed()))
+            .await
+            .unwrap();
         test.store.close().await;
         assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
-        let late = test.store.record(record_of(&run, failed())).await;
+        let late = test.store.jobs().record(record_of(&run, failed())).await;
         assert!(matches!(late.err(), Some(StoreError::Unavailable { .. })));
         let other = support::reopen(&test).await;
         assert_eq!(job(&other, id).await.state, JobState::Failed);

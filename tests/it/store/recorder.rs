@@ -32,7 +32,7 @@ async fn runs(store: &Store, count: usize) -> Vec<(Job, Ending)> {
 async fn hand_over(store: &Store, runs: &[(Job, Ending)]) -> Vec<RecordTicket> {
     let handed = runs
         .iter()
-        .map(|(job, ending)| store.record(record_of(job, ending.clone())));
+        .map(|(job, ending)| store.jobs().record(record_of(job, ending.clone())));
     join_all(handed)
         .await
         .into_iter()
@@ -76,7 +76,11 @@ impl Held {
         applied(vec![self.ticket]).await;
         let ended = job(store, self.job.job_id).await;
         assert_eq!(ended.state, JobState::Succeeded);
-        let scores = store.scores_of(ended.subject_id.unwrap()).await.unwrap();
+        let scores = store
+            .scores()
+            .of_session(ended.subject_id.unwrap())
+            .await
+            .unwrap();
         assert_eq!(scores.len(), 1);
     }
 }

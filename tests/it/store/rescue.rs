@@ -12,18 +12,22 @@ use super::fixtures::{
 use crate::support;
 
 async fn rescue(store: &Store) -> Rescued {
-    store.rescue_lost(Died::Somebody, 3, now()).await.unwrap()
+    store
+        .jobs()
+        .rescue_lost(Died::Somebody, 3, now())
+        .await
+        .unwrap()
 }
 
 /// Declares a worker dead by its last heartbeat; answers how many weren't before.
 async fn declare_dead(store: &Store, worker: Uuid) -> u64 {
-    let roll = store.roll_call().await.unwrap();
+    let roll = store.workers().roll_call().await.unwrap();
     let pulse = roll.workers.iter().find(|pulse| pulse.worker_id == worker);
     let dead: Vec<_> = pulse
         .map(|pulse| (worker, pulse.heartbeat_at))
         .into_iter()
         .collect();
-    store.declare_dead(&dead).await.unwrap()
+    store.workers().declare_dead(&dead).await.unwrap()
 }
 
 /// Claims for a worker that nobody knows, and finds the job lost.
@@ -36,6 +40,7 @@ async fn lose(store: &Store, id: JobId) -> Job {
 
 async fn heartbeat(store: &Store, worker: Uuid, state: WorkerState) {
     store
+        .workers()
         .heartbeat(
             &gavel::store::Heartbeat {
                 in_hand: 1,
@@ -60,6 +65,7 @@ async fn jobs_of_live_workers_stay_and_those_of_dead_or_unknown_ones_are_queued_
             ids.push(id);
         }
         store
+            .workers()
             .heartbeat(&support::beat(live, "host"), support::BEAT)
             .await
             .unwrap();
@@ -68,7 +74,11 @@ async fn jobs_of_live_workers_stay_and_those_of_dead_or_unknown_ones_are_queued_
         assert_eq!(declare_dead(store, stopped).await, 1);
         assert_eq!(declare_dead(store, stopped).await, 0);
         let at = now();
-        let rescued = store.rescue_lost(Died::Somebody, 3, at).await.unwrap();
+        let rescued = store
+            .jobs()
+            .rescue_lost(Died::Somebody, 3, at)
+            .await
+            .unwrap();
         let mut requeued: Vec<JobId> = rescued.requeued.iter().map(|due| due.job_id).collect();
         requeued.sort();
         assert_eq!(requeued, ids[2..]);
@@ -88,14 +98,14 @@ async fn jobs_of_live_workers_stay_and_those_of_dead_or_unknown_ones_are_queued_
         assert_eq!(job(store, ids[0]).await.state, JobState::Running);
 
         // A heartbeat that came meanwhile takes a death back, before it was declared or after.
-        let heard = store.roll_call().await.unwrap().workers;
+        let heard = store.workers().roll_call().await.unwrap().workers;
         heartbeat(store, live, WorkerState::Running).await;
         let last: Vec<_> = heard
             .iter()
             .map(|pulse| (pulse.worker_id, pulse.heartbeat_at))
             .collect();
         assert_eq!(
-            store.declare_dead(&last).await.unwrap(),
+            store.workers().declare_dead(&last).await.unwrap(),
             1,
             "the draining one"
         );
@@ -112,10 +122,13 @@ async fn one_worker_leads_until_it_stops_or_is_declared_dead() {
         for worker in [first, second] {
             heartbeat(store, worker, WorkerState::Running).await;
         }
-        let leads = async |worker| store.lead(worker, now()).await.unwrap();
+        let leads = async |worker| store.workers().lead(worker, now()).await.unwrap();
         assert!(leads(first).await && leads(first).await);
         assert!(!leads(second).await);
-        assert_eq!(store.roll_call().await.unwrap().leader, Some(first));
+        assert_eq!(
+            store.workers().roll_call().await.unwrap().leader,
+            Some(first)
+        );
         declare_dead(store, first).await;
         assert!(leads(second).await);
         heartbeat(store, first, WorkerState::Running).await;
@@ -148,7 +161,7 @@ async fn a_clock_that_was_ahead_and_is_set_back_holds_no_job_up() {
             waits.push(id);
         }
         let at = now();
-        assert_eq!(store.make_due_what_lies_ahead(at).await.unwrap(), 2);
+        assert_eq!(store.jobs().make_due_what_lies_ahead(at).await.unwrap(), 2);
         for id in [queued, waits[0]] {
             assert_eq!(job(store, id).await.due_at, at);
         }
@@ -197,12 +210,12 @@ async fn a_worker_that_died_with_a_suspect_in_hand_died_of_it_and_of_nothing_els
         // More than one slice: the suspect's row tells of it until the last of them is taken.
         let others: Vec<_> = (0..600).map(|_| new_job(None)).collect();
         let ids: Vec<JobId> = others.iter().map(|job| job.job_id).collect();
-        futures::future::join_all(others.into_iter().map(|job| store.accept(job))).await;
+        futures::future::join_all(others.into_iter().map(|job| store.jobs().accept(job))).await;
         for died in 1..=3 {
             let worker = Uuid::now_v7();
             claim(store, poison, worker).await;
             let at = now() + minutes(1);
-            let claimed = store.claim(&ids, worker, at).await.unwrap();
+            let claimed = store.jobs().claim(&ids, worker, at).await.unwrap();
             assert_eq!(claimed.len(), ids.len());
             // Another one's death is its own jobs' loss.
             let alone = accept(store, new_job(None)).await;
@@ -251,10 +264,15 @@ async fn more_lost_jobs_than_one_slice_are_found_in_one_call() {
     for test in support::stores().await {
         let jobs: Vec<_> = (0..1100).map(|_| new_job(None)).collect();
         let ids: Vec<JobId> = jobs.iter().map(|job| job.job_id).collect();
-        let accepts = jobs.into_iter().map(|job| test.store.accept(job));
+        let accepts = jobs.into_iter().map(|job| test.store.jobs().accept(job));
         futures::future::join_all(accepts).await;
         let at = now() + minutes(1);
-        let claimed = test.store.claim(&ids, Uuid::now_v7(), at).await.unwrap();
+        let claimed = test
+            .store
+            .jobs()
+            .claim(&ids, Uuid::now_v7(), at)
+            .await
+            .unwrap();
         assert_eq!(claimed.len(), ids.len());
         assert_eq!(rescue(&test.store).await.requeued.len(), ids.len());
     }
@@ -281,29 +299,33 @@ async fn due_jobs_come_in_order_by_lane_and_set_and_pages_follow_on() {
         let later = now() + minutes(1);
 
         let first = store
+            .jobs()
             .due(&main, Priority::Bulk, later, None, 3)
             .await
             .unwrap();
         let after = first.last().map(|due| (due.due_at, due.job_id));
         let rest = store
+            .jobs()
             .due(&main, Priority::Bulk, later, after, 3)
             .await
             .unwrap();
         let ids: Vec<JobId> = first.iter().chain(&rest).map(|due| due.job_id).collect();
         assert_eq!(ids, bulk);
         let due = store
+            .jobs()
             .due(&main, Priority::Interactive, later, None, 9)
             .await
             .unwrap();
         assert_eq!(due[0].job_id, interactive);
         let before = start + minutes(1);
         let due = store
+            .jobs()
             .due(&main, Priority::Bulk, before, None, 9)
             .await
             .unwrap();
         assert_eq!(due.len(), 2);
         assert_eq!(
-            store.lanes().await.unwrap(),
+            store.jobs().lanes().await.unwrap(),
             [main.clone(), Lane::of_judge(Lane::NONE)]
         );
 
@@ -316,6 +338,7 @@ async fn due_jobs_come_in_order_by_lane_and_set_and_pages_follow_on() {
         )
         .await;
         let due = store
+            .jobs()
             .due(&main, Priority::Bulk, later, None, 9)
             .await
             .unwrap();
@@ -327,10 +350,10 @@ async fn due_jobs_come_in_order_by_lane_and_set_and_pages_follow_on() {
 #[tokio::test]
 async fn a_lane_without_unfinished_jobs_is_not_listed() {
     for test in support::stores().await {
-        assert!(test.store.lanes().await.unwrap().is_empty());
+        assert!(test.store.jobs().lanes().await.unwrap().is_empty());
         let id = accept(&test.store, new_job(None)).await;
-        test.store.cancel(id, now()).await.unwrap();
-        assert!(test.store.lanes().await.unwrap().is_empty());
+        test.store.jobs().cancel(id, now()).await.unwrap();
+        assert!(test.store.jobs().lanes().await.unwrap().is_empty());
     }
 }
 
@@ -367,10 +390,14 @@ async fn only_waiting_counts_towards_the_longest_wait() {
             }),
         };
         let gates = [gate];
-        let known = store.put_judges(Uuid::now_v7(), &gates, now());
+        let known = store.judges().put(Uuid::now_v7(), &gates, now());
         known.await.unwrap();
         let except = [Lane::of_judge("paused")];
-        let expired = store.expire_waits(since, &except, now()).await.unwrap();
+        let expired = store
+            .jobs()
+            .expire_waits(since, &except, now())
+            .await
+            .unwrap();
         assert_eq!(expired, [ids[0]]);
         let ended = job(store, ids[0]).await;
         let failure = ended.failure.unwrap();
@@ -384,7 +411,7 @@ async fn only_waiting_counts_towards_the_longest_wait() {
         );
         assert_eq!(job(store, old).await.state, JobState::Queued);
         assert_eq!(
-            store.expire_waits(since, &[], now()).await.unwrap(),
+            store.jobs().expire_waits(since, &[], now()).await.unwrap(),
             [ids[2]]
         );
         let unknown = job(store, ids[2]).await.failure.unwrap().message;
@@ -396,14 +423,21 @@ async fn only_waiting_counts_towards_the_longest_wait() {
 async fn behind_a_long_backlog_the_jobs_of_a_dead_worker_are_found_at_once_each_time_it_dies() {
     for test in support::stores().await {
         let store = &test.store;
-        let accepts = (0..10_010).map(|_| store.accept(new_job(None)));
+        let accepts = (0..10_010).map(|_| store.jobs().accept(new_job(None)));
         futures::future::join_all(accepts).await;
         let worker = Uuid::now_v7();
         store
+            .workers()
             .heartbeat(&support::beat(worker, "host"), support::BEAT)
             .await
             .unwrap();
-        let quiet = async |store: &Store| store.rescue_lost(Died::Nobody, 3, now()).await.unwrap();
+        let quiet = async |store: &Store| {
+            store
+                .jobs()
+                .rescue_lost(Died::Nobody, 3, now())
+                .await
+                .unwrap()
+        };
         assert_eq!(quiet(store).await, Rescued::default());
         for _ in 0..2 {
             heartbeat(store, worker, WorkerState::Running).await;

@@ -34,18 +34,18 @@ async fn a_definition_is_stored_once_and_never_changed() {
     for test in support::stores().await {
         let store = &test.store;
         let at = now();
-        assert!(store.criteria(&hash('a')).await.unwrap().is_none());
-        assert!(store.put_criteria(&criteria('a'), at).await.unwrap());
+        assert!(store.criteria().get(&hash('a')).await.unwrap().is_none());
+        assert!(store.criteria().put(&criteria('a'), at).await.unwrap());
         let mut other = criteria('a');
         other.content = json!({});
         let later = at + minutes(1);
-        assert!(!store.put_criteria(&other, later).await.unwrap());
-        let stored = store.criteria(&hash('a')).await.unwrap().unwrap();
+        assert!(!store.criteria().put(&other, later).await.unwrap());
+        let stored = store.criteria().get(&hash('a')).await.unwrap().unwrap();
         assert_eq!(stored.content, criteria('a').content);
         assert_eq!((stored.kind, stored.created_at), (Kind::Session, at));
         assert_eq!((stored.scores, stored.mean_total), (0, None));
-        store.put_criteria(&criteria('b'), later).await.unwrap();
-        let listed = store.criteria_list().await.unwrap();
+        store.criteria().put(&criteria('b'), later).await.unwrap();
+        let listed = store.criteria().list().await.unwrap();
         let hashes: Vec<&str> = listed.iter().map(|c| c.criteria_hash.as_str()).collect();
         assert_eq!(hashes, [hash('b'), hash('a')]);
     }
@@ -55,7 +55,7 @@ async fn a_definition_is_stored_once_and_never_changed() {
 async fn a_mean_counts_superseded_scores_and_no_simulated_ones() {
     for test in support::stores().await {
         let store = &test.store;
-        store.put_criteria(&criteria('a'), now()).await.unwrap();
+        store.criteria().put(&criteria('a'), now()).await.unwrap();
         let session_id = scored_session(store, 40).await;
         let again = accept(store, new_job(Some(session_id))).await;
         let run = claim(store, again, Uuid::now_v7()).await;
@@ -74,10 +74,24 @@ async fn a_mean_counts_superseded_scores_and_no_simulated_ones() {
             },
         )
         .await;
-        let stored = store.criteria(&hash('a')).await.unwrap().unwrap();
+        let stored = store.criteria().get(&hash('a')).await.unwrap().unwrap();
         assert_eq!((stored.scores, stored.mean_total), (3, Some(55.5)));
-        assert_eq!(store.criteria_list().await.unwrap(), [stored]);
-        assert!(store.current_score(Uuid::now_v7()).await.unwrap().is_none());
-        assert!(store.scores_of(Uuid::now_v7()).await.unwrap().is_empty());
+        assert_eq!(store.criteria().list().await.unwrap(), [stored]);
+        assert!(
+            store
+                .scores()
+                .current(Uuid::now_v7())
+                .await
+                .unwrap()
+                .is_none()
+        );
+        assert!(
+            store
+                .scores()
+                .of_session(Uuid::now_v7())
+                .await
+                .unwrap()
+                .is_empty()
+        );
     }
 }

@@ -127,7 +127,8 @@ async fn listed(store: &Store, filter: &SessionFilter, order: SessionOrder) -> (
     let (mut found, mut pages, mut first, mut cursor) = (Vec::new(), 0, None, None);
     loop {
         let page = store
-            .sessions(filter, order, cursor.as_ref(), 20)
+            .sessions()
+            .list(filter, order, cursor.as_ref(), 20)
             .await
             .unwrap();
         assert!(page.items.len() <= 20);
@@ -287,7 +288,7 @@ async fn the_list_is_whole_under_every_filter_folded_or_not() {
         ));
         for folded in [false, true] {
             if folded {
-                while store.fold_days().await.unwrap().more {}
+                while store.analytics().fold_days().await.unwrap().more {}
             }
             for (filter, finds) in &filters {
                 let expected: Vec<Uuid> = known.iter().filter(|k| finds(k)).map(|k| k.id).collect();
@@ -357,7 +358,7 @@ async fn the_list_is_whole_over_more_days_than_a_page_looks_at() {
         for _ in 0..2 {
             let (found, _) = listed(store, &rare, SessionOrder::Newest).await;
             assert_eq!(found, expected);
-            while store.fold_days().await.unwrap().more {}
+            while store.analytics().fold_days().await.unwrap().more {}
         }
     }
 }

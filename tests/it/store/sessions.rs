@@ -18,12 +18,13 @@ use crate::support;
 use gavel::wire::{PutOutcome, SessionStatus};
 
 async fn put(store: &Store, session: &SessionRecord) -> PutOutcome {
-    store.put_session(session, now()).await.unwrap()
+    store.sessions().put(session, now()).await.unwrap()
 }
 
 async fn find(store: &Store, filter: SessionFilter) -> Vec<Uuid> {
     let page = store
-        .sessions(&filter, SessionOrder::Newest, None, 500)
+        .sessions()
+        .list(&filter, SessionOrder::Newest, None, 500)
         .await
         .unwrap();
     page.items.iter().map(|line| line.session_id).collect()
@@ -35,7 +36,7 @@ async fn a_session_is_replaced_by_its_own_source_only_where_that_is_asked_for() 
         let store = &test.store;
         let own = session(Uuid::now_v7());
         let of_its_source = async |session: &SessionRecord| {
-            let put = store.put_session_of_its_source(session, now());
+            let put = store.sessions().put_of_its_source(session, now());
             put.await.unwrap()
         };
         assert_eq!(of_its_source(&own).await, PutOutcome::New);
@@ -43,7 +44,7 @@ async fn a_session_is_replaced_by_its_own_source_only_where_that_is_asked_for() 
         (other.source, other.final_analysis) = ("tarsy".to_owned(), Some("else".to_owned()));
         assert_eq!(of_its_source(&other).await, PutOutcome::Unchanged);
         assert_eq!(
-            store.session(own.session_id).await.unwrap(),
+            store.sessions().get(own.session_id).await.unwrap(),
             Some(own.clone())
         );
         other.source = own.source;
@@ -67,7 +68,7 @@ async fn a_session_reads_back_as_it_was_put() {
         });
         assert_eq!(put(&test.store, &whole).await, PutOutcome::New);
         assert_eq!(
-            test.store.session(whole.session_id).await.unwrap(),
+            test.store.sessions().get(whole.session_id).await.unwrap(),
             Some(whole)
         );
 
@@ -88,10 +89,13 @@ async fn a_session_reads_back_as_it_was_put() {
         };
         put(&test.store, &bare).await;
         assert_eq!(
-            test.store.session(bare.session_id).await.unwrap(),
+            test.store.sessions().get(bare.session_id).await.unwrap(),
             Some(bare)
         );
-        assert_eq!(test.store.session(Uuid::now_v7()).await.unwrap(), None);
+        assert_eq!(
+            test.store.sessions().get(Uuid::now_v7()).await.unwrap(),
+            None
+        );
     }
 }
 
@@ -105,7 +109,13 @@ async fn nul_characters_of_a_session_become_replacement_characters() {
         new.tags = vec!["t\u{0}".to_owned()];
         assert_eq!(put(&test.store, &new).await, PutOutcome::New);
         assert_eq!(put(&test.store, &new).await, PutOutcome::Unchanged);
-        let read = test.store.session(new.session_id).await.unwrap().unwrap();
+        let read = test
+            .store
+            .sessions()
+            .get(new.session_id)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(read.alert_data, json!({"k\u{fffd}": "v\u{fffd}"}));
         assert_eq!(read.conversation[0].content, "\u{fffd}");
         assert_eq!(read.final_analysis.as_deref(), Some("\u{fffd}"));
@@ -147,7 +157,7 @@ async fn a_put_tells_new_from_updated_from_unchanged() {
             );
         }
         assert_eq!(
-            test.store.session(record.session_id).await.unwrap(),
+            test.store.sessions().get(record.session_id).await.unwrap(),
             Some(record)
         );
     }
@@ -163,12 +173,19 @@ async fn a_put_leaves_scores_and_jobs() {
         assert_eq!(put(&test.store, &changed).await, PutOutcome::Updated);
         assert!(
             test.store
-                .current_score(session_id)
+                .scores()
+                .current(session_id)
                 .await
                 .unwrap()
                 .is_some()
         );
-        let view = test.store.scoring_view(session_id).await.unwrap().unwrap();
+        let view = test
+            .store
+            .sessions()
+            .scoring_view(session_id)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(view.active_job.unwrap().job_id, job);
     }
 }
@@ -177,9 +194,23 @@ async fn a_put_leaves_scores_and_jobs() {
 async fn the_scoring_view_shows_the_active_job_the_score_and_failures_since_then() {
     for test in support::stores().await {
         let store = &test.store;
-        assert!(store.scoring_view(Uuid::now_v7()).await.unwrap().is_none());
+        assert!(
+            store
+                .sessions()
+                .scoring_view(Uuid::now_v7())
+                .await
+                .unwrap()
+                .is_none()
+        );
         let (session_id, first) = session_with_job(store).await;
-        let view = async || store.scoring_view(session_id).await.unwrap().unwrap();
+        let view = async || {
+            store
+                .sessions()
+                .scoring_view(session_id)
+                .await
+                .unwrap()
+                .unwrap()
+        };
 
         let seen = view().await;
         assert_eq!(seen.status, SessionStatus::Completed);
@@ -201,13 +232,18 @@ async fn the_scoring_view_shows_the_active_job_the_score_and_failures_since_then
         record(store, &run, scored(session_id, 77)).await;
         let seen = view().await;
         assert!(seen.active_job.is_none() && seen.last_failed_job.is_none());
-        let current = store.current_score(session_id).await.unwrap().unwrap();
+        let current = store.scores().current(session_id).await.unwrap().unwrap();
         assert_eq!(seen.current_score, Some((current.score_id, hash('a'))));
 
         let mut empty = session(Uuid::now_v7());
         empty.conversation.clear();
         put(store, &empty).await;
-        let seen = store.scoring_view(empty.session_id).await.unwrap().unwrap();
+        let seen = store
+            .sessions()
+            .scoring_view(empty.session_id)
+            .await
+            .unwrap()
+            .unwrap();
         assert!(!seen.has_conversation);
     }
 }
@@ -223,7 +259,7 @@ async fn pages_of_sessions_follow_on_newest_first_even_at_one_moment() {
             // Three moments, and two sessions that never completed: those were first seen now.
             new.completed_at = (n > 1).then(|| at - minutes(n / 3 + 1));
             let seen = at + minutes(n);
-            store.put_session(&new, seen).await.unwrap();
+            store.sessions().put(&new, seen).await.unwrap();
             expected.push((new.completed_at.unwrap_or(seen), new.session_id));
         }
         expected.sort();
@@ -234,7 +270,8 @@ async fn pages_of_sessions_follow_on_newest_first_even_at_one_moment() {
         loop {
             let filter = SessionFilter::default();
             let page = store
-                .sessions(&filter, SessionOrder::Newest, after.as_ref(), 2)
+                .sessions()
+                .list(&filter, SessionOrder::Newest, after.as_ref(), 2)
                 .await
                 .unwrap();
             seen.extend(page.items.iter().map(|line| line.session_id));
@@ -246,7 +283,8 @@ async fn pages_of_sessions_follow_on_newest_first_even_at_one_moment() {
         assert_eq!(seen, expected);
         let bad = Cursor("s00".to_owned());
         let error = store
-            .sessions(
+            .sessions()
+            .list(
                 &SessionFilter::default(),
                 SessionOrder::Newest,
                 Some(&bad),
@@ -265,11 +303,12 @@ async fn a_line_shows_the_session_its_score_and_its_active_job() {
         let session_id = scored_session(store, 66).await;
         let job = accept(store, new_job(Some(session_id))).await;
         let page = store
-            .sessions(&SessionFilter::default(), SessionOrder::Newest, None, 9)
+            .sessions()
+            .list(&SessionFilter::default(), SessionOrder::Newest, None, 9)
             .await
             .unwrap();
         let line = &page.items[0];
-        let current = store.current_score(session_id).await.unwrap().unwrap();
+        let current = store.scores().current(session_id).await.unwrap().unwrap();
         let by = "tester".to_owned();
         let at = current.scored_at;
         let score = (current.score_id, 66, hash('a'), false, at, by);
@@ -564,7 +603,7 @@ async fn an_id_with_its_hyphens_in_the_wrong_places_finds_nothing() {
     for test in support::stores().await {
         let session_id = Uuid::now_v7();
         let record = session(session_id);
-        test.store.put_session(&record, now()).await.unwrap();
+        test.store.sessions().put(&record, now()).await.unwrap();
         let misplaced = session_id.to_string().replacen('-', "0-", 1);
         for (q, found) in [(session_id.to_string(), 1), (misplaced, 0)] {
             let filter = SessionFilter {
@@ -585,7 +624,8 @@ async fn more_ids_than_are_looked_up_at_once_are_refused() {
         };
         let error = test
             .store
-            .sessions(&filter, SessionOrder::Newest, None, 2)
+            .sessions()
+            .list(&filter, SessionOrder::Newest, None, 2)
             .await
             .unwrap_err();
         assert!(matches!(error, StoreError::Unexpected { .. }), "{error}");
@@ -608,9 +648,9 @@ async fn many_readers_at_once_each_get_their_own_row() {
             readers.spawn(async move {
                 let id = wanted.session_id;
                 let (read, view, none) = tokio::join!(
-                    store.session(id),
-                    store.scoring_view(id),
-                    store.session(unknown)
+                    store.sessions().get(id),
+                    store.sessions().scoring_view(id),
+                    store.sessions().get(unknown)
                 );
                 assert_eq!(read.unwrap(), Some(wanted));
                 assert!(view.unwrap().is_some());
@@ -632,7 +672,10 @@ async fn what_was_warmed_needs_no_further_connection() {
         }
         let warm = connections(&test).await;
         let id = scored_session(&test.store, 61).await;
-        let (read, view) = tokio::join!(test.store.session(id), test.store.scoring_view(id));
+        let (read, view) = tokio::join!(
+            test.store.sessions().get(id),
+            test.store.sessions().scoring_view(id)
+        );
         assert!(read.unwrap().is_some() && view.unwrap().is_some());
         assert_eq!(connections(&test).await, warm);
         test.store.close().await;

@@ -12,7 +12,7 @@ use gavel::wire::BatchOrigin;
 
 pub(super) async fn stored(store: &Store) -> Uuid {
     let id = Uuid::now_v7();
-    store.put_session(&session(id), now()).await.unwrap();
+    store.sessions().put(&session(id), now()).await.unwrap();
     id
 }
 
@@ -104,20 +104,20 @@ async fn the_newest_score_of_a_session_counts_under_each_version_previews_too() 
         score(store, repeat).await;
         score(store, real(repeated, 'b', 1)).await;
         let (a, b) = (hash('a'), hash('b'));
-        let found = store.criteria_pairs(&a, &b).await.unwrap();
+        let found = store.criteria().pairs(&a, &b).await.unwrap();
         assert_eq!(found.pairs, [pair(50, 70, 1), pair(60, 60, 1)]);
         assert_eq!((found.only_a, found.only_b), (1, 2));
         assert_eq!((found.basis, found.simulated_left_out), (Basis::Real, 1));
-        let turned = store.criteria_pairs(&b, &a).await.unwrap();
+        let turned = store.criteria().pairs(&b, &a).await.unwrap();
         assert_eq!(turned.pairs, [pair(60, 60, 1), pair(70, 50, 1)]);
-        let movers = store.criteria_movers((&a, &b), Basis::Real, 20);
+        let movers = store.criteria().movers((&a, &b), Basis::Real, 20);
         let movers = movers.await.unwrap();
         assert_eq!(movers.len(), 1, "one that didn't move is no mover");
         assert_eq!(
             (movers[0].session_id, movers[0].a, movers[0].b),
             (both, 50, 70)
         );
-        let none = store.criteria_movers((&a, &b), Basis::Real, 0);
+        let none = store.criteria().movers((&a, &b), Basis::Real, 0);
         assert!(none.await.unwrap().is_empty());
     }
 }
@@ -135,16 +135,16 @@ async fn simulated_scores_are_compared_only_where_there_are_no_others() {
             score(store, simulated).await;
         }
         let (a, b) = (hash('a'), hash('b'));
-        let found = store.criteria_pairs(&a, &b).await.unwrap();
+        let found = store.criteria().pairs(&a, &b).await.unwrap();
         assert_eq!(found.basis, Basis::Simulated);
         assert_eq!(
             (found.pairs, found.simulated_left_out),
             (vec![pair(30, 90, 1)], 0)
         );
-        let movers = store.criteria_movers((&a, &b), found.basis, 5);
+        let movers = store.criteria().movers((&a, &b), found.basis, 5);
         assert_eq!(movers.await.unwrap().len(), 1);
         score(store, real(stored(store).await, 'a', 50)).await;
-        let found = store.criteria_pairs(&a, &b).await.unwrap();
+        let found = store.criteria().pairs(&a, &b).await.unwrap();
         assert_eq!((found.basis, found.simulated_left_out), (Basis::Real, 2));
         assert_eq!((found.pairs, found.only_a), (vec![], 1));
     }
@@ -160,7 +160,7 @@ async fn the_largest_movers_come_first_and_as_many_as_are_wanted() {
             score(store, real(id, 'b', b)).await;
         }
         let (a, b) = (hash('a'), hash('b'));
-        let movers = store.criteria_movers((&a, &b), Basis::Real, 2).await;
+        let movers = store.criteria().movers((&a, &b), Basis::Real, 2).await;
         let totals: Vec<u8> = movers.unwrap().iter().map(|mover| mover.b).collect();
         assert_eq!(totals, [90, 20]);
     }
@@ -170,7 +170,7 @@ async fn the_largest_movers_come_first_and_as_many_as_are_wanted() {
 async fn criteria_are_found_by_how_their_hash_begins() {
     for test in support::stores().await {
         let store = &test.store;
-        let found = store.criteria_beginning_with("aaaaaaaa").await.unwrap();
+        let found = store.criteria().beginning_with("aaaaaaaa").await.unwrap();
         assert!(found.is_empty());
         for (n, end) in ["00", "01"].iter().enumerate() {
             let statement = match n {
@@ -183,11 +183,12 @@ async fn criteria_are_found_by_how_their_hash_begins() {
             };
             support::execute(&test.url, statement).await.unwrap();
             let one = store
-                .criteria_beginning_with(&format!("abcdef12{end}"))
+                .criteria()
+                .beginning_with(&format!("abcdef12{end}"))
                 .await;
             assert_eq!(one.unwrap().len(), 1);
         }
-        let both = store.criteria_beginning_with("abcdef12").await.unwrap();
+        let both = store.criteria().beginning_with("abcdef12").await.unwrap();
         let kinds: Vec<Kind> = both.iter().map(|(_, kind)| *kind).collect();
         assert_eq!(kinds, [Kind::Session, Kind::Query]);
     }
@@ -209,7 +210,7 @@ async fn the_items_of_a_panel_are_read_session_by_session_with_what_came() {
             created_by: "ann".to_owned(),
             created_at: now(),
         };
-        store.begin_batch(&batch).await.unwrap();
+        store.batches().begin(&batch).await.unwrap();
         let (one, other) = (stored(store).await, stored(store).await);
         let item = |item_no: i64, session: Uuid, purpose: Purpose, judge: &str| NewJob {
             purpose,
@@ -223,8 +224,8 @@ async fn the_items_of_a_panel_are_read_session_by_session_with_what_came() {
             item(2, one, Purpose::Jury, "y"),
             item(3, one, Purpose::Score, "z"),
         ];
-        store.add_items(batch_id, &items).await.unwrap();
-        store.start_batch(batch_id).await.unwrap();
+        store.batches().add_items(batch_id, &items).await.unwrap();
+        store.batches().start(batch_id).await.unwrap();
         let scored = Scored {
             purpose: Purpose::Jury,
             simulated: true,
@@ -232,11 +233,16 @@ async fn the_items_of_a_panel_are_read_session_by_session_with_what_came() {
         };
         score_job(store, items[2].clone(), scored).await;
         let found = store
+            .batches()
             .asked_of_panels(batch_id, (Uuid::nil(), Uuid::nil()))
             .await
             .unwrap();
         let after = (found[0].session_id, found[0].job_id);
-        let rest = store.asked_of_panels(batch_id, after).await.unwrap();
+        let rest = store
+            .batches()
+            .asked_of_panels(batch_id, after)
+            .await
+            .unwrap();
         assert_eq!(rest, found[1..]);
         let found: Vec<_> = found
             .iter()
@@ -254,6 +260,7 @@ async fn the_items_of_a_panel_are_read_session_by_session_with_what_came() {
             ]
         );
         let none = store
+            .batches()
             .asked_of_panels(Uuid::now_v7(), (Uuid::nil(), Uuid::nil()))
             .await
             .unwrap();

@@ -29,7 +29,7 @@ fn call_of(judge: &str, sent: &str) -> CallRecord {
 /// The sums of January 2026.
 async fn january(store: &Store, by: UsageBy) -> Vec<UsageSum> {
     let (from, to) = (day("2026-01-01"), day("2026-01-31"));
-    store.usage(from, to, by).await.unwrap()
+    store.budgets().usage(from, to, by).await.unwrap()
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn processes_count_beside_each_other() {
         let other = support::reopen(&test).await;
         for store in [&test.store, &other, &test.store] {
             store.log(call_of("a", "2026-01-02T08:00:00Z"));
-            store.calls_of(JobId::new()).await.unwrap();
+            store.calls().of_job(JobId::new()).await.unwrap();
         }
         assert_eq!(january(&other, UsageBy::Judge).await[0].calls, 3);
         other.close().await;
@@ -188,8 +188,8 @@ async fn what_a_judge_spent_is_of_today_and_of_its_month_so_far() {
             unpriced.usage.cost_usd = None;
             test.store.log(unpriced);
         }
-        test.store.calls_of(JobId::new()).await.unwrap();
-        let spent = test.store.spent(day("2026-02-10")).await.unwrap();
+        test.store.calls().of_job(JobId::new()).await.unwrap();
+        let spent = test.store.budgets().spent(day("2026-02-10")).await.unwrap();
         let figures: Vec<_> = spent
             .iter()
             .map(|one| {
@@ -205,6 +205,7 @@ async fn what_a_judge_spent_is_of_today_and_of_its_month_so_far() {
         assert_eq!(figures, expected);
         assert!(
             test.store
+                .budgets()
                 .spent(day("2026-03-01"))
                 .await
                 .unwrap()
@@ -245,7 +246,7 @@ async fn finished_days_are_folded_and_nothing_is_counted_twice_or_lost() {
                 store.log(call_of("a", sent));
                 store.log(call_of("b", sent));
             }
-            store.calls_of(JobId::new()).await.unwrap();
+            store.calls().of_job(JobId::new()).await.unwrap();
             stores.push(store);
         }
         assert_eq!(rows(&test.url).await, 4 * 3 * 2);
@@ -253,7 +254,7 @@ async fn finished_days_are_folded_and_nothing_is_counted_twice_or_lost() {
         // The 4th is today: the 3rd may still get calls that are written late.
         let folds = stores
             .iter()
-            .map(|store| store.fold_usage(day("2026-01-04")));
+            .map(|store| store.budgets().fold_usage(day("2026-01-04")));
         for folded in futures::future::join_all(folds).await {
             folded.unwrap();
         }
@@ -263,13 +264,17 @@ async fn finished_days_are_folded_and_nothing_is_counted_twice_or_lost() {
         };
         let after = january(&test.store, UsageBy::Model).await;
         assert_eq!(calls(&after), calls(&before));
-        let spent = test.store.spent(day("2026-01-04")).await.unwrap();
+        let spent = test.store.budgets().spent(day("2026-01-04")).await.unwrap();
         assert!((spent[0].month_usd - 0.12).abs() < 1e-9, "{spent:?}");
 
         // One that is written late is added, and folded the next time.
         stores[0].log(call_of("a", "2026-01-02T23:00:00Z"));
-        stores[0].calls_of(JobId::new()).await.unwrap();
-        test.store.fold_usage(day("2026-01-04")).await.unwrap();
+        stores[0].calls().of_job(JobId::new()).await.unwrap();
+        test.store
+            .budgets()
+            .fold_usage(day("2026-01-04"))
+            .await
+            .unwrap();
         assert_eq!(rows(&test.url).await, 2 + 2 * 4 * 2);
         assert_eq!(january(&test.store, UsageBy::Judge).await[0].calls, 13);
         for store in stores {

@@ -15,11 +15,13 @@ async fn a_worker_is_alive_while_it_is_heard() {
         let store = &test.store;
         let [first, second] = [1, 2].map(|_| Uuid::now_v7());
         store
+            .workers()
             .heartbeat(&support::beat(first, "host-1"), support::BEAT)
             .await
             .unwrap();
         // A heartbeat of a worker whose row is gone registers it again.
         store
+            .workers()
             .heartbeat(
                 &gavel::store::Heartbeat {
                     in_hand: 3,
@@ -30,7 +32,7 @@ async fn a_worker_is_alive_while_it_is_heard() {
             )
             .await
             .unwrap();
-        let workers = store.workers(Duration::from_secs(60)).await.unwrap();
+        let workers = store.workers().list(Duration::from_secs(60)).await.unwrap();
         assert_eq!(workers.len(), 2);
         let of = |id| workers.iter().find(|w| w.worker_id == id).unwrap();
         assert_eq!(of(first).state, WorkerState::Running);
@@ -48,11 +50,11 @@ async fn a_worker_is_alive_while_it_is_heard() {
                 .all(|w| w.alive && w.heartbeat_at >= w.started_at)
         );
         // Each goes by its own lease; one of an older release by the reader's.
-        let workers = store.workers(Duration::ZERO).await.unwrap();
+        let workers = store.workers().list(Duration::ZERO).await.unwrap();
         assert!(workers.iter().all(|w| w.alive));
         let older = "update workers set lease_s = null where name = 'host-1'";
         support::execute(&test.url, older).await.unwrap();
-        let workers = store.workers(Duration::ZERO).await.unwrap();
+        let workers = store.workers().list(Duration::ZERO).await.unwrap();
         assert!(workers.iter().all(|w| w.alive == (w.name == "host-2")));
     }
 }
@@ -63,12 +65,14 @@ async fn a_heartbeat_keeps_the_start_and_a_stopped_worker_is_not_alive() {
         let store = &test.store;
         let id = Uuid::now_v7();
         store
+            .workers()
             .heartbeat(&support::beat(id, "host"), support::BEAT)
             .await
             .unwrap();
         let minute = Duration::from_secs(60);
-        let started_at = store.workers(minute).await.unwrap()[0].started_at;
+        let started_at = store.workers().list(minute).await.unwrap()[0].started_at;
         store
+            .workers()
             .heartbeat(
                 &gavel::store::Heartbeat {
                     in_hand: 2,
@@ -79,12 +83,13 @@ async fn a_heartbeat_keeps_the_start_and_a_stopped_worker_is_not_alive() {
             )
             .await
             .unwrap();
-        let worker = store.workers(minute).await.unwrap().remove(0);
+        let worker = store.workers().list(minute).await.unwrap().remove(0);
         assert_eq!(
             (worker.started_at, worker.in_hand, worker.alive),
             (started_at, 2, true)
         );
         store
+            .workers()
             .heartbeat(
                 &gavel::store::Heartbeat {
                     in_hand: 0,
@@ -95,7 +100,7 @@ async fn a_heartbeat_keeps_the_start_and_a_stopped_worker_is_not_alive() {
             )
             .await
             .unwrap();
-        assert!(!store.workers(minute).await.unwrap()[0].alive);
+        assert!(!store.workers().list(minute).await.unwrap()[0].alive);
     }
 }
 
@@ -104,11 +109,12 @@ async fn forgotten_workers_are_stopped() {
     for test in support::stores().await {
         let store = &test.store;
         store
+            .workers()
             .heartbeat(&support::beat(Uuid::now_v7(), "host"), support::BEAT)
             .await
             .unwrap();
-        store.forget_workers().await.unwrap();
-        let workers = store.workers(Duration::from_secs(60)).await.unwrap();
+        store.workers().forget().await.unwrap();
+        let workers = store.workers().list(Duration::from_secs(60)).await.unwrap();
         assert_eq!(
             (workers[0].state, workers[0].alive),
             (WorkerState::Stopped, false)
@@ -123,10 +129,12 @@ async fn a_worker_that_is_silent_for_a_week_is_forgotten_with_what_it_knew() {
         let now = chrono::Utc::now();
         let [old, new] = [1, 2].map(|_| Uuid::now_v7());
         store
+            .workers()
             .heartbeat(&support::beat(old, "old"), support::BEAT)
             .await
             .unwrap();
         store
+            .workers()
             .heartbeat(&support::beat(new, "new"), support::BEAT)
             .await
             .unwrap();
@@ -141,20 +149,25 @@ async fn a_worker_that_is_silent_for_a_week_is_forgotten_with_what_it_knew() {
             last_error: None,
         };
         store
-            .put_judges(old, std::slice::from_ref(&known), now - TimeDelta::days(8))
+            .judges()
+            .put(old, std::slice::from_ref(&known), now - TimeDelta::days(8))
             .await
             .unwrap();
-        store.put_judges(new, &[known], now).await.unwrap();
+        store.judges().put(new, &[known], now).await.unwrap();
         let aged = "update workers set heartbeat_at = '2020-01-01T00:00:00.000000+00:00' where name = 'old'";
         support::execute(&test.url, aged).await.unwrap();
 
         assert_eq!(store.prune(now, now).await.unwrap(), 2);
-        let left = store.workers(Duration::from_secs(60)).await.unwrap();
+        let left = store.workers().list(Duration::from_secs(60)).await.unwrap();
         assert_eq!(
             left.iter().map(|w| w.name.as_str()).collect::<Vec<_>>(),
             ["new"]
         );
-        let judges = store.judges(now - TimeDelta::days(30)).await.unwrap();
+        let judges = store
+            .judges()
+            .list(now - TimeDelta::days(30))
+            .await
+            .unwrap();
         assert_eq!(
             judges.iter().map(|j| j.worker_id).collect::<Vec<_>>(),
             [new]

@@ -1,0 +1,181 @@
+//! `judge_latency_daily`: how quickly judges answered, counted as calls are logged, folded and kept as `judge_usage_daily` is.
+//!
+//! Calls are counted in buckets a quarter of a doubling wide, so that a quantile is known to within a fifth, whatever the days.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chrono::NaiveDate;
+use uuid::Uuid;
+
+use crate::judge::CallRecord;
+use crate::store::database::sql::{Arg, Row, Sql, sql, without_nul};
+use crate::store::{Analytics, StoreError};
+use crate::wire::LatencyItem;
+
+/// The bucket of what takes longest: up to 35 minutes, and everything above.
+const LAST: u32 = 84;
+/// What a row holds.
+const COLUMNS: &str = "day, judge, worker_id, bucket, calls";
+
+impl Analytics<'_> {
+    /// How quickly judges answered the calls of these days, both days included, by name. Waits for what this process's call log
+    /// still holds.
+    pub async fn latencies(
+        self,
+        from: NaiveDate,
+        to: NaiveDate,
+    ) -> Result<Vec<LatencyItem>, StoreError> {
+        const ATTEMPTED: &str = "reading how quickly judges answered";
+        self.call_log.flush().await;
+        let statement = sql!(
+            "select judge, bucket, cast(sum(calls) as bigint) as calls from judge_latency_daily
+             where day >= $1 and day <= $2 group by judge, bucket order by judge, bucket",
+            from.to_string(),
+            to.to_string()
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        judges(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+}
+
+/// Rows in the order of judge and bucket.
+fn judges(rows: &[Row]) -> sqlx::Result<Vec<LatencyItem>> {
+    let mut found: BTreeMap<String, Vec<(u32, i64)>> = BTreeMap::new();
+    for row in rows {
+        let counted = (row.int("bucket")?, row.get("calls")?);
+        found.entry(row.get("judge")?).or_default().push(counted);
+    }
+    let of = |(judge, counted): (String, Vec<(u32, i64)>)| LatencyItem {
+        judge,
+        calls: counted.iter().map(|(_, calls)| calls).sum(),
+        p50_ms: millis(quantile(&counted, 50)),
+        p90_ms: millis(quantile(&counted, 90)),
+        p99_ms: millis(quantile(&counted, 99)),
+    };
+    Ok(found.into_iter().map(of).collect())
+}
+
+fn millis(took: Duration) -> u64 {
+    u64::try_from(took.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What so many of 100 calls took at most, by their buckets in rising order.
+fn quantile(counted: &[(u32, i64)], of_100: i64) -> Duration {
+    let all: i64 = counted.iter().map(|(_, calls)| calls).sum();
+    let mut seen = 0_i64;
+    let reached = counted.iter().find(|(_, calls)| {
+        seen = seen.saturating_add(*calls);
+        seen.saturating_mul(100) >= all.saturating_mul(of_100)
+    });
+    reached.map_or(Duration::ZERO, |(bucket, _)| upper(*bucket))
+}
+
+/// The most that a call in this bucket took.
+fn upper(bucket: u32) -> Duration {
+    Duration::from_secs_f64((f64::from(bucket.min(LAST)) / 4.0).exp2() / 1_000.0)
+}
+
+/// The bucket of a call.
+fn bucket(latency: Duration) -> u32 {
+    (0..LAST)
+        .find(|bucket| latency <= upper(*bucket))
+        .unwrap_or(LAST)
+}
+
+/// Calls by day, judge and bucket.
+type Counts = BTreeMap<(String, String, i64), i64>;
+
+/// Adds calls with a good reply to the counts of their days, as the process `counter`; `None` where there is none.
+pub(in crate::store) fn count_statement<'a>(
+    calls: impl Iterator<Item = &'a CallRecord>,
+    counter: Uuid,
+) -> Option<Sql> {
+    let mut counts = Counts::new();
+    for call in calls.filter(|call| call.error.is_none() && !call.latency.is_zero()) {
+        let key = (
+            call.at.date_naive().to_string(),
+            without_nul(&call.judge).into_owned(),
+            i64::from(bucket(call.latency)),
+        );
+        *counts.entry(key).or_default() += 1;
+    }
+    add_statement(counts, counter)
+}
+
+/// Takes out what each process but `folder` counted on a day.
+pub(in crate::store) fn take_statement(day: &str, folder: Uuid) -> Sql {
+    let mut statement = sql!(
+        "delete from judge_latency_daily where day = $1 and worker_id <> $2 returning ",
+        day,
+        folder
+    );
+    statement.push(COLUMNS);
+    statement
+}
+
+/// Puts what was taken out in, as one; `None` for nothing.
+pub(in crate::store) fn fold_statement(taken: &[Row], folder: Uuid) -> sqlx::Result<Option<Sql>> {
+    let mut counts = Counts::new();
+    for row in taken {
+        let key = (row.get("day")?, row.get("judge")?, row.get("bucket")?);
+        *counts.entry(key).or_default() += row.get::<i64>("calls")?;
+    }
+    Ok(add_statement(counts, folder))
+}
+
+fn add_statement(counts: Counts, counter: Uuid) -> Option<Sql> {
+    if counts.is_empty() {
+        return None;
+    }
+    let row = |((day, judge, bucket), calls): ((String, String, i64), i64)| {
+        vec![
+            Arg::from(day),
+            judge.into(),
+            counter.into(),
+            bucket.into(),
+            calls.into(),
+        ]
+    };
+    let mut statement = Sql::of_rows(COLUMNS, counts.into_iter().map(row).collect());
+    statement
+        .push("insert into judge_latency_daily (")
+        .push(COLUMNS)
+        .push(") select ")
+        .push(COLUMNS)
+        .push(
+            " from v where day is not null
+             on conflict (day, judge, worker_id, bucket) do update set
+                calls = judge_latency_daily.calls + excluded.calls",
+        );
+    Some(statement)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_says_what_its_calls_took_to_within_a_fifth() {
+        for ms in [1_u64, 2, 3, 7, 90, 1_000, 1_001, 12_345, 600_000, 2_000_000] {
+            let took = Duration::from_millis(ms);
+            let said = upper(bucket(took));
+            assert!(said >= took, "{ms}: {said:?}");
+            assert!(said.as_secs_f64() <= took.as_secs_f64() * 1.19, "{ms}");
+        }
+        assert_eq!(bucket(Duration::ZERO), 0);
+        assert_eq!(bucket(Duration::from_micros(1_000)), 0);
+        assert_eq!(bucket(Duration::from_secs(86_400)), LAST);
+    }
+
+    #[test]
+    fn quantiles_are_where_that_many_have_been_counted() {
+        let counted = [(0, 5), (4, 4), (8, 1)];
+        assert_eq!(quantile(&counted, 50), Duration::from_millis(1));
+        assert_eq!(quantile(&counted, 51), Duration::from_millis(2));
+        assert_eq!(quantile(&counted, 90), Duration::from_millis(2));
+        assert_eq!(quantile(&counted, 91), Duration::from_millis(4));
+        assert_eq!(quantile(&counted, 99), Duration::from_millis(4));
+        assert_eq!(quantile(&[], 50), Duration::ZERO);
+    }
+}

@@ -1,0 +1,333 @@
+//! How a rescore expands: a page of sessions in one transaction, from the place where the last step ended.
+//!
+//! A step holds the batch's row, so that two that meet go one after the other; it is done whole or not at all, so that
+//! whoever dies in one leaves nothing behind. Between steps the batch may be paused, resumed and cancelled.
+
+use std::collections::HashSet;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{batch, columns, ids_of};
+use crate::job::{BatchPlace, JobId, NewJob, SessionPayload};
+use crate::store::database::db::{Conn, Tx, twice};
+use crate::store::database::sql::{Arg, Row, Sql, decode, sql};
+use crate::store::jobs::accept::insert_statement;
+use crate::store::sessions::sort::{Among, Look, page};
+use crate::store::{BacklogPlan, BatchRow, Batches, FoundPage, SessionPlace, Standing, StoreError};
+use crate::wire::Skipped;
+
+const ATTEMPTED: &str = "expanding a rescore";
+/// How many jobs one statement inserts.
+const INSERTED: usize = 1_000;
+
+/// What a step did.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Expanded {
+    /// There may be more sessions: so many jobs were inserted.
+    Part(u64),
+    /// All its items are there, and it runs.
+    Whole(Box<BatchRow>),
+    /// It isn't expanding: paused, cancelled, whole, or never was.
+    Stopped,
+}
+
+/// How far a batch has come.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+struct Place {
+    /// The last session that was looked at.
+    after: Option<SessionPlace>,
+    /// The next item's number; those of items that another job kept out are left free.
+    next_no: i64,
+    /// Sessions that have items.
+    sessions: u64,
+}
+
+/// A batch in the hands of a step.
+struct Backlog {
+    row: BatchRow,
+    plan: BacklogPlan,
+    place: Place,
+    skipped: Skipped,
+}
+
+/// A page of sessions, sorted.
+struct Slice {
+    /// The jobs to be inserted.
+    jobs: Vec<NewJob>,
+    /// Sessions that are passed over because of an active job.
+    busy: Vec<(Uuid, Option<JobId>)>,
+    /// Nothing comes after it.
+    last: bool,
+}
+
+impl Batches<'_> {
+    /// Rescores that are expanding; at most 100.
+    pub async fn expanding_backlogs(self) -> Result<Vec<Uuid>, StoreError> {
+        const ATTEMPTED: &str = "looking for rescores that expand";
+        let statement = sql!(
+            "select batch_id from scoring_batches
+             where finished_at is null and state = 'expanding' and origin = 'rescore' order by batch_id limit 100"
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        ids_of(ATTEMPTED, &rows)
+    }
+
+    /// Takes one step: looks at as many sessions as make about `jobs` items. Any number of processes may take steps of one batch.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away; the step is done or not, and the next one goes on from there.
+    pub async fn expand(
+        self,
+        id: Uuid,
+        jobs: u32,
+        now: DateTime<Utc>,
+    ) -> Result<Expanded, StoreError> {
+        let lock = sql!(
+            concat!(
+                "update scoring_batches set touched_at = touched_at
+                 where batch_id = $1 and state = 'expanding' and origin = 'rescore' returning cursor, ",
+                columns!()
+            ),
+            id
+        );
+        twice!(ATTEMPTED, async {
+            let mut conn: Conn = self.db.long_writer().await?;
+            let mut tx = conn.begin().await?;
+            let Some(row) = tx.fetch(&lock).await?.pop() else {
+                return Ok(Expanded::Stopped);
+            };
+            let mut backlog = Backlog::read(&row)?;
+            let slice = self.slice(&mut tx, &mut backlog, jobs, now).await?;
+            let inserted = backlog.insert(&mut tx, &slice).await?;
+            let expanded = self.go_on(&mut tx, &backlog, inserted, slice.last).await?;
+            tx.commit().await?;
+            Ok(expanded)
+        })
+    }
+
+    /// Looks at the next sessions and sorts them; moves the place behind them.
+    async fn slice(
+        self,
+        tx: &mut Tx<'_>,
+        backlog: &mut Backlog,
+        jobs: u32,
+        now: DateTime<Utc>,
+    ) -> sqlx::Result<Slice> {
+        let (plan, row) = (&backlog.plan, &backlog.row);
+        let each = u32::try_from(plan.jobs_each()).unwrap_or(u32::MAX).max(1);
+        let limit = (jobs / each).max(1);
+        let filter = row
+            .filter
+            .clone()
+            .map(serde_json::from_value)
+            .transpose()
+            .map_err(|error| decode("filter", &error.to_string()))?
+            .unwrap_or_default();
+        let after = backlog.place.after;
+        let statement = self.sessions().sort_statement(Look {
+            filter: &filter,
+            rules: &plan.rules,
+            before: row.created_at,
+            among: match plan.picked() {
+                true => Among::Picks(row.batch_id, after),
+                false => Among::All(after),
+            },
+            unless_in: Some(row.batch_id),
+            limit,
+        });
+        let page = page(&tx.fetch(&statement).await?, limit)?;
+        Ok(backlog.sort(&page, now))
+    }
+
+    /// Keeps the place; with nothing left, the batch runs.
+    async fn go_on(
+        self,
+        tx: &mut Tx<'_>,
+        backlog: &Backlog,
+        inserted: u64,
+        last: bool,
+    ) -> sqlx::Result<Expanded> {
+        let id = backlog.row.batch_id;
+        let full = backlog
+            .plan
+            .max
+            .is_some_and(|max| backlog.place.sessions >= max);
+        let whole = last || full;
+        let mut statement = sql!(
+            "update scoring_batches set cursor = $2, total = total + $3, skipped = $4, expanded = $5, state = $6, touched_at = ",
+            id,
+            serde_json::to_string(&backlog.place).map_err(|e| decode("cursor", &e.to_string()))?,
+            i64::try_from(inserted).unwrap_or(i64::MAX),
+            serde_json::to_value(backlog.skipped).ok(),
+            whole,
+            if whole { "running" } else { "expanding" }
+        );
+        statement
+            .push(self.database_now())
+            .push(concat!(" where batch_id = $1 returning ", columns!()));
+        let rows = tx.fetch(&statement).await?;
+        let Some(row) = rows.first().filter(|_| whole) else {
+            return Ok(Expanded::Part(inserted));
+        };
+        let picks = sql!("delete from scoring_batch_picks where batch_id = $1", id);
+        tx.execute(&picks).await?;
+        Ok(Expanded::Whole(Box::new(batch(row)?)))
+    }
+}
+
+impl Backlog {
+    fn read(row: &Row) -> sqlx::Result<Self> {
+        let cursor: Option<String> = row.get("cursor")?;
+        let place = cursor
+            .map(|text| serde_json::from_str(&text))
+            .transpose()
+            .map_err(|error| decode("cursor", &error.to_string()))?
+            .unwrap_or_default();
+        let row = batch(row)?;
+        let plan = row
+            .plan
+            .clone()
+            .ok_or_else(|| decode("plan", "it is null"))?;
+        Ok(Self {
+            plan,
+            place,
+            skipped: row.skipped.unwrap_or_default(),
+            row,
+        })
+    }
+
+    /// Makes jobs of a page of sessions, up to the last that there may be.
+    fn sort(&mut self, page: &FoundPage, now: DateTime<Utc>) -> Slice {
+        let room = self
+            .plan
+            .max
+            .map_or(u64::MAX, |max| max.saturating_sub(self.place.sessions));
+        let mut slice = Slice {
+            jobs: Vec::new(),
+            busy: Vec::new(),
+            last: !page.more,
+        };
+        let (mut behind, mut taken) = (self.place.after, 0);
+        self.place.after = page.last.or(behind);
+        for session in &page.found {
+            if taken == room {
+                // It depends on the inserts whether the batch is full: those behind are looked at again, or never.
+                slice.last = false;
+                self.place.after = behind;
+                break;
+            }
+            behind = Some((session.listed_at, session.session_id));
+            session.standing.count_in(&mut self.skipped);
+            match session.standing {
+                Standing::ToScore => {
+                    taken += 1;
+                    self.make_jobs(session.session_id, now, &mut slice.jobs);
+                }
+                Standing::InProgress => slice.busy.push((session.session_id, session.active)),
+                Standing::AlreadyCurrent | Standing::NotScorable => {}
+            }
+        }
+        slice
+    }
+
+    fn make_jobs(&mut self, session_id: Uuid, now: DateTime<Utc>, jobs: &mut Vec<NewJob>) {
+        let payload = SessionPayload {
+            session_id,
+            force_rescore: self.plan.force_rescore,
+            is_fetched_ahead: self.plan.economy,
+        };
+        for judge in &self.plan.judges {
+            for _ in 0..self.plan.repeats {
+                jobs.push(NewJob {
+                    purpose: self.plan.rules.purpose,
+                    priority: self.plan.priority,
+                    criteria_hash: self.plan.rules.criteria_hash.clone(),
+                    triggered_by: self.row.created_by.clone(),
+                    batch: Some(BatchPlace {
+                        batch_id: self.row.batch_id,
+                        item_no: self.place.next_no,
+                    }),
+                    ..NewJob::of_session(&payload, judge.clone(), now)
+                });
+                self.place.next_no += 1;
+            }
+        }
+    }
+
+    /// Inserts the jobs that nothing is in the way of; the sessions of the others are being scored.
+    async fn insert(&mut self, tx: &mut Tx<'_>, slice: &Slice) -> sqlx::Result<u64> {
+        let mut inserted: HashSet<Uuid> = HashSet::with_capacity(slice.jobs.len());
+        for jobs in slice.jobs.chunks(INSERTED) {
+            let jobs: Vec<&NewJob> = jobs.iter().collect();
+            for row in tx.fetch(&insert_statement(&jobs)).await? {
+                inserted.insert(row.get("job_id")?);
+            }
+        }
+        let (mut sessions, mut late) = (HashSet::new(), HashSet::new());
+        for job in &slice.jobs {
+            let group = if inserted.contains(&job.job_id.0) {
+                &mut sessions
+            } else {
+                &mut late
+            };
+            group.extend(job.subject_id);
+        }
+        self.place.sessions += sessions.len() as u64;
+        self.skipped.in_progress += i64::try_from(late.len()).unwrap_or(0);
+        let mut busy = slice.busy.clone();
+        busy.extend(active_jobs(tx, &late).await?);
+        keep_busy(tx, self.row.batch_id, &busy).await?;
+        Ok(inserted.len() as u64)
+    }
+}
+
+/// The jobs that came in between, where they haven't ended.
+async fn active_jobs(
+    tx: &mut Tx<'_>,
+    sessions: &HashSet<Uuid>,
+) -> sqlx::Result<Vec<(Uuid, Option<JobId>)>> {
+    if sessions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut statement = sql!(
+        "select subject_id, job_id from scoring_jobs
+         where kind = 'session' and finished_at is null and purpose = 'score' and subject_id in "
+    );
+    statement.push_list(sessions.iter().copied());
+    let mut jobs = std::collections::HashMap::new();
+    for row in tx.fetch(&statement).await? {
+        jobs.insert(row.get::<Uuid>("subject_id")?, JobId(row.get("job_id")?));
+    }
+    Ok(sessions
+        .iter()
+        .map(|id| (*id, jobs.get(id).copied()))
+        .collect())
+}
+
+async fn keep_busy(
+    tx: &mut Tx<'_>,
+    batch_id: Uuid,
+    busy: &[(Uuid, Option<JobId>)],
+) -> sqlx::Result<()> {
+    for busy in busy.chunks(INSERTED) {
+        let rows = busy
+            .iter()
+            .map(|(session, job)| {
+                vec![
+                    Arg::from(batch_id),
+                    Arg::from(*session),
+                    Arg::from(job.map(|job| job.0)),
+                ]
+            })
+            .collect();
+        let mut statement = Sql::of_rows("v_batch_id, v_session_id, v_job_id", rows);
+        statement.push(
+            "insert into scoring_batch_skips (batch_id, session_id, job_id)
+             select v_batch_id, v_session_id, v_job_id from v where v_batch_id is not null on conflict do nothing",
+        );
+        tx.execute(&statement).await?;
+    }
+    Ok(())
+}

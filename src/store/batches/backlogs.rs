@@ -1,0 +1,181 @@
+//! Batches whose items are found by a filter: what is stored of such a request, and how one begins.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::NewBatch;
+use crate::job::Priority;
+use crate::store::database::db::{Conn, Tx, twice};
+use crate::store::database::sql::{Arg, Sql, sql};
+use crate::store::sessions::sort::{SortRules, Standing};
+use crate::store::{Batches, SessionFilter, Sessions, StoreError};
+use crate::wire::{ProviderBatchState, Skipped};
+
+/// How the items of a batch are made of the sessions that its filter finds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BacklogPlan {
+    /// Each session is judged by each of them.
+    pub judges: Vec<String>,
+    /// So often.
+    pub repeats: u32,
+    /// What is passed over.
+    pub rules: SortRules,
+    /// Whether cached replies are passed over.
+    pub force_rescore: bool,
+    /// Who waits.
+    pub priority: Priority,
+    /// Sessions at most.
+    pub max: Option<u64>,
+    /// How many ids were named; `None`: the filter names none.
+    pub ids: Option<u64>,
+    /// Which sessions were drawn; `None`: all of them.
+    pub sample: Option<Sample>,
+    /// Whether replies are fetched ahead by the judge's batch endpoint.
+    #[serde(default)]
+    pub economy: bool,
+}
+
+impl BacklogPlan {
+    /// How many jobs a session makes.
+    pub fn jobs_each(&self) -> u64 {
+        self.judges.len() as u64 * u64::from(self.repeats)
+    }
+
+    /// Whether the sessions were picked beforehand.
+    pub(in crate::store) fn picked(&self) -> bool {
+        self.ids.is_some() || self.sample.is_some()
+    }
+}
+
+/// So many of the sessions, the same ones whenever they are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sample {
+    /// How many, 1-100,000.
+    pub size: u64,
+    /// What they are drawn with; left out: 0.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+impl Standing {
+    /// Counts one session; one that is to be scored isn't skipped.
+    pub fn count_in(self, skipped: &mut Skipped) {
+        match self {
+            Self::ToScore => {}
+            Self::AlreadyCurrent => skipped.already_current += 1,
+            Self::InProgress => skipped.in_progress += 1,
+            Self::NotScorable => skipped.not_scorable += 1,
+        }
+    }
+}
+
+/// A batch to begin, whose items are found by a filter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewBacklog {
+    /// What any batch has.
+    pub batch: NewBatch,
+    /// Which sessions, but for `ids`; of those stored by then.
+    pub filter: SessionFilter,
+    /// How its items are made.
+    pub plan: BacklogPlan,
+    /// Only these sessions, if the plan names ids or a sample.
+    pub picks: Vec<Uuid>,
+    /// How many of the ids that were named aren't stored.
+    pub unknown: i64,
+}
+
+/// How many picks one statement stores.
+const PICKS: usize = 1_000;
+
+impl Batches<'_> {
+    /// Begins a batch that expands by itself, a step at a time, whoever takes the steps. Beginning the same one twice is well.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away; nothing of it is stored then.
+    pub async fn begin_backlog(self, new: &NewBacklog) -> Result<(), StoreError> {
+        const ATTEMPTED: &str = "beginning a rescore";
+        twice!(ATTEMPTED, async {
+            let mut conn: Conn = self.db.long_writer().await?;
+            let mut tx = conn.begin().await?;
+            store_picks(&mut tx, new).await?;
+            let mut begin = begin_statement(new);
+            begin
+                .push(self.database_now())
+                .push(") on conflict (batch_id) do nothing returning batch_id");
+            if tx.fetch(&begin).await?.is_empty() {
+                // An earlier try was committed: its picks may be used up by now, and these mustn't stay.
+                return Ok(());
+            }
+            tx.commit().await
+        })
+    }
+}
+
+impl Sessions<'_> {
+    /// How many of these sessions were stored up to `before`. Each counts once.
+    pub async fn count_stored(
+        self,
+        ids: &[Uuid],
+        before: DateTime<Utc>,
+    ) -> Result<u64, StoreError> {
+        const ATTEMPTED: &str = "counting stored sessions";
+        let mut stored = 0;
+        for ids in ids.chunks(PICKS) {
+            let mut statement = sql!(
+                "select count(*) as stored from alert_sessions where created_at <= $1 and session_id in ",
+                before
+            );
+            statement.push_list(ids.iter().copied());
+            let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+            let count = rows.first().map_or(Ok(0_u64), |row| row.int("stored"));
+            stored += count.map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        }
+        Ok(stored)
+    }
+}
+
+async fn store_picks(tx: &mut Tx<'_>, new: &NewBacklog) -> sqlx::Result<()> {
+    for picks in new.picks.chunks(PICKS) {
+        let rows = picks
+            .iter()
+            .map(|id| vec![Arg::from(new.batch.batch_id), Arg::from(*id)])
+            .collect();
+        let mut statement = Sql::of_rows("v_batch_id, v_session_id", rows);
+        statement.push(
+            "insert into scoring_batch_picks (batch_id, session_id)
+             select v_batch_id, v_session_id from v where v_batch_id is not null on conflict do nothing",
+        );
+        tx.execute(&statement).await?;
+    }
+    Ok(())
+}
+
+/// Up to the database's time and the closing bracket.
+fn begin_statement(new: &NewBacklog) -> Sql {
+    let batch = &new.batch;
+    let skipped = Skipped {
+        unknown: new.unknown,
+        ..Skipped::default()
+    };
+    sql!(
+        "insert into scoring_batches (batch_id, name, kind, origin, state, threshold, created_by, created_at, criteria_hash,
+            budget_usd, purpose, filter, plan, skipped, economy, expanded, halted, touched_at)
+         values ($1, $2, $3, $4, 'expanding', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, false, false, ",
+        batch.batch_id,
+        batch.name.as_deref(),
+        batch.kind.as_str(),
+        batch.origin.as_str(),
+        batch.threshold,
+        &batch.created_by,
+        batch.created_at,
+        &batch.criteria_hash,
+        batch.budget_usd,
+        new.plan.rules.purpose.as_str(),
+        serde_json::to_value(&new.filter).ok(),
+        serde_json::to_value(&new.plan).ok(),
+        serde_json::to_value(skipped).ok(),
+        new.plan.economy.then(|| ProviderBatchState::Asked.as_str())
+    )
+}

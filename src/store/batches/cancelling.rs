@@ -1,0 +1,171 @@
+//! Ending the items of a batch that somebody cancelled, in steps of bounded size.
+//!
+//! A step is one short statement, and any process may take the next one: a million items hold up nobody. Nothing of the
+//! batch begins meanwhile, since claims leave a cancelled one out.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::{columns, one};
+use crate::store::database::sql::{Sql, sql};
+use crate::store::{Batches, Moved, StoreError};
+use crate::wire::BatchState;
+
+/// How many places of a batch one step looks at.
+const STEP: i64 = 1_000;
+const CANCELLING: &str = "cancelling a batch's items";
+
+/// How far each cancelled batch is: the places before are done. Whoever begins anew begins at the front.
+#[derive(Debug, Default)]
+pub struct Cancelling(BTreeMap<Uuid, i64>);
+
+/// Whether a step left something to the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CancelStep {
+    /// Some batch has items left.
+    More,
+    /// Nothing is left, but for items that somebody asked for by themselves.
+    Done,
+}
+
+impl Batches<'_> {
+    /// Cancels a batch that runs, is paused, or expands while it runs, but for items that somebody asked for by
+    /// themselves. What it came to until then stays. Items that run end at once, and so do all of a batch of up to 1,000; the others
+    /// are left to `Batches::cancel_step`.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away; if the batch is cancelled by then, all its items are left to that.
+    pub async fn cancel(self, id: Uuid, now: DateTime<Utc>) -> Result<Moved, StoreError> {
+        const ATTEMPTED: &str = "cancelling a batch";
+        let statement = sql!(
+            concat!(
+                "update scoring_batches set state = 'cancelled', halted = true, finished_at = $2, paused_by = null
+                 where batch_id = $1 and (state in ('running', 'paused') or (state = 'expanding' and origin = 'rescore'))
+                 returning ",
+                columns!()
+            ),
+            id,
+            now
+        );
+        let rows = self.db.write_long(ATTEMPTED, &statement).await?;
+        let moved = one(ATTEMPTED, &rows)?;
+        if let Some(batch) = &moved {
+            self.cancel_running(id, now).await?;
+            self.cancel_next(id, batch.total, 0, now).await?;
+        }
+        self.moved(id, moved, BatchState::Cancelled).await
+    }
+
+    /// Ends up to 1,000 more items of each batch that was cancelled and has some left.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away; the next call goes on.
+    pub async fn cancel_step(
+        self,
+        cancelling: &mut Cancelling,
+        now: DateTime<Utc>,
+    ) -> Result<CancelStep, StoreError> {
+        const ATTEMPTED: &str = "looking for cancelled batches with items left";
+        let statement = sql!(
+            "select batch_id, total from scoring_batches where halted and state = 'cancelled'"
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        let batches = rows
+            .iter()
+            .map(|row| Ok((row.get("batch_id")?, row.get("total")?)))
+            .collect::<sqlx::Result<BTreeMap<Uuid, i64>>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        cancelling.0.retain(|id, _| batches.contains_key(id));
+        let mut step = CancelStep::Done;
+        for (id, total) in batches {
+            let from = cancelling.0.get(&id).copied().unwrap_or(0);
+            let next = self.cancel_next(id, total, from, now).await?;
+            if next < total {
+                step = CancelStep::More;
+            }
+            cancelling.0.insert(id, next);
+        }
+        Ok(step)
+    }
+
+    /// Ends the items of the next places; answers the first place that wasn't looked at. At the end the batch is let go of.
+    async fn cancel_next(
+        self,
+        id: Uuid,
+        total: i64,
+        from: i64,
+        now: DateTime<Utc>,
+    ) -> Result<i64, StoreError> {
+        let next = from.saturating_add(STEP).min(total);
+        if from < total {
+            let mut items = end_statement(now);
+            items.push(" and batch_id = ").push_arg(id);
+            items.push(" and item_no >= ").push_arg(from);
+            items.push(" and item_no < ").push_arg(next);
+            self.db.execute_long(CANCELLING, &items).await?;
+        }
+        if next < total {
+            return Ok(next);
+        }
+        // One that went from one state to another while its place was looked at.
+        let left = sql!(
+            "select job_id from scoring_jobs where batch_id = $1 and finished_at is null and not on_demand limit 1",
+            id
+        );
+        if !self.db.read_long(CANCELLING, &left).await?.is_empty() {
+            return Ok(0);
+        }
+        let picks = sql!(
+            "delete from scoring_batch_picks where batch_id = $1 and session_id in (
+                select session_id from scoring_batch_picks where batch_id = $1 limit $2)",
+            id,
+            STEP
+        );
+        if self.db.execute_long(CANCELLING, &picks).await? >= STEP.unsigned_abs() {
+            return Ok(next.saturating_sub(1));
+        }
+        let done = sql!(
+            "update scoring_batches set halted = false
+             where batch_id = $1 and state = 'cancelled'
+               and not exists (select 1 from scoring_jobs where batch_id = $1 and finished_at is null)",
+            id
+        );
+        self.db.execute_long(CANCELLING, &done).await?;
+        Ok(total)
+    }
+
+    /// Ends the items that run: what their calls come to has nowhere to go any more.
+    async fn cancel_running(self, id: Uuid, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let running = sql!(
+            "select job_id from scoring_jobs
+             where batch_id = $1 and finished_at is null and state = 'running' and not on_demand limit $2",
+            id,
+            STEP
+        );
+        let rows = self.db.read_long(CANCELLING, &running).await?;
+        let ids = rows
+            .iter()
+            .map(|row| row.get("job_id"))
+            .collect::<sqlx::Result<Vec<Uuid>>>()
+            .map_err(|e| StoreError::of(CANCELLING, &e))?;
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let mut items = end_statement(now);
+        items.push(" and job_id in ");
+        items.push_list(ids);
+        self.db.execute_long(CANCELLING, &items).await.map(drop)
+    }
+}
+
+/// Ends items; to be narrowed. One that has ended meanwhile, or that somebody has asked for, stays.
+fn end_statement(now: DateTime<Utc>) -> Sql {
+    sql!(
+        "update scoring_jobs set state = 'cancelled', finished_at = $1, wait_reason = null, wait_until = null,
+            waiting_since = null
+         where finished_at is null and state in ('queued', 'waiting', 'running') and not on_demand",
+        now
+    )
+}

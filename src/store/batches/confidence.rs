@@ -1,0 +1,58 @@
+//! How sure the cases of a suite said they were, and how right they were: counted by the database, a few groups whatever the suite's
+//! size.
+
+use uuid::Uuid;
+
+use crate::score::sql_metrics::calibration::Confidence;
+use crate::store::database::sql::{Row, all, sql};
+use crate::store::{Batches, MadeBy, StoreError};
+
+/// Cases of one confidence that are equally right.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ConfidenceCount {
+    /// How sure the generator said it was.
+    pub confidence: Confidence,
+    /// How right it was, 0-1.
+    pub correctness: f64,
+    /// Who said so.
+    pub made_by: MadeBy,
+    /// How many.
+    pub cases: u32,
+}
+
+impl Batches<'_> {
+    /// The ended cases among the first `most` items of a batch of kind `sql_metrics` that have a confidence and a correctness.
+    pub async fn confidence_counts(
+        self,
+        batch_id: Uuid,
+        most: u32,
+    ) -> Result<Vec<ConfidenceCount>, StoreError> {
+        const ATTEMPTED: &str = "counting cases by their confidence";
+        let statement = sql!(
+            "select confidence, correctness, simulated, count(*) as cases from (
+                select lower(trim(j.payload ->> 'confidence')) as confidence,
+                    cast(e.components ->> 'query_correctness' as double precision) as correctness,
+                    e.simulated as simulated
+                from scoring_jobs j join evaluation_scores e on e.job_id = j.job_id
+                where j.batch_id = $1 and j.item_no < $2 and j.finished_at is not null) c
+             where confidence in ('high', 'medium', 'low') and correctness is not null
+             group by confidence, correctness, simulated",
+            batch_id,
+            most
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        all(ATTEMPTED, &rows, count)
+    }
+}
+
+fn count(row: &Row) -> sqlx::Result<ConfidenceCount> {
+    Ok(ConfidenceCount {
+        confidence: row.text_enum("confidence")?,
+        correctness: row.get("correctness")?,
+        made_by: match row.get("simulated")? {
+            true => MadeBy::Simulated,
+            false => MadeBy::Judge,
+        },
+        cases: row.int("cases")?,
+    })
+}

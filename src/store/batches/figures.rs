@@ -1,0 +1,267 @@
+//! What batches came to so far: how many items stand where, what they cost, and their verdict. Counted when asked, and kept
+//! once all items have ended.
+//!
+//! Simulated scores are never mixed with real ones: where a real judge scored anything, they are left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::job::JobState;
+use crate::store::database::sql::{Row, sql};
+use crate::store::{BatchRow, Batches, StoreError};
+use crate::wire::BatchVerdict;
+
+/// How many items of a batch stand where, and what they came to.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct BatchFigures {
+    /// Items by state; a state without any is left out.
+    pub counts: BTreeMap<JobState, i64>,
+    /// USD of all calls so far; `None`: some call's price is unknown.
+    pub cost_usd: Option<f64>,
+    /// What its cases came to; `None`: none was evaluated.
+    pub verdict: Option<BatchVerdict>,
+    /// Which judges the items need that haven't ended; `None` among them: some need none. Of kept figures it is empty.
+    #[serde(skip)]
+    pub lanes: BTreeSet<Option<String>>,
+}
+
+/// Who had a part in a group of scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Made {
+    /// No judge was needed.
+    Computed,
+    Simulated,
+    Judged,
+}
+
+struct Group {
+    made: Made,
+    passed: Option<bool>,
+    whole: bool,
+    cases: i64,
+    sum: f64,
+}
+
+impl Batches<'_> {
+    /// What a batch came to so far, as of its row or later. Once all its items have ended they are counted a last time.
+    pub async fn figures(self, batch: &BatchRow) -> Result<BatchFigures, StoreError> {
+        if let Some(kept) = &batch.figures {
+            return Ok(kept.clone());
+        }
+        let figures = self.count_items(batch.batch_id).await?;
+        if batch.finished_at.is_some() && figures.unfinished() == 0 {
+            self.keep_figures(batch, &figures).await?;
+        }
+        Ok(figures)
+    }
+
+    /// Keeps what was counted after the batch's row was read, unless the batch goes on by now, or went on meanwhile.
+    pub async fn keep_figures(
+        self,
+        batch: &BatchRow,
+        figures: &BatchFigures,
+    ) -> Result<(), StoreError> {
+        let keep = sql!(
+            "update scoring_batches set figures = $3
+             where batch_id = $1 and reopened = $2 and finished_at is not null",
+            batch.batch_id,
+            batch.reopened,
+            serde_json::to_value(figures).ok()
+        );
+        self.db
+            .execute_long("keeping what a batch came to", &keep)
+            .await
+            .map(drop)
+    }
+
+    async fn count_items(self, id: Uuid) -> Result<BatchFigures, StoreError> {
+        const ATTEMPTED: &str = "counting a batch's items";
+        // One statement, so that the counts and the verdict are of one moment. A job that was queued again keeps its last score
+        // until it has the next one: only ended jobs count.
+        let groups = sql!(
+            "select j.state, count(*) as items, sum(j.cost_usd) as cost,
+                cast(sum(case when j.cost_usd is null then 1 else 0 end) as bigint) as unpriced,
+                cast(case when e.job_id is null then 0 else 1 end as bigint) as evaluated,
+                cast(case when e.simulated then 1 when j.judge is null then 0 else 2 end as bigint) as made,
+                cast(case when e.passed is null then -1 when e.passed then 1 else 0 end as bigint) as passed,
+                cast(case when e.total is null then 0 else 1 end as bigint) as whole,
+                sum(e.total) as total, case when j.finished_at is null then j.judge end as judge
+             from scoring_jobs j
+             left join evaluation_scores e on e.job_id = j.job_id and j.state in ('succeeded', 'failed')
+             where j.batch_id = $1
+             group by 1, 5, 6, 7, 8, 10",
+            id
+        );
+        let rows = self.db.read_long(ATTEMPTED, &groups).await?;
+        let read = |e: sqlx::Error| StoreError::of(ATTEMPTED, &e);
+        let mut figures = BatchFigures {
+            cost_usd: Some(0.0),
+            ..BatchFigures::default()
+        };
+        let mut groups = Vec::new();
+        for row in &rows {
+            figures.add(row).map_err(read)?;
+            groups.extend(group(row).map_err(read)?);
+        }
+        let total = figures.total();
+        figures.verdict = (!groups.is_empty()).then(|| verdict(&groups, total));
+        Ok(figures)
+    }
+}
+
+impl BatchFigures {
+    fn add(&mut self, row: &Row) -> sqlx::Result<()> {
+        let state: JobState = row.text_enum("state")?;
+        let items: i64 = row.get("items")?;
+        *self.counts.entry(state).or_default() += items;
+        if !state.is_terminal() {
+            self.lanes.insert(row.get("judge")?);
+        }
+        let unpriced: i64 = row.get("unpriced")?;
+        let cost: Option<f64> = row.get("cost")?;
+        self.cost_usd = self
+            .cost_usd
+            .filter(|_| unpriced == 0)
+            .map(|sum| sum + cost.unwrap_or(0.0));
+        Ok(())
+    }
+
+    /// How many items haven't ended.
+    pub fn unfinished(&self) -> i64 {
+        let open = [JobState::Queued, JobState::Running, JobState::Waiting];
+        open.iter().map(|state| self.count(*state)).sum()
+    }
+
+    /// All items that were counted.
+    pub fn total(&self) -> i64 {
+        self.counts.values().sum()
+    }
+
+    /// How many items stand there.
+    pub fn count(&self, state: JobState) -> i64 {
+        self.counts.get(&state).copied().unwrap_or(0)
+    }
+}
+
+/// `None`: a group without scores.
+fn group(row: &Row) -> sqlx::Result<Option<Group>> {
+    if row.int::<i32>("evaluated")? == 0 {
+        return Ok(None);
+    }
+    Ok(Some(Group {
+        made: match row.int::<i32>("made")? {
+            0 => Made::Computed,
+            1 => Made::Simulated,
+            _ => Made::Judged,
+        },
+        passed: match row.int::<i32>("passed")? {
+            -1 => None,
+            passed => Some(passed == 1),
+        },
+        whole: row.int::<i32>("whole")? == 1,
+        cases: row.get("items")?,
+        sum: row.get::<Option<f64>>("total")?.unwrap_or(0.0),
+    }))
+}
+
+fn verdict(groups: &[Group], total: i64) -> BatchVerdict {
+    let real = groups
+        .iter()
+        .any(|group| group.made == Made::Judged && group.whole);
+    let counted: Vec<&Group> = groups
+        .iter()
+        .filter(|group| !real || group.made != Made::Simulated)
+        .collect();
+    let cases = |of: &dyn Fn(&Group) -> bool| -> i64 {
+        let of = counted.iter().filter(|group| of(group));
+        of.map(|group| group.cases).sum()
+    };
+    let passed = cases(&|group| group.whole && group.passed == Some(true));
+    let failed = cases(&|group| group.whole && group.passed == Some(false));
+    let (whole, incomplete) = (cases(&|group| group.whole), cases(&|group| !group.whole));
+    let sum: f64 = counted.iter().map(|group| group.sum).sum();
+    BatchVerdict {
+        passed,
+        failed,
+        incomplete,
+        unscored: (total - whole - incomplete).max(0),
+        pass_rate: share(passed, passed + failed),
+        mean: (whole > 0).then(|| sum / float(whole)),
+        coverage: share(whole, total).unwrap_or(0.0),
+        simulated: counted.iter().any(|group| group.made == Made::Simulated),
+    }
+}
+
+fn share(part: i64, of: i64) -> Option<f64> {
+    (of > 0).then(|| float(part) / float(of))
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a batch has at most a million items"
+)]
+fn float(count: i64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(made: Made, passed: Option<bool>, cases: i64, each: f64) -> Group {
+        Group {
+            made,
+            passed,
+            whole: each >= 0.0,
+            cases,
+            sum: if each >= 0.0 {
+                each * float(cases)
+            } else {
+                0.0
+            },
+        }
+    }
+
+    #[test]
+    fn a_real_score_leaves_the_simulated_ones_out_and_computed_ones_go_with_either() {
+        let computed = || group(Made::Computed, Some(true), 2, 1.0);
+        let simulated = || group(Made::Simulated, Some(false), 2, 0.5);
+        let judged = || group(Made::Judged, Some(false), 2, 0.25);
+        let only = verdict(&[computed(), simulated()], 10);
+        assert_eq!(
+            (only.passed, only.failed, only.unscored, only.simulated),
+            (2, 2, 6, true)
+        );
+        assert_eq!(
+            (only.mean, only.pass_rate, only.coverage),
+            (Some(0.75), Some(0.5), 0.4)
+        );
+        let mixed = verdict(&[computed(), simulated(), judged()], 10);
+        assert_eq!(
+            (mixed.passed, mixed.failed, mixed.unscored, mixed.simulated),
+            (2, 2, 6, false)
+        );
+        assert_eq!(mixed.mean, Some(0.625));
+    }
+
+    #[test]
+    fn what_is_incomplete_is_in_no_mean_and_no_rate() {
+        let groups = [
+            group(Made::Judged, Some(true), 1, 1.0),
+            group(Made::Judged, None, 3, -1.0),
+        ];
+        let verdict = verdict(&groups, 4);
+        assert_eq!((verdict.incomplete, verdict.unscored), (3, 0));
+        assert_eq!(
+            (verdict.mean, verdict.pass_rate, verdict.coverage),
+            (Some(1.0), Some(1.0), 0.25)
+        );
+        let none = super::verdict(&[group(Made::Computed, None, 3, -1.0)], 3);
+        assert_eq!(
+            (none.mean, none.pass_rate, none.coverage),
+            (None, None, 0.0)
+        );
+    }
+}

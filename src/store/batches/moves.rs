@@ -1,0 +1,340 @@
+//! How a batch moves: items added, running, paused, resumed, completed, its failures queued again.
+//!
+//! Each move is a compare-and-set on the batch's state. Those that look at the items hold the batch's row meanwhile, so that
+//! a batch isn't completed while some of its items are queued again.
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::{BatchRow, columns, ids_of, one};
+use crate::job::{JobId, NewJob};
+use crate::store::budgets::spent;
+use crate::store::database::db::{Conn, twice};
+use crate::store::database::sql::{Sql, all, sql};
+use crate::store::jobs::accept::insert_statement;
+use crate::store::jobs::rescue::due_job;
+use crate::store::{Batches, DueJob, StoreError};
+use crate::wire::{BatchOrigin, BatchState};
+
+/// Whether a batch may be completed, but for its items.
+macro_rules! may_complete {
+    () => {
+        "(state = 'running' or (state = 'paused' and paused_by = 'budget' and expanded))"
+    };
+}
+
+/// A batch's failed items ($1) that may be queued again: they failed by $2, and nothing is active for their subject.
+macro_rules! retriable {
+    ($column:literal) => {
+        concat!(
+            "select ",
+            $column,
+            " from scoring_jobs f
+             where f.batch_id = $1 and f.state = 'failed' and f.finished_at <= $2
+               and (f.purpose <> 'score' or not exists (select 1 from scoring_jobs a where a.kind = f.kind
+                    and a.subject_id = f.subject_id and a.finished_at is null and a.purpose = 'score'))"
+        )
+    };
+}
+
+/// How many items one statement queues again.
+const SLICE: i64 = 1_000;
+
+/// What adding items did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Added {
+    /// All of them are stored.
+    All,
+    /// The batch isn't `expanding` any more: it was given up for its maker's silence.
+    Gone,
+    /// Nothing was stored: jobs are active for these subjects.
+    Active(Vec<Uuid>),
+}
+
+/// What a move did.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Moved {
+    /// It is done now.
+    Now(BatchRow),
+    /// The batch is where the move leads, or nothing is to be done.
+    Already(BatchRow),
+    /// The batch is in a state that the move doesn't begin in.
+    Refused(BatchRow),
+    /// There is no such batch.
+    Unknown,
+}
+
+impl Batches<'_> {
+    /// Adds items to a batch that is `expanding`: all of them or none. At most 1,000 at once. Adding the same ones twice
+    /// stores them once.
+    pub async fn add_items(self, batch_id: Uuid, items: &[NewJob]) -> Result<Added, StoreError> {
+        const ATTEMPTED: &str = "adding items to a batch";
+        let jobs: Vec<&NewJob> = items.iter().collect();
+        let insert = insert_statement(&jobs);
+        let mut touch = sql!(
+            "update scoring_batches set total = total + $2, touched_at = ",
+            batch_id,
+            i64::try_from(items.len()).unwrap_or(i64::MAX)
+        );
+        touch.push(self.database_now()).push(
+            " where batch_id = $1 and state = 'expanding' and not abandoned returning batch_id",
+        );
+        let mut there = sql!("select count(*) as there from scoring_jobs where job_id in ");
+        there.push_list(items.iter().map(|job| job.job_id.0));
+        let mut active = sql!(
+            "select subject_id from scoring_jobs
+             where finished_at is null and purpose = 'score' and subject_id in "
+        );
+        active.push_list(items.iter().filter_map(|job| job.subject_id));
+        twice!(ATTEMPTED, async {
+            let mut conn: Conn = self.db.long_writer().await?;
+            let mut tx = conn.begin().await?;
+            if tx.fetch(&touch).await?.is_empty() {
+                return Ok(Added::Gone);
+            }
+            if tx.fetch(&insert).await?.len() == items.len() {
+                tx.commit().await?;
+                return Ok(Added::All);
+            }
+            drop(tx);
+            // An earlier try was committed, and its answer lost.
+            let rows = conn.fetch(&there).await?;
+            let known: i64 = rows.first().map_or(Ok(0), |row| row.get("there"))?;
+            if usize::try_from(known).is_ok_and(|known| known == items.len()) {
+                return Ok(Added::All);
+            }
+            let rows = conn.fetch(&active).await?;
+            let subjects: sqlx::Result<Vec<Uuid>> =
+                rows.iter().map(|row| row.get("subject_id")).collect();
+            Ok(Added::Active(subjects?))
+        })
+    }
+
+    /// Lets a batch run that is `expanding`: from here on it exists.
+    pub async fn start(self, id: Uuid) -> Result<Moved, StoreError> {
+        const ATTEMPTED: &str = "starting a batch";
+        let statement = sql!(
+            concat!(
+                "update scoring_batches set state = 'running', halted = false, expanded = true
+                 where batch_id = $1 and state = 'expanding' and not abandoned returning ",
+                columns!()
+            ),
+            id
+        );
+        let rows = self.db.write_long(ATTEMPTED, &statement).await?;
+        let moved = one(ATTEMPTED, &rows)?;
+        self.moved(id, moved, BatchState::Running).await
+    }
+
+    /// Stops a batch that runs, or expands while it runs: none of its items begins, those that run end. One that its budget has
+    /// stopped stays so whatever becomes of the budget.
+    pub async fn pause(self, id: Uuid) -> Result<Moved, StoreError> {
+        const ATTEMPTED: &str = "pausing a batch";
+        let statement = sql!(
+            concat!(
+                "update scoring_batches set state = 'paused', halted = true, paused_by = 'operator'
+                 where batch_id = $1 and (state = 'running' or (state = 'expanding' and origin = 'rescore')
+                    or (state = 'paused' and paused_by = 'budget')) returning ",
+                columns!()
+            ),
+            id
+        );
+        let rows = self.db.write_long(ATTEMPTED, &statement).await?;
+        let moved = one(ATTEMPTED, &rows)?;
+        self.moved(id, moved, BatchState::Paused).await
+    }
+
+    /// Lets a paused batch go on, unless its budget is spent. The pause doesn't count as time that its items waited.
+    pub async fn resume(self, id: Uuid, now: DateTime<Utc>) -> Result<Moved, StoreError> {
+        let lock = sql!(
+            concat!(
+                "update scoring_batches set state = case when expanded then 'running' else 'expanding' end,
+                    halted = false, paused_by = null
+                 where batch_id = $1 and state = 'paused' and (budget_usd is null or budget_usd > ",
+                spent!(),
+                ") returning ",
+                columns!()
+            ),
+            id
+        );
+        let resumed = self
+            .holding("resuming a batch", &lock, &[forget_waits(id, now)])
+            .await?;
+        let moved = resumed.map(|(batch, _)| batch);
+        self.moved(id, moved, BatchState::Running).await
+    }
+
+    /// Completes a batch that runs, or is paused for its budget, if each of its items has ended: what was in flight when the
+    /// budget was spent may have been the last. `None`: it doesn't, or some haven't.
+    pub async fn complete(
+        self,
+        id: Uuid,
+        now: DateTime<Utc>,
+    ) -> Result<Option<BatchRow>, StoreError> {
+        const ATTEMPTED: &str = "completing a batch";
+        // The row is held first: a statement that waited for it would look at the items as they were before.
+        let hold = sql!(
+            concat!(
+                "update scoring_batches set halted = halted where batch_id = $1 and ",
+                may_complete!(),
+                " returning ",
+                columns!()
+            ),
+            id
+        );
+        let complete = sql!(
+            concat!(
+                "update scoring_batches set state = 'completed', finished_at = $2, halted = false, paused_by = null
+                 where batch_id = $1 and ",
+                may_complete!(),
+                " and not exists (select 1 from scoring_jobs where batch_id = $1 and finished_at is null)
+                 returning ",
+                columns!()
+            ),
+            id,
+            now
+        );
+        match self.holding(ATTEMPTED, &hold, &[complete]).await? {
+            Some((_, rows)) => one(ATTEMPTED, &rows),
+            None => Ok(None),
+        }
+    }
+
+    /// Batches that `Batches::complete` would complete; at most 100.
+    pub async fn without_items_left(self) -> Result<Vec<Uuid>, StoreError> {
+        const ATTEMPTED: &str = "looking for batches that are done";
+        let statement = sql!(concat!(
+            "select b.batch_id from scoring_batches b where b.finished_at is null and ",
+            may_complete!(),
+            " and not exists (
+                select 1 from scoring_jobs j where j.batch_id = b.batch_id and j.finished_at is null)
+             limit 100"
+        ));
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        ids_of(ATTEMPTED, &rows)
+    }
+
+    /// Queues up to 1,000 failed items of a batch again, as `Jobs::retry` does one, but for their priority; a completed
+    /// batch runs again. Failed ones whose subject has an active job stay as they are. Only items that failed before
+    /// `before`: so that this can be called until it answers none.
+    pub async fn retry_failed_items(
+        self,
+        id: Uuid,
+        before: DateTime<Utc>,
+        now: DateTime<Utc>,
+    ) -> Result<(Moved, Vec<DueJob>), StoreError> {
+        const ATTEMPTED: &str = "queueing a batch's failed items again";
+        let hold = sql!(
+            concat!(
+                "update scoring_batches set finished_at = null, reopened = reopened + 1, figures = null,
+                    state = case when state = 'completed' then 'running' else state end
+                 where batch_id = $1 and (state in ('running', 'paused', 'completed') or (state = 'expanding' and origin = 'rescore'))
+                   and exists (",
+                retriable!("1"),
+                ") returning ",
+                columns!()
+            ),
+            id,
+            before
+        );
+        let again = sql!(
+            concat!("update scoring_jobs set state = 'queued', on_demand = false, finished_at = null, lane = coalesce(judge, 'none'),
+                attempts = 0, losses = 0, retries = 0, due_at = $3, worker_id = null, wait_reason = null,
+                wait_until = null, waiting_since = null, error_class = null, error = null, result = null
+             where job_id in (",
+                retriable!("f.job_id"),
+                " order by f.item_no limit $4)
+             returning job_id, lane, priority, due_at"
+            ),
+            id,
+            before,
+            now,
+            SLICE
+        );
+        let Some((batch, rows)) = self.holding(ATTEMPTED, &hold, &[again]).await? else {
+            let moved = match self.get(id).await? {
+                Some(batch) if batch.takes_retries() => Moved::Already(batch),
+                Some(batch) => Moved::Refused(batch),
+                None => Moved::Unknown,
+            };
+            return Ok((moved, Vec::new()));
+        };
+        let due = all(ATTEMPTED, &rows, due_job)?;
+        Ok((Moved::Now(batch), due))
+    }
+
+    /// The first items of a batch that are queued, to be pushed at once; `rescue` pushes the rest.
+    pub async fn first_items(self, id: Uuid, limit: u32) -> Result<Vec<DueJob>, StoreError> {
+        const ATTEMPTED: &str = "reading a batch's first items";
+        let statement = sql!(
+            "select job_id, lane, priority, due_at from scoring_jobs
+             where batch_id = $1 and finished_at is null and state = 'queued' order by item_no limit $2",
+            id,
+            limit
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        all(ATTEMPTED, &rows, due_job)
+    }
+
+    pub(in crate::store) async fn moved(
+        self,
+        id: Uuid,
+        now: Option<BatchRow>,
+        aim: BatchState,
+    ) -> Result<Moved, StoreError> {
+        if let Some(batch) = now {
+            return Ok(Moved::Now(batch));
+        }
+        Ok(match self.get(id).await? {
+            Some(batch)
+                if batch.state == aim || (batch.goes_on() && aim == BatchState::Running) =>
+            {
+                Moved::Already(batch)
+            }
+            Some(batch) => Moved::Refused(batch),
+            None => Moved::Unknown,
+        })
+    }
+
+    /// The jobs of a batch by their places, for tests and reports: at most 500 from `from` on.
+    pub async fn item_ids(self, id: Uuid, from: i64) -> Result<Vec<JobId>, StoreError> {
+        const ATTEMPTED: &str = "reading a batch's items";
+        let statement = sql!(
+            "select job_id from scoring_jobs where batch_id = $1 and item_no >= $2 order by item_no limit 500",
+            id,
+            from
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        all(ATTEMPTED, &rows, |row| row.get("job_id").map(JobId))
+    }
+}
+
+impl BatchRow {
+    /// Whether its items run: all of them are there, or it is a rescore, whose items run while it expands.
+    pub fn goes_on(&self) -> bool {
+        match self.state {
+            BatchState::Running => true,
+            BatchState::Expanding => self.origin == BatchOrigin::Rescore,
+            BatchState::Paused | BatchState::Completed | BatchState::Cancelled => false,
+        }
+    }
+
+    /// Whether failed items may be queued again.
+    pub fn takes_retries(&self) -> bool {
+        match self.state {
+            BatchState::Paused | BatchState::Completed => true,
+            BatchState::Running | BatchState::Expanding => self.goes_on(),
+            BatchState::Cancelled => false,
+        }
+    }
+}
+
+/// A pause doesn't count as time that items waited.
+pub(in crate::store) fn forget_waits(id: Uuid, now: DateTime<Utc>) -> Sql {
+    sql!(
+        "update scoring_jobs set waiting_since = $2
+         where batch_id = $1 and finished_at is null and waiting_since is not null",
+        id,
+        now
+    )
+}

@@ -1,0 +1,375 @@
+//! What batches spend, and where it stops them.
+//!
+//! Each call is added in the transaction that logs it, whatever becomes of its run, and that pauses whatever batch has come to
+//! its budget. What is in flight by then ends and is paid for: a budget is passed by the cost of so many calls at most.
+
+pub(super) mod usage;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use uuid::Uuid;
+
+use crate::job::{JobId, Kind};
+use crate::judge::CallRecord;
+use crate::store::batches::moves::forget_waits;
+use crate::store::batches::{batch, columns};
+use crate::store::database::db::{Conn, Tx, twice};
+use crate::store::database::sql::{Arg, Row, Sql, all, sql};
+use crate::store::{BatchRow, Budgets, Moved, StoreError};
+use crate::wire::BatchState;
+
+/// What the calls for a batch have cost, USD.
+macro_rules! spent {
+    () => {
+        "(select coalesce(sum(u.cost_usd), 0.0) from scoring_batch_usage u where u.batch_id = scoring_batches.batch_id)"
+    };
+}
+pub(super) use spent;
+
+/// How far back the pace of a batch is looked at.
+const MINUTE: TimeDelta = TimeDelta::minutes(1);
+/// The most ends that are looked at for it.
+const ENDS: i64 = 5_000;
+/// How many jobs are looked up at once.
+const JOBS: usize = 1_000;
+/// How many sessions that were being scored are listed.
+const SKIPS: i64 = 100;
+
+/// What the calls for a batch's items used, whatever became of their runs.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct BatchUsage {
+    /// USD of the calls with a price.
+    pub spent_usd: f64,
+    /// Calls that have none: what was spent is more. A judge that reports no usage leaves its tokens at 0.
+    pub unpriced: i64,
+    /// Tokens of prompts.
+    pub tokens_in: i64,
+    /// Tokens of replies.
+    pub tokens_out: i64,
+}
+
+impl BatchUsage {
+    /// Adds what a call used.
+    pub(super) fn add_call(&mut self, call: &CallRecord) {
+        self.add(&Self {
+            spent_usd: call.usage.cost_usd.unwrap_or(0.0),
+            unpriced: i64::from(call.usage.cost_usd.is_none()),
+            tokens_in: call.usage.tokens_in,
+            tokens_out: call.usage.tokens_out,
+        });
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.spent_usd += other.spent_usd;
+        self.unpriced = self.unpriced.saturating_add(other.unpriced);
+        self.tokens_in = self.tokens_in.saturating_add(other.tokens_in);
+        self.tokens_out = self.tokens_out.saturating_add(other.tokens_out);
+    }
+}
+
+/// How many items of a batch ended lately.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BatchPace {
+    /// Items a second.
+    pub per_s: f64,
+}
+
+/// A session that a rescore passed over because a job was active for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchSkip {
+    /// The session.
+    pub session_id: Uuid,
+    /// The job; `None`: it had ended by the time that it was looked for.
+    pub job_id: Option<JobId>,
+}
+
+/// Batches that the call log has paused, until somebody tells of them.
+#[derive(Clone, Default)]
+pub(super) struct Spent(Arc<Mutex<Vec<(Uuid, Kind)>>>);
+
+impl Spent {
+    pub(super) fn add(&self, batches: Vec<(Uuid, Kind)>) {
+        if batches.is_empty() {
+            return;
+        }
+        let mut spent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        spent.extend(batches);
+    }
+
+    fn take(&self) -> Vec<(Uuid, Kind)> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Budgets<'_> {
+    /// Batches that were paused for their budget by this process since the last call, to be told of. Pauses also what two
+    /// processes together have brought to its budget, neither of them seeing what the other one added.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away; what was found is answered by the next call.
+    pub async fn spent_batches(self) -> Result<Vec<(Uuid, Kind)>, StoreError> {
+        const ATTEMPTED: &str = "looking for batches that have spent their budget";
+        let mut statement = pause_statement(Vec::new());
+        statement.push(" and finished_at is null returning batch_id, kind");
+        let rows = self.db.write_long(ATTEMPTED, &statement).await?;
+        let late = paused(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        self.spent.add(late);
+        Ok(self.spent.take())
+    }
+
+    /// Gives a batch another budget, USD, or none. One that was paused for its budget goes on if that is more than it has spent;
+    /// one that has spent it is paused.
+    pub async fn set(
+        self,
+        id: Uuid,
+        budget_usd: Option<f64>,
+        now: DateTime<Utc>,
+    ) -> Result<Moved, StoreError> {
+        const ATTEMPTED: &str = "changing a batch's budget";
+        let before = sql!(
+            concat!(
+                "update scoring_batches set touched_at = touched_at where batch_id = $1 and not abandoned returning ",
+                columns!()
+            ),
+            id
+        );
+        let moved = twice!(ATTEMPTED, async {
+            let mut conn: Conn = self.db.long_writer().await?;
+            let mut tx = conn.begin().await?;
+            let Some(before) = tx.fetch(&before).await?.first().map(batch).transpose()? else {
+                return Ok(None);
+            };
+            let rows = tx.fetch(&budget_statement(id, budget_usd)).await?;
+            let Some(after) = rows.first().map(batch).transpose()? else {
+                return Ok(None);
+            };
+            if before.state == BatchState::Paused && after.goes_on() {
+                tx.execute(&forget_waits(id, now)).await?;
+            }
+            tx.commit().await?;
+            Ok(Some((before, after)))
+        })?;
+        Ok(match moved {
+            None => Moved::Unknown,
+            Some((before, after)) if before.state == after.state => Moved::Already(after),
+            Some((_, after)) => Moved::Now(after),
+        })
+    }
+
+    /// What the calls for a batch's items used so far. Waits for what this process's call log still holds.
+    pub async fn batch_usage(self, id: Uuid) -> Result<BatchUsage, StoreError> {
+        const ATTEMPTED: &str = "reading what a batch has spent";
+        self.call_log.flush().await;
+        let statement = sql!(
+            "select coalesce(sum(cost_usd), 0.0) as spent_usd, cast(coalesce(sum(unpriced), 0) as bigint) as unpriced,
+                cast(coalesce(sum(tokens_in), 0) as bigint) as tokens_in,
+                cast(coalesce(sum(tokens_out), 0) as bigint) as tokens_out
+             from scoring_batch_usage where batch_id = $1",
+            id
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        let usage = rows.first().map(usage).transpose();
+        Ok(usage
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))?
+            .unwrap_or_default())
+    }
+
+    /// How fast items of a batch ended within the last minute, or since it is there if that is less.
+    pub async fn batch_pace(
+        self,
+        batch: &BatchRow,
+        now: DateTime<Utc>,
+    ) -> Result<BatchPace, StoreError> {
+        const ATTEMPTED: &str = "reading a batch's pace";
+        let since = (now - MINUTE).max(batch.created_at);
+        let statement = sql!(
+            "select count(*) as ended, min(finished_at) as oldest from (
+                select finished_at from scoring_jobs where batch_id = $1 and finished_at >= $2
+                order by finished_at desc limit $3) lately",
+            batch.batch_id,
+            since,
+            ENDS
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        let per_s = rows.first().map(|row| per_s(row, since, now)).transpose();
+        let per_s = per_s.map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        Ok(BatchPace {
+            per_s: per_s.unwrap_or(0.0),
+        })
+    }
+
+    /// The first 100 sessions that a rescore passed over because a job was active for them.
+    pub async fn batch_skips(self, id: Uuid) -> Result<Vec<BatchSkip>, StoreError> {
+        const ATTEMPTED: &str = "reading what a rescore passed over";
+        let statement = sql!(
+            "select session_id, job_id from scoring_batch_skips where batch_id = $1 order by session_id limit $2",
+            id,
+            SKIPS
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        let skip = |row: &Row| {
+            Ok(BatchSkip {
+                session_id: row.get("session_id")?,
+                job_id: row.get::<Option<Uuid>>("job_id")?.map(JobId),
+            })
+        };
+        all(ATTEMPTED, &rows, skip)
+    }
+}
+
+/// Adds what the calls of jobs used to what their batches have spent, as the process `counter`; pauses and answers those that have come
+/// to their budget. Calls of jobs without a batch, and such as used nothing, count for none.
+pub(super) async fn spend_for_jobs(
+    tx: &mut Tx<'_>,
+    used: &BTreeMap<Uuid, BatchUsage>,
+    counter: Uuid,
+) -> sqlx::Result<Vec<(Uuid, Kind)>> {
+    let jobs: Vec<Uuid> = used
+        .iter()
+        .filter(|(_, used)| **used != BatchUsage::default())
+        .map(|(job, _)| *job)
+        .collect();
+    let mut batches: BTreeMap<(Uuid, Uuid), BatchUsage> = BTreeMap::new();
+    for jobs in jobs.chunks(JOBS) {
+        let mut statement = sql!(
+            "select job_id, batch_id from scoring_jobs where batch_id is not null and job_id in "
+        );
+        statement.push_list(jobs.iter().copied());
+        for row in &tx.fetch(&statement).await? {
+            let (job, batch): (Uuid, Uuid) = (row.get("job_id")?, row.get("batch_id")?);
+            if let Some(used) = used.get(&job) {
+                batches.entry((batch, counter)).or_default().add(used);
+            }
+        }
+    }
+    if batches.is_empty() {
+        return Ok(Vec::new());
+    }
+    spend(tx, &batches).await
+}
+
+/// Adds what was used, by batch and process, to what the batches have spent; pauses and answers those that have come to their
+/// budget, and those with a budget that nobody can hold any more: what a call without a price cost isn't known.
+async fn spend(
+    tx: &mut Tx<'_>,
+    used: &BTreeMap<(Uuid, Uuid), BatchUsage>,
+) -> sqlx::Result<Vec<(Uuid, Kind)>> {
+    tx.execute(&add_statement(used)).await?;
+    let unpriced = used.iter().filter(|(_, usage)| usage.unpriced > 0);
+    let mut statement = pause_statement(unpriced.map(|((batch_id, _), _)| *batch_id).collect());
+    statement.push(" and batch_id in ");
+    statement.push_list(used.keys().map(|(batch_id, _)| *batch_id));
+    statement.push(" returning batch_id, kind");
+    paused(&tx.fetch(&statement).await?)
+}
+
+fn add_statement(used: &BTreeMap<(Uuid, Uuid), BatchUsage>) -> Sql {
+    let rows = used
+        .iter()
+        .map(|((batch_id, worker_id), usage)| {
+            vec![
+                Arg::from(*batch_id),
+                Arg::from(*worker_id),
+                Arg::from(usage.spent_usd),
+                Arg::from(usage.unpriced),
+                Arg::from(usage.tokens_in),
+                Arg::from(usage.tokens_out),
+            ]
+        })
+        .collect();
+    let mut statement = Sql::of_rows(
+        "v_batch_id, v_worker_id, v_cost_usd, v_unpriced, v_tokens_in, v_tokens_out",
+        rows,
+    );
+    statement.push(
+        "insert into scoring_batch_usage (batch_id, worker_id, cost_usd, unpriced, tokens_in, tokens_out)
+         select v_batch_id, v_worker_id, v_cost_usd, v_unpriced, v_tokens_in, v_tokens_out
+         from v where v_batch_id is not null
+         on conflict (batch_id, worker_id) do update set
+            cost_usd = scoring_batch_usage.cost_usd + excluded.cost_usd,
+            unpriced = scoring_batch_usage.unpriced + excluded.unpriced,
+            tokens_in = scoring_batch_usage.tokens_in + excluded.tokens_in,
+            tokens_out = scoring_batch_usage.tokens_out + excluded.tokens_out",
+    );
+    statement
+}
+
+/// Stops batches that have a budget and items that may begin, if they have spent it or are among `unpriced`; to be narrowed. Items
+/// that run end anyway, and may be the last.
+fn pause_statement(unpriced: Vec<Uuid>) -> Sql {
+    let mut statement = sql!(concat!(
+        "update scoring_batches set state = 'paused', halted = true, paused_by = 'budget'
+         where budget_usd is not null
+           and ((state = 'expanding' and origin = 'rescore') or (state = 'running' and exists (
+                select 1 from scoring_jobs j where j.batch_id = scoring_batches.batch_id and j.finished_at is null
+                    and j.state in ('queued', 'waiting'))))
+           and (budget_usd <= ",
+        spent!()
+    ));
+    if !unpriced.is_empty() {
+        statement.push(" or batch_id in ");
+        statement.push_list(unpriced);
+    }
+    statement.push(")");
+    statement
+}
+
+/// The budget, and where it leads: one that was paused for its budget goes on, one that runs is paused, the rest stay.
+fn budget_statement(id: Uuid, budget_usd: Option<f64>) -> Sql {
+    let left = "(cast($2 as double precision) is null or cast($2 as double precision) > ";
+    let resumed = "(state = 'paused' and paused_by = 'budget')";
+    let mut statement = sql!(
+        "update scoring_batches set budget_usd = $2, state = case when ",
+        id,
+        budget_usd
+    );
+    let goes_on = format!("{resumed} and {left}{})", spent!());
+    let stops = format!(
+        "(state = 'running' or (state = 'expanding' and origin = 'rescore')) and not {left}{})",
+        spent!()
+    );
+    statement
+        .push(&goes_on)
+        .push(" then case when expanded then 'running' else 'expanding' end when ")
+        .push(&stops)
+        .push(" then 'paused' else state end, halted = case when ")
+        .push(&goes_on)
+        .push(" then false when ")
+        .push(&stops)
+        .push(" then true else halted end, paused_by = case when ")
+        .push(&goes_on)
+        .push(" then null when ")
+        .push(&stops)
+        .push(concat!(
+            " then 'budget' else paused_by end where batch_id = $1 and not abandoned returning ",
+            columns!()
+        ));
+    statement
+}
+
+fn paused(rows: &[Row]) -> sqlx::Result<Vec<(Uuid, Kind)>> {
+    rows.iter()
+        .map(|row| Ok((row.get("batch_id")?, row.text_enum("kind")?)))
+        .collect()
+}
+
+fn usage(row: &Row) -> sqlx::Result<BatchUsage> {
+    Ok(BatchUsage {
+        spent_usd: row.get("spent_usd")?,
+        unpriced: row.get("unpriced")?,
+        tokens_in: row.get("tokens_in")?,
+        tokens_out: row.get("tokens_out")?,
+    })
+}
+
+/// Ends a second: over the whole time, or as far back as was looked.
+fn per_s(row: &Row, since: DateTime<Utc>, now: DateTime<Utc>) -> sqlx::Result<f64> {
+    let ended: i64 = row.get("ended")?;
+    let oldest: Option<DateTime<Utc>> = row.get("oldest")?;
+    let since = oldest.filter(|_| ended == ENDS).unwrap_or(since);
+    let seconds = (now - since).as_seconds_f64().max(1.0);
+    let ended = u32::try_from(ended).unwrap_or(u32::MAX);
+    Ok(f64::from(ended) / seconds)
+}

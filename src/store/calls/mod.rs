@@ -1,0 +1,235 @@
+//! `judge_calls`: every call to a provider, for the bill and the audit. What is logged is counted by day and by batch in the
+//! same transaction, whatever becomes of the run that made it.
+//!
+//! Written behind the caller's back, in groups, together with replies for the cache: logging never blocks and never fails
+//! anybody. Of what finds the channel full only the sums are kept; `gavel_judge_calls_dropped_total` counts such calls.
+
+pub(super) mod replies;
+mod spilled;
+pub(super) mod writer;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+use crate::job::JobId;
+use crate::judge::{CallLog, CallRecord, CallUsage, ErrorClass};
+use crate::store::database::sql::{Arg, Row, Sql, all, decode, sql};
+use crate::store::{Calls, Store, StoreError};
+use replies::KeptReply;
+use spilled::Spilled;
+
+/// One call as the job's page shows it.
+pub type JudgeCallRow = CallRecord;
+
+/// The calls that may wait to be written.
+const CHANNEL: usize = 8192;
+/// The longest text of a reply that is kept, in bytes.
+const REPLY: usize = 64 * 1024;
+
+/// What goes to the writer.
+pub(super) enum Logged {
+    Call(Box<CallRecord>),
+    /// A reply for the cache.
+    Reply(Box<KeptReply>),
+    /// Answered when everything sent before is written, or lost.
+    Flush(oneshot::Sender<()>),
+}
+
+/// The call log's end of the channel.
+pub(super) struct CallSender {
+    channel: mpsc::Sender<Logged>,
+    hurry: Arc<Notify>,
+    spilled: Spilled,
+    /// Whether the writer waits for the database.
+    away: watch::Receiver<bool>,
+}
+
+/// The writer's end of the channel.
+pub(super) struct CallReceiver {
+    pub(super) channel: mpsc::Receiver<Logged>,
+    pub(super) hurry: Arc<Notify>,
+    spilled: Spilled,
+    pub(super) away: watch::Sender<bool>,
+}
+
+impl CallSender {
+    pub(super) fn new() -> (Self, CallReceiver) {
+        let (sender, receiver) = mpsc::channel(CHANNEL);
+        let hurry = Arc::new(Notify::new());
+        let spilled = Spilled::default();
+        let (away, is_away) = watch::channel(false);
+        let sender = Self {
+            channel: sender,
+            hurry: Arc::clone(&hurry),
+            spilled: spilled.clone(),
+            away: is_away,
+        };
+        let receiver = CallReceiver {
+            channel: receiver,
+            hurry,
+            spilled,
+            away,
+        };
+        (sender, receiver)
+    }
+
+    /// Hands over a reply for the cache; false if the channel is full or closed.
+    pub(super) fn keep(&self, reply: KeptReply) -> bool {
+        self.channel
+            .try_send(Logged::Reply(Box::new(reply)))
+            .is_ok()
+    }
+
+    /// Waits for what was sent before, unless the database is away.
+    pub(super) async fn flush(&self) {
+        let mut away = self.away.clone();
+        tokio::select! {
+            () = self.written() => {}
+            // The writer that has ended has nothing to wait for either.
+            _ = away.wait_for(|away| *away) => {}
+        }
+    }
+
+    /// Waits for what was sent before, however long the database is away.
+    async fn written(&self) {
+        let (done, written) = oneshot::channel();
+        if self.channel.send(Logged::Flush(done)).await.is_ok() {
+            self.hurry.notify_one();
+            // The writer answers, or has ended after writing everything.
+            let _ = written.await;
+        }
+    }
+}
+
+impl CallLog for Store {
+    fn log(&self, call: CallRecord) {
+        match self.call_log.channel.try_send(Logged::Call(Box::new(call))) {
+            Err(TrySendError::Full(Logged::Call(call))) => {
+                tracing::warn!(call_id = %call.call_id, job_id = %call.asked_for, "a judge call is counted, and has no row of its own: the call log is full");
+                self.call_log.spilled.add(&call);
+            }
+            Err(TrySendError::Closed(Logged::Call(call))) => {
+                tracing::error!(call_id = %call.call_id, job_id = %call.asked_for, usage = ?call.usage, "a judge call is counted nowhere: the store was closed before it ended");
+            }
+            Ok(())
+            | Err(TrySendError::Full(Logged::Reply(_) | Logged::Flush(_)))
+            | Err(TrySendError::Closed(Logged::Reply(_) | Logged::Flush(_))) => {}
+        }
+    }
+}
+
+impl Calls<'_> {
+    /// Waits until the calls that were logged so far are counted, unless the database is away.
+    pub async fn written(self) {
+        self.call_log.flush().await;
+    }
+
+    /// Waits until the calls that were logged so far are counted, however long the database is away.
+    pub async fn counted(self) {
+        self.call_log.written().await;
+    }
+
+    /// The calls made for a job, oldest first; at most 1,000. Waits for what the call log still holds.
+    pub async fn of_job(self, job_id: JobId) -> Result<Vec<JudgeCallRow>, StoreError> {
+        const ATTEMPTED: &str = "reading a job's judge calls";
+        self.call_log.flush().await;
+        let statement = sql!(
+            "select call_id, job_id, judge, model, called_at, latency_us, error_class, message, status, tokens_in,
+                tokens_in_cached, tokens_out, cost_usd, reply
+             from judge_calls where job_id = $1 order by called_at, call_id limit 1000",
+            job_id.0
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        all(ATTEMPTED, &rows, call)
+    }
+}
+
+pub(super) fn insert_statement(calls: &[CallRecord]) -> Sql {
+    const COLUMNS: &str = "call_id, job_id, judge, model, called_at, latency_us, error_class, message, status, \
+                           tokens_in, tokens_in_cached, tokens_out, cost_usd, reply";
+    let rows = calls
+        .iter()
+        .map(|call| {
+            vec![
+                Arg::from(call.call_id),
+                call.asked_for.into(),
+                (&call.judge).into(),
+                (&call.model).into(),
+                call.at.into(),
+                i64::try_from(call.latency.as_micros())
+                    .unwrap_or(i64::MAX)
+                    .into(),
+                call.error.map(ErrorClass::as_str).into(),
+                call.message.as_deref().into(),
+                call.status.map(i64::from).into(),
+                call.usage.tokens_in.into(),
+                call.usage.tokens_in_cached.into(),
+                call.usage.tokens_out.into(),
+                call.usage.cost_usd.into(),
+                call.reply.as_deref().map(cut).into(),
+            ]
+        })
+        .collect();
+    let mut statement = Sql::of_rows(COLUMNS, rows);
+    statement
+        .push("insert into judge_calls (")
+        .push(COLUMNS)
+        .push(") select ")
+        .push(COLUMNS)
+        .push(" from v where call_id is not null on conflict do nothing returning call_id");
+    statement
+}
+
+/// At most 64 KiB, cut between characters.
+fn cut(text: &str) -> &str {
+    let end = text.floor_char_boundary(REPLY.min(text.len()));
+    text.get(..end).unwrap_or(text)
+}
+
+fn call(row: &Row) -> sqlx::Result<CallRecord> {
+    Ok(CallRecord {
+        call_id: row.get("call_id")?,
+        asked_for: row.get("job_id")?,
+        judge: row.get("judge")?,
+        model: row.get("model")?,
+        at: row.get("called_at")?,
+        latency: Duration::from_micros(row.int("latency_us")?),
+        error: row
+            .get::<Option<String>>("error_class")?
+            .map(|text| error_class(&text))
+            .transpose()?,
+        message: row.get("message")?,
+        status: row
+            .get::<Option<i64>>("status")?
+            .map(|status| u16::try_from(status).map_err(|_| decode("status", "it is out of range")))
+            .transpose()?,
+        usage: CallUsage {
+            tokens_in: row.get("tokens_in")?,
+            tokens_in_cached: row.get("tokens_in_cached")?,
+            tokens_out: row.get("tokens_out")?,
+            cost_usd: row.get("cost_usd")?,
+        },
+        reply: row.get("reply")?,
+    })
+}
+
+fn error_class(text: &str) -> sqlx::Result<ErrorClass> {
+    const ALL: [ErrorClass; 10] = [
+        ErrorClass::Transient,
+        ErrorClass::Throttled,
+        ErrorClass::Exhausted,
+        ErrorClass::Misconfigured,
+        ErrorClass::Capability,
+        ErrorClass::TooLarge,
+        ErrorClass::Truncated,
+        ErrorClass::Refused,
+        ErrorClass::Rejected,
+        ErrorClass::Unparsable,
+    ];
+    ALL.into_iter()
+        .find(|class| class.as_str() == text)
+        .ok_or_else(|| decode("error_class", "it names no class of judge errors"))
+}

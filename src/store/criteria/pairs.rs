@@ -1,0 +1,153 @@
+//! The sessions that two versions of the criteria have scored, and what each gave.
+//!
+//! Of several scores of a session under one version the newest counts, whether it was or is the session's current one or was a
+//! preview. Pairs come counted by their totals, so that a million sessions are no more rows than ten thousand.
+
+use crate::score::trust::PairCount;
+use crate::store::database::sql::{Row, all, sql};
+use crate::store::{CriteriaVersions, StoreError};
+use crate::wire::Mover;
+
+/// Whose scores are looked at. The two are never mixed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Basis {
+    /// Those of real judges.
+    #[default]
+    Real,
+    /// Those of simulated ones.
+    Simulated,
+}
+
+impl Basis {
+    /// Whether scores of simulated judges are looked at.
+    pub fn is_simulated(self) -> bool {
+        match self {
+            Self::Real => false,
+            Self::Simulated => true,
+        }
+    }
+}
+
+/// What two versions gave to the same sessions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CriteriaPairs {
+    /// The pairs of totals that there are.
+    pub pairs: Vec<PairCount>,
+    /// Sessions with a score under the first alone.
+    pub only_a: u64,
+    /// Sessions with a score under the second alone.
+    pub only_b: u64,
+    /// Whose scores these are: simulated ones only where there are no others.
+    pub basis: Basis,
+    /// Scores of a simulated judge that stand beside real ones, and are left out.
+    pub simulated_left_out: u64,
+}
+
+/// Per session and whether the judge is simulated: its newest total under `$1` and under `$2`, and how many scores there are.
+macro_rules! sided {
+    ($which:literal) => {
+        concat!(
+            "with ranked as (
+                select session_id, criteria_hash, simulated, total_score,
+                    row_number() over (partition by session_id, criteria_hash, simulated
+                        order by scored_at desc, score_id desc) as place
+                from session_scores
+                where criteria_hash in ($1, $2) and purpose in ('score', 'preview')",
+            $which,
+            "), sided as (
+                select session_id, simulated, count(*) as scores,
+                    max(case when criteria_hash = $1 and place = 1 then total_score end) as a,
+                    max(case when criteria_hash = $2 and place = 1 then total_score end) as b
+                from ranked group by session_id, simulated
+             ) "
+        )
+    };
+}
+
+impl CriteriaVersions<'_> {
+    /// The sessions of two versions of the criteria. Simulated scores count only where neither version has a real one.
+    pub async fn pairs(self, a: &str, b: &str) -> Result<CriteriaPairs, StoreError> {
+        const ATTEMPTED: &str = "comparing criteria";
+        let statement = sql!(
+            concat!(
+                sided!(""),
+                "select simulated, a, b, count(*) as n, cast(sum(scores) as bigint) as scores from sided
+                 group by simulated, a, b order by a, b"
+            ),
+            a,
+            b
+        );
+        let (mut real, mut made_up) = (CriteriaPairs::default(), CriteriaPairs::default());
+        let (mut real_scores, mut made_up_scores) = (0, 0);
+        for row in &self.db.read_long(ATTEMPTED, &statement).await? {
+            let added = row.get::<bool>("simulated").and_then(|simulated| {
+                let (found, scores) = if simulated {
+                    (&mut made_up, &mut made_up_scores)
+                } else {
+                    (&mut real, &mut real_scores)
+                };
+                *scores += row.int::<u64>("scores")?;
+                add(found, row)
+            });
+            added.map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        }
+        Ok(if real_scores == 0 && made_up_scores > 0 {
+            CriteriaPairs {
+                basis: Basis::Simulated,
+                ..made_up
+            }
+        } else {
+            CriteriaPairs {
+                simulated_left_out: made_up_scores,
+                ..real
+            }
+        })
+    }
+
+    /// The sessions whose totals lie furthest apart under two versions, those that don't differ left out. `limit` 0-500.
+    pub async fn movers(
+        self,
+        (a, b): (&str, &str),
+        basis: Basis,
+        limit: u32,
+    ) -> Result<Vec<Mover>, StoreError> {
+        const ATTEMPTED: &str = "looking for what moved between criteria";
+        let statement = sql!(
+            concat!(
+                sided!(" and simulated = $3"),
+                "select session_id, a, b from sided where a <> b order by abs(b - a) desc, session_id limit $4"
+            ),
+            a,
+            b,
+            basis.is_simulated(),
+            limit.min(500)
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        let mover = |row: &Row| {
+            let (a, b): (u8, u8) = (row.int("a")?, row.int("b")?);
+            Ok(Mover {
+                session_id: row.get("session_id")?,
+                a,
+                b,
+                difference: i16::from(b) - i16::from(a),
+            })
+        };
+        all(ATTEMPTED, &rows, mover)
+    }
+}
+
+fn add(found: &mut CriteriaPairs, row: &Row) -> sqlx::Result<()> {
+    let n: u64 = row.int("n")?;
+    let (a, b): (Option<i64>, Option<i64>) = (row.get("a")?, row.get("b")?);
+    match (a, b) {
+        (Some(_), Some(_)) => found.pairs.push(PairCount {
+            a: row.int("a")?,
+            b: row.int("b")?,
+            n,
+        }),
+        (Some(_), None) => found.only_a += n,
+        (None, Some(_)) => found.only_b += n,
+        (None, None) => {}
+    }
+    Ok(())
+}

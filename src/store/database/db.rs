@@ -1,0 +1,477 @@
+//! The pools of either kind, and the connections that flushers keep for themselves.
+//!
+//! A statement that fails for a passing reason is tried once more by [`twice`]; nothing here retries longer than that.
+
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{
+    ConnectOptions as _, PgConnection, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction,
+};
+
+use super::disk::Disk;
+use super::error::is_passing;
+use super::pool::{Bound, Pool, Pooled, Session, State};
+use super::sql::{Row, Sql};
+use crate::store::{StoreError, StoreOptions};
+
+/// Which database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// Postgres 13 or newer.
+    Postgres,
+    /// SQLite, embedded.
+    Sqlite,
+}
+
+impl Dialect {
+    /// What asks how a statement would be run, and the column of the answer's lines.
+    pub(in crate::store) fn explain(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Postgres => ("explain ", "QUERY PLAN"),
+            Self::Sqlite => ("explain query plan ", "detail"),
+        }
+    }
+}
+
+/// How long a writer waits for SQLite's one writing connection, or for another process's lock.
+const BUSY: Duration = Duration::from_secs(10);
+/// How long one try of whatever is attempted may take before its connection is given up. Each statement has a bound of
+/// its own, see [`Bound`].
+pub(in crate::store) const STATEMENT: Duration = Duration::from_secs(60);
+/// The pause before the second try.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The pools of one database.
+#[derive(Clone)]
+pub(in crate::store) enum Db {
+    Postgres {
+        pool: Pool,
+        /// Without bounds, for migrations.
+        options: Box<PgConnectOptions>,
+    },
+    Sqlite {
+        /// One connection: SQLite has one writer.
+        write: SqlitePool,
+        /// The same pool for a database in memory.
+        read: SqlitePool,
+        options: Box<SqliteConnectOptions>,
+        in_memory: bool,
+        disk: Disk,
+    },
+}
+
+impl Db {
+    pub(in crate::store) fn new(options: &StoreOptions) -> Result<Self, StoreError> {
+        let url = options.url.as_str();
+        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+            let connect = PgConnectOptions::from_str(url)
+                .map_err(|e| bad_url(&e))?
+                .application_name("gavel")
+                // Poolers refuse it, and floats are read as bytes.
+                .extra_float_digits(None)
+                .disable_statement_logging();
+            let pool = Pool::new(connect.clone(), options.max_connections);
+            return Ok(Self::Postgres {
+                pool,
+                options: Box::new(connect),
+            });
+        }
+        let in_memory = url.contains(":memory:") || url.contains("mode=memory");
+        let connect = SqliteConnectOptions::from_str(url)
+            .map_err(|e| bad_url(&e))?
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY)
+            .foreign_keys(true)
+            .disable_statement_logging();
+        let pool = |connections: u32, options: SqliteConnectOptions| {
+            SqlitePoolOptions::new()
+                .max_connections(connections)
+                .acquire_timeout(BUSY * 3)
+                .idle_timeout(None)
+                .max_lifetime(None)
+                // A full disk ends a transaction by itself, and the driver goes on to think that it is open: nothing could be
+                // begun on that connection any more.
+                .before_acquire(|conn, _| {
+                    Box::pin(async { Ok(!sqlx::Connection::is_in_transaction(conn)) })
+                })
+                .connect_lazy_with(options)
+        };
+        let write = pool(1, connect.clone());
+        let read = if in_memory {
+            write.clone()
+        } else {
+            pool(options.max_connections.max(1), connect.clone())
+        };
+        Ok(Self::Sqlite {
+            write,
+            read,
+            options: Box::new(connect),
+            in_memory,
+            disk: Disk::default(),
+        })
+    }
+
+    pub(in crate::store) fn dialect(&self) -> Dialect {
+        match self {
+            Self::Postgres { .. } => Dialect::Postgres,
+            Self::Sqlite { .. } => Dialect::Sqlite,
+        }
+    }
+
+    /// Runs a statement that only reads.
+    pub(in crate::store) async fn read(
+        &self,
+        attempted: &'static str,
+        sql: &Sql,
+    ) -> Result<Vec<Row>, StoreError> {
+        twice!(attempted, async { self.reader().await?.fetch(sql).await })
+    }
+
+    /// Runs a statement that only reads, and may read many rows.
+    pub(in crate::store) async fn read_long(
+        &self,
+        attempted: &'static str,
+        sql: &Sql,
+    ) -> Result<Vec<Row>, StoreError> {
+        twice!(attempted, async {
+            self.reader_for(Bound::Long).await?.fetch(sql).await
+        })
+    }
+
+    /// Runs a statement that writes; answers what it returns.
+    pub(in crate::store) async fn write(
+        &self,
+        attempted: &'static str,
+        sql: &Sql,
+    ) -> Result<Vec<Row>, StoreError> {
+        twice!(attempted, async { self.writer().await?.fetch(sql).await })
+    }
+
+    /// Runs a statement that writes many rows; answers what it returns.
+    pub(in crate::store) async fn write_long(
+        &self,
+        attempted: &'static str,
+        sql: &Sql,
+    ) -> Result<Vec<Row>, StoreError> {
+        twice!(attempted, async {
+            self.long_writer().await?.fetch(sql).await
+        })
+    }
+
+    /// Runs a statement that writes; answers how many rows it touched.
+    pub(in crate::store) async fn execute(
+        &self,
+        attempted: &'static str,
+        sql: &Sql,
+    ) -> Result<u64, StoreError> {
+        twice!(attempted, async { self.writer().await?.execute(sql).await })
+    }
+
+    /// Runs a statement that writes many rows; answers how many.
+    pub(in crate::store) async fn execute_long(
+        &self,
+        attempted: &'static str,
+        sql: &Sql,
+    ) -> Result<u64, StoreError> {
+        twice!(attempted, async {
+            self.long_writer().await?.execute(sql).await
+        })
+    }
+
+    pub(in crate::store) async fn reader(&self) -> sqlx::Result<Conn> {
+        self.reader_for(Bound::Ordinary).await
+    }
+
+    async fn reader_for(&self, bound: Bound) -> sqlx::Result<Conn> {
+        Ok(match self {
+            Self::Postgres { pool, .. } => Conn::Pooled(pool.take(bound).await?),
+            Self::Sqlite { read, disk, .. } => Conn::Sqlite(read.acquire().await?, disk.clone()),
+        })
+    }
+
+    pub(in crate::store) async fn writer(&self) -> sqlx::Result<Conn> {
+        self.writer_for(Bound::Ordinary).await
+    }
+
+    /// For statements that may touch many rows.
+    pub(in crate::store) async fn long_writer(&self) -> sqlx::Result<Conn> {
+        self.writer_for(Bound::Long).await
+    }
+
+    async fn writer_for(&self, bound: Bound) -> sqlx::Result<Conn> {
+        Ok(match self {
+            Self::Postgres { pool, .. } => Conn::Pooled(pool.take(bound).await?),
+            Self::Sqlite { write, disk, .. } => Conn::Sqlite(write.acquire().await?, disk.clone()),
+        })
+    }
+
+    /// What is known of the database's disk.
+    pub(in crate::store) fn disk(&self) -> &Disk {
+        match self {
+            Self::Postgres { pool, .. } => pool.disk(),
+            Self::Sqlite { disk, .. } => disk,
+        }
+    }
+
+    pub(in crate::store) async fn close(&self) {
+        match self {
+            Self::Postgres { pool, .. } => pool.close().await,
+            Self::Sqlite { write, read, .. } => {
+                read.close().await;
+                write.close().await;
+            }
+        }
+    }
+}
+
+/// One connection, wherever it came from.
+pub(in crate::store) enum Conn {
+    Own(Session),
+    Pooled(Pooled),
+    Sqlite(PoolConnection<Sqlite>, Disk),
+}
+
+impl Conn {
+    fn link(&mut self) -> sqlx::Result<Link<'_>> {
+        let session = match self {
+            Self::Own(session) => session,
+            Self::Pooled(pooled) => pooled.session()?,
+            Self::Sqlite(conn, disk) => return Ok(Link::Sqlite(conn, disk)),
+        };
+        let (conn, state) = session.parts();
+        Ok(Link::Postgres(conn, state))
+    }
+
+    pub(in crate::store) async fn fetch(&mut self, sql: &Sql) -> sqlx::Result<Vec<Row>> {
+        self.link()?.fetch(sql).await
+    }
+
+    pub(in crate::store) async fn execute(&mut self, sql: &Sql) -> sqlx::Result<u64> {
+        self.link()?.execute(sql).await
+    }
+
+    /// Begins a transaction, which is rolled back when dropped. On SQLite it takes the write lock at once, since a
+    /// transaction that reads first can't take it later without failing.
+    pub(in crate::store) async fn begin(&mut self) -> sqlx::Result<Tx<'_>> {
+        let session = match self {
+            Self::Own(session) => session,
+            Self::Pooled(pooled) => pooled.session()?,
+            Self::Sqlite(conn, disk) => {
+                let begun = sqlx::Connection::begin_with(&mut **conn, "begin immediate").await;
+                disk.heard(&begun);
+                return Ok(Tx::Sqlite(begun?, disk));
+            }
+        };
+        let (tx, state) = session.begin().await?;
+        Ok(Tx::Postgres(tx, state))
+    }
+}
+
+/// A transaction of either kind.
+pub(in crate::store) enum Tx<'c> {
+    Postgres(Transaction<'c, Postgres>, &'c mut State),
+    Sqlite(Transaction<'c, Sqlite>, &'c Disk),
+}
+
+impl Tx<'_> {
+    pub(in crate::store) fn dialect(&self) -> Dialect {
+        match self {
+            Self::Postgres(..) => Dialect::Postgres,
+            Self::Sqlite(..) => Dialect::Sqlite,
+        }
+    }
+
+    fn link(&mut self) -> Link<'_> {
+        match self {
+            Self::Postgres(tx, state) => Link::Postgres(tx, state),
+            Self::Sqlite(tx, disk) => Link::Sqlite(tx, disk),
+        }
+    }
+
+    fn still_open(&mut self) {
+        if let Self::Postgres(_, state) = self {
+            state.unfinished();
+        }
+    }
+
+    pub(in crate::store) async fn fetch(&mut self, sql: &Sql) -> sqlx::Result<Vec<Row>> {
+        let result = self.link().fetch(sql).await;
+        self.still_open();
+        result
+    }
+
+    pub(in crate::store) async fn execute(&mut self, sql: &Sql) -> sqlx::Result<u64> {
+        let result = self.link().execute(sql).await;
+        self.still_open();
+        result
+    }
+
+    pub(in crate::store) async fn commit(self) -> sqlx::Result<()> {
+        match self {
+            Self::Postgres(tx, state) => {
+                let result = state.timed(tx.commit()).await;
+                if result.is_err() {
+                    state.unfinished();
+                }
+                result
+            }
+            Self::Sqlite(tx, disk) => {
+                let result = tx.commit().await;
+                disk.heard(&result);
+                result
+            }
+        }
+    }
+}
+
+enum Link<'c> {
+    Postgres(&'c mut PgConnection, &'c mut State),
+    Sqlite(&'c mut SqliteConnection, &'c Disk),
+}
+
+impl Link<'_> {
+    async fn fetch(self, sql: &Sql) -> sqlx::Result<Vec<Row>> {
+        Ok(match self {
+            Self::Postgres(conn, state) => state
+                .timed(sql.postgres().fetch_all(conn))
+                .await?
+                .into_iter()
+                .map(Row::Postgres)
+                .collect(),
+            Self::Sqlite(conn, disk) => {
+                let result = sql.sqlite().fetch_all(conn).await;
+                disk.heard(&result);
+                result?.into_iter().map(Row::Sqlite).collect()
+            }
+        })
+    }
+
+    async fn execute(self, sql: &Sql) -> sqlx::Result<u64> {
+        Ok(match self {
+            Self::Postgres(conn, state) => state
+                .timed(sql.postgres().execute(conn))
+                .await?
+                .rows_affected(),
+            Self::Sqlite(conn, disk) => {
+                let result = sql.sqlite().execute(conn).await;
+                disk.heard(&result);
+                result?.rows_affected()
+            }
+        })
+    }
+}
+
+/// Does something, and once more if it failed for a passing reason. Each try ends after [`STATEMENT`].
+///
+/// A macro, since a future that borrows can't be both made twice and proved `Send` today.
+macro_rules! twice {
+    ($attempted:expr, $work:expr) => {{
+        let result = match $crate::store::database::db::within($work).await {
+            Err(error)
+                if $crate::store::database::db::worth_another_try($attempted, &error).await =>
+            {
+                $crate::store::database::db::within($work).await
+            }
+            other => other,
+        };
+        result.map_err(|error| $crate::store::StoreError::of($attempted, &error))
+    }};
+}
+pub(in crate::store) use twice;
+
+/// Whether an error may pass; if so, after the pause that it takes.
+pub(in crate::store) async fn worth_another_try(
+    attempted: &'static str,
+    error: &sqlx::Error,
+) -> bool {
+    let worth = is_passing(error) && !matches!(error, sqlx::Error::PoolClosed);
+    if worth {
+        tracing::debug!(attempted, %error, "a database statement failed, trying once more");
+        tokio::time::sleep(PAUSE).await;
+    }
+    worth
+}
+
+/// Bounds one try in time; the future that is dropped takes its connection with it.
+pub(in crate::store) async fn within<T>(
+    work: impl Future<Output = sqlx::Result<T>>,
+) -> sqlx::Result<T> {
+    tokio::time::timeout(STATEMENT, work)
+        .await
+        .unwrap_or_else(|_| Err(timed_out("waiting for the database")))
+}
+
+pub(in crate::store) fn timed_out(what: &str) -> sqlx::Error {
+    sqlx::Error::Io(std::io::Error::new(
+        std::io::ErrorKind::TimedOut,
+        format!("{what} took too long"),
+    ))
+}
+
+fn bad_url(error: &sqlx::Error) -> StoreError {
+    StoreError::Unexpected {
+        attempted: "reading the database url",
+        reason: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::database::sql::sql;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_statement_without_an_answer_ends_and_may_be_tried_again() {
+        let never = std::future::pending::<sqlx::Result<()>>();
+        let error = within(never).await.unwrap_err();
+        assert!(crate::store::database::error::is_passing(&error), "{error}");
+        assert!(error.to_string().contains("took too long"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_is_told_and_its_connection_is_of_use_again_when_there_is_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("full.db");
+        let options = StoreOptions {
+            url: format!("sqlite://{}", file.display()),
+            max_connections: 1,
+            connect_timeout: Duration::from_secs(5),
+        };
+        let db = Db::new(&options).unwrap();
+        let run = async |text: &'static str| {
+            let mut conn = db.writer().await?;
+            let mut tx = conn.begin().await?;
+            tx.execute(&sql!(text)).await?;
+            tx.commit().await
+        };
+        run("create table t (filler blob)").await.unwrap();
+        assert!(!db.disk().is_full());
+        // As a disk that has room for so many pages.
+        let mut conn = db.writer().await.unwrap();
+        conn.fetch(&sql!("pragma max_page_count = 10"))
+            .await
+            .unwrap();
+        drop(conn);
+        let error = run("insert into t values (zeroblob(1000000))")
+            .await
+            .unwrap_err();
+        let told = StoreError::of("filling it", &error);
+        let outage = crate::store::Outage::StorageFull;
+        assert!(
+            matches!(told, StoreError::Unavailable { outage: it, .. } if it == outage),
+            "{told}"
+        );
+        assert!(db.disk().is_full());
+        // A connection that is opened anew knows no such bound.
+        run("insert into t values (zeroblob(1000000))")
+            .await
+            .unwrap();
+        db.close().await;
+    }
+}

@@ -1,0 +1,155 @@
+//! The connections that flushers keep for themselves.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::db::{Conn, Db};
+use super::pool::{Bound, Place};
+use super::sql::sql;
+
+/// How durable a line's commits are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum Durability {
+    /// A commit is on the disk when it is answered.
+    Full,
+    /// A commit may be lost in a crash of the database (never in one of ours); nothing is torn.
+    Lazy,
+}
+
+/// A connection that one task keeps for itself: on Postgres a session of its own, opened when first needed and again
+/// after an error; on SQLite a turn of the one writing connection. A line that was used once keeps its place among the
+/// process's sessions: it waits for nobody when it must connect anew.
+///
+/// On Postgres sequential scans are off here: a plan made while a table was empty must not outlive its emptiness.
+pub(in crate::store) struct Line {
+    opener: Opener,
+    kept: Kept,
+}
+
+type Kept = Arc<Mutex<Option<Conn>>>;
+
+/// Opens a line before it is needed.
+#[derive(Clone)]
+pub(in crate::store) struct Opener {
+    db: Db,
+    durability: Durability,
+    bound: Bound,
+    /// Held while the line's session is opened.
+    place: Arc<tokio::sync::Mutex<Option<Place>>>,
+    kept: Kept,
+    tables: &'static [&'static str],
+}
+
+impl Line {
+    pub(in crate::store) fn new(db: Db, durability: Durability) -> Self {
+        let kept = Kept::default();
+        Self {
+            opener: Opener {
+                db,
+                durability,
+                bound: Bound::Ordinary,
+                place: Arc::default(),
+                kept: Arc::clone(&kept),
+                tables: &[],
+            },
+            kept,
+        }
+    }
+
+    /// The same, for statements that may read many rows.
+    pub(in crate::store) fn long(mut self) -> Self {
+        self.opener.bound = Bound::Long;
+        self
+    }
+
+    /// The same, for statements that others wait behind: it doesn't wait for a lock for long.
+    pub(in crate::store) fn brief(mut self) -> Self {
+        self.opener.bound = Bound::Brief;
+        self
+    }
+
+    /// What can open it from outside, and make it ready for statements on these tables.
+    pub(in crate::store) fn opener(&self, tables: &'static [&'static str]) -> Opener {
+        Opener {
+            tables,
+            ..self.opener.clone()
+        }
+    }
+
+    /// Takes the connection, or opens one. Whoever took it brings it with [`Line::give_back`]; if the caller was
+    /// cancelled half way, it is dropped.
+    pub(in crate::store) async fn take(&mut self) -> sqlx::Result<Conn> {
+        // What opens it ahead is waited for.
+        let mut place = self.opener.place.lock().await;
+        let kept = lock(&self.kept).take();
+        if let Some(Conn::Own(mut session)) = kept
+            && session.is_alive().await
+        {
+            return Ok(Conn::Own(session));
+        }
+        self.opener.connect(&mut place).await
+    }
+
+    /// Keeps a connection that is still good: one that worked, or on which the server refused a statement in good order.
+    /// SQLite's goes back to its pool, for the next writer.
+    pub(in crate::store) fn give_back(&mut self, conn: Conn) {
+        if let Conn::Own(session) = conn
+            && session.is_good()
+        {
+            *lock(&self.kept) = Some(Conn::Own(session));
+        }
+    }
+
+    /// Closes the connection in good order.
+    pub(in crate::store) async fn close(&mut self) {
+        let kept = lock(&self.kept).take();
+        if let Some(Conn::Own(session)) = kept {
+            session.close().await;
+        }
+    }
+}
+
+impl Opener {
+    /// Opens the line's connection, if it never had one: the first of many requests needn't wait for it.
+    pub(in crate::store) async fn open(&self) {
+        let mut place = self.place.lock().await;
+        if matches!(self.db, Db::Sqlite { .. }) || place.is_some() {
+            return;
+        }
+        match self.ready(&mut place).await {
+            Ok(conn) => *lock(&self.kept) = Some(conn),
+            Err(error) => tracing::debug!(%error, "a connection couldn't be opened ahead"),
+        }
+    }
+
+    async fn ready(&self, place: &mut Option<Place>) -> sqlx::Result<Conn> {
+        let mut conn = self.connect(place).await?;
+        for table in self.tables {
+            // A new session of Postgres reads the catalogue for each table that it meets, which takes milliseconds.
+            let mut meet = sql!("select 1 as one from ");
+            meet.push(table).push(" limit 0");
+            conn.fetch(&meet).await?;
+        }
+        Ok(conn)
+    }
+
+    async fn connect(&self, place: &mut Option<Place>) -> sqlx::Result<Conn> {
+        match &self.db {
+            Db::Sqlite { .. } => self.db.writer().await,
+            Db::Postgres { pool, .. } => {
+                let place = match place {
+                    Some(place) => place,
+                    None => place.insert(pool.reserve().await?),
+                };
+                let settings = match self.durability {
+                    Durability::Full => "set enable_seqscan = off; set synchronous_commit = on",
+                    Durability::Lazy => "set enable_seqscan = off; set synchronous_commit = off",
+                };
+                Ok(Conn::Own(pool.open(place, self.bound, settings).await?))
+            }
+        }
+    }
+}
+
+fn lock(kept: &Kept) -> MutexGuard<'_, Option<Conn>> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,13 @@
+//! Postgres and SQLite behind one face: connections, statements, rows, errors, pages, migrations. Knows no table but its own.
+
+pub(super) mod db;
+pub(super) mod disk;
+pub(super) mod error;
+pub(super) mod group;
+pub(super) mod line;
+pub(super) mod migrations;
+pub(super) mod page;
+pub(super) mod pool;
+pub(super) mod pooler;
+pub(super) mod reads;
+pub(super) mod sql;

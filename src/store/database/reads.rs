@@ -1,0 +1,195 @@
+//! What every request and every run reads, grouped: what is known of a session's score, a session, perhaps a cached
+//! reply. What gathers while the readers are busy goes into the next statement, on connections of their own.
+//!
+//! A pool would hand out a connection a job and ask each whether it still lives; at a thousand jobs a second that is most of
+//! what Postgres does. SQLite reads in this process and gains nothing: its reads don't come here. Rows are decoded by
+//! whoever asked, so that one long conversation holds nobody up.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::db::twice;
+use super::group;
+use super::line::Line;
+use super::sql::{Row, Sql, sql};
+use crate::store::StoreError;
+use crate::store::sessions::view::views_statement;
+
+const READING: &str = "reading what requests and runs need";
+/// Sessions of one statement: each may be some MiB long.
+const SESSIONS: usize = 64;
+
+/// The columns of a session, as `sessions` decodes them.
+pub(in crate::store) const SESSION_COLUMNS: &str = "session_id, source, status, alert_type, agent, author, alert_data, \
+     conversation, final_analysis, tools, tags, started_at, completed_at";
+
+type Answer = oneshot::Sender<Result<Vec<Row>, StoreError>>;
+
+/// The rows under one key that are wanted.
+pub(in crate::store) enum Read {
+    Session(Uuid, Answer),
+    View(Uuid, Answer),
+    /// By its key, expired or not.
+    Reply(String, Answer),
+}
+
+/// The reader's end of the channel.
+pub(in crate::store) struct Reader(mpsc::Sender<Read>);
+
+impl Reader {
+    pub(in crate::store) fn new(capacity: usize) -> (Self, mpsc::Receiver<Read>) {
+        let (sender, receiver) = mpsc::channel(capacity);
+        (Self(sender), receiver)
+    }
+
+    /// The row of one session.
+    pub(in crate::store) async fn session(&self, id: Uuid) -> Result<Option<Row>, StoreError> {
+        let rows = self.ask(|answer| Read::Session(id, answer)).await?;
+        Ok(rows.into_iter().next())
+    }
+
+    /// What enqueue must know of a session; a row for each job that matters.
+    pub(in crate::store) async fn scoring_view(&self, id: Uuid) -> Result<Vec<Row>, StoreError> {
+        self.ask(|answer| Read::View(id, answer)).await
+    }
+
+    /// The row of one cached reply.
+    pub(in crate::store) async fn reply(&self, key: &str) -> Result<Option<Row>, StoreError> {
+        let key = key.to_owned();
+        let rows = self.ask(|answer| Read::Reply(key, answer)).await?;
+        Ok(rows.into_iter().next())
+    }
+
+    async fn ask(&self, read: impl FnOnce(Answer) -> Read) -> Result<Vec<Row>, StoreError> {
+        let (answer, rows) = oneshot::channel();
+        self.0
+            .send(read(answer))
+            .await
+            .map_err(|_| StoreError::closed(READING))?;
+        rows.await.map_err(|_| StoreError::closed(READING))?
+    }
+}
+
+/// A reading task: one connection. While one reads, another takes what gathers, so that nobody waits for two statements.
+pub(in crate::store) async fn run(
+    receiver: Arc<Mutex<mpsc::Receiver<Read>>>,
+    closing: CancellationToken,
+    mut line: Line,
+) {
+    loop {
+        let group = group::next(&mut *receiver.lock().await, &closing).await;
+        if group.is_empty() {
+            return line.close().await;
+        }
+        let (mut views, mut sessions) = (Wanted::default(), Wanted::default());
+        let mut replies = Wanted::default();
+        for read in group {
+            match read {
+                Read::View(id, answer) => views.add(id, answer),
+                Read::Session(id, answer) => sessions.add(id, answer),
+                Read::Reply(key, answer) => replies.add(key, answer),
+            }
+        }
+        while let Some(wanted) = views.take(group::GROUP) {
+            let statement = views_statement(wanted.keys().copied());
+            answer(&mut line, &statement, "viewed_id", wanted).await;
+        }
+        while let Some(wanted) = sessions.take(SESSIONS) {
+            let statement = sessions_statement(wanted.keys().copied());
+            answer(&mut line, &statement, "session_id", wanted).await;
+        }
+        while let Some(wanted) = replies.take(group::GROUP) {
+            let statement = replies_statement(wanted.keys().cloned());
+            answer(&mut line, &statement, "cache_key", wanted).await;
+        }
+    }
+}
+
+/// Who wants which rows. A row is answered once, so those who want one that is already wanted go into a later statement.
+struct Wanted<K>(Vec<(K, Answer)>);
+
+impl<K> Default for Wanted<K> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<K: Eq + Hash + Clone> Wanted<K> {
+    fn add(&mut self, key: K, answer: Answer) {
+        self.0.push((key, answer));
+    }
+
+    /// Takes up to `most` that want different rows; `None` when nobody is left.
+    fn take(&mut self, most: usize) -> Option<HashMap<K, Answer>> {
+        let mut taken = HashMap::with_capacity(self.0.len().min(most));
+        let mut left = Vec::new();
+        for (key, answer) in self.0.drain(..) {
+            if taken.len() < most && !taken.contains_key(&key) {
+                taken.insert(key, answer);
+            } else {
+                left.push((key, answer));
+            }
+        }
+        self.0 = left;
+        (!taken.is_empty()).then_some(taken)
+    }
+}
+
+fn sessions_statement(ids: impl Iterator<Item = Uuid>) -> Sql {
+    let mut statement = sql!("select ");
+    statement
+        .push(SESSION_COLUMNS)
+        .push(" from alert_sessions where session_id in ");
+    statement.push_list(ids);
+    statement
+}
+
+fn replies_statement(keys: impl Iterator<Item = String>) -> Sql {
+    let mut statement = sql!(
+        "select cache_key, provider, model, reply, simulated, repaired, expires_at from judge_replies
+         where cache_key in "
+    );
+    statement.push_list(keys);
+    statement
+}
+
+/// Reads the rows and hands each to who wants it; who wants what isn't there gets none.
+async fn answer<K>(
+    line: &mut Line,
+    statement: &Sql,
+    key_column: &'static str,
+    wanted: HashMap<K, Answer>,
+) where
+    K: Eq + Hash + super::sql::Field,
+{
+    let rows = twice!(READING, async {
+        let mut conn = line.take().await?;
+        let result = conn.fetch(statement).await;
+        line.give_back(conn);
+        result
+    });
+    // Whoever asked may be gone; nobody else wants the row.
+    match rows {
+        Ok(rows) => {
+            let mut found: HashMap<K, Vec<Row>> = HashMap::with_capacity(wanted.len());
+            for row in rows {
+                if let Ok(key) = row.get::<K>(key_column) {
+                    found.entry(key).or_default().push(row);
+                }
+            }
+            for (key, answer) in wanted {
+                let _ = answer.send(Ok(found.remove(&key).unwrap_or_default()));
+            }
+        }
+        Err(error) => {
+            for answer in wanted.into_values() {
+                let _ = answer.send(Err(error.clone()));
+            }
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! `session_imports`: what is imported from a TARSy, who runs it, and how far it came.
+//!
+//! An import is `running` until it ends, whether or not a process has it in hand: one whose owner isn't heard any more is
+//! claimed by the next process that asks. Never calls a TARSy.
+
+pub(super) mod ends;
+pub(super) mod steps;
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use crate::store::database::db::{Conn, twice};
+use crate::store::database::page::{Cursor, Page, bounded};
+use crate::store::database::sql::{Row, all, first, sql};
+use crate::store::{Imports, StoreError};
+use crate::wire::{ImportCounts, ImportState, SessionStatus};
+
+/// An import to begin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewImport {
+    /// The import's id, UUID v7.
+    pub import_id: Uuid,
+    /// What makes two imports the same.
+    pub same_as: String,
+    /// The TARSy's address, without credentials.
+    pub source: String,
+    /// The statuses asked for; empty: all.
+    pub statuses: Vec<SessionStatus>,
+    /// The beginning of the window as it was given.
+    pub since_given: Option<String>,
+    /// The end of the window as it was given.
+    pub until_given: Option<String>,
+    /// The beginning of the window.
+    pub since: Option<DateTime<Utc>>,
+    /// The end of the window, exclusive.
+    pub until: DateTime<Utc>,
+    /// How fast; 0: as fast as it goes.
+    pub requests_per_second: f64,
+    /// Whether sessions that the list shows unchanged are fetched all the same.
+    pub refresh: bool,
+    /// Who asked.
+    pub started_by: String,
+    /// When.
+    pub now: DateTime<Utc>,
+}
+
+/// Where the walk through a list stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WalkPlace {
+    /// The end of the window that is listed, exclusive.
+    pub until: DateTime<Utc>,
+    /// The page of it, from 1.
+    pub page: u32,
+    /// How many sessions it held when its last page was read.
+    pub total: Option<u64>,
+}
+
+/// One import.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ImportRow {
+    /// The import's id.
+    pub import_id: Uuid,
+    /// The TARSy's address.
+    pub source: String,
+    /// `python` or `go`, once it is known.
+    pub generation: Option<String>,
+    /// The statuses asked for; empty: all.
+    pub statuses: Vec<SessionStatus>,
+    /// The beginning of the window.
+    pub since: Option<DateTime<Utc>>,
+    /// The end of the window, exclusive.
+    pub until: DateTime<Utc>,
+    /// How fast; 0: as fast as it goes.
+    pub requests_per_second: f64,
+    /// Whether everything is fetched.
+    pub refresh: bool,
+    /// Where it stands.
+    pub state: ImportState,
+    /// Where its walk stands.
+    pub place: WalkPlace,
+    /// How many sessions the list held at first.
+    pub expected: Option<u64>,
+    /// What became of those seen.
+    pub counts: ImportCounts,
+    /// Why it failed.
+    pub last_error: Option<String>,
+    /// Who asked.
+    pub started_by: String,
+    /// Whose run it is; `None`: nobody's at the moment.
+    pub owner: Option<Uuid>,
+    /// When it was asked for.
+    pub created_at: DateTime<Utc>,
+    /// When it last came further.
+    pub updated_at: DateTime<Utc>,
+    /// When it ended.
+    pub finished_at: Option<DateTime<Utc>>,
+}
+
+macro_rules! columns {
+    () => {
+        "import_id, source, generation, statuses, since, until, requests_per_second, refresh, state, walk_until,
+         walk_page, walk_total, expected, new_count, updated_count, unchanged_count, failed_count, last_error,
+         started_by, owner, created_at, updated_at, finished_at"
+    };
+}
+
+impl Imports<'_> {
+    /// Begins an import, unless the same one is running. Answers the import, and whether it is new.
+    pub async fn start(self, new: &NewImport) -> Result<(ImportRow, bool), StoreError> {
+        let statuses: Vec<&str> = new.statuses.iter().map(|status| status.as_str()).collect();
+        let insert = sql!(
+            concat!(
+                "insert into session_imports (import_id, same_as, source, statuses, since_given, until_given, since, until,
+                    requests_per_second, refresh, state, walk_until, walk_page, new_count, updated_count,
+                    unchanged_count, failed_count, started_by, created_at, updated_at)
+                 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'running', $8, 1, 0, 0, 0, 0, $11, $12, $12)
+                 on conflict do nothing returning ",
+                columns!()
+            ),
+            new.import_id,
+            &new.same_as,
+            &new.source,
+            serde_json::Value::from(statuses),
+            new.since_given.as_deref(),
+            new.until_given.as_deref(),
+            new.since,
+            new.until,
+            new.requests_per_second,
+            new.refresh,
+            &new.started_by,
+            new.now
+        );
+        let running = sql!(
+            concat!(
+                "select ",
+                columns!(),
+                " from session_imports where same_as = $1 and finished_at is null"
+            ),
+            &new.same_as
+        );
+        // The one that was in the way may have ended in between: then there is room for this one.
+        twice!("beginning an import", async {
+            let mut conn: Conn = self.db.long_writer().await?;
+            for _ in 0..3 {
+                if let Some(row) = conn.fetch(&insert).await?.first() {
+                    return Ok((import(row)?, true));
+                }
+                if let Some(row) = conn.fetch(&running).await?.first() {
+                    let row = import(row)?;
+                    // An insert whose answer was lost finds its own row.
+                    let new = row.import_id == new.import_id;
+                    return Ok((row, new));
+                }
+            }
+            Err(sqlx::Error::RowNotFound)
+        })
+    }
+
+    /// Reads an import.
+    pub async fn get(self, id: Uuid) -> Result<Option<ImportRow>, StoreError> {
+        const ATTEMPTED: &str = "reading an import";
+        let statement = sql!(
+            concat!(
+                "select ",
+                columns!(),
+                " from session_imports where import_id = $1"
+            ),
+            id
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        first(ATTEMPTED, &rows, import)
+    }
+
+    /// Lists imports, newest first.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away; `BadCursor` for a cursor of another list.
+    pub async fn list(
+        self,
+        cursor: Option<&Cursor>,
+        limit: u32,
+    ) -> Result<Page<ImportRow>, StoreError> {
+        const ATTEMPTED: &str = "listing imports";
+        let limit = bounded(limit);
+        let mut statement = sql!(concat!("select ", columns!(), " from session_imports"));
+        if let Some(cursor) = cursor {
+            statement
+                .push(" where import_id < ")
+                .push_arg(cursor.id('i')?);
+        }
+        statement
+            .push(" order by import_id desc limit ")
+            .push_arg(i64::from(limit) + 1);
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        let items = all(ATTEMPTED, &rows, import)?;
+        Ok(Page::of(items, limit, |row: &ImportRow| {
+            Cursor::of_id('i', row.import_id)
+        }))
+    }
+
+    /// The sessions that an import couldn't store, each id with its reason; at most 1,000.
+    pub async fn failures(self, id: Uuid) -> Result<Vec<(String, String)>, StoreError> {
+        const ATTEMPTED: &str = "reading what an import couldn't store";
+        let statement = sql!(
+            "select item, reason from session_import_items
+             where import_id = $1 and outcome = 'failed' and reason is not null order by item limit 1000",
+            id
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        all(ATTEMPTED, &rows, |row| {
+            Ok((row.get("item")?, row.get("reason")?))
+        })
+    }
+
+    /// Takes the oldest running import that nobody has in hand, or whose owner wasn't heard for `stale_after`; of these
+    /// only, if any are named.
+    pub async fn claim(
+        self,
+        owner: Uuid,
+        stale_after: Duration,
+        only: Option<&[Uuid]>,
+    ) -> Result<Option<ImportRow>, StoreError> {
+        const ATTEMPTED: &str = "claiming an import";
+        let mut free = sql!(
+            "update session_imports set owner = $1, heartbeat_at = ",
+            owner
+        );
+        free.push(self.database_now())
+            .push(" where finished_at is null and (owner is null or heartbeat_at < ");
+        self.push_heard_before(&mut free, stale_after);
+        free.push(
+            ") and import_id = (select import_id from session_imports
+             where finished_at is null and (owner is null or heartbeat_at < ",
+        );
+        self.push_heard_before(&mut free, stale_after);
+        free.push(")");
+        if let Some(only) = only {
+            free.push(" and import_id in ")
+                .push_list(only.iter().copied());
+        }
+        free.push(" order by import_id limit 1) returning ")
+            .push(columns!());
+        let rows = self.db.write_long(ATTEMPTED, &free).await?;
+        first(ATTEMPTED, &rows, import)
+    }
+
+    /// Says that an import's owner lives, and learns how fast it may go on: requests a second. `None`: it is the owner's no
+    /// more (cancelled, ended, or taken over).
+    pub async fn heartbeat(self, id: Uuid, owner: Uuid) -> Result<Option<f64>, StoreError> {
+        const ATTEMPTED: &str = "writing an import's heartbeat";
+        let mut statement = sql!("update session_imports set heartbeat_at = ");
+        statement
+            .push(self.database_now())
+            .push(" where finished_at is null and import_id = ")
+            .push_arg(id);
+        statement.push(" and owner = ").push_arg(owner);
+        statement.push(" returning requests_per_second");
+        let rows = self.db.write_long(ATTEMPTED, &statement).await?;
+        first(ATTEMPTED, &rows, |row| row.get("requests_per_second"))
+    }
+
+    /// Gives a running import another pace; whoever runs it hears of it with the next heartbeat. Answers the import;
+    /// `None`: it isn't running.
+    pub async fn pace(
+        self,
+        id: Uuid,
+        requests_per_second: f64,
+    ) -> Result<Option<ImportRow>, StoreError> {
+        const ATTEMPTED: &str = "changing an import's pace";
+        let statement = sql!(
+            concat!(
+                "update session_imports set requests_per_second = $2 where import_id = $1 and finished_at is null returning ",
+                columns!()
+            ),
+            id,
+            requests_per_second
+        );
+        let rows = self.db.write_long(ATTEMPTED, &statement).await?;
+        first(ATTEMPTED, &rows, import)
+    }
+
+    /// Gives an import back: any process may go on with it at once.
+    pub async fn release(self, id: Uuid, owner: Uuid) -> Result<(), StoreError> {
+        let statement = sql!(
+            "update session_imports set owner = null where import_id = $1 and owner = $2",
+            id,
+            owner
+        );
+        self.db
+            .execute_long("giving an import back", &statement)
+            .await
+            .map(drop)
+    }
+
+    /// Embedded set-ups only, where a lock on the data folder proves that no other process lives: gives all imports back.
+    pub async fn release_all(self) -> Result<(), StoreError> {
+        let statement = sql!(
+            "update session_imports set owner = null where finished_at is null and owner is not null"
+        );
+        self.db
+            .execute_long("giving imports back", &statement)
+            .await
+            .map(drop)
+    }
+}
+
+fn import(row: &Row) -> sqlx::Result<ImportRow> {
+    Ok(ImportRow {
+        import_id: row.get("import_id")?,
+        source: row.get("source")?,
+        generation: row.get("generation")?,
+        statuses: row.json_as("statuses")?,
+        since: row.get("since")?,
+        until: row.get("until")?,
+        requests_per_second: row.get("requests_per_second")?,
+        refresh: row.get("refresh")?,
+        state: row.text_enum("state")?,
+        place: WalkPlace {
+            until: row.get("walk_until")?,
+            page: row.int("walk_page")?,
+            total: count(row, "walk_total")?,
+        },
+        expected: count(row, "expected")?,
+        counts: counts(row)?,
+        last_error: row.get("last_error")?,
+        started_by: row.get("started_by")?,
+        owner: row.get("owner")?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
+        finished_at: row.get("finished_at")?,
+    })
+}
+
+/// What became of an import's sessions.
+pub(super) fn counts(row: &Row) -> sqlx::Result<ImportCounts> {
+    let (new, updated) = (row.int("new_count")?, row.int("updated_count")?);
+    let (unchanged, failed) = (row.int("unchanged_count")?, row.int("failed_count")?);
+    Ok(ImportCounts {
+        new,
+        updated,
+        unchanged,
+        failed,
+        total: new + updated + unchanged + failed,
+    })
+}
+
+fn count(row: &Row, column: &str) -> sqlx::Result<Option<u64>> {
+    let count: Option<i64> = row.get(column)?;
+    Ok(count.and_then(|count| u64::try_from(count).ok()))
+}

@@ -1,0 +1,209 @@
+//! How an import comes further: its sessions, what became of each, and the counts are one transaction.
+//!
+//! So a process that dies at any moment has either stored a session and counted it, or neither. Each id is counted once
+//! for an import, however often its list shows it.
+
+use std::collections::HashSet;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::WalkPlace;
+use crate::store::database::db::{Conn, Tx, twice};
+use crate::store::database::sql::{Sql, all, sql};
+use crate::store::ratings::note_statement;
+use crate::store::sessions::outcome_of;
+use crate::store::sessions::put_statement;
+use crate::store::{Imports, SessionRecord, StoreError};
+use crate::wire::{ImportCounts, PutOutcome, Quality};
+
+/// Failures of one import whose reasons are kept; the others are counted.
+const REASONS: u64 = 1_000;
+
+/// Who is said to have given the ratings of a source.
+const SOURCE: &str = "tarsy";
+
+/// What an import saw since its last step.
+#[derive(Debug, Clone)]
+pub struct ImportStep {
+    /// The import.
+    pub import_id: Uuid,
+    /// Who runs it.
+    pub owner: Uuid,
+    /// Sessions to store; in the list's spelling each is its own id.
+    pub sessions: Vec<SessionRecord>,
+    /// Ids that need not be stored again.
+    pub unchanged: Vec<String>,
+    /// Ids that can't be stored, each with its reason.
+    pub failed: Vec<(String, String)>,
+    /// What reviewers of the source said of sessions; of those that aren't stored it is passed over.
+    pub ratings: Vec<(Uuid, Quality)>,
+    /// Where the walk stands now; `None`: where it stood.
+    pub place: Option<WalkPlace>,
+    /// When.
+    pub now: DateTime<Utc>,
+}
+
+/// Whether a step counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Walked {
+    /// It is stored.
+    On(ImportCounts),
+    /// The import is not the owner's any more: nothing of the step is stored.
+    Lost,
+}
+
+impl Imports<'_> {
+    /// Which of these ids an import has seen already.
+    pub async fn seen(self, id: Uuid, items: &[String]) -> Result<HashSet<String>, StoreError> {
+        const ATTEMPTED: &str = "reading what an import has seen";
+        let mut statement = sql!(
+            "select item from session_import_items where import_id = $1 and item in ",
+            id
+        );
+        statement.push_list(items);
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        all(ATTEMPTED, &rows, |row| row.get("item"))
+    }
+
+    /// Notes what the source is and how many sessions its list holds. `false`: the import is not the owner's any more.
+    pub async fn note_source(
+        self,
+        id: Uuid,
+        owner: Uuid,
+        generation: &str,
+        expected: Option<u64>,
+    ) -> Result<bool, StoreError> {
+        let statement = sql!(
+            "update session_imports set generation = $3, expected = coalesce(expected, $4)
+             where import_id = $1 and owner = $2 and finished_at is null",
+            id,
+            owner,
+            generation,
+            expected.map(whole)
+        );
+        let touched = self
+            .db
+            .execute_long("noting an import's source", &statement)
+            .await?;
+        Ok(touched > 0)
+    }
+
+    /// Stores what an import saw, and counts it: all of it or nothing.
+    pub async fn record(self, step: &ImportStep) -> Result<Walked, StoreError> {
+        let puts = puts(step)?;
+        let ratings = note_statement(SOURCE, &step.ratings, step.now);
+        twice!("storing what an import saw", async {
+            let mut conn: Conn = self.db.long_writer().await?;
+            let mut tx = conn.begin().await?;
+            let Some(failed_before) = self.lock(&mut tx, step).await? else {
+                return Ok(Walked::Lost);
+            };
+            let mut counts = ImportCounts::default();
+            for (id, put) in &puts {
+                let row = tx.fetch(put).await?.pop();
+                let outcome = outcome_of(row.map(|row| row.get("revision")).transpose()?);
+                let item = vec![(id.to_string(), outcome.as_str(), None)];
+                let added = add(&mut tx, step.import_id, item).await?;
+                match outcome {
+                    PutOutcome::New => counts.new += added,
+                    PutOutcome::Updated => counts.updated += added,
+                    PutOutcome::Unchanged => counts.unchanged += added,
+                }
+            }
+            if let Some(ratings) = &ratings {
+                tx.execute(ratings).await?;
+            }
+            let unchanged = step.unchanged.iter();
+            let unchanged = unchanged.map(|item| (item.clone(), "unchanged", None));
+            counts.unchanged += add(&mut tx, step.import_id, unchanged.collect()).await?;
+            let room = usize::try_from(REASONS.saturating_sub(failed_before)).unwrap_or(0);
+            let failed = step.failed.iter().enumerate().map(|(n, (item, reason))| {
+                let reason = (n < room).then(|| reason.clone());
+                (item.clone(), "failed", reason)
+            });
+            counts.failed = add(&mut tx, step.import_id, failed.collect()).await?;
+            let rows = tx.fetch(&progress(step, counts)).await?;
+            let Some(row) = rows.first() else {
+                return Ok(Walked::Lost);
+            };
+            let counts = super::counts(row)?;
+            tx.commit().await?;
+            Ok(Walked::On(counts))
+        })
+    }
+
+    /// Holds the import's row until the end of the transaction. Answers how many have failed; `None`: not the owner's.
+    async fn lock(self, tx: &mut Tx<'_>, step: &ImportStep) -> sqlx::Result<Option<u64>> {
+        let mut lock = sql!("update session_imports set heartbeat_at = ");
+        lock.push(self.database_now())
+            .push(" where finished_at is null and import_id = ")
+            .push_arg(step.import_id);
+        lock.push(" and owner = ").push_arg(step.owner);
+        lock.push(" returning failed_count");
+        let rows = tx.fetch(&lock).await?;
+        rows.first().map(|row| row.int("failed_count")).transpose()
+    }
+}
+
+/// The puts in the order of their ids, so that two imports that meet in the same sessions can't lock each other out.
+fn puts(step: &ImportStep) -> Result<Vec<(Uuid, Sql)>, StoreError> {
+    let mut puts = step
+        .sessions
+        .iter()
+        .map(|session| Ok((session.session_id, put_statement(session, step.now)?)))
+        .collect::<Result<Vec<_>, StoreError>>()?;
+    puts.sort_unstable_by_key(|(id, _)| *id);
+    Ok(puts)
+}
+
+/// Notes ids as seen; answers how many of them hadn't been.
+async fn add(
+    tx: &mut Tx<'_>,
+    import_id: Uuid,
+    items: Vec<(String, &'static str, Option<String>)>,
+) -> sqlx::Result<u64> {
+    if items.is_empty() {
+        return Ok(0);
+    }
+    let rows = items
+        .into_iter()
+        .map(|(item, outcome, reason)| vec![item.into(), outcome.into(), reason.into()])
+        .collect();
+    let mut insert = Sql::of_rows("item, outcome, reason", rows);
+    insert
+        .push("insert into session_import_items (import_id, item, outcome, reason) select ")
+        .push_arg(import_id);
+    insert.push(
+        ", item, outcome, reason from v where item is not null on conflict (import_id, item) do nothing",
+    );
+    tx.execute(&insert).await
+}
+
+fn progress(step: &ImportStep, counts: ImportCounts) -> Sql {
+    let mut progress = sql!(
+        "update session_imports set new_count = new_count + $2, updated_count = updated_count + $3,
+            unchanged_count = unchanged_count + $4, failed_count = failed_count + $5, updated_at = $6",
+        step.import_id,
+        whole(counts.new),
+        whole(counts.updated),
+        whole(counts.unchanged),
+        whole(counts.failed),
+        step.now
+    );
+    if let Some(place) = step.place {
+        progress.push(", walk_until = ").push_arg(place.until);
+        progress.push(", walk_page = ").push_arg(place.page);
+        progress
+            .push(", walk_total = ")
+            .push_arg(place.total.map(whole));
+    }
+    progress.push(
+        " where import_id = $1 returning new_count, updated_count, unchanged_count, failed_count",
+    );
+    progress
+}
+
+fn whole(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,228 @@
+//! Accepting jobs: grouped inserts, and the rule that a subject has one active job.
+//!
+//! Never answers before the commit, and never lets one bad row fail the others of its group.
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::job::{JobId, JobState, Kind, NewJob};
+use crate::store::database::db::{Conn, twice};
+use crate::store::database::group;
+use crate::store::database::line::Line;
+use crate::store::database::sql::{Arg, Sql, sql};
+use crate::store::{Jobs, StoreError};
+
+/// How often an accept that met an active job which then ended is tried again.
+const ROUNDS: usize = 5;
+
+/// What accepting did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Accepted {
+    /// The row is committed.
+    New,
+    /// Another job is active for this subject; nothing was inserted.
+    Active(JobId),
+}
+
+/// A job on its way into a group.
+pub(in crate::store) struct Accepting {
+    job: NewJob,
+    done: oneshot::Sender<Result<Accepted, StoreError>>,
+}
+
+impl Jobs<'_> {
+    /// Inserts a job; returns when the row is committed. Grouped: what gathers while a commit runs goes into the next one.
+    ///
+    /// Accepting the same `job_id` twice is answered `New` twice, and inserts one row.
+    ///
+    /// # Errors
+    /// `Unavailable` when the row may not have been committed; `Unexpected` for a row that the database refuses.
+    pub async fn accept(self, job: NewJob) -> Result<Accepted, StoreError> {
+        const ATTEMPTED: &str = "accepting a job";
+        let (done, answer) = oneshot::channel();
+        self.accepter
+            .send(Accepting { job, done })
+            .await
+            .map_err(|_| StoreError::closed(ATTEMPTED))?;
+        answer
+            .await
+            .unwrap_or_else(|_| Err(StoreError::closed(ATTEMPTED)))
+    }
+}
+
+/// The flusher: one task, one connection.
+pub(in crate::store) async fn run(
+    mut receiver: mpsc::Receiver<Accepting>,
+    closing: CancellationToken,
+    mut line: Line,
+) {
+    loop {
+        let group = group::next(&mut receiver, &closing).await;
+        if group.is_empty() {
+            return line.close().await;
+        }
+        flush(&mut line, group).await;
+    }
+}
+
+async fn flush(line: &mut Line, group: Vec<Accepting>) {
+    let (jobs, answers): (Vec<_>, Vec<_>) = group.into_iter().map(|a| (a.job, a.done)).unzip();
+    let outcomes = match insert(line, &jobs).await {
+        Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
+        Err(StoreError::Unexpected { .. }) if jobs.len() > 1 => one_by_one(line, &jobs).await,
+        Err(error) => vec![Err(error); jobs.len()],
+    };
+    for (answer, outcome) in answers.into_iter().zip(outcomes) {
+        // Whoever asked may be gone; the row is committed all the same.
+        let _ = answer.send(outcome);
+    }
+}
+
+/// Some row of the group is refused: each for itself, so that only that one fails.
+async fn one_by_one(line: &mut Line, jobs: &[NewJob]) -> Vec<Result<Accepted, StoreError>> {
+    let mut outcomes = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let outcome = insert(line, std::slice::from_ref(job)).await;
+        outcomes.push(outcome.map(|mut one| one.pop().unwrap_or(Accepted::New)));
+    }
+    outcomes
+}
+
+/// Inserts jobs; answers one outcome for each, in order.
+async fn insert(line: &mut Line, jobs: &[NewJob]) -> Result<Vec<Accepted>, StoreError> {
+    let mut outcomes: Vec<Option<Accepted>> = vec![None; jobs.len()];
+    for _ in 0..ROUNDS {
+        let open: Vec<usize> = (0..jobs.len())
+            .filter(|n| outcomes.get(*n).is_some_and(Option::is_none))
+            .collect();
+        if open.is_empty() {
+            break;
+        }
+        let batch: Vec<&NewJob> = open.iter().filter_map(|n| jobs.get(*n)).collect();
+        let found = insert_once(line, &batch).await?;
+        for (n, outcome) in open.into_iter().zip(found) {
+            if let Some(place) = outcomes.get_mut(n) {
+                *place = outcome;
+            }
+        }
+    }
+    outcomes
+        .into_iter()
+        .map(|outcome| {
+            outcome.ok_or_else(|| {
+                StoreError::no_answer(
+                    "accepting a job",
+                    "other jobs for the same subject came and went meanwhile".to_owned(),
+                )
+            })
+        })
+        .collect()
+}
+
+/// One try. `None`: the active job that was in the way has ended meanwhile.
+async fn insert_once(
+    line: &mut Line,
+    jobs: &[&NewJob],
+) -> Result<Vec<Option<Accepted>>, StoreError> {
+    let statement = insert_statement(jobs);
+    twice!("accepting jobs", async {
+        let mut conn = line.take().await?;
+        let result = insert_on(&mut conn, &statement, jobs).await;
+        line.give_back(conn);
+        result
+    })
+}
+
+async fn insert_on(
+    conn: &mut Conn,
+    statement: &Sql,
+    jobs: &[&NewJob],
+) -> sqlx::Result<Vec<Option<Accepted>>> {
+    let mut there = ids(conn, statement).await?;
+    if there.len() == jobs.len() {
+        return Ok(vec![Some(Accepted::New); jobs.len()]);
+    }
+    let missing: Vec<&NewJob> = jobs
+        .iter()
+        .copied()
+        .filter(|job| !there.contains(&job.job_id.0))
+        .collect();
+    // A row of ours that was committed before the connection broke is there by now.
+    let mut ours = sql!("select job_id from scoring_jobs where job_id in ");
+    ours.push_list(missing.iter().map(|job| job.job_id.0));
+    there.extend(ids(conn, &ours).await?);
+    let active = active_jobs(conn, &missing).await?;
+    Ok(jobs
+        .iter()
+        .map(|job| {
+            if there.contains(&job.job_id.0) {
+                return Some(Accepted::New);
+            }
+            active
+                .iter()
+                .find(|(kind, subject, _)| *kind == job.kind && Some(*subject) == job.subject_id)
+                .map(|(_, _, id)| Accepted::Active(*id))
+        })
+        .collect())
+}
+
+async fn ids(conn: &mut Conn, statement: &Sql) -> sqlx::Result<Vec<Uuid>> {
+    let rows = conn.fetch(statement).await?;
+    rows.iter().map(|row| row.get("job_id")).collect()
+}
+
+async fn active_jobs(conn: &mut Conn, jobs: &[&NewJob]) -> sqlx::Result<Vec<(Kind, Uuid, JobId)>> {
+    let mut statement = sql!(
+        "select job_id, kind, subject_id from scoring_jobs
+         where finished_at is null and purpose = 'score' and subject_id in "
+    );
+    statement.push_list(jobs.iter().filter_map(|job| job.subject_id));
+    let rows = conn.fetch(&statement).await?;
+    rows.iter()
+        .map(|row| {
+            Ok((
+                row.text_enum("kind")?,
+                row.get("subject_id")?,
+                JobId(row.get("job_id")?),
+            ))
+        })
+        .collect()
+}
+
+/// Inserts jobs that nothing is in the way of; answers the ids of those.
+pub(in crate::store) fn insert_statement(jobs: &[&NewJob]) -> Sql {
+    const COLUMNS: &str = "job_id, kind, subject_id, purpose, payload, judge, lane, priority, state, due_at, \
+                           criteria_hash, force_rescore, triggered_by, batch_id, item_no, created_at";
+    let rows = jobs
+        .iter()
+        .map(|job| {
+            vec![
+                Arg::from(job.job_id.0),
+                job.kind.as_str().into(),
+                job.subject_id.into(),
+                job.purpose.as_str().into(),
+                (&job.payload).into(),
+                job.judge.as_deref().into(),
+                job.lane().as_str().into(),
+                job.priority.as_str().into(),
+                JobState::Queued.as_str().into(),
+                job.created_at.into(),
+                (&job.criteria_hash).into(),
+                job.force_rescore.into(),
+                (&job.triggered_by).into(),
+                job.batch.map(|place| place.batch_id).into(),
+                job.batch.map(|place| place.item_no).into(),
+                job.created_at.into(),
+            ]
+        })
+        .collect();
+    let mut statement = Sql::of_rows(COLUMNS, rows);
+    statement
+        .push("insert into scoring_jobs (")
+        .push(COLUMNS)
+        .push(") select ")
+        .push(COLUMNS)
+        .push(" from v where job_id is not null on conflict do nothing returning job_id");
+    statement
+}

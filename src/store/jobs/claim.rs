@@ -1,0 +1,309 @@
+//! Claiming: the step that says whose a job is.
+//!
+//! Never claims a row that is running, ended, waiting for a later time, or an item of a batch that is stopped, and never
+//! lowers `claim_no`.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use tokio::sync::Mutex;
+use uuid::Uuid;
+
+use super::rescue::due_job;
+use super::row::{job, job_columns};
+use crate::job::{Job, JobId};
+use crate::store::batches::not_halted;
+use crate::store::database::db::{Conn, within};
+use crate::store::database::line::Line;
+use crate::store::database::sql::{Arg, Row, Sql, all, sql};
+use crate::store::{Dialect, DueJob, Jobs, StoreError};
+
+/// A claim that wasn't answered by then won't be committed: its statement has ended on either side. Above what a claim may
+/// take: a connection that is asked whether it lives (1 s), a new one (2 s) and the statement (6 s).
+pub const CLAIM_GIVEN_UP: Duration = Duration::from_secs(10);
+
+/// A claim whose answer didn't arrive: its rows may be ours without anybody working on them.
+struct Unsure {
+    ids: Vec<JobId>,
+    worker_id: Uuid,
+    at: DateTime<Utc>,
+}
+
+/// The claimer's connection, and the claims that it isn't sure of.
+pub(in crate::store) struct Claimer(Mutex<Claiming>);
+
+struct Claiming {
+    line: Line,
+    unsure: Vec<Unsure>,
+    closed: bool,
+}
+
+impl Claimer {
+    pub(in crate::store) fn new(line: Line) -> Self {
+        Self(Mutex::new(Claiming {
+            line,
+            unsure: Vec::new(),
+            closed: false,
+        }))
+    }
+
+    pub(in crate::store) async fn close(&self) {
+        let mut claiming = self.0.lock().await;
+        claiming.closed = true;
+        claiming.line.close().await;
+    }
+
+    /// Gives back the rows of claims whose answer didn't arrive. Until that has worked, nothing else is claimed.
+    pub(super) async fn settle(&self) -> Result<(), StoreError> {
+        self.0.lock().await.settle().await
+    }
+}
+
+impl Jobs<'_> {
+    /// Claims what may be claimed of `ids` (queued, or waiting and due) in one statement; the rest is left out.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away. Rows that were claimed all the same are given back by the next claim.
+    pub async fn claim(
+        self,
+        ids: &[JobId],
+        worker_id: Uuid,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<Job>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut claiming = self.claimer.0.lock().await;
+        claiming.settle().await?;
+        // Noted before the statement goes out: a caller that is cancelled meanwhile leaves the note behind.
+        claiming.unsure.push(Unsure {
+            ids: ids.to_vec(),
+            worker_id,
+            at: now,
+        });
+        let claim = statement(ids, worker_id, now, Locked::WaitedFor);
+        let rows = match claiming.run(&claim).await {
+            Err(StoreError::Unavailable { .. }) => {
+                claiming.settle().await?;
+                claiming.unsure.push(Unsure {
+                    ids: ids.to_vec(),
+                    worker_id,
+                    at: now,
+                });
+                // A row that somebody else has locked costs itself only: rescue brings it again.
+                let locked = match self.dialect() {
+                    Dialect::Postgres => Locked::LeftOut,
+                    Dialect::Sqlite => Locked::WaitedFor,
+                };
+                let claim = statement(ids, worker_id, now, locked);
+                claiming.run(&claim).await
+            }
+            other => other,
+        };
+        if !matches!(rows, Err(StoreError::Unavailable { .. })) {
+            claiming.unsure.pop();
+        }
+        let (claimed, unreadable) = sorted(&rows?);
+        if !unreadable.is_empty() {
+            let unreadable = Unsure {
+                ids: unreadable,
+                worker_id,
+                at: now,
+            };
+            claiming.put_off(unreadable).await?;
+        }
+        Ok(claimed)
+    }
+
+    /// The rows that say that this worker runs them since before `before`, and their claims; at most 20,000.
+    pub async fn running_of(
+        self,
+        worker_id: Uuid,
+        before: DateTime<Utc>,
+    ) -> Result<Vec<(JobId, i64)>, StoreError> {
+        const ATTEMPTED: &str = "asking which rows bear a worker's name";
+        let statement = sql!(
+            "select job_id, claim_no from scoring_jobs
+             where finished_at is null and state = 'running' and worker_id = $1 and started_at < $2 limit 20000",
+            worker_id,
+            before
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        all(ATTEMPTED, &rows, |row| {
+            Ok((JobId(row.get("job_id")?), row.get("claim_no")?))
+        })
+    }
+
+    /// Gives claims back that nobody works on: the rows are queued and due now. Claims that were made anew stay.
+    pub async fn return_claims(
+        self,
+        worker_id: Uuid,
+        claims: &[(JobId, i64)],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<DueJob>, StoreError> {
+        const ATTEMPTED: &str = "giving back claims that nobody works on";
+        let mut returned = Vec::new();
+        for slice in claims.chunks(RETURNED_AT_ONCE) {
+            let rows = slice
+                .iter()
+                .map(|(id, claim_no)| vec![Arg::from(id.0), (*claim_no).into()])
+                .collect();
+            let mut statement = Sql::of_rows("v_job_id, v_claim_no", rows);
+            statement
+                .push("update scoring_jobs set state = 'queued', worker_id = null, due_at = ")
+                .push_arg(now)
+                .push(" from v where job_id = v_job_id and claim_no = v_claim_no and state = 'running' and worker_id = ")
+                .push_arg(worker_id)
+                .push(" returning job_id, lane, priority, due_at");
+            let rows = self.db.write(ATTEMPTED, &statement).await?;
+            let jobs: sqlx::Result<Vec<DueJob>> = rows.iter().map(due_job).collect();
+            returned.extend(jobs.map_err(|e| StoreError::of(ATTEMPTED, &e))?);
+        }
+        Ok(returned)
+    }
+
+    /// How the database would run a claim of `ids`, a line each: for `doctor` and for tests. Claims nothing.
+    #[doc(hidden)]
+    pub async fn explain_claim(
+        self,
+        ids: &[JobId],
+        worker_id: Uuid,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<String>, StoreError> {
+        let (prefix, column) = self.dialect().explain();
+        let explain = statement(ids, worker_id, now, Locked::WaitedFor).with_prefix(prefix);
+        let rows = self.claimer.0.lock().await.run(&explain).await?;
+        rows.iter()
+            .map(|row| row.get(column))
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of("explaining a claim", &e))
+    }
+}
+
+/// How many claims one statement gives back.
+const RETURNED_AT_ONCE: usize = 500;
+const CLAIMING: &str = "claiming jobs";
+/// How long a row that this binary can't read is left alone; another one may know what it means.
+const UNREADABLE_REST: TimeDelta = TimeDelta::minutes(1);
+
+impl Claiming {
+    /// One try; what comes next depends on whether it may have been committed.
+    async fn run(&mut self, statement: &Sql) -> Result<Vec<Row>, StoreError> {
+        if self.closed {
+            return Err(StoreError::closed(CLAIMING));
+        }
+        let line = &mut self.line;
+        within(async {
+            let mut conn: Conn = line.take().await?;
+            let result = conn.fetch(statement).await;
+            line.give_back(conn);
+            result
+        })
+        .await
+        .map_err(|e| StoreError::of(CLAIMING, &e))
+    }
+
+    /// Gives back rows that were claimed and can't be read, due again after a rest.
+    async fn put_off(&mut self, unreadable: Unsure) -> Result<(), StoreError> {
+        let mut statement = sql!(
+            "update scoring_jobs set state = 'queued', worker_id = null, due_at = $3
+             where state = 'running' and worker_id = $1 and started_at = $2 and job_id in ",
+            unreadable.worker_id,
+            unreadable.at,
+            unreadable.at + UNREADABLE_REST
+        );
+        statement.push_list(unreadable.ids.iter().map(|id| id.0));
+        self.unsure.push(unreadable);
+        self.run(&statement).await?;
+        self.unsure.pop();
+        Ok(())
+    }
+
+    async fn settle(&mut self) -> Result<(), StoreError> {
+        while let Some(unsure) = self.unsure.last() {
+            // `started_at` is the claim's own time: a row that was claimed by another call isn't touched.
+            let mut statement = sql!(
+                "update scoring_jobs set state = 'queued', worker_id = null
+                 where state = 'running' and worker_id = $1 and started_at = $2 and job_id in ",
+                unsure.worker_id,
+                unsure.at
+            );
+            statement.push_list(unsure.ids.iter().map(|id| id.0));
+            statement.push(" returning job_id");
+            let given_back = self.run(&statement).await?.len();
+            if given_back > 0 {
+                tracing::warn!(
+                    given_back,
+                    "a claim's answer was lost; its jobs are queued again"
+                );
+            }
+            self.unsure.pop();
+        }
+        Ok(())
+    }
+}
+
+/// The jobs, and the ids of rows that don't read back: one of them must not keep the others in nobody's hand.
+fn sorted(rows: &[Row]) -> (Vec<Job>, Vec<JobId>) {
+    let (mut claimed, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
+    for row in rows {
+        let id = row.get("job_id").map(JobId).ok();
+        match claimed_job(row) {
+            Ok(job) => claimed.push(job),
+            Err(error) => {
+                tracing::error!(job_id = ?id, %error, "a claimed row can't be read; it goes back for a while");
+                unreadable.extend(id);
+            }
+        }
+    }
+    (claimed, unreadable)
+}
+
+fn claimed_job(row: &Row) -> sqlx::Result<Job> {
+    let budgeted = row.get::<Option<bool>>("budgeted")?.unwrap_or_default();
+    Ok(Job {
+        budgeted,
+        ..job(row)?
+    })
+}
+
+/// What a claim does about rows that others have locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Locked {
+    /// Waits, a quarter of a second at most.
+    WaitedFor,
+    /// Leaves them out.
+    LeftOut,
+}
+
+fn statement(ids: &[JobId], worker_id: Uuid, now: DateTime<Utc>, locked: Locked) -> Sql {
+    // In one order, so that two claims that overlap don't lock each other out.
+    let mut sorted: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+    sorted.sort_unstable();
+    let mut statement = sql!(
+        "update scoring_jobs set state = 'running', claim_no = claim_no + 1, worker_id = $1, started_at = $2,
+            wait_reason = null, wait_until = null
+         where (state = 'queued' or (state = 'waiting' and due_at <= $2)) and job_id in ",
+        worker_id,
+        now
+    );
+    match locked {
+        Locked::WaitedFor => {
+            statement.push_list(sorted);
+        }
+        Locked::LeftOut => {
+            statement.push("(select l.job_id from scoring_jobs l where l.job_id in ");
+            statement.push_list(sorted);
+            statement.push(" order by l.job_id for update skip locked)");
+        }
+    }
+    statement.push(concat!(
+        " and ",
+        not_halted!(),
+        " returning ",
+        job_columns!(),
+        ",
+        (select b.budget_usd is not null from scoring_batches b where b.batch_id = scoring_jobs.batch_id) as budgeted"
+    ));
+    statement
+}

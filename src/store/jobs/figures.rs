@@ -1,0 +1,205 @@
+//! Figures of the whole installation for `/metrics`: jobs by lane, priority and state, and what judge calls came to.
+//!
+//! Only reads, and never counts rows of the table where an index will do: of a million queued jobs, those behind the first
+//! 10,000 of their lane are counted in the index, and not looked at.
+
+use chrono::{DateTime, Utc};
+
+use crate::job::{JobState, Priority};
+use crate::store::database::db::Db;
+use crate::store::database::sql::{Row, Sql, all, sql};
+use crate::store::{Jobs, Judges, Store, StoreError};
+
+/// So many jobs of a lane and priority are looked at, in the order in which they become due: those that run lie among them.
+const FRONT: i64 = 10_000;
+/// So many waiting jobs are counted.
+const WAITING: i64 = 100_000;
+/// So many lanes are looked into; of the others the sizes are known.
+const LANES: usize = 100;
+
+/// Jobs of one lane, priority and state that have not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobsFigure {
+    /// The lane: a judge's name, `none` or `suspect`.
+    pub lane: String,
+    /// Who waits for them.
+    pub priority: Priority,
+    /// `Queued`, `Running` or `Waiting`.
+    pub state: JobState,
+    /// How many.
+    pub jobs: i64,
+    /// Since when the oldest is due (`Queued`), in hand (`Running`) or waiting (`Waiting`); `None` where it isn't known.
+    pub oldest: Option<DateTime<Utc>>,
+}
+
+/// What all calls of a judge came to since the installation began.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JudgeTotal {
+    /// The judge's name.
+    pub judge: String,
+    /// Calls.
+    pub calls: i64,
+    /// Those without a good reply.
+    pub failed_calls: i64,
+    /// Prompt tokens, cached ones included.
+    pub tokens_in: i64,
+    /// Reply tokens.
+    pub tokens_out: i64,
+    /// USD of the calls whose price is known.
+    pub cost_usd: f64,
+    /// Calls whose price is not.
+    pub unpriced_calls: i64,
+}
+
+/// Connections to the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolUse {
+    /// In use, dedicated ones included.
+    pub in_use: usize,
+    /// Open, and in nobody's.
+    pub idle: usize,
+}
+
+/// What a lane and priority holds, as its index says.
+struct Depth {
+    lane: String,
+    priority: Priority,
+    jobs: i64,
+}
+
+impl Jobs<'_> {
+    /// Counts jobs that have not ended, the largest lanes first. Of lanes behind the first 100 all count as queued.
+    pub async fn figures(self) -> Result<Vec<JobsFigure>, StoreError> {
+        let mut depths = self.depths().await?;
+        depths.sort_by(|a, b| b.jobs.cmp(&a.jobs).then_with(|| a.lane.cmp(&b.lane)));
+        let mut figures = self.waiting().await?;
+        for (n, depth) in depths.into_iter().enumerate() {
+            let of_depth = |figure: &&JobsFigure| {
+                figure.lane == depth.lane && figure.priority == depth.priority
+            };
+            let waiting = figures.iter().find(of_depth).map_or(0, |found| found.jobs);
+            let front = match n < LANES {
+                true => self.front(&depth).await?,
+                false => Vec::new(),
+            };
+            let of_state = |state| {
+                front
+                    .iter()
+                    .find(|figure: &&JobsFigure| figure.state == state)
+            };
+            let running = of_state(JobState::Running).map_or(0, |found| found.jobs);
+            let queued = JobsFigure {
+                state: JobState::Queued,
+                jobs: (depth.jobs - waiting - running).max(0),
+                oldest: of_state(JobState::Queued).and_then(|found| found.oldest),
+                lane: depth.lane,
+                priority: depth.priority,
+            };
+            figures.extend(of_state(JobState::Running).cloned());
+            figures.push(queued);
+        }
+        Ok(figures)
+    }
+
+    /// One entry of the index for each job.
+    async fn depths(self) -> Result<Vec<Depth>, StoreError> {
+        let statement = sql!(
+            "select lane, priority, count(*) as jobs from scoring_jobs where finished_at is null group by lane, priority"
+        );
+        self.read_all("counting the jobs of lanes", &statement, |row| {
+            Ok(Depth {
+                lane: row.get("lane")?,
+                priority: row.text_enum("priority")?,
+                jobs: row.get("jobs")?,
+            })
+        })
+        .await
+    }
+
+    async fn waiting(self) -> Result<Vec<JobsFigure>, StoreError> {
+        let statement = sql!(
+            "select lane, priority, state, count(*) as jobs, min(waiting_since) as oldest from (
+                select lane, priority, state, waiting_since from scoring_jobs
+                where waiting_since is not null and finished_at is null and state = 'waiting' limit $1) w
+             group by lane, priority, state",
+            WAITING
+        );
+        self.read_all("counting waiting jobs", &statement, figure)
+            .await
+    }
+
+    /// The first jobs of a lane in the order in which they become due, by state.
+    async fn front(self, depth: &Depth) -> Result<Vec<JobsFigure>, StoreError> {
+        let statement = sql!(
+            "select lane, priority, state, count(*) as jobs,
+                min(case when state = 'running' then started_at else due_at end) as oldest
+             from (select lane, priority, state, due_at, started_at from scoring_jobs
+                where finished_at is null and lane = $1 and priority = $2
+                order by due_at, job_id limit $3) f
+             group by lane, priority, state",
+            depth.lane.as_str(),
+            depth.priority.as_str(),
+            FRONT
+        );
+        self.read_all("looking at the first jobs of a lane", &statement, figure)
+            .await
+    }
+}
+
+impl Judges<'_> {
+    /// Sums up the calls of all days, by judge. Doesn't wait for the call log.
+    pub async fn totals(self) -> Result<Vec<JudgeTotal>, StoreError> {
+        let statement = sql!(
+            "select judge, cast(sum(calls) as bigint) as calls, cast(sum(failed_calls) as bigint) as failed_calls,
+                cast(sum(tokens_in) as bigint) as tokens_in, cast(sum(tokens_out) as bigint) as tokens_out,
+                sum(cost_usd) as cost_usd, cast(sum(unpriced_calls) as bigint) as unpriced_calls
+             from judge_usage_daily group by judge order by judge limit 10000"
+        );
+        self.read_all("summing up the calls of judges", &statement, |row| {
+            Ok(JudgeTotal {
+                judge: row.get("judge")?,
+                calls: row.get("calls")?,
+                failed_calls: row.get("failed_calls")?,
+                tokens_in: row.get("tokens_in")?,
+                tokens_out: row.get("tokens_out")?,
+                cost_usd: row.get("cost_usd")?,
+                unpriced_calls: row.get("unpriced_calls")?,
+            })
+        })
+        .await
+    }
+}
+
+impl Store {
+    /// How the connections are used now.
+    pub fn pool_use(&self) -> PoolUse {
+        let (in_use, idle) = match &self.db {
+            Db::Postgres { pool, .. } => pool.in_use_and_idle(),
+            Db::Sqlite { read, .. } => {
+                let (open, idle) = (read.size() as usize, read.num_idle());
+                (open.saturating_sub(idle), idle)
+            }
+        };
+        PoolUse { in_use, idle }
+    }
+
+    async fn read_all<T>(
+        &self,
+        attempted: &'static str,
+        statement: &Sql,
+        read: impl Fn(&Row) -> sqlx::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let rows = self.db.read(attempted, statement).await?;
+        all(attempted, &rows, read)
+    }
+}
+
+fn figure(row: &Row) -> sqlx::Result<JobsFigure> {
+    Ok(JobsFigure {
+        lane: row.get("lane")?,
+        priority: row.text_enum("priority")?,
+        state: row.text_enum("state")?,
+        jobs: row.get("jobs")?,
+        oldest: row.get("oldest")?,
+    })
+}

@@ -1,0 +1,374 @@
+//! Reading jobs, and what people do to them: raise, cancel, retry.
+//!
+//! The legal moves of a job's state are held by the `where` of each statement, never by a read before it.
+
+pub(super) mod accept;
+pub(super) mod claim;
+pub(super) mod figures;
+pub(super) mod record;
+pub(super) mod recorder;
+pub(super) mod rescue;
+pub(super) mod row;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use uuid::Uuid;
+
+use crate::job::{Job, JobId, JobState, Kind, Priority};
+use crate::store::batches::reopen_statement;
+use crate::store::database::db::within;
+use crate::store::database::error::{is_passing, is_unique_violation};
+use crate::store::database::page::bounded;
+use crate::store::database::sql::{Row, Sql, all, first, sql};
+use crate::store::{Accepted, Cursor, Jobs, Page, StoreError};
+use row::{job, job_columns, jobs};
+
+/// Which jobs; every field narrows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JobFilter {
+    /// By state.
+    pub state: Option<JobState>,
+    /// By kind.
+    pub kind: Option<Kind>,
+    /// By subject.
+    pub subject_id: Option<Uuid>,
+    /// By judge.
+    pub judge: Option<String>,
+    /// By batch.
+    pub batch_id: Option<Uuid>,
+}
+
+/// How many jobs of each state (terminal ones: in the last 24 h). Counts above 10,000 read 10,000.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct JobCounts {
+    /// Due or not yet due.
+    pub queued: i64,
+    /// In a worker's hand.
+    pub running: i64,
+    /// Waiting with a reason.
+    pub waiting: i64,
+    /// Ended well in the last 24 h.
+    pub succeeded: i64,
+    /// Failed in the last 24 h.
+    pub failed: i64,
+    /// Cancelled in the last 24 h.
+    pub cancelled: i64,
+}
+
+/// Whether an existing score and cached replies are passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Force {
+    /// They are.
+    Yes,
+    /// As the job says.
+    AsIs,
+}
+
+/// Counts stop here.
+const COUNTED: i64 = 10_000;
+/// The list's name in its cursors.
+const LIST: char = 'j';
+
+impl Jobs<'_> {
+    /// Reads one job.
+    pub async fn get(self, id: JobId) -> Result<Option<Job>, StoreError> {
+        const ATTEMPTED: &str = "reading a job";
+        let statement = sql!(
+            concat!(
+                "select ",
+                job_columns!(),
+                " from scoring_jobs where job_id = $1"
+            ),
+            id.0
+        );
+        one(ATTEMPTED, &self.db.read(ATTEMPTED, &statement).await?)
+    }
+
+    /// Lists jobs, newest first. `limit` 1-500.
+    ///
+    /// # Errors
+    /// `BadCursor` for a position that this list didn't give.
+    pub async fn list(
+        self,
+        filter: &JobFilter,
+        after: Option<&Cursor>,
+        limit: u32,
+    ) -> Result<Page<Job>, StoreError> {
+        const ATTEMPTED: &str = "listing jobs";
+        let limit = bounded(limit);
+        let rows = self
+            .db
+            .read_long(ATTEMPTED, &list(filter, after, limit)?)
+            .await?;
+        let items = jobs(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        Ok(Page::of(items, limit, |job| {
+            Cursor::of_id(LIST, job.job_id.0)
+        }))
+    }
+
+    /// How the database would run the first page of jobs, a line each: for tests.
+    #[doc(hidden)]
+    pub async fn explain_list(self, filter: &JobFilter) -> Result<Vec<String>, StoreError> {
+        const ATTEMPTED: &str = "explaining a list of jobs";
+        let (prefix, column) = self.dialect().explain();
+        let explain = list(filter, None, 50)?.with_prefix(prefix);
+        let rows = self.db.read_long(ATTEMPTED, &explain).await?;
+        all(ATTEMPTED, &rows, |row| row.get(column))
+    }
+
+    /// How many jobs of each state.
+    pub async fn counts(self, now: DateTime<Utc>) -> Result<JobCounts, StoreError> {
+        const ATTEMPTED: &str = "counting jobs";
+        let statement = sql!(
+            "select
+               (select count(*) from (select 1 from scoring_jobs where finished_at is null and state = 'queued' limit $1) a) as queued,
+               (select count(*) from (select 1 from scoring_jobs where finished_at is null and state = 'running' limit $1) b) as running,
+               (select count(*) from (select 1 from scoring_jobs where waiting_since is not null and finished_at is null
+                                      and state = 'waiting' limit $1) c) as waiting,
+               (select count(*) from (select 1 from scoring_jobs where finished_at >= $2 and state = 'succeeded' limit $1) d) as succeeded,
+               (select count(*) from (select 1 from scoring_jobs where finished_at >= $2 and state = 'failed' limit $1) e) as failed,
+               (select count(*) from (select 1 from scoring_jobs where finished_at >= $2 and state = 'cancelled' limit $1) f) as cancelled",
+            COUNTED,
+            now - TimeDelta::hours(24)
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        let counts = |row: &Row| {
+            Ok::<_, sqlx::Error>(JobCounts {
+                queued: row.get("queued")?,
+                running: row.get("running")?,
+                waiting: row.get("waiting")?,
+                succeeded: row.get("succeeded")?,
+                failed: row.get("failed")?,
+                cancelled: row.get("cancelled")?,
+            })
+        };
+        rows.first()
+            .map_or(Ok(JobCounts::default()), counts)
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+
+    /// Where a queued job stands in its lane, 1 = next; counts to 10,000, `None` if it isn't queued. Interactive jobs
+    /// stand before bulk ones.
+    pub async fn position(self, job: &Job) -> Result<Option<i64>, StoreError> {
+        const ATTEMPTED: &str = "finding a job's place in its lane";
+        if job.state != JobState::Queued {
+            return Ok(None);
+        }
+        // In the index's order, so that it is read and not the table.
+        let mut statement = sql!(
+            "select count(*) as ahead from (
+                select 1 from (
+                    select job_id from scoring_jobs
+                    where finished_at is null and lane = $1 and state = 'queued'
+                      and priority = $2 and (due_at, job_id) < ($3, $4)
+                    order by due_at, job_id limit $5) before_it",
+            job.lane.as_str(),
+            job.priority.as_str(),
+            job.due_at,
+            job.job_id.0,
+            COUNTED - 1
+        );
+        match job.priority {
+            Priority::Interactive => {}
+            // Not an `or`: each half is a range of the index.
+            Priority::Bulk => {
+                statement.push(
+                    " union all select 1 from (
+                        select job_id from scoring_jobs
+                        where finished_at is null and lane = $1 and state = 'queued' and priority = 'interactive'
+                        order by due_at, job_id limit $5) above_it",
+                );
+            }
+        }
+        statement.push(" limit $5) ahead_of_it");
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        let ahead: i64 = rows
+            .first()
+            .map_or(Ok(0), |row| row.get("ahead"))
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        Ok(Some(ahead + 1))
+    }
+
+    /// Raises a queued or waiting job to interactive, lets it run though its batch is paused, and sets `force_rescore` if
+    /// `force`. `None`: it is neither now.
+    pub async fn raise(self, id: JobId, force: Force) -> Result<Option<Job>, StoreError> {
+        const ATTEMPTED: &str = "raising a job";
+        let force = match force {
+            Force::Yes => true,
+            Force::AsIs => false,
+        };
+        let statement = sql!(
+            concat!(
+                "update scoring_jobs set priority = 'interactive', on_demand = true, force_rescore = (force_rescore or $2)
+                 where job_id = $1 and state in ('queued', 'waiting') returning ",
+                job_columns!()
+            ),
+            id.0,
+            force
+        );
+        one(ATTEMPTED, &self.db.write(ATTEMPTED, &statement).await?)
+    }
+
+    /// Cancels an active job. `None`: no such job; else the job as it is now (unchanged if it had ended).
+    ///
+    /// A running job ends at once: what its worker records later is stale.
+    pub async fn cancel(self, id: JobId, now: DateTime<Utc>) -> Result<Option<Job>, StoreError> {
+        const ATTEMPTED: &str = "cancelling a job";
+        let statement = sql!(
+            concat!(
+                "update scoring_jobs set state = 'cancelled', finished_at = $2, wait_reason = null, wait_until = null,
+                    waiting_since = null
+                 where job_id = $1 and state in ('queued', 'waiting', 'running') returning ",
+                job_columns!()
+            ),
+            id.0,
+            now
+        );
+        match one(ATTEMPTED, &self.db.write(ATTEMPTED, &statement).await?)? {
+            Some(job) => Ok(Some(job)),
+            None => self.get(id).await,
+        }
+    }
+
+    /// failed -> queued with counters reset; its batch goes on, if that was completed. `Active`: another job is active for its subject.
+    /// The outer `None`: no such job, or it isn't `failed`.
+    ///
+    /// The job is interactive from then on, and back in its judge's lane. What it has spent stays on the row, and so does
+    /// `claim_no`.
+    pub async fn retry(
+        self,
+        id: JobId,
+        now: DateTime<Utc>,
+    ) -> Result<Option<Accepted>, StoreError> {
+        const ROUNDS: usize = 5;
+        for _ in 0..ROUNDS {
+            match self.retry_once(id, now).await? {
+                Retried::Queued => return Ok(Some(Accepted::New)),
+                Retried::NotFailed => return Ok(None),
+                Retried::Refused => {}
+            }
+            if let Some(active) = self.active_beside(id).await? {
+                return Ok(Some(Accepted::Active(active)));
+            }
+        }
+        Err(StoreError::no_answer(
+            RETRYING,
+            "other jobs for the same subject came and went meanwhile",
+        ))
+    }
+
+    async fn retry_once(self, id: JobId, now: DateTime<Utc>) -> Result<Retried, StoreError> {
+        let statement = sql!(
+            "update scoring_jobs set state = 'queued', finished_at = null, lane = coalesce(judge, 'none'),
+                priority = 'interactive', on_demand = true, attempts = 0, losses = 0, retries = 0, due_at = $2, worker_id = null,
+                wait_reason = null, wait_until = null, waiting_since = null, error_class = null, error = null, result = null
+             where job_id = $1 and state = 'failed' returning job_id",
+            id.0,
+            now
+        );
+        let reopen = reopen_statement(id);
+        let mut first = true;
+        loop {
+            let result = within(async {
+                let mut conn = self.db.writer().await?;
+                let mut tx = conn.begin().await?;
+                tx.execute(&reopen).await?;
+                let rows = tx.fetch(&statement).await?;
+                if !rows.is_empty() {
+                    tx.commit().await?;
+                }
+                Ok(rows)
+            })
+            .await;
+            match result {
+                Ok(rows) if !rows.is_empty() => return Ok(Retried::Queued),
+                // After a lost answer the row may be queued by our own first try.
+                Ok(_) if !first && self.is_queued_since(id, now).await? => {
+                    return Ok(Retried::Queued);
+                }
+                Ok(_) => return Ok(Retried::NotFailed),
+                Err(error) if is_unique_violation(&error) => return Ok(Retried::Refused),
+                Err(error) if first && is_passing(&error) => first = false,
+                Err(error) => return Err(StoreError::of(RETRYING, &error)),
+            }
+        }
+    }
+
+    async fn is_queued_since(self, id: JobId, now: DateTime<Utc>) -> Result<bool, StoreError> {
+        let statement = sql!(
+            "select job_id from scoring_jobs where job_id = $1 and state = 'queued' and due_at = $2",
+            id.0,
+            now
+        );
+        Ok(!self.db.read(RETRYING, &statement).await?.is_empty())
+    }
+
+    /// The job that is active for the subject of job `id`.
+    async fn active_beside(self, id: JobId) -> Result<Option<JobId>, StoreError> {
+        let statement = sql!(
+            "select a.job_id from scoring_jobs j
+             join scoring_jobs a on a.kind = j.kind and a.subject_id = j.subject_id
+             where j.job_id = $1 and a.finished_at is null and a.purpose = 'score'",
+            id.0
+        );
+        let rows = self.db.read(RETRYING, &statement).await?;
+        first(RETRYING, &rows, |row| row.get("job_id").map(JobId))
+    }
+}
+
+const RETRYING: &str = "retrying a job";
+
+/// What one try to queue a failed job again did.
+enum Retried {
+    Queued,
+    NotFailed,
+    /// By the index of active jobs.
+    Refused,
+}
+
+/// A page of jobs, the newest first, and one more to tell whether there is another page.
+fn list(filter: &JobFilter, after: Option<&Cursor>, limit: u32) -> Result<Sql, StoreError> {
+    let mut statement = sql!(concat!(
+        "select ",
+        job_columns!(),
+        " from scoring_jobs where 1 = 1"
+    ));
+    filter.narrow(&mut statement);
+    if let Some(cursor) = after {
+        statement.push(" and job_id < ").push_arg(cursor.id(LIST)?);
+    }
+    statement
+        .push(" order by job_id desc limit ")
+        .push_arg(i64::from(limit) + 1);
+    Ok(statement)
+}
+
+impl JobFilter {
+    fn narrow(&self, statement: &mut Sql) {
+        if let Some(state) = self.state {
+            statement.push(" and state = ").push_arg(state.as_str());
+            // Implied, and what the indexes are made of: none names the state.
+            statement.push(match state {
+                JobState::Queued | JobState::Running => " and finished_at is null",
+                JobState::Waiting => " and finished_at is null and waiting_since is not null",
+                JobState::Failed => " and finished_at is not null and error_class is not null",
+                JobState::Succeeded | JobState::Cancelled => " and finished_at is not null",
+            });
+        }
+        if let Some(kind) = self.kind {
+            statement.push(" and kind = ").push_arg(kind.as_str());
+        }
+        if let Some(subject_id) = self.subject_id {
+            statement.push(" and subject_id = ").push_arg(subject_id);
+        }
+        if let Some(judge) = &self.judge {
+            statement.push(" and judge = ").push_arg(judge);
+        }
+        if let Some(batch_id) = self.batch_id {
+            statement.push(" and batch_id = ").push_arg(batch_id);
+        }
+    }
+}
+
+fn one(attempted: &'static str, rows: &[Row]) -> Result<Option<Job>, StoreError> {
+    first(attempted, rows, job)
+}

@@ -1,0 +1,364 @@
+//! What was lost is found again: jobs of dead workers, jobs that are due, jobs that waited too long.
+//!
+//! Never decides who is dead: see `Workers::declare_dead`.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::job::{JobId, JobState, Lane, Priority};
+use crate::store::batches::not_halted;
+use crate::store::database::db::twice;
+use crate::store::database::line::Line;
+use crate::store::database::sql::{Row, Sql, all, sql};
+use crate::store::{Jobs, StoreError};
+
+/// How many rows one statement takes.
+const SLICE: usize = 500;
+/// How many slices one call takes at most; the next call takes the rest.
+const SLICES: usize = 40;
+
+/// A row that is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueJob {
+    /// The job.
+    pub job_id: JobId,
+    /// Its lane.
+    pub lane: Lane,
+    /// Its set.
+    pub priority: Priority,
+    /// Since when.
+    pub due_at: DateTime<Utc>,
+}
+
+/// What a look for lost jobs did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rescued {
+    /// Back to `queued`; to be pushed.
+    pub requeued: Vec<DueJob>,
+    /// Failed as `poison`.
+    pub poisoned: Vec<JobId>,
+}
+
+/// Whether a worker was declared dead since the last look for lost jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Died {
+    /// Nobody.
+    Nobody,
+    /// Somebody, or nobody knows.
+    Somebody,
+}
+
+const LOOKING: &str = "looking for lost jobs";
+/// Up to this many unfinished jobs, every call looks at them all.
+const SHORT_BACKLOG: i64 = 10_000;
+/// The longest time between two looks at a longer backlog.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
+
+/// The connection that looks for lost jobs, and when it last did.
+pub(in crate::store) struct Rescuer(Mutex<Rescuing>);
+
+struct Rescuing {
+    line: Line,
+    looked_at: Option<Instant>,
+    closed: bool,
+}
+
+impl Rescuer {
+    pub(in crate::store) fn new(line: Line) -> Self {
+        Self(Mutex::new(Rescuing {
+            line,
+            looked_at: None,
+            closed: false,
+        }))
+    }
+
+    pub(in crate::store) async fn close(&self) {
+        let mut rescuing = self.0.lock().await;
+        rescuing.closed = true;
+        rescuing.line.close().await;
+    }
+}
+
+impl Rescuing {
+    async fn run(&mut self, statement: &Sql) -> Result<Vec<Row>, StoreError> {
+        if self.closed {
+            return Err(StoreError::closed(LOOKING));
+        }
+        let line = &mut self.line;
+        twice!(LOOKING, async {
+            let mut conn = line.take().await?;
+            let result = conn.fetch(statement).await;
+            line.give_back(conn);
+            result
+        })
+    }
+
+    async fn backlog_is_long(&mut self) -> Result<bool, StoreError> {
+        // In the order of the index of unfinished jobs, so that it is read and not the table.
+        let statement = sql!(
+            "select count(*) as jobs from (
+                select 1 from scoring_jobs where finished_at is null
+                order by lane, priority, due_at, job_id limit $1) unfinished",
+            SHORT_BACKLOG + 1
+        );
+        let rows = self.run(&statement).await?;
+        let counts: Vec<i64> = read(LOOKING, &rows, |row| row.get("jobs"))?;
+        Ok(counts.first().is_some_and(|jobs| *jobs > SHORT_BACKLOG))
+    }
+}
+
+fn read<T>(
+    attempted: &'static str,
+    rows: &[Row],
+    one: impl Fn(&Row) -> sqlx::Result<T>,
+) -> Result<Vec<T>, StoreError> {
+    all(attempted, rows, one)
+}
+
+impl Jobs<'_> {
+    /// Takes running jobs of workers that were declared dead, or that are not registered at all, in slices of 500: losses +
+    /// 1; from the second loss in a row on into the lane `suspect`; a job lost in that lane gets attempts + 1, and at
+    /// `max_attempts` fails as `poison`. At most 20,000 jobs a call.
+    ///
+    /// A worker that had a suspect in hand died of it: what else it had in hand is queued again as it was.
+    ///
+    /// Looking costs a walk over all unfinished jobs, since an index of running ones would make every claim dearer. With
+    /// more than 10,000 of them it is done only where `died` says that a worker was declared dead, and once a minute.
+    pub async fn rescue_lost(
+        self,
+        died: Died,
+        max_attempts: i32,
+        now: DateTime<Utc>,
+    ) -> Result<Rescued, StoreError> {
+        let mut rescuer = self.rescuer.0.lock().await;
+        self.claimer.settle().await?;
+        let looked_lately = rescuer
+            .looked_at
+            .is_some_and(|at| at.elapsed() < BETWEEN_LOOKS);
+        if died == Died::Nobody && looked_lately && rescuer.backlog_is_long().await? {
+            return Ok(Rescued::default());
+        }
+        let mut rescued = Rescued::default();
+        for _ in 0..SLICES {
+            let rows = rescuer.run(&lost_statement(max_attempts, now)).await?;
+            for row in &rows {
+                sort_lost(row, &mut rescued).map_err(|e| StoreError::of(LOOKING, &e))?;
+            }
+            if rows.len() < SLICE {
+                rescuer.looked_at = Some(Instant::now());
+                break;
+            }
+        }
+        Ok(rescued)
+    }
+
+    /// Whether so many jobs are unfinished that a walk over them is work.
+    pub async fn backlog_is_long(self) -> Result<bool, StoreError> {
+        self.rescuer.0.lock().await.backlog_is_long().await
+    }
+
+    /// Makes rows due that a clock wrote which was ahead and has been set back: queued ones that are due later than now, and
+    /// waits that began later than now.
+    pub async fn make_due_what_lies_ahead(self, now: DateTime<Utc>) -> Result<u64, StoreError> {
+        let statement = sql!(
+            "update scoring_jobs set due_at = $1, waiting_since = case when waiting_since is not null then $1 end
+             where finished_at is null and due_at > $1
+               and (state = 'queued' or (state = 'waiting' and waiting_since > $1))",
+            now
+        );
+        self.db
+            .execute_long("making due what a clock that was ahead put off", &statement)
+            .await
+    }
+
+    /// Rows of one lane and set that are queued or waiting and due before `before`, in (due_at, job_id) order after `after`;
+    /// without items of batches that are stopped.
+    pub async fn due(
+        self,
+        lane: &Lane,
+        priority: Priority,
+        before: DateTime<Utc>,
+        after: Option<(DateTime<Utc>, JobId)>,
+        limit: u32,
+    ) -> Result<Vec<DueJob>, StoreError> {
+        const ATTEMPTED: &str = "listing due jobs";
+        let mut statement = sql!(
+            concat!(
+                "select job_id, lane, priority, due_at from scoring_jobs
+                 where finished_at is null and lane = $1 and priority = $2 and due_at < $3
+                   and state in ('queued', 'waiting') and ",
+                not_halted!()
+            ),
+            lane.as_str(),
+            priority.as_str(),
+            before
+        );
+        if let Some((due_at, job_id)) = after {
+            statement.push(" and (due_at, job_id) > (");
+            statement.push_arg(due_at).push(", ").push_arg(job_id.0);
+            statement.push(")");
+        }
+        statement
+            .push(" order by due_at, job_id limit ")
+            .push_arg(limit);
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        all(ATTEMPTED, &rows, due_job)
+    }
+
+    /// Of these, the rows that wait for a time after `now`.
+    pub async fn due_later(
+        self,
+        ids: &[JobId],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<DueJob>, StoreError> {
+        const ATTEMPTED: &str = "asking when jobs are due";
+        let mut statement = sql!(
+            "select job_id, lane, priority, due_at from scoring_jobs
+             where state = 'waiting' and due_at > $1 and job_id in ",
+            now
+        );
+        statement.push_list(ids.iter().map(|id| id.0));
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        read(ATTEMPTED, &rows, due_job)
+    }
+
+    /// The lanes in which unfinished jobs lie, by name.
+    pub async fn lanes(self) -> Result<Vec<Lane>, StoreError> {
+        const ATTEMPTED: &str = "listing lanes";
+        // One probe of the index for each lane, however many jobs lie in it.
+        let statement = sql!(
+            "with recursive lanes (lane) as (
+                select min(lane) from scoring_jobs where finished_at is null
+                union all
+                select (select min(j.lane) from scoring_jobs j where j.finished_at is null and j.lane > lanes.lane)
+                from lanes where lanes.lane is not null
+             )
+             select lane from lanes where lane is not null order by lane"
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        all(ATTEMPTED, &rows, |row| {
+            Ok(Lane::of_judge(row.get::<String>("lane")?))
+        })
+    }
+
+    /// Fails jobs that have been `waiting` since before `since` as `wait_expired`, but those in lanes `except` and
+    /// items of batches that are stopped. At most
+    /// 20,000 a call.
+    pub async fn expire_waits(
+        self,
+        since: DateTime<Utc>,
+        except: &[Lane],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<JobId>, StoreError> {
+        const ATTEMPTED: &str = "ending waits that took too long";
+        let mut expired = Vec::new();
+        for _ in 0..SLICES {
+            let rows = self
+                .db
+                .write_long(ATTEMPTED, &expire_statement(since, except, now))
+                .await?;
+            let count = rows.len();
+            let ids: Vec<Uuid> = all(ATTEMPTED, &rows, |row| row.get("job_id"))?;
+            expired.extend(ids.into_iter().map(JobId));
+            if count < SLICE {
+                break;
+            }
+        }
+        Ok(expired)
+    }
+}
+
+/// Suspects come last: as long as the row of one says who died of it, each slice of the others sees it.
+fn lost_statement(max_attempts: i32, now: DateTime<Utc>) -> Sql {
+    let mut statement = sql!(
+        "with lost (l_job_id, l_claim_no, l_loss) as (
+            select j.job_id, j.claim_no, case when j.lane = 'suspect' or not exists (
+                select 1 from scoring_jobs s where s.finished_at is null and s.lane = 'suspect' and s.state = 'running'
+                  and s.worker_id = j.worker_id) then 1 else 0 end
+            from scoring_jobs j left join workers w on w.worker_id = j.worker_id
+            where j.finished_at is null and j.state = 'running' and (w.worker_id is null or w.swept)
+            order by case when j.lane = 'suspect' then 1 else 0 end limit $1)
+         update scoring_jobs set state = case when ",
+        SLICE as i64
+    );
+    push_poisonous(&mut statement, max_attempts);
+    statement.push(" then 'failed' else 'queued' end, finished_at = case when ");
+    push_poisonous(&mut statement, max_attempts);
+    statement.push(" then ").push_arg(now);
+    statement.push(" end, error_class = case when ");
+    push_poisonous(&mut statement, max_attempts);
+    statement.push(" then 'poison' end, error = case when ");
+    push_poisonous(&mut statement, max_attempts);
+    statement.push(
+        " then 'the last ' || cast(losses + 1 as text) || ' workers that ran this job died with it in hand' end,
+        attempts = case when lane = 'suspect' then attempts + 1 else attempts end,
+        lane = case when losses + l_loss >= 2 then 'suspect' else lane end,
+        losses = losses + l_loss,
+        worker_id = null,
+        due_at = ",
+    );
+    statement.push_arg(now).push(
+        " from lost where job_id = l_job_id and claim_no = l_claim_no and state = 'running'
+         returning job_id, lane, priority, due_at, state",
+    );
+    statement
+}
+
+/// A job that was lost in the lane `suspect` as often as it may be.
+fn push_poisonous(statement: &mut Sql, max_attempts: i32) {
+    statement
+        .push("lane = 'suspect' and attempts + 1 >= ")
+        .push_arg(max_attempts);
+}
+
+fn expire_statement(since: DateTime<Utc>, except: &[Lane], now: DateTime<Utc>) -> Sql {
+    let mut statement = sql!(
+        "update scoring_jobs set state = 'failed', finished_at = $1, error_class = 'wait_expired',
+            error = 'waited too long; the last reason was ' || wait_reason || coalesce(
+                (select ': ' || j.last_error from judges j
+                 where j.name = scoring_jobs.judge and j.last_error is not null
+                   and scoring_jobs.wait_reason in ('breaker_open', 'throttled', 'exhausted', 'misconfigured')
+                 order by j.updated_at desc limit 1), ''),
+            wait_reason = null, wait_until = null, waiting_since = null
+         where state = 'waiting' and waiting_since < $2 and job_id in (
+            select job_id from scoring_jobs
+            where waiting_since is not null and waiting_since < $2 and finished_at is null and state = 'waiting'
+              and ",
+        now,
+        since
+    );
+    statement.push(not_halted!());
+    if !except.is_empty() {
+        statement.push(" and lane not in ");
+        statement.push_list(except.iter().map(Lane::as_str));
+    }
+    statement.push(" limit ").push_arg(SLICE as i64);
+    statement.push(") returning job_id");
+    statement
+}
+
+fn sort_lost(row: &Row, rescued: &mut Rescued) -> sqlx::Result<()> {
+    let due = due_job(row)?;
+    match row.text_enum::<JobState>("state")? {
+        JobState::Failed => rescued.poisoned.push(due.job_id),
+        JobState::Queued
+        | JobState::Running
+        | JobState::Waiting
+        | JobState::Succeeded
+        | JobState::Cancelled => rescued.requeued.push(due),
+    }
+    Ok(())
+}
+
+pub(in crate::store) fn due_job(row: &Row) -> sqlx::Result<DueJob> {
+    Ok(DueJob {
+        job_id: JobId(row.get("job_id")?),
+        lane: Lane::of_judge(row.get::<String>("lane")?),
+        priority: row.text_enum("priority")?,
+        due_at: row.get("due_at")?,
+    })
+}

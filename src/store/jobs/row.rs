@@ -1,0 +1,89 @@
+//! A row of `scoring_jobs` as a [`Job`].
+
+use uuid::Uuid;
+
+use crate::job::{BatchPlace, Failure, Job, JobId, Lane, Usage, Wait};
+use crate::store::database::sql::{Row, decode};
+
+/// Every column that a [`Job`] is read from.
+macro_rules! job_columns {
+    () => {
+        "job_id, kind, subject_id, purpose, payload, judge, lane, priority, state, claim_no, attempts, losses, retries, \
+         wait_reason, wait_until, waiting_since, due_at, worker_id, error_class, error, criteria_hash, force_rescore, \
+         triggered_by, batch_id, item_no, on_demand, result, simulated, tokens_in, tokens_out, cost_usd, created_at, started_at, finished_at"
+    };
+}
+pub(in crate::store) use job_columns;
+
+/// Reads a job from a row that has [`job_columns`].
+pub(in crate::store) fn job(row: &Row) -> sqlx::Result<Job> {
+    let wait = row
+        .text_enum_or_null("wait_reason")?
+        .map(|reason| {
+            Ok::<_, sqlx::Error>(Wait {
+                reason,
+                until: row.get("wait_until")?,
+            })
+        })
+        .transpose()?;
+    let failure = row
+        .text_enum_or_null("error_class")?
+        .map(|class| {
+            Ok::<_, sqlx::Error>(Failure {
+                class,
+                message: row.get::<Option<String>>("error")?.unwrap_or_default(),
+            })
+        })
+        .transpose()?;
+    Ok(Job {
+        job_id: JobId(row.get("job_id")?),
+        kind: row.text_enum("kind")?,
+        subject_id: row.get("subject_id")?,
+        purpose: row.text_enum("purpose")?,
+        payload: row
+            .json("payload")?
+            .ok_or_else(|| decode("payload", "it is null"))?,
+        judge: row.get("judge")?,
+        lane: Lane::of_judge(row.get::<String>("lane")?),
+        priority: row.text_enum("priority")?,
+        state: row.text_enum("state")?,
+        claim_no: row.get("claim_no")?,
+        attempts: row.int("attempts")?,
+        losses: row.int("losses")?,
+        retries: row.int("retries")?,
+        wait,
+        due_at: row.get("due_at")?,
+        waiting_since: row.get("waiting_since")?,
+        worker_id: row.get("worker_id")?,
+        failure,
+        criteria_hash: row.get("criteria_hash")?,
+        force_rescore: row.get("force_rescore")?,
+        triggered_by: row.get("triggered_by")?,
+        batch: row
+            .get::<Option<Uuid>>("batch_id")?
+            .map(|batch_id| {
+                Ok::<_, sqlx::Error>(BatchPlace {
+                    batch_id,
+                    item_no: row.get("item_no")?,
+                })
+            })
+            .transpose()?,
+        budgeted: false,
+        on_demand: row.get("on_demand")?,
+        result: row.json("result")?,
+        simulated: row.get("simulated")?,
+        usage: Usage {
+            tokens_in: row.get("tokens_in")?,
+            tokens_out: row.get("tokens_out")?,
+            cost_usd: row.get("cost_usd")?,
+        },
+        created_at: row.get("created_at")?,
+        started_at: row.get("started_at")?,
+        finished_at: row.get("finished_at")?,
+    })
+}
+
+/// Reads every row as a job.
+pub(in crate::store) fn jobs(rows: &[Row]) -> sqlx::Result<Vec<Job>> {
+    rows.iter().map(job).collect()
+}

@@ -1,0 +1,264 @@
+//! `brakes`: what is closed until somebody opens it. They outlive every process; a gate is told of them by its worker.
+
+use chrono::{DateTime, Utc};
+
+use crate::job::WaitReason;
+use crate::store::database::db::{Conn, Tx, twice};
+use crate::store::database::sql::{Row, Sql, all, decode, sql};
+use crate::store::{Dialect, Holds, StoreError};
+
+/// What a brake stops.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum BrakeTarget {
+    /// Every lane. Stored as `queue`.
+    Queue,
+    /// One judge's lane. Stored as `judge:NAME`.
+    Judge(String),
+}
+
+impl BrakeTarget {
+    fn to_text(&self) -> String {
+        match self {
+            Self::Queue => "queue".to_owned(),
+            Self::Judge(name) => format!("judge:{name}"),
+        }
+    }
+
+    fn of_text(text: &str) -> sqlx::Result<Self> {
+        match text.strip_prefix("judge:") {
+            Some(name) => Ok(Self::Judge(name.to_owned())),
+            None if text == "queue" => Ok(Self::Queue),
+            None => Err(decode("target", "neither `queue` nor `judge:NAME`")),
+        }
+    }
+}
+
+/// A lane, or all of them, closed until somebody opens it or `until` passes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Brake {
+    /// What it stops.
+    pub target: BrakeTarget,
+    /// `paused` (an operator), `exhausted` or `misconfigured` (a worker that met it), `budget` (a worker that saw a cap reached).
+    pub reason: WaitReason,
+    /// The operator's or the provider's words.
+    pub message: String,
+    /// Who set it.
+    pub set_by: String,
+    /// Since when.
+    pub since: DateTime<Utc>,
+    /// When it opens by itself, if known.
+    pub until: Option<DateTime<Utc>>,
+}
+
+impl Brake {
+    /// What is stopped, why, and until when.
+    pub fn in_words(&self) -> String {
+        let what = match &self.target {
+            BrakeTarget::Queue => "the queue is stopped".to_owned(),
+            BrakeTarget::Judge(judge) => format!("judge {judge:?} is stopped"),
+        };
+        let mut words = format!("{what} ({})", self.reason);
+        if !self.message.is_empty() {
+            words = format!("{words}: {}", self.message);
+        }
+        match self.until {
+            Some(until) => format!("{words}; until {}", until.format("%Y-%m-%dT%H:%M:%SZ")),
+            None => words,
+        }
+    }
+}
+
+impl Holds<'_> {
+    /// Sets a brake. An operator's pause is never replaced by a worker's closure, nor one worker's by another's that says
+    /// the same; answers whether this one is set now.
+    pub async fn set(self, brake: &Brake) -> Result<bool, StoreError> {
+        let statement = sql!(
+            "insert into brakes (target, reason, message, set_by, since, until) values ($1, $2, $3, $4, $5, $6)
+             on conflict (target) do update set reason = excluded.reason, message = excluded.message,
+                set_by = excluded.set_by, since = excluded.since, until = excluded.until
+             where excluded.reason = 'paused'
+                or (brakes.reason <> 'paused'
+                    and (brakes.reason <> excluded.reason or brakes.until is distinct from excluded.until))
+                or (brakes.until is not null and brakes.until <= excluded.since)
+             returning target",
+            brake.target.to_text(),
+            brake.reason.as_str(),
+            &brake.message,
+            &brake.set_by,
+            brake.since,
+            brake.until
+        );
+        Ok(!self
+            .db
+            .write("setting a brake", &statement)
+            .await?
+            .is_empty())
+    }
+
+    /// Sets a brake of a cap, where no other stops the judge already; answers whether this one is set now.
+    pub async fn set_budget(self, brake: &Brake) -> Result<bool, StoreError> {
+        let statement = sql!(
+            "insert into brakes (target, reason, message, set_by, since, until) values ($1, 'budget', $2, $3, $4, $5)
+             on conflict (target) do update set reason = excluded.reason, message = excluded.message,
+                set_by = excluded.set_by, since = excluded.since, until = excluded.until
+             where (brakes.reason = 'budget'
+                    and (brakes.until is distinct from excluded.until or brakes.message <> excluded.message))
+                or (brakes.until is not null and brakes.until <= excluded.since)
+             returning target",
+            brake.target.to_text(),
+            &brake.message,
+            &brake.set_by,
+            brake.since,
+            brake.until
+        );
+        let set = self
+            .db
+            .write("setting a brake of a cap", &statement)
+            .await?;
+        Ok(!set.is_empty())
+    }
+
+    /// Releases the brakes of caps of these judges, and no others; answers which there were.
+    pub async fn release_budget(
+        self,
+        judges: &[String],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<BrakeTarget>, StoreError> {
+        self.release_for("budget", judges, now).await
+    }
+
+    /// Releases a brake; answers whether there was one. Waiting jobs behind it become due now, their wait starts anew.
+    ///
+    /// A job that waits for its judge's breaker or for a rate limit keeps its own time; only its wait starts anew.
+    pub async fn release(
+        self,
+        target: &BrakeTarget,
+        now: DateTime<Utc>,
+    ) -> Result<bool, StoreError> {
+        twice!("releasing a brake", async {
+            let mut conn: Conn = self.db.writer().await?;
+            let mut tx = conn.begin().await?;
+            let delete = sql!("delete from brakes where target = $1", target.to_text());
+            let released = tx.execute(&delete).await? > 0;
+            if released {
+                wake(&mut tx, target, now).await?;
+            }
+            tx.commit().await?;
+            Ok(released)
+        })
+    }
+
+    /// Releases a judge's `misconfigured` brakes at a worker's start: its key may have been corrected. Answers which.
+    pub async fn release_misconfigured(
+        self,
+        judges: &[String],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<BrakeTarget>, StoreError> {
+        self.release_for("misconfigured", judges, now).await
+    }
+
+    async fn release_for(
+        self,
+        reason: &str,
+        judges: &[String],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<BrakeTarget>, StoreError> {
+        if judges.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut delete = sql!(
+            "delete from brakes where reason = $1 and target in ",
+            reason
+        );
+        delete.push_list(
+            judges
+                .iter()
+                .map(|name| BrakeTarget::Judge(name.clone()).to_text()),
+        );
+        delete.push(" returning target");
+        twice!("releasing brakes of judges by their reason", async {
+            let mut conn: Conn = self.db.writer().await?;
+            let mut tx = conn.begin().await?;
+            let released = take_away(&mut tx, &delete, now).await?;
+            tx.commit().await?;
+            Ok(released)
+        })
+    }
+
+    /// Takes away the brakes whose `until` has passed, as if they had been released: what waited behind them waits anew.
+    /// Answers which; of many workers that ask, one gets each.
+    pub async fn lapse(self, now: DateTime<Utc>) -> Result<Vec<BrakeTarget>, StoreError> {
+        let delete = sql!(
+            "delete from brakes where until is not null and until <= $1 returning target",
+            now
+        );
+        twice!("ending brakes whose time has passed", async {
+            let mut conn: Conn = self.db.writer().await?;
+            let mut tx = conn.begin().await?;
+            let lapsed = take_away(&mut tx, &delete, now).await?;
+            tx.commit().await?;
+            Ok(lapsed)
+        })
+    }
+
+    /// Every brake that is set and hasn't passed its `until`; at most 1,000.
+    pub async fn list(self, now: DateTime<Utc>) -> Result<Vec<Brake>, StoreError> {
+        const ATTEMPTED: &str = "listing brakes";
+        let statement = sql!(
+            "select target, reason, message, set_by, since, until from brakes
+             where until is null or until > $1 order by target limit 1000",
+            now
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        all(ATTEMPTED, &rows, brake)
+    }
+}
+
+/// Deletes brakes and wakes what waited behind them; answers which.
+async fn take_away(
+    tx: &mut Tx<'_>,
+    delete: &Sql,
+    now: DateTime<Utc>,
+) -> sqlx::Result<Vec<BrakeTarget>> {
+    let mut gone = Vec::new();
+    for row in tx.fetch(delete).await? {
+        let target = BrakeTarget::of_text(&row.get::<String>("target")?)?;
+        wake(tx, &target, now).await?;
+        gone.push(target);
+    }
+    Ok(gone)
+}
+
+/// Jobs that waited behind a brake are due now; the time they waited there doesn't count. A row that somebody has locked at
+/// this moment keeps its own time, and its wait goes on counting: waiting for it would keep the lane closed for all.
+async fn wake(tx: &mut Tx<'_>, target: &BrakeTarget, now: DateTime<Utc>) -> sqlx::Result<()> {
+    let mut statement = sql!(
+        "update scoring_jobs set waiting_since = $1,
+            due_at = case when wait_reason in ('paused', 'exhausted', 'misconfigured') and due_at > $1 then $1 else due_at end
+         where job_id in (select w.job_id from scoring_jobs w
+            where w.waiting_since is not null and w.finished_at is null and w.state = 'waiting'",
+        now
+    );
+    match target {
+        BrakeTarget::Queue => {}
+        BrakeTarget::Judge(name) => {
+            statement.push(" and w.judge = ").push_arg(name);
+        }
+    }
+    statement.push(match tx.dialect() {
+        Dialect::Postgres => " order by w.job_id for update skip locked)",
+        Dialect::Sqlite => ")",
+    });
+    tx.execute(&statement).await.map(drop)
+}
+
+fn brake(row: &Row) -> sqlx::Result<Brake> {
+    Ok(Brake {
+        target: BrakeTarget::of_text(&row.get::<String>("target")?)?,
+        reason: row.text_enum("reason")?,
+        message: row.get("message")?,
+        set_by: row.get("set_by")?,
+        since: row.get("since")?,
+        until: row.get("until")?,
+    })
+}

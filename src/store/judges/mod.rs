@@ -1,0 +1,243 @@
+//! `judges`: what each process's gate knows, for the page that shows judges. A snapshot, never a command.
+
+pub(super) mod holds;
+pub(super) mod past_runs;
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::job::WaitReason;
+use crate::judge::gate::{Closed, GateSnapshot, MeterSnapshot, PaceSnapshot, Sharing};
+use crate::store::database::db::{Conn, twice};
+use crate::store::database::sql::{Arg, Row, Sql, all, sql};
+use crate::store::{Judges, StoreError};
+
+/// What one process's gate knows of one judge.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JudgeRow {
+    /// The judge's name.
+    pub name: String,
+    /// The worker that says so.
+    pub worker_id: Uuid,
+    /// `closed`, `open` or `half_open`.
+    pub breaker: String,
+    /// Why its lane is closed, if it is.
+    pub closed: Option<WaitReason>,
+    /// When it opens again, if known.
+    pub closed_until: Option<DateTime<Utc>>,
+    /// Transient failures in a row.
+    pub failures_in_row: i32,
+    /// Calls in flight.
+    pub in_flight: i32,
+    /// The last error's text.
+    pub last_error: Option<String>,
+    /// When it came; `None` too if it was written by a version that kept no time.
+    pub last_error_at: Option<DateTime<Utc>>,
+    /// The pace; `None` if it was written by a version that had none.
+    pub pace: Option<PaceRow>,
+    /// When this was written.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// A judge's pace as one process keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+pub struct PaceRow {
+    /// Requests.
+    pub requests: MeterRow,
+    /// Tokens, of prompts and answers together.
+    pub tokens: MeterRow,
+    /// Tokens of prompts, where the server limits them apart.
+    pub input_tokens: MeterRow,
+    /// Tokens of answers, where the server limits them apart.
+    pub output_tokens: MeterRow,
+    /// Until when something is left of what a 429 took.
+    pub shrunk_until: Option<DateTime<Utc>>,
+    /// Until when nothing goes out because a reply said that nothing is left.
+    pub held_until: Option<DateTime<Utc>>,
+    /// Whether the limits hold for all workers together.
+    pub together: bool,
+    /// Redis is away, and the limits are this worker's part, by so many workers.
+    pub part_of: Option<u32>,
+}
+
+/// One quantity that is limited by the minute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+pub struct MeterRow {
+    /// What holds now, a minute; `None` for no limit.
+    pub limit: Option<u64>,
+    /// As configured.
+    pub configured: Option<u64>,
+    /// As the server's replies say.
+    pub learned: Option<u64>,
+    /// What went out within the last minute.
+    pub used: u64,
+}
+
+impl From<MeterSnapshot> for MeterRow {
+    fn from(meter: MeterSnapshot) -> Self {
+        Self {
+            limit: meter.limit,
+            configured: meter.configured,
+            learned: meter.learned,
+            used: meter.used,
+        }
+    }
+}
+
+impl PaceRow {
+    fn of(known: &GateSnapshot, now: DateTime<Utc>) -> Self {
+        let pace: &PaceSnapshot = &known.pace;
+        Self {
+            requests: pace.requests.into(),
+            tokens: pace.tokens.into(),
+            input_tokens: pace.input_tokens.into(),
+            output_tokens: pace.output_tokens.into(),
+            shrunk_until: pace.shrunk_for.and_then(|wait| after(now, wait)),
+            held_until: pace.held_for.and_then(|wait| after(now, wait)),
+            together: known.sharing == Sharing::Together,
+            part_of: match known.sharing {
+                Sharing::Part { workers } => Some(workers),
+                Sharing::Alone | Sharing::Together => None,
+            },
+        }
+    }
+
+    fn json(&self) -> Value {
+        let meter = |meter: &MeterRow| {
+            json!({
+                "limit": meter.limit,
+                "configured": meter.configured,
+                "learned": meter.learned,
+                "used": meter.used,
+            })
+        };
+        json!({
+            "requests": meter(&self.requests),
+            "tokens": meter(&self.tokens),
+            "input_tokens": meter(&self.input_tokens),
+            "output_tokens": meter(&self.output_tokens),
+            "shrunk_until": self.shrunk_until,
+            "held_until": self.held_until,
+            "together": self.together,
+            "part_of": self.part_of,
+        })
+    }
+}
+
+impl Judges<'_> {
+    /// Writes what a process's gate knows, replacing what that worker wrote before.
+    pub async fn put(
+        self,
+        worker_id: Uuid,
+        snapshot: &[GateSnapshot],
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let delete = sql!("delete from judges where worker_id = $1", worker_id);
+        let insert = insert_statement(worker_id, snapshot, now);
+        twice!("writing what a gate knows of its judges", async {
+            let mut conn: Conn = self.db.writer().await?;
+            let mut tx = conn.begin().await?;
+            tx.execute(&delete).await?;
+            if !snapshot.is_empty() {
+                tx.execute(&insert).await?;
+            }
+            tx.commit().await
+        })
+    }
+
+    /// What live workers (heard since `heard_since`, and not stopped) know of judges, by name; at most 1,000.
+    pub async fn list(self, heard_since: DateTime<Utc>) -> Result<Vec<JudgeRow>, StoreError> {
+        const ATTEMPTED: &str = "listing judges";
+        let statement = sql!(
+            "select j.name, j.worker_id, j.breaker, j.closed, j.closed_until, j.failures_in_row, j.in_flight, j.last_error,
+                j.last_error_at, j.pace, j.updated_at
+             from judges j left join workers w on w.worker_id = j.worker_id
+             where j.updated_at >= $1 and coalesce(w.state, 'running') <> 'stopped'
+             order by j.name, j.worker_id limit 1000",
+            heard_since
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        all(ATTEMPTED, &rows, judge)
+    }
+}
+
+fn insert_statement(worker_id: Uuid, snapshot: &[GateSnapshot], now: DateTime<Utc>) -> Sql {
+    const COLUMNS: &str = "name, worker_id, breaker, closed, closed_until, failures_in_row, in_flight, last_error, last_error_at, pace, updated_at";
+    let rows = snapshot
+        .iter()
+        .map(|known| {
+            let closed = known.closed.as_ref();
+            let error = known.last_error.as_ref();
+            let until = closed
+                .and_then(|refusal| refusal.retry_in)
+                .and_then(|wait| after(now, wait));
+            vec![
+                Arg::from(&known.judge),
+                worker_id.into(),
+                known.breaker.as_str().into(),
+                closed.map(|refusal| reason(refusal.why).as_str()).into(),
+                until.into(),
+                known.failures_in_row.into(),
+                known.in_flight.into(),
+                error.map(|error| error.message.as_str()).into(),
+                error.and_then(|error| before(now, error.ago)).into(),
+                PaceRow::of(known, now).json().into(),
+                now.into(),
+            ]
+        })
+        .collect();
+    let mut statement = Sql::of_rows(COLUMNS, rows);
+    statement
+        .push("insert into judges (")
+        .push(COLUMNS)
+        .push(") select ")
+        .push(COLUMNS)
+        .push(" from v where name is not null");
+    statement
+}
+
+fn after(now: DateTime<Utc>, wait: Duration) -> Option<DateTime<Utc>> {
+    now.checked_add_signed(TimeDelta::from_std(wait).ok()?)
+}
+
+fn before(now: DateTime<Utc>, ago: Duration) -> Option<DateTime<Utc>> {
+    now.checked_sub_signed(TimeDelta::from_std(ago).ok()?)
+}
+
+fn reason(closed: Closed) -> WaitReason {
+    match closed {
+        Closed::BreakerOpen => WaitReason::BreakerOpen,
+        // A busy lane is an open one: nobody asks for the reason of that.
+        Closed::Throttled | Closed::Busy => WaitReason::Throttled,
+        Closed::Paced => WaitReason::Paced,
+        Closed::Exhausted => WaitReason::Exhausted,
+        Closed::Misconfigured => WaitReason::Misconfigured,
+        Closed::Paused => WaitReason::Paused,
+        Closed::Budget => WaitReason::Budget,
+    }
+}
+
+fn judge(row: &Row) -> sqlx::Result<JudgeRow> {
+    Ok(JudgeRow {
+        name: row.get("name")?,
+        worker_id: row.get("worker_id")?,
+        breaker: row.get("breaker")?,
+        closed: row.text_enum_or_null("closed")?,
+        closed_until: row.get("closed_until")?,
+        failures_in_row: row.int("failures_in_row")?,
+        in_flight: row.int("in_flight")?,
+        last_error: row.get("last_error")?,
+        last_error_at: row.get("last_error_at")?,
+        pace: match row.json("pace")? {
+            Some(_) => Some(row.json_as("pace")?),
+            None => None,
+        },
+        updated_at: row.get("updated_at")?,
+    })
+}

@@ -1,0 +1,367 @@
+//! The chunks in which a batch is handed over to a provider, from their making to their end.
+//!
+//! An item is in one chunk. What came of it is in `provider_answers`.
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use crate::job::{Job, JobId};
+use crate::judge::CacheKey;
+use crate::store::database::db::{Conn, twice};
+use crate::store::database::sql::{Arg, Row, Sql, all, sql};
+use crate::store::jobs::row::{job, job_columns};
+use crate::store::{ProviderBatches, StoreError};
+use crate::wire::ChunkState;
+
+/// A chunk of a batch, as it is handed over to a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChunkRow {
+    /// Our name for it.
+    pub tag: Uuid,
+    /// The batch.
+    pub batch_id: Uuid,
+    /// Whose provider.
+    pub judge: String,
+    /// The provider's name for it, once it is known.
+    pub provider_id: Option<String>,
+    /// Where it stands.
+    pub state: ChunkState,
+    /// How many items it holds.
+    pub requests: i64,
+    /// How many of them have ended, as the provider says.
+    pub done: i64,
+    /// When it was noted, before it was handed over.
+    pub made_at: DateTime<Utc>,
+    /// When it was handed over.
+    pub submitted_at: Option<DateTime<Utc>>,
+    /// Why nothing came of it.
+    pub error: Option<String>,
+}
+
+/// A chunk to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewChunk {
+    /// Our name for it.
+    pub tag: Uuid,
+    /// The batch.
+    pub batch_id: Uuid,
+    /// Whose provider.
+    pub judge: String,
+    /// The worker that looks after the batch.
+    pub owner: Uuid,
+    /// The items in it, and the keys of their questions.
+    pub items: Vec<(JobId, CacheKey)>,
+    /// Items that are not in it, and why: they are asked the ordinary way.
+    pub left_out: Vec<(JobId, String)>,
+    /// When.
+    pub at: DateTime<Utc>,
+}
+
+macro_rules! chunk_columns {
+    () => {
+        "tag, batch_id, judge, provider_id, state, requests, done, made_at, submitted_at, error"
+    };
+}
+
+/// What a statement says of a batch of which chunks may go out now, by this owner.
+macro_rules! handing_over {
+    ($owner:literal) => {
+        concat!(
+            "economy = 'asked' and state = 'running' and economy_owner = ",
+            $owner
+        )
+    };
+}
+
+impl ChunkRow {
+    /// Whether something may still come of it.
+    pub fn is_open(&self) -> bool {
+        match self.state {
+            ChunkState::Making | ChunkState::Submitted => true,
+            ChunkState::Collected | ChunkState::Failed => false,
+        }
+    }
+
+    /// Whether its provider had no room for it, so that its items went into others.
+    pub fn was_turned_away(&self) -> bool {
+        self.state == ChunkState::Failed && self.requests == 0 && self.provider_id.is_some()
+    }
+}
+
+impl ProviderBatches<'_> {
+    /// The chunks of a batch, in the order in which they were made.
+    pub async fn chunks(self, id: Uuid) -> Result<Vec<ChunkRow>, StoreError> {
+        const ATTEMPTED: &str = "reading the chunks of a batch";
+        let statement = sql!(
+            concat!(
+                "select ",
+                chunk_columns!(),
+                " from provider_batches where batch_id = $1 order by tag"
+            ),
+            id
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        all(ATTEMPTED, &rows, chunk)
+    }
+
+    /// Items of a batch that haven't ended, are in no chunk and wait for one, behind the place `after`, in their order. `limit` 1-500.
+    pub async fn items_in_no_chunk(
+        self,
+        id: Uuid,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<Job>, StoreError> {
+        const ATTEMPTED: &str = "reading items that are in no chunk";
+        let statement = sql!(
+            concat!(
+                "select ",
+                job_columns!(),
+                " from scoring_jobs where batch_id = $1 and item_no > $2 and finished_at is null
+                   and priority = 'bulk' and not exists (select 1 from provider_batch_items i where i.job_id = scoring_jobs.job_id)
+                 order by item_no limit $3"
+            ),
+            id,
+            after,
+            limit
+        );
+        jobs(ATTEMPTED, &self.db.read_long(ATTEMPTED, &statement).await?)
+    }
+
+    /// Notes a chunk before it is handed over; false: its batch doesn't run now, or somebody else looks after it, and nothing is
+    /// noted. An item that is in another chunk already makes all of it fail.
+    pub async fn make_chunk(self, new: &NewChunk) -> Result<bool, StoreError> {
+        const ATTEMPTED: &str = "noting a chunk of a batch";
+        let (state, error) = match new.items.is_empty() {
+            true => {
+                let first = new.left_out.first();
+                (ChunkState::Failed, first.map(|(_, why)| why.as_str()))
+            }
+            false => (ChunkState::Making, None),
+        };
+        let requests = i64::try_from(new.items.len()).unwrap_or(i64::MAX);
+        let chunk = sql!(
+            "insert into provider_batches (tag, batch_id, judge, state, requests, made_at, error)
+             values ($1, $2, $3, $4, $5, $6, $7)",
+            new.tag,
+            new.batch_id,
+            &new.judge,
+            state.as_str(),
+            requests,
+            new.at,
+            error
+        );
+        // Held by this, the batch can't be paused before the chunk is noted.
+        let hold = sql!(
+            concat!(
+                "update scoring_batches set halted = halted where batch_id = $1 and ",
+                handing_over!("$2"),
+                " returning batch_id"
+            ),
+            new.batch_id,
+            new.owner
+        );
+        let placed = new.items.iter().map(|(id, key)| Placed {
+            id: *id,
+            key: Some(key.0.as_str()),
+            error: None,
+        });
+        let left_out = new.left_out.iter().map(|(id, why)| Placed {
+            id: *id,
+            key: None,
+            error: Some(why),
+        });
+        let items: Vec<Placed<'_>> = placed.chain(left_out).collect();
+        twice!(ATTEMPTED, async {
+            let mut conn: Conn = self.db.long_writer().await?;
+            let mut tx = conn.begin().await?;
+            if tx.fetch(&hold).await?.is_empty() {
+                return Ok(false);
+            }
+            tx.execute(&chunk).await?;
+            for items in items.chunks(1_000) {
+                tx.execute(&items_statement(new.tag, items)).await?;
+            }
+            tx.commit().await?;
+            Ok(true)
+        })
+    }
+
+    /// Whether a chunk that is being handed over may go to its provider now: its batch runs, and `owner` looks after it.
+    pub async fn may_hand_over(self, tag: Uuid, owner: Uuid) -> Result<bool, StoreError> {
+        const ATTEMPTED: &str = "looking whether a chunk may go";
+        let statement = sql!(
+            concat!(
+                "select p.tag from provider_batches p where p.tag = $1 and p.state = 'making' and p.batch_id in (
+                    select batch_id from scoring_batches where ",
+                handing_over!("$2"),
+                ")"
+            ),
+            tag,
+            owner
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        Ok(!rows.is_empty())
+    }
+
+    /// A chunk that `owner` was about to hand over never went out: there is none, and its items are in no chunk.
+    pub async fn forget_chunk(self, tag: Uuid, owner: Uuid) -> Result<(), StoreError> {
+        const ATTEMPTED: &str = "forgetting a chunk that never went out";
+        let chunk = sql!(
+            "delete from provider_batches where tag = $1 and state = 'making'
+               and batch_id in (select batch_id from scoring_batches where economy_owner = $2)",
+            tag,
+            owner
+        );
+        let items = sql!("delete from provider_batch_items where tag = $1", tag);
+        twice!(ATTEMPTED, async {
+            let mut conn: Conn = self.db.long_writer().await?;
+            let mut tx = conn.begin().await?;
+            if tx.execute(&chunk).await? > 0 {
+                tx.execute(&items).await?;
+            }
+            tx.commit().await
+        })
+    }
+
+    /// A chunk has arrived under this name; false: it isn't being handed over any more, and has no such name.
+    pub async fn chunk_submitted(
+        self,
+        tag: Uuid,
+        provider_id: &str,
+        now: DateTime<Utc>,
+    ) -> Result<bool, StoreError> {
+        const ATTEMPTED: &str = "noting that a chunk has arrived";
+        let statement = sql!(
+            "update provider_batches set state = 'submitted', provider_id = $2, submitted_at = $3
+             where tag = $1 and state = 'making'",
+            tag,
+            provider_id,
+            now
+        );
+        if self.db.execute_long(ATTEMPTED, &statement).await? > 0 {
+            return Ok(true);
+        }
+        // Somebody has found it meanwhile, or an earlier try was committed.
+        let known = sql!(
+            "select tag from provider_batches where tag = $1 and provider_id = $2",
+            tag,
+            provider_id
+        );
+        Ok(!self.db.read_long(ATTEMPTED, &known).await?.is_empty())
+    }
+
+    /// A chunk never arrived, as far as can be known, or was turned away: its items go into another one.
+    pub async fn turn_chunk_away(self, tag: Uuid, why: &str) -> Result<(), StoreError> {
+        const ATTEMPTED: &str = "taking a chunk back that never arrived";
+        let items = sql!(
+            "delete from provider_batch_items where tag = $1 and outcome is null",
+            tag
+        );
+        let chunk = sql!(
+            "update provider_batches set state = 'failed', requests = 0, error = $2
+             where tag = $1 and state in ('making', 'submitted')",
+            tag,
+            why
+        );
+        twice!(ATTEMPTED, async {
+            let mut conn: Conn = self.db.long_writer().await?;
+            let mut tx = conn.begin().await?;
+            if tx.execute(&chunk).await? > 0 {
+                tx.execute(&items).await?;
+            }
+            tx.commit().await
+        })
+    }
+
+    /// How many calls of a chunk have ended, as the provider says.
+    pub async fn chunk_progress(self, tag: Uuid, done: u64) -> Result<(), StoreError> {
+        let statement = sql!(
+            "update provider_batches set done = $2 where tag = $1 and state = 'submitted'",
+            tag,
+            i64::try_from(done).unwrap_or(i64::MAX)
+        );
+        self.db
+            .execute_long("noting how far a chunk is", &statement)
+            .await
+            .map(drop)
+    }
+
+    /// Nothing more comes of a chunk. Items that have no outcome by then are asked as ever.
+    pub async fn end_chunk(
+        self,
+        tag: Uuid,
+        state: ChunkState,
+        error: Option<&str>,
+    ) -> Result<(), StoreError> {
+        const ATTEMPTED: &str = "ending a chunk";
+        let items = sql!(
+            "update provider_batch_items set outcome = 'failed', error = coalesce(cast($2 as text), 'left unanswered')
+             where tag = $1 and outcome is null",
+            tag,
+            error
+        );
+        let chunk = sql!(
+            "update provider_batches set state = $2, error = $3,
+                done = case when $2 = 'collected' then requests else done end
+             where tag = $1 and state in ('making', 'submitted')",
+            tag,
+            state.as_str(),
+            error
+        );
+        twice!(ATTEMPTED, async {
+            let mut conn: Conn = self.db.long_writer().await?;
+            let mut tx = conn.begin().await?;
+            if tx.execute(&chunk).await? > 0 {
+                tx.execute(&items).await?;
+            }
+            tx.commit().await
+        })
+    }
+}
+
+/// An item as it is put into a chunk, or left out.
+struct Placed<'a> {
+    id: JobId,
+    key: Option<&'a str>,
+    error: Option<&'a str>,
+}
+
+fn items_statement(tag: Uuid, items: &[Placed<'_>]) -> Sql {
+    let rows = items
+        .iter()
+        .map(|item| {
+            vec![
+                Arg::from(item.id.0),
+                tag.into(),
+                item.error.map(|_| "failed").into(),
+                item.error.into(),
+                item.key.into(),
+            ]
+        })
+        .collect();
+    let mut statement = Sql::of_rows("v_job_id, v_tag, v_outcome, v_error, v_cache_key", rows);
+    statement.push(
+        "insert into provider_batch_items (job_id, tag, outcome, error, cache_key)
+         select v_job_id, v_tag, v_outcome, v_error, v_cache_key from v where v_job_id is not null",
+    );
+    statement
+}
+
+fn jobs(attempted: &'static str, rows: &[Row]) -> Result<Vec<Job>, StoreError> {
+    all(attempted, rows, job)
+}
+
+fn chunk(row: &Row) -> sqlx::Result<ChunkRow> {
+    Ok(ChunkRow {
+        tag: row.get("tag")?,
+        batch_id: row.get("batch_id")?,
+        judge: row.get("judge")?,
+        provider_id: row.get("provider_id")?,
+        state: row.text_enum("state")?,
+        requests: row.get("requests")?,
+        done: row.get("done")?,
+        made_at: row.get("made_at")?,
+        submitted_at: row.get("submitted_at")?,
+        error: row.get("error")?,
+    })
+}

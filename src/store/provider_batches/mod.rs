@@ -1,0 +1,130 @@
+//! Batches whose replies are fetched ahead by a provider's batches: who looks after them, and how they stand.
+//!
+//! While a batch is `asked` none of its items is claimed, whatever else moves it. Its chunks are in `chunks`.
+
+pub(super) mod answers;
+pub(super) mod chunks;
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::store::batches::ids_of;
+use crate::store::database::sql::{Row, sql};
+use crate::store::{ChunkRow, ProviderBatches, StoreError};
+use crate::wire::ProviderBatchState;
+
+/// How a batch's replies are fetched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderBatchRow {
+    /// Whether they are.
+    pub state: ProviderBatchState,
+    /// What it waits for, in words.
+    pub note: Option<String>,
+    /// Items whose replies are here.
+    pub replied: i64,
+    /// Items that are asked as ever.
+    pub failed: i64,
+    /// Its chunks, in the order in which they were made.
+    pub chunks: Vec<ChunkRow>,
+}
+
+impl ProviderBatches<'_> {
+    /// Batches whose replies are being fetched ahead, and of which nobody but `owner` was heard for so long; at most 100.
+    pub async fn due(self, owner: Uuid, silent: Duration) -> Result<Vec<Uuid>, StoreError> {
+        const ATTEMPTED: &str = "looking for batches whose replies are fetched ahead";
+        let mut statement = sql!(
+            "select batch_id from scoring_batches where economy = 'asked' and not abandoned
+               and (economy_owner is null or economy_owner = $1 or economy_heard_at < ",
+            owner
+        );
+        self.push_heard_before(&mut statement, silent);
+        statement.push(") order by batch_id limit 100");
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        ids_of(ATTEMPTED, &rows)
+    }
+
+    /// Takes a batch to look after, or says that one still does; false: somebody else does, or its replies are here.
+    pub async fn hold(self, id: Uuid, owner: Uuid, silent: Duration) -> Result<bool, StoreError> {
+        let mut statement = sql!(
+            "update scoring_batches set economy_owner = $2, economy_heard_at = ",
+            id,
+            owner
+        );
+        statement.push(self.database_now()).push(
+            " where batch_id = $1 and economy = 'asked'
+               and (economy_owner is null or economy_owner = $2 or economy_heard_at < ",
+        );
+        self.push_heard_before(&mut statement, silent);
+        statement.push(")");
+        let held = self
+            .db
+            .execute_long("looking after a batch", &statement)
+            .await?;
+        Ok(held > 0)
+    }
+
+    /// Leaves a batch to others, with what it waits for.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away; others come to it once this one was silent for long enough.
+    pub async fn leave(self, id: Uuid, owner: Uuid, note: Option<&str>) -> Result<(), StoreError> {
+        let statement = sql!(
+            "update scoring_batches set economy_owner = null, economy_note = $3
+             where batch_id = $1 and economy_owner = $2",
+            id,
+            owner,
+            note
+        );
+        self.db
+            .execute_long("leaving a batch to others", &statement)
+            .await
+            .map(drop)
+    }
+
+    /// The replies of a batch are here: its items run.
+    pub async fn end(self, id: Uuid) -> Result<(), StoreError> {
+        let statement = sql!(
+            "update scoring_batches set economy = 'collected', economy_owner = null, economy_note = null
+             where batch_id = $1 and economy = 'asked'",
+            id
+        );
+        self.db
+            .execute_long("letting a batch's items run", &statement)
+            .await
+            .map(drop)
+    }
+
+    /// How a batch's replies are fetched ahead; `None`: they aren't.
+    pub async fn get(self, id: Uuid) -> Result<Option<ProviderBatchRow>, StoreError> {
+        const ATTEMPTED: &str = "reading how a batch's replies are fetched";
+        let statement = sql!(
+            "select b.economy, b.economy_note,
+                (select count(*) from provider_batch_items i join provider_batches p on p.tag = i.tag
+                 where p.batch_id = b.batch_id and i.outcome = 'replied') as replied,
+                (select count(*) from provider_batch_items i join provider_batches p on p.tag = i.tag
+                 where p.batch_id = b.batch_id and i.outcome = 'failed') as failed
+             from scoring_batches b where b.batch_id = $1",
+            id
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        let read = |row: &Row| -> sqlx::Result<Option<ProviderBatchRow>> {
+            let Some(state) = row.text_enum_or_null("economy")? else {
+                return Ok(None);
+            };
+            Ok(Some(ProviderBatchRow {
+                state,
+                note: row.get("economy_note")?,
+                replied: row.get("replied")?,
+                failed: row.get("failed")?,
+                chunks: Vec::new(),
+            }))
+        };
+        let row = rows.first().map(read).transpose();
+        let Some(mut row) = row.map_err(|e| StoreError::of(ATTEMPTED, &e))?.flatten() else {
+            return Ok(None);
+        };
+        row.chunks = self.chunks(id).await?;
+        Ok(Some(row))
+    }
+}

@@ -1,0 +1,277 @@
+//! Reading `session_scores` and its three child tables. Scores are written by the recorder alone, and never deleted.
+
+pub(super) mod evaluations;
+pub(super) mod rows;
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use crate::job::{JobId, Purpose, Usage};
+use crate::score::session::{AlternativeApproach, MissingTool, SessionScore};
+use crate::store::database::sql::{Row, Sql, all, sql};
+use crate::store::{ScoreFilter, Scores, StoreError};
+
+/// A session's score on its way into the store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewSessionScore {
+    /// The score's id.
+    pub score_id: Uuid,
+    /// The session.
+    pub session_id: Uuid,
+    /// The criteria that the job pinned.
+    pub criteria_hash: String,
+    /// Why it was judged: only `score` becomes the session's current one.
+    pub purpose: Purpose,
+    /// The score.
+    pub score: SessionScore,
+    /// Who asked.
+    pub triggered_by: String,
+}
+
+/// A stored session score.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionScoreRow {
+    /// The score's id.
+    pub score_id: Uuid,
+    /// The session.
+    pub session_id: Uuid,
+    /// The job that made it.
+    pub job_id: JobId,
+    /// The criteria.
+    pub criteria_hash: String,
+    /// Why it was judged; only `score` is ever current.
+    pub purpose: Purpose,
+    /// The score.
+    pub score: SessionScore,
+    /// Who asked.
+    pub triggered_by: String,
+    /// When it was made.
+    pub scored_at: DateTime<Utc>,
+    /// When a newer one took its place; `None` for the current one.
+    pub superseded_at: Option<DateTime<Utc>>,
+    /// What the job's calls used.
+    pub usage: Usage,
+}
+
+/// Which scores go out: those of real judges that are good enough.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GoodScores {
+    /// Narrows further.
+    pub filter: ScoreFilter,
+    /// The lowest total, 0-100.
+    pub min_score: u8,
+    /// The moment at which they are or were their sessions' current ones.
+    pub at: DateTime<Utc>,
+}
+
+macro_rules! select_scores {
+    () => {
+        "select s.score_id, s.session_id, s.job_id, s.criteria_hash, s.purpose, s.total_score, s.score_breakdown, s.score_reasoning,
+            s.flags, s.judge_provider, s.judge_model, s.simulated, s.scored_triggered_by, s.scored_at, s.superseded_at,
+            coalesce(j.tokens_in, 0) as tokens_in, coalesce(j.tokens_out, 0) as tokens_out, j.cost_usd
+         from session_scores s left join scoring_jobs j on j.job_id = s.job_id"
+    };
+}
+
+const ATTEMPTED: &str = "reading scores";
+
+impl Scores<'_> {
+    /// The current score of a session.
+    pub async fn current(self, session_id: Uuid) -> Result<Option<SessionScoreRow>, StoreError> {
+        let statement = sql!(
+            concat!(
+                select_scores!(),
+                " where s.session_id = $1 and s.superseded_at is null and s.purpose = 'score'"
+            ),
+            session_id
+        );
+        Ok(self.scores_by(&statement).await?.pop())
+    }
+
+    /// Every score of a session that is or was its current one, newest first; at most 1,000.
+    pub async fn of_session(self, session_id: Uuid) -> Result<Vec<SessionScoreRow>, StoreError> {
+        let statement = sql!(
+            concat!(
+                select_scores!(),
+                " where s.session_id = $1 and s.purpose = 'score' order by s.scored_at desc, s.score_id desc limit 1000"
+            ),
+            session_id
+        );
+        self.scores_by(&statement).await
+    }
+
+    /// One score by its id.
+    pub async fn get(self, score_id: Uuid) -> Result<Option<SessionScoreRow>, StoreError> {
+        let statement = sql!(
+            concat!(select_scores!(), " where s.score_id = $1"),
+            score_id
+        );
+        Ok(self.scores_by(&statement).await?.pop())
+    }
+
+    /// The scores that jobs made, in no order; a job without a score has none.
+    pub async fn of_jobs(self, ids: &[JobId]) -> Result<Vec<SessionScoreRow>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut statement = sql!(concat!(select_scores!(), " where s.job_id in "));
+        statement.push_list(ids.iter().map(|id| id.0));
+        self.scores_by(&statement).await
+    }
+
+    /// The good scores that were current at a moment, in the order of their sessions' ids behind `after`; at most `limit`.
+    ///
+    /// A session has one score at a moment, and its place among the ids: read page by page, it comes once, however often it is
+    /// scored meanwhile.
+    pub async fn good(
+        self,
+        good: &GoodScores,
+        after: Option<Uuid>,
+        limit: u32,
+    ) -> Result<Vec<SessionScoreRow>, StoreError> {
+        let mut statement = sql!(select_scores!());
+        good.filter.push_join(&mut statement);
+        statement
+            .push(" where s.purpose = 'score' and s.scored_at <= ")
+            .push_arg(good.at)
+            .push(" and (s.superseded_at is null or s.superseded_at > ")
+            .push_arg(good.at)
+            .push(")");
+        good.filter.push_narrowed(&mut statement);
+        statement
+            .push(" and s.simulated = ")
+            .push_arg(false)
+            .push(" and s.total_score >= ")
+            .push_arg(i64::from(good.min_score))
+            .push(" and s.session_id > ")
+            .push_arg(after.unwrap_or(Uuid::nil()))
+            .push(" order by s.session_id limit ")
+            .push_arg(limit);
+        self.scores_by(&statement).await
+    }
+
+    async fn scores_by(self, statement: &Sql) -> Result<Vec<SessionScoreRow>, StoreError> {
+        let rows = self.db.read_long(ATTEMPTED, statement).await?;
+        let mut scores: Vec<SessionScoreRow> = all(ATTEMPTED, &rows, score_row)?;
+        if scores.is_empty() {
+            return Ok(scores);
+        }
+        let ids: Vec<Uuid> = scores.iter().map(|score| score.score_id).collect();
+        let mut tools = self.missing_tools(&ids).await?;
+        let mut approaches = self.approaches(&ids).await?;
+        for score in &mut scores {
+            score.score.missing_tools = tools.remove(&score.score_id).unwrap_or_default();
+            score.score.alternative_approaches =
+                approaches.remove(&score.score_id).unwrap_or_default();
+        }
+        Ok(scores)
+    }
+
+    async fn missing_tools(
+        self,
+        ids: &[Uuid],
+    ) -> Result<HashMap<Uuid, Vec<MissingTool>>, StoreError> {
+        let mut statement = sql!(
+            "select score_id, tool_name, tool_rationale from score_missing_tools where score_id in "
+        );
+        statement.push_list(ids.iter().copied());
+        statement.push(" order by score_id, position");
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        grouped(&rows, |row| {
+            Ok(MissingTool {
+                tool_name: row.get("tool_name")?,
+                rationale: row.get("tool_rationale")?,
+            })
+        })
+    }
+
+    async fn approaches(
+        self,
+        ids: &[Uuid],
+    ) -> Result<HashMap<Uuid, Vec<AlternativeApproach>>, StoreError> {
+        let mut statement = sql!(
+            "select score_id, name, description from score_alternative_approaches where score_id in "
+        );
+        statement.push_list(ids.iter().copied());
+        statement.push(" order by score_id, position");
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        let mut approaches = grouped(&rows, |row| {
+            Ok(AlternativeApproach {
+                name: row.get("name")?,
+                description: row.get("description")?,
+                steps: Vec::new(),
+            })
+        })?;
+        for (score_id, (position, step)) in self.steps(ids).await? {
+            let approach = usize::try_from(position)
+                .ok()
+                .and_then(|n| approaches.get_mut(&score_id)?.get_mut(n));
+            if let Some(approach) = approach {
+                approach.steps.push(step);
+            }
+        }
+        Ok(approaches)
+    }
+
+    /// Steps with the position of their approach, in order.
+    async fn steps(self, ids: &[Uuid]) -> Result<Vec<(Uuid, (i64, String))>, StoreError> {
+        let mut statement = sql!(
+            "select score_id, approach_position, step_description from score_alternative_approach_steps
+             where score_id in "
+        );
+        statement.push_list(ids.iter().copied());
+        statement.push(" order by score_id, approach_position, step_order");
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        all(ATTEMPTED, &rows, |row| {
+            Ok((
+                row.get("score_id")?,
+                (row.get("approach_position")?, row.get("step_description")?),
+            ))
+        })
+    }
+}
+
+/// Child rows by their score, in the order read.
+fn grouped<T>(
+    rows: &[Row],
+    read: impl Fn(&Row) -> sqlx::Result<T>,
+) -> Result<HashMap<Uuid, Vec<T>>, StoreError> {
+    let mut by_score: HashMap<Uuid, Vec<T>> = HashMap::new();
+    for row in rows {
+        let one = row.get("score_id").and_then(|id| Ok((id, read(row)?)));
+        let (score_id, child) = one.map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        by_score.entry(score_id).or_default().push(child);
+    }
+    Ok(by_score)
+}
+
+fn score_row(row: &Row) -> sqlx::Result<SessionScoreRow> {
+    Ok(SessionScoreRow {
+        score_id: row.get("score_id")?,
+        session_id: row.get("session_id")?,
+        job_id: JobId(row.get("job_id")?),
+        criteria_hash: row.get("criteria_hash")?,
+        purpose: row.text_enum("purpose")?,
+        score: SessionScore {
+            total_score: row.int("total_score")?,
+            score_breakdown: row.json_as("score_breakdown")?,
+            score_reasoning: row.get("score_reasoning")?,
+            missing_tools: Vec::new(),
+            alternative_approaches: Vec::new(),
+            flags: row.json_as("flags")?,
+            judge_provider: row.get("judge_provider")?,
+            judge_model: row.get("judge_model")?,
+            simulated: row.get("simulated")?,
+        },
+        triggered_by: row.get("scored_triggered_by")?,
+        scored_at: row.get("scored_at")?,
+        superseded_at: row.get("superseded_at")?,
+        usage: Usage {
+            tokens_in: row.get("tokens_in")?,
+            tokens_out: row.get("tokens_out")?,
+            cost_usd: row.get("cost_usd")?,
+        },
+    })
+}

@@ -1,0 +1,272 @@
+//! Which sessions: every filter as a condition of a statement.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::job::text_enum;
+use crate::score::analysis::key_of;
+use crate::score::session::Rating;
+use crate::store::Dialect;
+use crate::store::database::sql::Sql;
+use crate::wire::SessionStatus;
+
+text_enum! {
+    /// Which sessions by their score.
+    pub enum Scored {
+        /// Those with a current score.
+        Yes = "yes",
+        /// Those without.
+        No = "no",
+        /// Those with an active job.
+        Running = "running",
+        /// Those whose newest job failed.
+        Failed = "failed",
+    }
+}
+
+/// Which sessions; every field narrows.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SessionFilter {
+    /// Prefix of id, alert type, agent or author, case-insensitive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub q: Option<String>,
+    /// Where the session stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<SessionStatus>,
+    /// By its score.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scored: Option<Scored>,
+    /// By the current score's rating.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rating: Option<Rating>,
+    /// Current score at least.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_score: Option<u8>,
+    /// Current score at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_score: Option<u8>,
+    /// The current score's criteria hash.
+    #[serde(rename = "criteria", skip_serializing_if = "Option::is_none")]
+    pub criteria_hash: Option<String>,
+    /// Only those whose current score has another criteria hash than this (`criteria=not_current`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub criteria_not: Option<String>,
+    /// The current score misses this tool, however it is spelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing_tool: Option<String>,
+    /// Has this label.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// The agent's name, whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The alert type, whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alert_type: Option<String>,
+    /// Completed (else first seen) at or after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<DateTime<Utc>>,
+    /// Completed (else first seen) before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<DateTime<Utc>>,
+    /// Only these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ids: Vec<Uuid>,
+}
+
+impl SessionFilter {
+    /// Appends the conditions to a statement over sessions `s`, their current scores `c` and their active jobs `a`.
+    pub(in crate::store) fn narrow(&self, statement: &mut Sql, dialect: Dialect) {
+        if let Some(q) = self.q.as_deref().filter(|q| !q.is_empty()) {
+            push_prefix(statement, q);
+        }
+        if let Some(status) = self.status {
+            statement.push(" and s.status = ").push_arg(status.as_str());
+        }
+        if let Some(scored) = self.scored {
+            statement.push(scored.condition());
+        }
+        self.narrow_by_score(statement);
+        if let Some(tag) = &self.tag {
+            match dialect {
+                Dialect::Postgres => {
+                    statement
+                        .push(" and s.tags @> ")
+                        .push_arg(Value::from(vec![tag.as_str()]));
+                }
+                Dialect::Sqlite => {
+                    statement
+                        .push(" and exists (select 1 from json_each(s.tags) t where t.value = ")
+                        .push_arg(tag)
+                        .push(")");
+                }
+            }
+        }
+        if let Some(agent) = &self.agent {
+            statement.push(" and s.agent = ").push_arg(agent);
+        }
+        if let Some(alert_type) = &self.alert_type {
+            statement.push(" and s.alert_type = ").push_arg(alert_type);
+        }
+        if let Some(from) = self.from {
+            statement.push(" and s.listed_at >= ").push_arg(from);
+        }
+        if let Some(to) = self.to {
+            statement.push(" and s.listed_at < ").push_arg(to);
+        }
+        if !self.ids.is_empty() {
+            statement.push(" and s.session_id in ");
+            statement.push_list(self.ids.iter().copied());
+        }
+    }
+
+    /// Conditions on the current score: a session without one meets none of them.
+    fn narrow_by_score(&self, statement: &mut Sql) {
+        if self.rating.is_some() || self.min_score.is_some() || self.max_score.is_some() {
+            // Which all are: the index by totals is for those who say so.
+            statement.push(" and c.total_score >= 0");
+        }
+        if let Some(rating) = self.rating {
+            let (least, most) = totals(rating);
+            statement
+                .push(" and c.total_score between ")
+                .push_arg(least);
+            statement.push(" and ").push_arg(most);
+        }
+        if let Some(least) = self.min_score {
+            statement
+                .push(" and c.total_score >= ")
+                .push_arg(i64::from(least));
+        }
+        if let Some(most) = self.max_score {
+            statement
+                .push(" and c.total_score <= ")
+                .push_arg(i64::from(most));
+        }
+        if let Some(hash) = &self.criteria_hash {
+            statement.push(" and c.criteria_hash = ").push_arg(hash);
+        }
+        if let Some(hash) = &self.criteria_not {
+            statement.push(" and c.criteria_hash <> ").push_arg(hash);
+        }
+        if let Some(tool) = &self.missing_tool {
+            statement
+                .push(" and exists (select 1 from score_missing_tools t where t.score_id = c.score_id and t.tool_key = ")
+                // A name without a key is nobody's, as null is.
+                .push_arg(key_of(tool))
+                .push(")");
+        }
+    }
+}
+
+impl Scored {
+    fn condition(self) -> &'static str {
+        match self {
+            Self::Yes => " and c.score_id is not null",
+            Self::No => " and c.score_id is null",
+            Self::Running => {
+                " and exists (select 1 from scoring_jobs r where r.kind = 'session' and r.subject_id = s.session_id
+                       and r.finished_at is null and r.purpose = 'score')"
+            }
+            Self::Failed => {
+                " and (select j.state from scoring_jobs j
+                       where j.kind = 'session' and j.subject_id = s.session_id and j.purpose = 'score'
+                       order by j.job_id desc limit 1) = 'failed'"
+            }
+        }
+    }
+}
+
+/// The totals that a rating's word stands for, both ends included.
+pub(in crate::store) fn totals(rating: Rating) -> (i64, i64) {
+    let of_rating = |total: &u8| Rating::of(*total) == rating;
+    let least = (0..=100).find(of_rating).unwrap_or(0);
+    let most = (0..=100).rev().find(of_rating).unwrap_or(100);
+    (i64::from(least), i64::from(most))
+}
+
+/// What `like .. escape '!'` takes for texts that begin with `q`, in lower case.
+pub(super) fn prefix_pattern(q: &str) -> String {
+    let mut pattern = String::with_capacity(q.len() + 1);
+    for character in q.to_lowercase().chars() {
+        if matches!(character, '%' | '_' | '!') {
+            pattern.push('!');
+        }
+        pattern.push(character);
+    }
+    pattern.push('%');
+    pattern
+}
+
+fn push_prefix(statement: &mut Sql, q: &str) {
+    let pattern = prefix_pattern(q);
+    statement.push(" and (");
+    for column in ["s.alert_type_lower", "s.agent_lower", "s.author_lower"] {
+        statement.push(column).push(" like ");
+        statement.push_arg(pattern.as_str()).push(" escape '!' or ");
+    }
+    match id_range(q) {
+        Some((first, last)) => {
+            statement.push("s.session_id between ").push_arg(first);
+            statement.push(" and ").push_arg(last);
+        }
+        None => {
+            statement.push("1 = 0");
+        }
+    }
+    statement.push(")");
+}
+
+/// The first and the last id that begin with `prefix`, given with or without hyphens; `None` if none can.
+pub(super) fn id_range(prefix: &str) -> Option<(Uuid, Uuid)> {
+    let hyphens = [8, 13, 18, 23];
+    let hyphenated = prefix.contains('-');
+    let mut digits = String::with_capacity(32);
+    for (place, character) in prefix.char_indices() {
+        if hyphenated && hyphens.contains(&place) {
+            if character != '-' {
+                return None;
+            }
+        } else if character.is_ascii_hexdigit() {
+            digits.push(character);
+        } else {
+            return None;
+        }
+    }
+    if digits.is_empty() || digits.len() > 32 {
+        return None;
+    }
+    let first = Uuid::try_parse(&format!("{digits:0<32}")).ok()?;
+    let last = Uuid::try_parse(&format!("{digits:f<32}")).ok()?;
+    Some((first, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rating_stands_for_the_totals_that_have_its_word() {
+        assert_eq!(totals(Rating::Failed), (0, 44));
+        assert_eq!(totals(Rating::Weak), (45, 59));
+        assert_eq!(totals(Rating::Adequate), (60, 74));
+        assert_eq!(totals(Rating::Good), (75, 89));
+        assert_eq!(totals(Rating::NearPerfect), (90, 100));
+    }
+
+    #[test]
+    fn a_prefix_of_an_id_is_a_range_of_ids() {
+        let (first, last) = id_range("0190AB").unwrap();
+        assert_eq!(first.to_string(), "0190ab00-0000-0000-0000-000000000000");
+        assert_eq!(last.to_string(), "0190abff-ffff-ffff-ffff-ffffffffffff");
+        let (first, _) = id_range("0190abcd-12").unwrap();
+        assert_eq!(first.to_string(), "0190abcd-1200-0000-0000-000000000000");
+        assert_eq!(id_range("0190abcd-"), id_range("0190abcd"));
+        for text in ["", "x", "0190-abcd", "é", &"0".repeat(33)] {
+            assert_eq!(id_range(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! `alert_sessions`: what agents did, as it came in. Putting a session never asks for a score.
+
+mod by_score;
+mod days;
+pub(super) mod filter;
+pub(super) mod list;
+pub(super) mod sort;
+pub(super) mod view;
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use crate::score::session::{Message, SessionRequest};
+use crate::store::database::reads::SESSION_COLUMNS;
+use crate::store::database::sql::{Row, Sql, all, first, json_without_nul, sql};
+use crate::store::{Dialect, Sessions, StoreError};
+use crate::wire::{PutOutcome, SessionStatus};
+
+/// One session, whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionRecord {
+    /// The session's id.
+    pub session_id: Uuid,
+    /// Where it came from: `api`, `file`, `demo`, `tarsy`.
+    pub source: String,
+    /// Where it stands.
+    pub status: SessionStatus,
+    /// What kind of alert it was.
+    pub alert_type: Option<String>,
+    /// The agent's name.
+    pub agent: Option<String>,
+    /// Who started it.
+    pub author: Option<String>,
+    /// The alert, an object or a string.
+    pub alert_data: Value,
+    /// The investigation.
+    pub conversation: Vec<Message>,
+    /// What the agent concluded.
+    pub final_analysis: Option<String>,
+    /// The tools that were at hand.
+    pub tools: Vec<String>,
+    /// Labels.
+    pub tags: Vec<String>,
+    /// When it began.
+    pub started_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    pub completed_at: Option<DateTime<Utc>>,
+}
+
+impl SessionRecord {
+    /// What its judge is shown.
+    pub fn into_request(self) -> SessionRequest {
+        SessionRequest {
+            completed: self.status == SessionStatus::Completed,
+            alert_type: self.alert_type,
+            agent: self.agent,
+            alert_data: self.alert_data,
+            conversation: self.conversation,
+            final_analysis: self.final_analysis,
+            tools: self.tools,
+        }
+    }
+}
+
+/// What is known of a stored session without reading it whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredSession {
+    /// Where it came from.
+    pub source: String,
+    /// Where it stands.
+    pub status: SessionStatus,
+    /// When it ended.
+    pub completed_at: Option<DateTime<Utc>>,
+}
+
+/// What a put did, by the revision that its statement returned.
+pub(super) fn outcome_of(revision: Option<i64>) -> PutOutcome {
+    match revision {
+        None => PutOutcome::Unchanged,
+        Some(1) => PutOutcome::New,
+        Some(_) => PutOutcome::Updated,
+    }
+}
+
+impl Sessions<'_> {
+    /// Inserts or replaces a session; scores and jobs stay.
+    pub async fn put(
+        self,
+        session: &SessionRecord,
+        now: DateTime<Utc>,
+    ) -> Result<PutOutcome, StoreError> {
+        self.put_row(&put_statement(session, now)?).await
+    }
+
+    /// `Sessions::put`, but a session that came in another way stays as it is: that is `Unchanged`.
+    pub async fn put_of_its_source(
+        self,
+        session: &SessionRecord,
+        now: DateTime<Utc>,
+    ) -> Result<PutOutcome, StoreError> {
+        let mut statement = upsert(session, now)?;
+        statement.push(" and alert_sessions.source = excluded.source returning revision");
+        self.put_row(&statement).await
+    }
+
+    async fn put_row(self, statement: &Sql) -> Result<PutOutcome, StoreError> {
+        const ATTEMPTED: &str = "storing a session";
+        let rows = self.db.write(ATTEMPTED, statement).await?;
+        let revision: Option<i64> = first(ATTEMPTED, &rows, |row| row.get("revision"))?;
+        Ok(outcome_of(revision))
+    }
+
+    /// Reads a session, whole.
+    pub async fn get(self, id: Uuid) -> Result<Option<SessionRecord>, StoreError> {
+        const ATTEMPTED: &str = "reading a session";
+        let row = match self.dialect() {
+            Dialect::Postgres => self.reader.session(id).await?,
+            Dialect::Sqlite => {
+                let mut statement = sql!("select ");
+                statement
+                    .push(SESSION_COLUMNS)
+                    .push(" from alert_sessions where session_id = ");
+                statement.push_arg(id);
+                self.db
+                    .read(ATTEMPTED, &statement)
+                    .await?
+                    .into_iter()
+                    .next()
+            }
+        };
+        row.as_ref()
+            .map(session)
+            .transpose()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+
+    /// What is known of these sessions; those that aren't stored are left out.
+    pub async fn stored(self, ids: &[Uuid]) -> Result<HashMap<Uuid, StoredSession>, StoreError> {
+        const ATTEMPTED: &str = "looking for stored sessions";
+        let mut statement = sql!(
+            "select session_id, source, status, completed_at from alert_sessions where session_id in "
+        );
+        statement.push_list(ids.iter().copied());
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        all(ATTEMPTED, &rows, |row| {
+            let stored = StoredSession {
+                source: row.get("source")?,
+                status: row.text_enum("status")?,
+                completed_at: row.get("completed_at")?,
+            };
+            Ok((row.get("session_id")?, stored))
+        })
+    }
+}
+
+/// The statement of a put; returns the row's new revision, or nothing if the content is the same.
+pub(super) fn put_statement(
+    session: &SessionRecord,
+    now: DateTime<Utc>,
+) -> Result<Sql, StoreError> {
+    let mut put = upsert(session, now)?;
+    put.push(" returning revision");
+    Ok(put)
+}
+
+/// Inserts, or replaces what has another content; further conditions of replacing, and what is returned, may follow.
+fn upsert(session: &SessionRecord, now: DateTime<Utc>) -> Result<Sql, StoreError> {
+    let conversation = json_text(&session.conversation)?;
+    let alert_data = json_text(&session.alert_data)?;
+    let hash = content_hash(session, &conversation, &alert_data);
+    let lower = |text: &Option<String>| text.as_deref().map(str::to_lowercase);
+    let labels = |texts: &[String]| Value::from(texts.to_vec());
+    Ok(sql!(
+        "insert into alert_sessions (session_id, source, status, alert_type, agent, author, alert_type_lower, agent_lower,
+            author_lower, alert_data, conversation, message_count, final_analysis, tools, tags, started_at, completed_at,
+            created_at, updated_at, listed_at, content_hash, revision)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $18, $19, $20, 1)
+         on conflict (session_id) do update set source = excluded.source, status = excluded.status,
+            alert_type = excluded.alert_type, agent = excluded.agent, author = excluded.author,
+            alert_type_lower = excluded.alert_type_lower, agent_lower = excluded.agent_lower,
+            author_lower = excluded.author_lower, alert_data = excluded.alert_data,
+            conversation = excluded.conversation, message_count = excluded.message_count,
+            final_analysis = excluded.final_analysis, tools = excluded.tools, tags = excluded.tags,
+            started_at = excluded.started_at, completed_at = excluded.completed_at, updated_at = excluded.updated_at,
+            listed_at = coalesce(excluded.completed_at, alert_sessions.created_at),
+            content_hash = excluded.content_hash, revision = alert_sessions.revision + 1
+         where alert_sessions.content_hash <> excluded.content_hash",
+        session.session_id,
+        &session.source,
+        session.status.as_str(),
+        session.alert_type.as_deref(),
+        session.agent.as_deref(),
+        session.author.as_deref(),
+        lower(&session.alert_type),
+        lower(&session.agent),
+        lower(&session.author),
+        alert_data,
+        conversation,
+        i64::try_from(session.conversation.len()).unwrap_or(i64::MAX),
+        session.final_analysis.as_deref(),
+        labels(&session.tools),
+        labels(&session.tags),
+        session.started_at,
+        session.completed_at,
+        now,
+        session.completed_at.unwrap_or(now),
+        hash
+    ))
+}
+
+/// SHA-256 over everything that a put may change. Each part goes in with its length, so that none can pass for another.
+fn content_hash(session: &SessionRecord, conversation: &str, alert_data: &str) -> String {
+    let mut hash = Sha256::new();
+    let mut part = |text: Option<&str>| {
+        hash.update([u8::from(text.is_some())]);
+        let text = text.unwrap_or_default();
+        hash.update((text.len() as u64).to_be_bytes());
+        hash.update(text);
+    };
+    let time = |at: Option<DateTime<Utc>>| at.map(|at| at.timestamp_micros().to_string());
+    part(Some(&session.source));
+    part(Some(session.status.as_str()));
+    part(session.alert_type.as_deref());
+    part(session.agent.as_deref());
+    part(session.author.as_deref());
+    part(Some(alert_data));
+    part(Some(conversation));
+    part(session.final_analysis.as_deref());
+    part(time(session.started_at).as_deref());
+    part(time(session.completed_at).as_deref());
+    for list in [&session.tools, &session.tags] {
+        part(Some(&list.len().to_string()));
+        for text in list {
+            part(Some(text));
+        }
+    }
+    hex::encode(hash.finalize())
+}
+
+/// JSON for a text column, NUL characters replaced as in every other value.
+fn json_text(value: &impl serde::Serialize) -> Result<String, StoreError> {
+    const ATTEMPTED: &str = "writing a session as JSON";
+    serde_json::to_value(value)
+        .map(|value| json_without_nul(value).to_string())
+        .map_err(|e| StoreError::of(ATTEMPTED, &sqlx::Error::Encode(Box::new(e))))
+}
+
+fn session(row: &Row) -> sqlx::Result<SessionRecord> {
+    Ok(SessionRecord {
+        session_id: row.get("session_id")?,
+        source: row.get("source")?,
+        status: row.text_enum("status")?,
+        alert_type: row.get("alert_type")?,
+        agent: row.get("agent")?,
+        author: row.get("author")?,
+        alert_data: row.json_text("alert_data")?,
+        conversation: row.json_text("conversation")?,
+        final_analysis: row.get("final_analysis")?,
+        tools: row.json_as("tools")?,
+        tags: row.json_as("tags")?,
+        started_at: row.get("started_at")?,
+        completed_at: row.get("completed_at")?,
+    })
+}

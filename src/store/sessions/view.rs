@@ -1,0 +1,110 @@
+//! What enqueue must know of a session, in one read of one moment.
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use crate::job::Job;
+use crate::store::database::sql::{Row, Sql, sql};
+use crate::store::jobs::row::{job, job_columns};
+use crate::store::{Dialect, Sessions, StoreError};
+use crate::wire::SessionStatus;
+
+/// What enqueue must know of a session, in one read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScoringView {
+    /// Where the session stands.
+    pub status: SessionStatus,
+    /// Whether there is anything to judge: the conversation has at least one message.
+    pub has_conversation: bool,
+    /// The job that is active for it (purpose `score`), if any.
+    pub active_job: Option<Job>,
+    /// The newest job that failed after the current score was made, if any (for GET's `not-scored`).
+    pub last_failed_job: Option<Job>,
+    /// The current score's id and criteria, if any.
+    pub current_score: Option<(Uuid, String)>,
+}
+
+impl Sessions<'_> {
+    /// Reads what enqueue must know. `None`: no such session.
+    pub async fn scoring_view(self, id: Uuid) -> Result<Option<ScoringView>, StoreError> {
+        const ATTEMPTED: &str = "reading what is known of a session's score";
+        let rows = match self.dialect() {
+            Dialect::Postgres => self.reader.scoring_view(id).await?,
+            Dialect::Sqlite => {
+                let statement = views_statement(std::iter::once(id));
+                self.db.read(ATTEMPTED, &statement).await?
+            }
+        };
+        view(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+}
+
+macro_rules! current_score {
+    () => {
+        "from session_scores c where c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'"
+    };
+}
+
+/// Subqueries instead of joins, so that no plan can read a whole index: one made while the tables were empty would.
+/// Materialized, or Postgres would work out both ids anew for every job of the table.
+const KNOWN: &str = concat!(
+    "with known as materialized (
+        select s.session_id as viewed_id, s.status as session_status, s.message_count,
+            (select score_id ",
+    current_score!(),
+    ") as current_score_id, (select criteria_hash ",
+    current_score!(),
+    ") as current_criteria_hash,
+            (select job_id from scoring_jobs
+             where kind = 'session' and subject_id = s.session_id and finished_at is null
+               and purpose = 'score') as active_id,
+            (select job_id from scoring_jobs
+             where kind = 'session' and subject_id = s.session_id and purpose = 'score' and state = 'failed'
+               and finished_at > coalesce((select scored_at ",
+    current_score!(),
+    "), $1)
+             order by finished_at desc, job_id desc limit 1) as failed_id
+        from alert_sessions s where s.session_id in "
+);
+const WITH_JOBS: &str = concat!(
+    ") select viewed_id, session_status, message_count, current_score_id, current_criteria_hash, ",
+    job_columns!(),
+    " from known left join scoring_jobs on job_id in (active_id, failed_id)"
+);
+
+/// The sessions of these ids, each beside its current score and the jobs that matter: the active one, and the newest that
+/// failed after the current score. A row for each such job, one without a job where there is none.
+pub(in crate::store) fn views_statement(ids: impl Iterator<Item = Uuid>) -> Sql {
+    let mut statement = sql!(KNOWN, DateTime::<Utc>::UNIX_EPOCH);
+    statement.push_list(ids);
+    statement.push(WITH_JOBS);
+    statement
+}
+
+fn view(rows: &[Row]) -> sqlx::Result<Option<ScoringView>> {
+    let Some(first) = rows.first() else {
+        return Ok(None);
+    };
+    let current_score = first
+        .get::<Option<Uuid>>("current_score_id")?
+        .zip(first.get::<Option<String>>("current_criteria_hash")?);
+    let mut view = ScoringView {
+        status: first.text_enum("session_status")?,
+        has_conversation: first.get::<i64>("message_count")? > 0,
+        active_job: None,
+        last_failed_job: None,
+        current_score,
+    };
+    for row in rows {
+        if row.get::<Option<Uuid>>("job_id")?.is_none() {
+            continue;
+        }
+        let job = job(row)?;
+        if job.state.is_terminal() {
+            view.last_failed_job = Some(job);
+        } else {
+            view.active_job = Some(job);
+        }
+    }
+    Ok(Some(view))
+}

@@ -1,0 +1,266 @@
+//! `workers`: who says that it works, who was declared dead, and who leads.
+//!
+//! Never decides who is dead: whoever watches does, by its own steady clock. Heartbeats are written by the database's.
+
+mod judges;
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use crate::store::database::sql::{Row, Sql, all, sql};
+use crate::store::{Dialect, Store, StoreError, Workers};
+use crate::wire::WorkerState;
+
+/// One worker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkerRow {
+    /// Unique per start.
+    pub worker_id: Uuid,
+    /// Host and process, for people.
+    pub name: String,
+    /// The binary's version.
+    pub version: String,
+    /// When it started.
+    pub started_at: DateTime<Utc>,
+    /// When it was last heard.
+    pub heartbeat_at: DateTime<Utc>,
+    /// Jobs in hand.
+    pub in_hand: i32,
+    /// What it does.
+    pub state: WorkerState,
+    /// Whether it was heard within the time that the caller named, and hasn't stopped.
+    pub alive: bool,
+}
+
+/// What a worker says of itself.
+#[derive(Debug, Clone)]
+pub struct Heartbeat {
+    /// Unique per start.
+    pub worker_id: Uuid,
+    /// Host and process, for people.
+    pub name: String,
+    /// The binary's version.
+    pub version: String,
+    /// Jobs in hand.
+    pub in_hand: i32,
+    /// What it does.
+    pub state: WorkerState,
+    /// After how long a silence it may be called dead.
+    pub lease: Duration,
+}
+
+/// What watchers need to know of one worker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkerPulse {
+    /// The worker.
+    pub worker_id: Uuid,
+    /// Its last heartbeat: a mark that changes, not a time to compare.
+    pub heartbeat_at: DateTime<Utc>,
+    /// Its lease; `None`: an older release, which doesn't say.
+    pub lease: Option<Duration>,
+    /// What it does; one that is stopped left in good order.
+    pub state: WorkerState,
+}
+
+/// Those who say that they work, and who leads them.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RollCall {
+    /// Workers that were not declared dead.
+    pub workers: Vec<WorkerPulse>,
+    /// Who does the work that only one may do; may be a worker that is gone.
+    pub leader: Option<Uuid>,
+}
+
+/// The role of whoever looks after lost jobs, batches and old rows.
+const HOUSEKEEPING: &str = "housekeeping";
+
+impl Workers<'_> {
+    /// Says that a worker lives, on a connection of its own; registers it where it isn't known. Ends after `within`.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away or slower than `within`.
+    pub async fn heartbeat(self, beat: &Heartbeat, within: Duration) -> Result<(), StoreError> {
+        const ATTEMPTED: &str = "writing a worker's heartbeat";
+        let mut statement = sql!(
+            "insert into workers (worker_id, name, version, in_hand, state, lease_s, started_at, heartbeat_at)
+             values ($1, $2, $3, $4, $5, $6, ",
+            beat.worker_id,
+            &beat.name,
+            &beat.version,
+            beat.in_hand,
+            beat.state.as_str(),
+            beat.lease.as_secs_f64()
+        );
+        let now = self.database_now();
+        statement.push(now).push(", ").push(now).push(
+            ") on conflict (worker_id) do update set heartbeat_at = excluded.heartbeat_at, in_hand = excluded.in_hand,
+                state = excluded.state, name = excluded.name, version = excluded.version, lease_s = excluded.lease_s,
+                swept = false",
+        );
+        let beating = async {
+            let mut line = self.pulse.lock().await;
+            let mut conn = line.take().await?;
+            let result = conn.execute(&statement).await;
+            line.give_back(conn);
+            result
+        };
+        match tokio::time::timeout(within, beating).await {
+            Ok(beaten) => beaten
+                .map(drop)
+                .map_err(|error| StoreError::of(ATTEMPTED, &error)),
+            Err(_) => Err(StoreError::no_answer(
+                ATTEMPTED,
+                format!("no answer within {} ms", within.as_millis()),
+            )),
+        }
+    }
+
+    /// Workers that were not declared dead, at most 10,000, and who leads them.
+    pub async fn roll_call(self) -> Result<RollCall, StoreError> {
+        const ATTEMPTED: &str = "asking who works";
+        let statement = sql!(
+            "select worker_id, heartbeat_at, lease_s, state,
+                (select l.worker_id from leaders l where l.role = $1) as leader
+             from workers where not swept limit 10000",
+            HOUSEKEEPING
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let mut roll = RollCall::default();
+        for row in &rows {
+            roll.leader = row
+                .get("leader")
+                .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+            let pulse = pulse(row).map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+            roll.workers.push(pulse);
+        }
+        Ok(roll)
+    }
+
+    /// Declares workers dead that were not heard since the given heartbeat: their jobs may be taken back. The next heartbeat
+    /// takes it back. Answers how many weren't declared dead before.
+    pub async fn declare_dead(self, dead: &[(Uuid, DateTime<Utc>)]) -> Result<u64, StoreError> {
+        let mut declared = 0;
+        for (worker_id, heard_at) in dead {
+            let statement = sql!(
+                "update workers set swept = true where worker_id = $1 and heartbeat_at = $2 and not swept",
+                *worker_id,
+                *heard_at
+            );
+            declared += self
+                .db
+                .execute("declaring a worker dead", &statement)
+                .await?;
+        }
+        Ok(declared)
+    }
+
+    /// Makes a worker the leader, if nobody leads, or whoever did has stopped or was declared dead; answers whether it leads.
+    pub async fn lead(self, worker_id: Uuid, now: DateTime<Utc>) -> Result<bool, StoreError> {
+        let statement = sql!(
+            "insert into leaders (role, worker_id, since) values ($1, $2, $3)
+             on conflict (role) do update set worker_id = excluded.worker_id, since = excluded.since
+             where leaders.worker_id = excluded.worker_id or not exists (
+                select 1 from workers w
+                where w.worker_id = leaders.worker_id and w.state = 'running' and not w.swept)
+             returning role",
+            HOUSEKEEPING,
+            worker_id,
+            now
+        );
+        let led = self.db.write("becoming the leader", &statement).await?;
+        Ok(!led.is_empty())
+    }
+
+    /// Lists workers heard in the last 24 h, newest first; at most 1,000. `stale_after`: the lease of those that don't say
+    /// theirs.
+    pub async fn list(self, stale_after: Duration) -> Result<Vec<WorkerRow>, StoreError> {
+        const ATTEMPTED: &str = "listing workers";
+        const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+        let mut statement = sql!(
+            "select worker_id, name, version, started_at, heartbeat_at, in_hand, state,
+                case when state <> 'stopped' and not (heartbeat_at < "
+        );
+        self.push_lease_ago(&mut statement, stale_after);
+        statement.push(
+            ") and not swept then 1 else 0 end as alive from workers where not (heartbeat_at < ",
+        );
+        self.push_heard_before(&mut statement, DAY);
+        statement.push(") order by started_at desc, worker_id desc limit 1000");
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        all(ATTEMPTED, &rows, worker)
+    }
+
+    /// Embedded set-ups only, where a lock on the data folder proves that no other process lives: marks all as stopped.
+    pub async fn forget(self) -> Result<(), StoreError> {
+        let statement =
+            sql!("update workers set state = 'stopped', in_hand = 0 where state <> 'stopped'");
+        self.db
+            .execute("marking workers as stopped", &statement)
+            .await
+            .map(drop)
+    }
+}
+
+impl Store {
+    /// The time `ago` before the database's now, as an expression; SQLite's has milliseconds, in the width that times are
+    /// stored in.
+    pub(super) fn push_heard_before(&self, statement: &mut Sql, ago: Duration) {
+        match self.dialect() {
+            Dialect::Postgres => statement
+                .push("clock_timestamp() - ")
+                .push_arg(ago.as_secs_f64())
+                .push(" * interval '1 second'"),
+            Dialect::Sqlite => statement
+                .push("strftime('%Y-%m-%dT%H:%M:%f000+00:00', 'now', ")
+                .push_arg(format!("-{:.3} seconds", ago.as_secs_f64()))
+                .push(")"),
+        };
+    }
+
+    /// The time a worker's lease before the database's now, as an expression.
+    fn push_lease_ago(&self, statement: &mut Sql, unsaid: Duration) {
+        match self.dialect() {
+            Dialect::Postgres => statement
+                .push("clock_timestamp() - coalesce(lease_s, ")
+                .push_arg(unsaid.as_secs_f64())
+                .push(") * interval '1 second'"),
+            Dialect::Sqlite => statement
+                .push("strftime('%Y-%m-%dT%H:%M:%f000+00:00', 'now', printf('-%.3f seconds', coalesce(lease_s, ")
+                .push_arg(unsaid.as_secs_f64())
+                .push(")))"),
+        };
+    }
+
+    /// The database's now, as an expression.
+    pub(super) fn database_now(&self) -> &'static str {
+        match self.dialect() {
+            Dialect::Postgres => "clock_timestamp()",
+            Dialect::Sqlite => "strftime('%Y-%m-%dT%H:%M:%f000+00:00', 'now')",
+        }
+    }
+}
+
+fn pulse(row: &Row) -> sqlx::Result<WorkerPulse> {
+    let lease: Option<f64> = row.get("lease_s")?;
+    Ok(WorkerPulse {
+        worker_id: row.get("worker_id")?,
+        heartbeat_at: row.get("heartbeat_at")?,
+        lease: lease.and_then(|lease| Duration::try_from_secs_f64(lease).ok()),
+        state: row.text_enum("state")?,
+    })
+}
+
+fn worker(row: &Row) -> sqlx::Result<WorkerRow> {
+    Ok(WorkerRow {
+        worker_id: row.get("worker_id")?,
+        name: row.get("name")?,
+        version: row.get("version")?,
+        started_at: row.get("started_at")?,
+        heartbeat_at: row.get("heartbeat_at")?,
+        in_hand: row.int("in_hand")?,
+        state: row.text_enum("state")?,
+        alive: row.get::<i32>("alive")? == 1,
+    })
+}
