@@ -1,4 +1,4 @@
-//! `gavel judges`: who can be asked, and the brake of each.
+//! `gavel judges`: who can be asked, and the hold of each.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ pub(super) struct Judges {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// List judges: breaker, brakes, what they spent and may spend, pace, last error
+    /// List judges: breaker, holds, what they spent and may spend, pace, last error
     List(Common),
     /// Stop asking a judge; its jobs wait, all others go on
     Pause {
@@ -87,14 +87,14 @@ fn known(gates: &[Gate], of: impl Fn(&Gate) -> Option<String>) -> String {
     said.into_iter().collect::<Vec<_>>().join("; ")
 }
 
-/// Prints the table of judges: their brakes, and what live workers know of each.
+/// Prints the table of judges: their holds, and what live workers know of each.
 pub(super) fn print(judges: &[Judge]) -> Result<(), CliError> {
     let row = |judge: &Judge| {
         let gates = judge.gates.as_slice();
         let stopped = judge
-            .brake
+            .hold
             .as_ref()
-            .map(|brake| format!("{} by {}: {}", brake.reason, brake.set_by, brake.message));
+            .map(|hold| format!("{} by {}: {}", hold.reason, hold.set_by, hold.message));
         vec![
             judge.name.clone(),
             match judge.configured {
@@ -196,7 +196,7 @@ mod tests {
 
     fn judge(spent: &Value, cap: &Value) -> Judge {
         serde_json::from_value(json!({ "name": "gpt", "configured": true, "remedy": null, "simulated": false, "kinds": [],
-            "brake": null, "gates": [], "spent": spent, "cap": cap }))
+            "hold": null, "gates": [], "spent": spent, "cap": cap }))
         .unwrap()
     }
 

@@ -1,4 +1,4 @@
-//! `gavel queue`: what is in it, and the brake of all judges at once.
+//! `gavel queue`: what is in it, and the hold of all judges at once.
 
 use clap::{Args, Subcommand};
 
@@ -21,7 +21,7 @@ pub(super) struct Queue {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Show the queue's brake, its jobs by state, workers and judges
+    /// Show the queue's hold, its jobs by state, workers and judges
     Status(Common),
     /// Start no more jobs; running ones finish
     Pause(Common),
@@ -71,14 +71,14 @@ struct Status {
 impl Printed for Status {
     fn print(&self) -> Result<(), CliError> {
         let queue = &self.queue;
-        match &queue.brake {
+        match &queue.hold {
             None => output::line("the queue is open")?,
-            Some(brake) => output::line(&output::clean(&format!(
+            Some(hold) => output::line(&output::clean(&format!(
                 "the queue is {} by {} since {}: {}",
-                brake.reason,
-                brake.set_by,
-                time(brake.since),
-                brake.message
+                hold.reason,
+                hold.set_by,
+                time(hold.since),
+                hold.message
             )))?,
         }
         let counts = &queue.counts;

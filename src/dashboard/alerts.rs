@@ -10,7 +10,7 @@ use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
 use crate::api::{ApiError, ApiState, Params, batches, jobs, sessions};
-use crate::wire::{Batch, Brake, PausedBy, SessionItem};
+use crate::wire::{Batch, Hold, PausedBy, SessionItem};
 
 /// How many sessions are named.
 const SESSIONS: &str = "5";
@@ -36,20 +36,20 @@ pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Ale
     let reasons = found.readiness.reasons.into_iter();
     let mut alerts: Vec<Alert> = reasons.map(|text| alert(text, "/system")).collect();
     let now = state.about.clock.now();
-    if let Some(brake) = &found.queue.brake {
-        alerts.push(stopped("The queue", brake, now));
+    if let Some(hold) = &found.queue.hold {
+        alerts.push(stopped("The queue", hold, now));
     }
     let judges = &found.judges;
     for judge in judges {
-        if let Some(brake) = &judge.brake
+        if let Some(hold) = &judge.hold
             && !judge.is_told_by_its_entry(judges)
         {
-            alerts.push(stopped(&format!("Judge {}", judge.name), brake, now));
+            alerts.push(stopped(&format!("Judge {}", judge.name), hold, now));
         }
     }
     // What calls say of those that nobody has stopped.
     for judge in judges {
-        if judge.brake.is_some() || judge.is_told_by_its_entry(judges) {
+        if judge.hold.is_some() || judge.is_told_by_its_entry(judges) {
             continue;
         }
         let found = judge.stopped().or_else(|| judge.failing());
@@ -91,16 +91,16 @@ fn alert(text: String, to: &str) -> Alert {
     }
 }
 
-fn stopped(what: &str, brake: &Brake, now: DateTime<Utc>) -> Alert {
-    let word = brake.reason.brief();
-    let since = words::moment(brake.since, now).ago;
+fn stopped(what: &str, hold: &Hold, now: DateTime<Utc>) -> Alert {
+    let word = hold.reason.brief();
+    let since = words::moment(hold.since, now).ago;
     // What no person did was done by a worker, whose name says nothing.
-    let mut text = match brake.reason.as_str() {
-        "paused" => format!("{what} is {word} by {}, {since}", brake.set_by),
+    let mut text = match hold.reason.as_str() {
+        "paused" => format!("{what} is {word} by {}, {since}", hold.set_by),
         _ => format!("{what}: {word}, {since}"),
     };
-    if !brake.message.is_empty() {
-        text.push_str(&format!(": {}", brake.message));
+    if !hold.message.is_empty() {
+        text.push_str(&format!(": {}", hold.message));
     }
     alert(text, "/queue")
 }

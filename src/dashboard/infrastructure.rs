@@ -124,7 +124,7 @@ pub(super) trait JudgeState {
 
 impl JudgeState for Judge {
     fn matters(&self) -> bool {
-        self.configured || !self.kinds.is_empty() || self.brake.is_some()
+        self.configured || !self.kinds.is_empty() || self.hold.is_some()
     }
 
     fn health(&self) -> Health {
@@ -181,11 +181,7 @@ impl JudgeState for Judge {
 /// The reason that stops a judge, as the API names it.
 fn reason(judge: &Judge) -> Option<WaitReason> {
     let closed = || judge.gates.iter().find_map(|gate| gate.reason);
-    judge
-        .brake
-        .as_ref()
-        .map(|brake| brake.reason)
-        .or_else(closed)
+    judge.hold.as_ref().map(|hold| hold.reason).or_else(closed)
 }
 
 #[cfg(test)]
@@ -203,7 +199,7 @@ pub(super) mod tests {
     pub(in crate::dashboard) fn judge(name: &str, change: &Value) -> Judge {
         let spent = json!({"today_usd": 1.0, "month_usd": 1.0, "today_unpriced_calls": 0, "unpriced_calls": 0});
         let mut judge = json!({"name": name, "configured": true, "remedy": null, "simulated": false, "kinds": [],
-            "brake": null, "gates": [], "spent": spent, "cap": null});
+            "hold": null, "gates": [], "spent": spent, "cap": null});
         for (field, value) in change.as_object().unwrap() {
             judge[field] = value.clone();
         }
@@ -211,7 +207,7 @@ pub(super) mod tests {
     }
 
     /// What `ann` stopped for this reason an hour before noon.
-    pub(in crate::dashboard) fn brake(reason: &str, message: &str) -> Value {
+    pub(in crate::dashboard) fn hold(reason: &str, message: &str) -> Value {
         json!({"reason": reason, "message": message, "set_by": "ann", "since": "2026-11-23T11:00:00Z", "until": null})
     }
 
@@ -227,7 +223,7 @@ pub(super) mod tests {
         let judge = |name: &str, reason: Option<&str>| {
             judge(
                 name,
-                &json!({"brake": reason.map(|reason| brake(reason, "m"))}),
+                &json!({"hold": reason.map(|reason| hold(reason, "m"))}),
             )
         };
         let judges = [

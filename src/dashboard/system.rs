@@ -167,8 +167,8 @@ mod tests {
     use super::*;
 
     fn judge(name: &str, reason: Option<&str>) -> Judge {
-        let brake = reason.map(|reason| infrastructure::tests::brake(reason, ""));
-        infrastructure::tests::judge(name, &json!({"kinds": ["session"], "brake": brake}))
+        let hold = reason.map(|reason| infrastructure::tests::hold(reason, ""));
+        infrastructure::tests::judge(name, &json!({"kinds": ["session"], "hold": hold}))
     }
 
     fn status_bar(there: usize, silent: usize) -> StatusBar {

@@ -109,7 +109,8 @@ impl Enqueue {
         } else {
             let content = self
                 .store
-                .criteria().content(hash)
+                .criteria()
+                .content(hash)
                 .await?
                 .ok_or_else(|| EnqueueError::UnknownCriteria(hash.to_owned()))?;
             let stored =

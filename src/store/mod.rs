@@ -27,7 +27,7 @@ mod scores;
 mod sessions;
 mod workers;
 
-pub use analytics::day_folds::DaysFolded;
+pub use analytics::rollup::DaysRolledUp;
 pub use analytics::{By, MadeBy, NameCount, Named, ScoreFilter, ToolElsewhere, TotalCount};
 pub use batches::backlog_steps::Expanded;
 pub use batches::backlogs::{BacklogPlan, NewBacklog, Sample};
@@ -56,7 +56,7 @@ pub use jobs::figures::{JobsFigure, JudgeTotal, PoolUse};
 pub use jobs::record::{Ending, Fence, Record, RecordTicket, Recorded};
 pub use jobs::rescue::{Died, DueJob, Rescued};
 pub use jobs::{Force, JobCounts, JobFilter};
-pub use judges::holds::{Brake, BrakeTarget};
+pub use judges::holds::{Hold, HoldTarget};
 pub use judges::past_runs::{PastReplies, RecentPace};
 pub use judges::{JudgeRow, MeterRow, PaceRow};
 pub use open::{Store, StoreOptions, Use};

@@ -16,7 +16,7 @@ use super::calls::CallSender;
 use super::calls::replies::Unwritten;
 use super::calls::writer::{self, CallWriter};
 use super::database::db::{Db, timed_out};
-use super::database::line::{Durability, Line, Opener};
+use super::database::dedicated::{DedicatedConnection, Durability, Opener};
 use super::database::migrations;
 use super::database::pool::{Bound, CONNECT, Place, Pool};
 use super::database::pooler;
@@ -36,7 +36,7 @@ const PING: Duration = Duration::from_secs(2);
 const CHANNEL: usize = 1024;
 /// Connections that read in groups: one takes what gathers while the other reads.
 const READERS: usize = 2;
-/// What the lines' statements are about.
+/// What the dedicated connections' statements are about.
 const JOBS: &[&str] = &["scoring_jobs"];
 const READ: &[&str] = &[
     "alert_sessions",
@@ -96,7 +96,7 @@ pub struct Store {
     pub(super) unwritten: Unwritten,
     pub(super) claimer: Claimer,
     pub(super) rescuer: Rescuer,
-    pub(super) pulse: tokio::sync::Mutex<Line>,
+    pub(super) pulse: tokio::sync::Mutex<DedicatedConnection>,
     pub(super) spent: Spent,
     for_requests: Vec<Opener>,
     for_runs: Vec<Opener>,
@@ -121,12 +121,16 @@ impl Store {
             tokio::time::sleep(CONNECT_PAUSE).await;
         }
         let closing = CancellationToken::new();
-        let line = |durability| Line::new(db.clone(), durability);
-        let accepting = line(Durability::Full);
-        let [recording, again] = [(); 2].map(|()| line(Durability::Full).brief());
-        let (logging, claiming) = (line(Durability::Full), line(Durability::Lazy).brief());
-        let reading: Vec<Line> = (0..READERS).map(|_| line(Durability::Lazy)).collect();
-        let readers = || reading.iter().map(|line| line.opener(READ));
+        let connection = |durability| DedicatedConnection::new(db.clone(), durability);
+        let accepting = connection(Durability::Full);
+        let [recording, again] = [(); 2].map(|()| connection(Durability::Full).brief());
+        let (logging, claiming) = (
+            connection(Durability::Full),
+            connection(Durability::Lazy).brief(),
+        );
+        let reading: Vec<DedicatedConnection> =
+            (0..READERS).map(|_| connection(Durability::Lazy)).collect();
+        let readers = || reading.iter().map(|connection| connection.opener(READ));
         let for_requests = readers().chain([accepting.opener(JOBS)]).collect();
         let writers = [
             claiming.opener(JOBS),
@@ -145,7 +149,7 @@ impl Store {
             tokio::spawn(recorder::run(records, closing.clone(), [recording, again])),
             tokio::spawn(writer::run(
                 CallWriter {
-                    line: logging,
+                    connection: logging,
                     closing: closing.clone(),
                     unwritten: unwritten.clone(),
                     spent: spent.clone(),
@@ -153,14 +157,14 @@ impl Store {
                 logged,
             )),
         ];
-        for line in reading {
+        for connection in reading {
             let reads = Arc::clone(&reads);
-            tasks.push(tokio::spawn(reads::run(reads, closing.clone(), line)));
+            tasks.push(tokio::spawn(reads::run(reads, closing.clone(), connection)));
         }
         Ok(Self {
             claimer: Claimer::new(claiming),
-            rescuer: Rescuer::new(line(Durability::Lazy).long()),
-            pulse: tokio::sync::Mutex::new(line(Durability::Lazy)),
+            rescuer: Rescuer::new(connection(Durability::Lazy).long()),
+            pulse: tokio::sync::Mutex::new(connection(Durability::Lazy)),
             db,
             accepter,
             recorder,

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::WorkerParts;
-use super::brakes::Brakes;
 use super::heartbeat::Pulse;
+use super::holds::Holds;
 use super::owned::{Owned, OwnedJob};
 use super::push_of;
 use crate::clock::Clock;
@@ -30,7 +30,7 @@ pub(super) struct StoreAdmit {
     store: Arc<Store>,
     gate: Arc<Gate>,
     clock: Arc<dyn Clock>,
-    brakes: Arc<Brakes>,
+    holds: Arc<Holds>,
     worker_id: Uuid,
     pulse: Pulse,
     owned: Owned,
@@ -44,7 +44,7 @@ pub(super) struct StoreAdmit {
 impl StoreAdmit {
     pub(super) fn new(
         parts: &WorkerParts,
-        brakes: Arc<Brakes>,
+        holds: Arc<Holds>,
         worker_id: Uuid,
         pulse: Pulse,
         owned: Owned,
@@ -55,7 +55,7 @@ impl StoreAdmit {
             store: parts.store.clone(),
             gate: parts.gate.clone(),
             clock: parts.clock.clone(),
-            brakes,
+            holds,
             worker_id,
             pulse,
             owned,
@@ -87,7 +87,7 @@ impl StoreAdmit {
     }
 
     fn open_lanes(&self) -> Vec<OpenLane> {
-        if self.brakes.queue_paused() {
+        if self.holds.queue_paused() {
             return Vec::new();
         }
         let seen = self.seen.lock();

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::leadership::Leadership;
 use crate::clock::Clock;
-use crate::store::{CancelStep, Cancelling, DaysFolded, Store};
+use crate::store::{CancelStep, Cancelling, DaysRolledUp, Store};
 
 /// How long roll-up rests when no other day is dirty: a day that changes all the time is rolled up so often.
 const ROLLUP_REST: Duration = Duration::from_secs(15);
@@ -38,8 +38,8 @@ impl Chores {
         loop {
             let began = Instant::now();
             let rolled_up = match self.leadership.leads() {
-                true => self.store.analytics().fold_days().await,
-                false => Ok(DaysFolded::default()),
+                true => self.store.analytics().roll_up_days().await,
+                false => Ok(DaysRolledUp::default()),
             };
             let took = began.elapsed();
             let pause = match rolled_up {
@@ -98,7 +98,7 @@ impl Chores {
                 Ok(rows) => tracing::info!(rows, "pruned what is past its time"),
                 Err(error) => tracing::warn!(%error, "could not prune; it tries again in an hour"),
             }
-            if let Err(error) = self.store.budgets().fold_usage(now.date_naive()).await {
+            if let Err(error) = self.store.budgets().roll_up_usage(now.date_naive()).await {
                 tracing::warn!(%error, "could not sum up what calls came to; it tries again in an hour");
             }
         }

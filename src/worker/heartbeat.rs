@@ -84,7 +84,11 @@ impl Pulse {
             ..self.beat.clone()
         };
         let sent = Instant::now();
-        let beaten = self.store.workers().heartbeat(&beat, self.beat.lease / 3).await;
+        let beaten = self
+            .store
+            .workers()
+            .heartbeat(&beat, self.beat.lease / 3)
+            .await;
         *self.confirmed.lock() = beaten.is_ok().then_some(sent);
         beaten
     }

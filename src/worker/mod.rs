@@ -1,10 +1,9 @@
 //! Step 3 of the flow: take ids, run each job once, record its end, rescue what was lost.
 //!
-//! [`process`] is the pipeline; [`run`] puts it to work: concurrency, heartbeat, brakes, rescue, drain. A worker trusts
+//! [`process`] is the pipeline; [`run`] puts it to work: concurrency, heartbeat, holds, rescue, drain. A worker trusts
 //! nothing that it remembers: the claim in the store decides whether a job may run, the fence whether its end counts.
 
 mod admit;
-mod brakes;
 mod caps;
 mod chores;
 mod concurrency;
@@ -13,6 +12,7 @@ mod ending;
 mod expand;
 mod handle;
 mod heartbeat;
+mod holds;
 mod leadership;
 mod owned;
 pub mod process;
@@ -31,12 +31,12 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use self::admit::StoreAdmit;
-use self::brakes::{Brakes, opened};
 use self::chores::Chores;
 pub use self::concurrency::ConcurrencyPermits;
 pub use self::expand::{Expansion, Round};
 use self::handle::Handler;
 use self::heartbeat::Pulse;
+use self::holds::{Holds, opened};
 use self::leadership::{Leadership, Watcher};
 use self::owned::Owned;
 use self::process::Pipeline;
@@ -123,14 +123,14 @@ pub async fn run(
     let worker_id = options.worker_id;
     let (in_hand, prefetch) = (InHand::default(), Prefetch::default());
     let pulse = register(&parts, &options, worker_id, in_hand.clone()).await?;
-    let brakes = open_brakes(&parts, &options, worker_id).await;
+    let holds = open_holds(&parts, &options, worker_id).await;
     let ended = CancellationToken::new();
     let around = TaskTracker::new();
     around.spawn(pulse.clone().run(soft.clone(), ended.clone()));
-    around.spawn(brakes.clone().run(ended.clone()));
+    around.spawn(holds.clone().run(ended.clone()));
     // Of its own: a runner that ends by itself leaves `soft` alone.
     let draining = soft.child_token();
-    keep_house(&around, &parts, &options, worker_id, &brakes, &draining);
+    keep_house(&around, &parts, &options, worker_id, &holds, &draining);
     let owned = Owned::default();
     around.spawn(owned::compare(
         owned.clone(),
@@ -175,7 +175,7 @@ pub async fn run(
         parts.queue.clone(),
         Arc::new(StoreAdmit::new(
             &parts,
-            brakes,
+            holds,
             worker_id,
             pulse.clone(),
             owned,
@@ -239,8 +239,8 @@ async fn register(
     Ok(pulse)
 }
 
-/// Gives judges whose key may have been corrected another chance, and reads the brakes.
-async fn open_brakes(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> Arc<Brakes> {
+/// Gives judges whose key may have been corrected another chance, and reads the holds.
+async fn open_holds(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> Arc<Holds> {
     let now = parts.clock.now();
     let names = &parts.judge_names;
     match parts.store.holds().release_misconfigured(names, now).await {
@@ -250,19 +250,19 @@ async fn open_brakes(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uu
             }
         }
         Err(error) => {
-            tracing::warn!(%error, "could not release the brakes of judges that were misconfigured");
+            tracing::warn!(%error, "could not release the holds of judges that were misconfigured");
         }
     }
-    let brakes = Arc::new(Brakes::new(
+    let holds = Arc::new(Holds::new(
         parts,
         worker_id,
         options.name.clone(),
         options.caps.clone(),
     ));
-    if let Err(error) = brakes.sync().await {
-        tracing::warn!(%error, "could not read the brakes at start");
+    if let Err(error) = holds.sync().await {
+        tracing::warn!(%error, "could not read the holds at start");
     }
-    brakes
+    holds
 }
 
 /// Starts the work that one worker at a time does, and the watch that says which.
@@ -271,7 +271,7 @@ fn keep_house(
     parts: &WorkerParts,
     options: &WorkerOptions,
     worker_id: Uuid,
-    brakes: &Arc<Brakes>,
+    holds: &Arc<Holds>,
     draining: &CancellationToken,
 ) {
     let leadership = Leadership::default();
@@ -288,7 +288,7 @@ fn keep_house(
         max_wait: options.max_wait,
         bulk_window: options.bulk_window,
     };
-    let rescue = Rescue::new(parts, brakes.clone(), leadership.clone(), limits);
+    let rescue = Rescue::new(parts, holds.clone(), leadership.clone(), limits);
     around.spawn(rescue.run(draining.clone()));
     let (store, clock) = (parts.store.clone(), parts.clock.clone());
     let expansion = Expansion::new(store.clone(), parts.queue.clone(), clock.clone());

@@ -11,7 +11,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::brakes::Brakes;
+use super::holds::Holds;
 use super::leadership::Leadership;
 use super::{WorkerParts, push_of};
 use crate::clock::Clock;
@@ -61,7 +61,7 @@ pub(super) struct Rescue {
     store: Arc<Store>,
     queue: Arc<dyn Queue>,
     clock: Arc<dyn Clock>,
-    brakes: Arc<Brakes>,
+    holds: Arc<Holds>,
     events: Announcer,
     leadership: Leadership,
     limits: RescueLimits,
@@ -73,7 +73,7 @@ pub(super) struct Rescue {
 impl Rescue {
     pub(super) fn new(
         parts: &WorkerParts,
-        brakes: Arc<Brakes>,
+        holds: Arc<Holds>,
         leadership: Leadership,
         limits: RescueLimits,
     ) -> Self {
@@ -81,7 +81,7 @@ impl Rescue {
             store: parts.store.clone(),
             queue: parts.queue.clone(),
             clock: parts.clock.clone(),
-            brakes,
+            holds,
             events: parts.events.clone(),
             leadership,
             limits,
@@ -197,8 +197,8 @@ impl Rescue {
         let Some(since) = now.checked_sub_signed(max_wait) else {
             return Ok(());
         };
-        let stopped = self.brakes.stopped_lanes();
-        if self.brakes.queue_paused() {
+        let stopped = self.holds.stopped_lanes();
+        if self.holds.queue_paused() {
             return Ok(());
         }
         for job_id in self.store.jobs().expire_waits(since, &stopped, now).await? {

@@ -8,7 +8,7 @@ use crate::{Kind, WaitReason};
 
 /// A lane, or all of them, closed until somebody opens it or `until` passes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Brake {
+pub struct Hold {
     /// `paused` by an operator, `exhausted` or `misconfigured` by a worker that met it, `budget` by a cap that is reached.
     pub reason: WaitReason,
     /// The operator's or the provider's words.
@@ -59,8 +59,8 @@ pub struct Judge {
     pub simulated: bool,
     /// The kinds whose current criteria name it.
     pub kinds: Vec<Kind>,
-    /// The brake that stops its lane, if any.
-    pub brake: Option<Brake>,
+    /// The hold that stops its lane, if any.
+    pub hold: Option<Hold>,
     /// What live workers know of it.
     pub gates: Vec<Gate>,
     /// What it cost.
@@ -74,8 +74,8 @@ pub struct Judge {
 pub struct Judges {
     /// The judges.
     pub items: Vec<Judge>,
-    /// The brake that stops every lane, if any.
-    pub queue_brake: Option<Brake>,
+    /// The hold that stops every lane, if any.
+    pub queue_hold: Option<Hold>,
     /// What all judges cost.
     pub spent: Spent,
     /// The cap over all judges, if there is one.
@@ -97,14 +97,14 @@ pub struct PauseRequest {
 /// What is paused now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Paused {
-    /// The brake that is set.
-    pub brake: Brake,
+    /// The hold that is set.
+    pub hold: Hold,
 }
 
 /// What resuming did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Resumed {
-    /// Whether there was a brake.
+    /// Whether there was a hold.
     pub released: bool,
 }
 

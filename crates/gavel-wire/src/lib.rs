@@ -59,7 +59,7 @@ pub use job::{
     Wait, WaitTarget,
 };
 pub use judge::{
-    Brake, Cap, Gate, Judge, JudgePace, Judges, Meter, PauseRequest, Paused, Resumed, Spent,
+    Cap, Gate, Hold, Judge, JudgePace, Judges, Meter, PauseRequest, Paused, Resumed, Spent,
 };
 pub use nouns::{JobId, Kind, Priority, Purpose, Usage};
 pub use queue::{Queue, QueueCounts};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Brake;
+use super::Hold;
 
 /// How many jobs there are of each state; each count stops at 10,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -26,8 +26,8 @@ pub struct QueueCounts {
 pub struct Queue {
     /// Whether no job starts, whatever its judge.
     pub paused: bool,
-    /// What pauses it; null if it isn't paused. Judges have brakes of their own.
-    pub brake: Option<Brake>,
+    /// What pauses it; null if it isn't paused. Judges have holds of their own.
+    pub hold: Option<Hold>,
     /// What is in it, and what came of it.
     pub counts: QueueCounts,
 }

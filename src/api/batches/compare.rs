@@ -82,7 +82,10 @@ pub(crate) async fn compare(
     }
     params.finish()?;
     let (a, b) = (a.unwrap_or_default(), b.unwrap_or_default());
-    let (row_a, row_b) = (state.store.batches().get(a).await?, state.store.batches().get(b).await?);
+    let (row_a, row_b) = (
+        state.store.batches().get(a).await?,
+        state.store.batches().get(b).await?,
+    );
     let row_a = row_a.ok_or(ApiError::BatchNotFound(a))?;
     let row_b = row_b.ok_or(ApiError::BatchNotFound(b))?;
     if row_a.kind != row_b.kind {

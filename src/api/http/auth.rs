@@ -36,7 +36,7 @@ pub(crate) enum Scope {
     Read,
     /// Putting sessions, asking for scores, cancelling and retrying.
     Enqueue,
-    /// Brakes and criteria.
+    /// Holds and criteria.
     Admin,
 }
 

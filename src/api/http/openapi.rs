@@ -74,7 +74,7 @@ pub(crate) fn documented() -> OpenApiRouter<ApiState> {
         (name = "jobs", description = "The work in between"),
         (name = "metrics", description = "Computed at once"),
         (name = "batches", description = "Many items of one kind, asked for together"),
-        (name = "brakes", description = "The queue, judges and workers; pause and resume"),
+        (name = "judges", description = "The queue, judges and workers; pause and resume"),
         (name = "analytics", description = "What was spent, and what scores came to"),
         (name = "events", description = "What happens, as it happens"),
         (name = "operate", description = "Health, metrics and this document"),

@@ -85,7 +85,11 @@ pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Jobs, A
     };
     let (limit, cursor) = (params.limit(), params.cursor());
     params.finish()?;
-    let page = state.store.jobs().list(&filter, cursor.as_ref(), limit).await?;
+    let page = state
+        .store
+        .jobs()
+        .list(&filter, cursor.as_ref(), limit)
+        .await?;
     Ok(Jobs {
         items: view::load_all(state, &page.items).await?,
         next_cursor: page.next_cursor.map(|cursor| cursor.0),

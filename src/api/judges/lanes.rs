@@ -1,4 +1,4 @@
-//! What holds jobs back: brakes, closed gates, paused batches. Read from the store; asks no gate.
+//! What holds jobs back: holds, closed gates, paused batches. Read from the store; asks no gate.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::workers::LiveWorkers;
 use crate::api::ApiState;
 use crate::job::{Job, JobState, Priority, Wait, WaitReason};
-use crate::store::{Brake, BrakeTarget, JudgeRow, StoreError};
+use crate::store::{Hold, HoldTarget, JudgeRow, StoreError};
 use crate::wire::{self, JobWaitReason, PausedBy, Stopped, WaitTarget};
 
 /// What helps where no worker is alive.
@@ -38,10 +38,10 @@ fn waits_for_fallback(job: &Job) -> bool {
     job.state == JobState::Waiting && reason == Some(WaitReason::Fallback)
 }
 
-/// What may hold a job back: brakes, what live workers' gates say, and whether there is a live worker at all.
+/// What may hold a job back: holds, what live workers' gates say, and whether there is a live worker at all.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
-    brakes: Vec<Brake>,
+    holds: Vec<Hold>,
     judges: Vec<JudgeRow>,
     workers: LiveWorkers,
     /// Of the judges whose jobs wait for a fallback: the fallback's name.
@@ -59,7 +59,7 @@ impl Lanes {
         let now = state.clock.now();
         Ok(Self {
             now,
-            brakes: state.store.holds().list(now).await?,
+            holds: state.store.holds().list(now).await?,
             judges: state.store.judges().list(heard_since(state, now)).await?,
             workers: LiveWorkers::load(state).await?,
             ..Self::default()
@@ -88,7 +88,7 @@ impl Lanes {
             fallbacks,
             paused: state.store.batches().paused(&batches).await?,
             fetched: state.store.batches().fetched_ahead(&batches).await?,
-            brakes: state.store.holds().list(now).await?,
+            holds: state.store.holds().list(now).await?,
             judges: state.store.judges().list(heard_since(state, now)).await?,
             workers: LiveWorkers::load(state).await?,
         })
@@ -96,18 +96,18 @@ impl Lanes {
 
     pub(crate) fn wait_of(&self, job: &Job, position: Option<i64>) -> Option<wire::Wait> {
         let held = match job.state {
-            JobState::Queued | JobState::Waiting => self.brake_of(job.judge.as_deref()),
+            JobState::Queued | JobState::Waiting => self.hold_of(job.judge.as_deref()),
             JobState::Running | JobState::Succeeded | JobState::Failed | JobState::Cancelled => {
                 return None;
             }
         };
         let wait = own_wait(job.state, job.wait.as_ref(), self.now);
-        let mut target = held.map(|brake| match &brake.target {
-            BrakeTarget::Queue => WaitTarget::Queue,
-            BrakeTarget::Judge(_) => WaitTarget::Judge,
+        let mut target = held.map(|hold| match &hold.target {
+            HoldTarget::Queue => WaitTarget::Queue,
+            HoldTarget::Judge(_) => WaitTarget::Judge,
         });
-        let (reason, until) = if let Some(brake) = held {
-            (brake.reason.into(), brake.until)
+        let (reason, until) = if let Some(hold) = held {
+            (hold.reason.into(), hold.until)
         } else if let Some(by) = self.paused_by(job) {
             target = Some(WaitTarget::Batch);
             let reason = match by {
@@ -143,10 +143,10 @@ impl Lanes {
                 judge.filter(|_| unasked).map(start_worker_for)
             },
             message: held
-                .map(|brake| brake.message.clone())
+                .map(|hold| hold.message.clone())
                 .filter(|said| !said.is_empty()),
             target,
-            set_by: held.map(|brake| brake.set_by.clone()),
+            set_by: held.map(|hold| hold.set_by.clone()),
             reason,
             judge: stands_in,
             until,
@@ -187,16 +187,16 @@ impl Lanes {
         job.priority == Priority::Bulk && batch.is_some_and(|id| self.fetched.contains(&id))
     }
 
-    /// The brake that stops a judge's lane: the queue's own, else the judge's.
-    fn brake_of(&self, judge: Option<&str>) -> Option<&Brake> {
-        let stops = |target: &BrakeTarget| match target {
-            BrakeTarget::Queue => true,
-            BrakeTarget::Judge(name) => Some(name.as_str()) == judge,
+    /// The hold that stops a judge's lane: the queue's own, else the judge's.
+    fn hold_of(&self, judge: Option<&str>) -> Option<&Hold> {
+        let stops = |target: &HoldTarget| match target {
+            HoldTarget::Queue => true,
+            HoldTarget::Judge(name) => Some(name.as_str()) == judge,
         };
-        self.brakes
+        self.holds
             .iter()
-            .filter(|brake| stops(&brake.target))
-            .min_by_key(|brake| brake.target.clone())
+            .filter(|hold| stops(&hold.target))
+            .min_by_key(|hold| hold.target.clone())
     }
 
     /// Why none of these judges is asked at the moment; `None`: one of them is, or may be within seconds.
@@ -222,10 +222,10 @@ impl Lanes {
     }
 
     fn stop_of(&self, judge: Option<&str>) -> Option<Stopped> {
-        let (target, why, until, said) = match self.brake_of(judge) {
-            Some(brake) => {
-                let said = Some(brake.message.as_str()).filter(|said| !said.is_empty());
-                (Some(&brake.target), brake.reason, brake.until, said)
+        let (target, why, until, said) = match self.hold_of(judge) {
+            Some(hold) => {
+                let said = Some(hold.message.as_str()).filter(|said| !said.is_empty());
+                (Some(&hold.target), hold.reason, hold.until, said)
             }
             None => match self.closed(judge) {
                 Some((why, until)) => (None, why, until, None),
@@ -234,7 +234,7 @@ impl Lanes {
         };
         let name = judge.unwrap_or_default();
         let words = match (why, target) {
-            (WaitReason::Paused, Some(BrakeTarget::Queue)) => "the queue is paused".to_owned(),
+            (WaitReason::Paused, Some(HoldTarget::Queue)) => "the queue is paused".to_owned(),
             (WaitReason::Paused, _) => format!("judge {name} is paused"),
             (WaitReason::Budget, _) => format!("judge {name} is stopped by a cap"),
             (WaitReason::BreakerOpen, _) => format!("judge {name} failed too often in a row"),
@@ -310,7 +310,7 @@ mod tests {
     }
     #[test]
     fn a_batch_is_stopped_while_all_of_its_judges_are() {
-        let brake = |target, reason, message: &str, until: Option<&str>| Brake {
+        let hold = |target, reason, message: &str, until: Option<&str>| Hold {
             target,
             reason,
             message: message.to_owned(),
@@ -318,17 +318,17 @@ mod tests {
             since: DateTime::<Utc>::UNIX_EPOCH,
             until: until.map(|at| at.parse().unwrap()),
         };
-        let judge = |name: &str| BrakeTarget::Judge(name.to_owned());
+        let judge = |name: &str| HoldTarget::Judge(name.to_owned());
         let capped = "the daily cap of a, 2 USD, is reached";
         let mut lanes = Lanes {
-            brakes: vec![
-                brake(
+            holds: vec![
+                hold(
                     judge("a"),
                     WaitReason::Budget,
                     capped,
                     Some("2026-01-02T00:00:00Z"),
                 ),
-                brake(judge("b"), WaitReason::Paused, "", None),
+                hold(judge("b"), WaitReason::Paused, "", None),
             ],
             ..Lanes::default()
         };
@@ -347,8 +347,8 @@ mod tests {
         assert_eq!(said(&lanes, &["a", "b", "c"]), None, "c is asked");
         assert_eq!(said(&lanes, &[]), None);
         lanes
-            .brakes
-            .push(brake(BrakeTarget::Queue, WaitReason::Paused, "lunch", None));
+            .holds
+            .push(hold(HoldTarget::Queue, WaitReason::Paused, "lunch", None));
         let paused = ("paused".to_owned(), "the queue is paused: lunch".to_owned());
         assert_eq!(said(&lanes, &["c"]), Some(paused));
     }

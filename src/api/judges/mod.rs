@@ -24,7 +24,7 @@ use crate::api::http::params::{Params, Segment};
 use crate::api::http::problem::{ApiError, Refusal};
 use crate::events::{Event, EventType};
 use crate::job::WaitReason;
-use crate::store::{Brake, BrakeTarget, JudgeRow, MeterRow, PaceRow, WorkerRow};
+use crate::store::{Hold, HoldTarget, JudgeRow, MeterRow, PaceRow, WorkerRow};
 use crate::wire::{self, Judges, PauseRequest, Paused, Resumed, Workers};
 
 /// The longest message of a pause, characters.
@@ -38,14 +38,14 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(list_workers))
 }
 
-impl From<&Brake> for wire::Brake {
-    fn from(brake: &Brake) -> Self {
+impl From<&Hold> for wire::Hold {
+    fn from(hold: &Hold) -> Self {
         Self {
-            reason: brake.reason,
-            message: brake.message.clone(),
-            set_by: brake.set_by.clone(),
-            since: brake.since,
-            until: brake.until,
+            reason: hold.reason,
+            message: hold.message.clone(),
+            set_by: hold.set_by.clone(),
+            since: hold.since,
+            until: hold.until,
         }
     }
 }
@@ -109,7 +109,7 @@ fn worker((row, judges): (WorkerRow, Option<Vec<String>>)) -> wire::Worker {
 
 /// Lists judges: those configured here, those that live workers know, and those that are stopped.
 #[utoipa::path(
-    get, path = "/api/v1/judges", tag = "brakes",
+    get, path = "/api/v1/judges", tag = "judges",
     responses(
         (status = 200, description = "The judges", body = Judges),
     ),
@@ -124,14 +124,14 @@ async fn list_judges(
 
 /// Every judge that is set up, asked, or stopped.
 pub(crate) async fn list(state: &ApiState) -> Result<Judges, ApiError> {
-    let brakes = state.store.holds().list(state.clock.now()).await?;
+    let holds = state.store.holds().list(state.clock.now()).await?;
     let mut gates: BTreeMap<String, Vec<wire::Gate>> = BTreeMap::new();
     for row in rows_of_live_workers(state).await? {
         gates.entry(row.name.clone()).or_default().push(row.into());
     }
     let spending = Spending::load(state).await?;
-    let brake_of = |target: &BrakeTarget| brakes.iter().find(|brake| brake.target == *target);
-    let items = names(state, &brakes, gates.keys())
+    let hold_of = |target: &HoldTarget| holds.iter().find(|hold| hold.target == *target);
+    let items = names(state, &holds, gates.keys())
         .into_iter()
         .map(|name| {
             let problem = state.enqueue.check_judge(&name).err();
@@ -140,7 +140,7 @@ pub(crate) async fn list(state: &ApiState) -> Result<Judges, ApiError> {
                 remedy: problem.map(|problem| problem.remedy),
                 simulated: state.enqueue.is_simulated(&name),
                 kinds: state.enqueue.kinds_of(&name),
-                brake: brake_of(&BrakeTarget::Judge(name.clone())).map(wire::Brake::from),
+                hold: hold_of(&HoldTarget::Judge(name.clone())).map(wire::Hold::from),
                 gates: gates.remove(&name).unwrap_or_default(),
                 spent: spending.of_judge(&name),
                 cap: spending.cap_of(&name),
@@ -150,7 +150,7 @@ pub(crate) async fn list(state: &ApiState) -> Result<Judges, ApiError> {
         .collect();
     Ok(Judges {
         items,
-        queue_brake: brake_of(&BrakeTarget::Queue).map(wire::Brake::from),
+        queue_hold: hold_of(&HoldTarget::Queue).map(wire::Hold::from),
         spent: spending.of_all(),
         cap: spending.cap_of_all(),
         next_cursor: None,
@@ -166,12 +166,12 @@ async fn rows_of_live_workers(state: &ApiState) -> Result<Vec<JudgeRow>, ApiErro
 
 fn names<'a>(
     state: &ApiState,
-    brakes: &[Brake],
+    holds: &[Hold],
     seen: impl Iterator<Item = &'a String>,
 ) -> BTreeSet<String> {
-    let stopped = brakes.iter().filter_map(|brake| match &brake.target {
-        BrakeTarget::Judge(name) => Some(name.clone()),
-        BrakeTarget::Queue => None,
+    let stopped = holds.iter().filter_map(|hold| match &hold.target {
+        HoldTarget::Judge(name) => Some(name.clone()),
+        HoldTarget::Queue => None,
     });
     (state.judges)()
         .into_iter()
@@ -180,13 +180,13 @@ fn names<'a>(
         .collect()
 }
 
-/// The brake's target, if there is such a judge.
-async fn target(state: &ApiState, name: String) -> Result<BrakeTarget, ApiError> {
+/// The hold's target, if there is such a judge.
+async fn target(state: &ApiState, name: String) -> Result<HoldTarget, ApiError> {
     // Some providers take any model: what could be asked is known, listed or not.
     if state.enqueue.check_judge(&name).is_err() {
-        let brakes = state.store.holds().list(state.clock.now()).await?;
+        let holds = state.store.holds().list(state.clock.now()).await?;
         let rows = rows_of_live_workers(state).await?;
-        let known = names(state, &brakes, rows.iter().map(|row| &row.name));
+        let known = names(state, &holds, rows.iter().map(|row| &row.name));
         if !known.contains(&name) {
             return Err(ApiError::JudgeNotFound {
                 name,
@@ -194,13 +194,13 @@ async fn target(state: &ApiState, name: String) -> Result<BrakeTarget, ApiError>
             });
         }
     }
-    Ok(BrakeTarget::Judge(name))
+    Ok(HoldTarget::Judge(name))
 }
 
-/// Sets an operator's brake.
+/// Sets an operator's hold.
 pub(crate) async fn pause(
     state: &ApiState,
-    target: BrakeTarget,
+    target: HoldTarget,
     caller: &Caller,
     request: PauseRequest,
 ) -> Result<Json<Paused>, ApiError> {
@@ -218,7 +218,7 @@ pub(crate) async fn pause(
     if request.until.is_some_and(|until| until <= now) {
         return refuse("/until", "has passed already");
     }
-    let brake = Brake {
+    let hold = Hold {
         target,
         reason: WaitReason::Paused,
         message,
@@ -226,51 +226,51 @@ pub(crate) async fn pause(
         since: now,
         until: request.until,
     };
-    // An operator's pause takes the place of whatever brake there was.
-    state.store.holds().set(&brake).await?;
-    let event = brake_event(&brake.target, Applied::Set, now);
+    // An operator's pause takes the place of whatever hold there was.
+    state.store.holds().set(&hold).await?;
+    let event = hold_event(&hold.target, Applied::Set, now);
     state.events.announce(Event {
-        reason: Some(brake.reason),
-        until: brake.until,
+        reason: Some(hold.reason),
+        until: hold.until,
         ..event
     });
-    tracing::info!(target = ?brake.target, "paused");
+    tracing::info!(target = ?hold.target, "paused");
     Ok(Json(Paused {
-        brake: wire::Brake::from(&brake),
+        hold: wire::Hold::from(&hold),
     }))
 }
 
-/// What was done to a brake.
+/// What was done to a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Applied {
     Set,
     Released,
 }
 
-fn brake_event(target: &BrakeTarget, applied: Applied, now: DateTime<Utc>) -> Event {
+fn hold_event(target: &HoldTarget, applied: Applied, now: DateTime<Utc>) -> Event {
     match (target, applied) {
-        (BrakeTarget::Queue, Applied::Set) => Event::new(EventType::QueuePaused, now),
-        (BrakeTarget::Queue, Applied::Released) => Event::new(EventType::QueueResumed, now),
-        (BrakeTarget::Judge(name), Applied::Set) => {
+        (HoldTarget::Queue, Applied::Set) => Event::new(EventType::QueuePaused, now),
+        (HoldTarget::Queue, Applied::Released) => Event::new(EventType::QueueResumed, now),
+        (HoldTarget::Judge(name), Applied::Set) => {
             Event::of_judge(EventType::JudgeClosed, name, now)
         }
-        (BrakeTarget::Judge(name), Applied::Released) => {
+        (HoldTarget::Judge(name), Applied::Released) => {
             Event::of_judge(EventType::JudgeOpened, name, now)
         }
     }
 }
 
-/// Releases a brake, whoever set it.
+/// Releases a hold, whoever set it.
 pub(crate) async fn resume(
     state: &ApiState,
-    target: &BrakeTarget,
+    target: &HoldTarget,
 ) -> Result<Json<Resumed>, ApiError> {
     let now = state.clock.now();
     let released = state.store.holds().release(target, now).await?;
     if released {
         state
             .events
-            .announce(brake_event(target, Applied::Released, now));
+            .announce(hold_event(target, Applied::Released, now));
     }
     tracing::info!(?target, released, "resumed");
     Ok(Json(Resumed { released }))
@@ -279,7 +279,7 @@ pub(crate) async fn resume(
 /// Pauses a judge: its jobs stay queued until it is resumed. What is running goes on. Workers hear of it within a second:
 /// until then they may still take a job.
 #[utoipa::path(
-    post, path = "/api/v1/judges/{name}/pause", tag = "brakes",
+    post, path = "/api/v1/judges/{name}/pause", tag = "judges",
     params(("name" = String, Path, description = "The judge")),
     request_body(content = PauseRequest, description = MAY_BE_LEFT_OUT, example = json!({"message": "the key is changed"})),
     responses(
@@ -301,7 +301,7 @@ async fn pause_judge(
 
 /// Resumes a judge, whoever stopped it; but for a cap, which ends with its day or month, or when it is raised.
 #[utoipa::path(
-    post, path = "/api/v1/judges/{name}/resume", tag = "brakes",
+    post, path = "/api/v1/judges/{name}/resume", tag = "judges",
     params(("name" = String, Path, description = "The judge")),
     responses(
         (status = 200, description = "It is not stopped", body = Resumed),
@@ -316,28 +316,28 @@ async fn resume_judge(
 ) -> Result<Json<Resumed>, ApiError> {
     params.finish()?;
     let target = target(&state, name.clone()).await?;
-    let brakes = state.store.holds().list(state.clock.now()).await?;
-    let capped = |brake: &&Brake| brake.target == target && brake.reason == WaitReason::Budget;
-    if let Some(brake) = brakes.iter().find(capped) {
-        return Err(ApiError::JudgeCapped(why_capped(&name, brake)));
+    let holds = state.store.holds().list(state.clock.now()).await?;
+    let capped = |hold: &&Hold| hold.target == target && hold.reason == WaitReason::Budget;
+    if let Some(hold) = holds.iter().find(capped) {
+        return Err(ApiError::JudgeCapped(why_capped(&name, hold)));
     }
     resume(&state, &target).await
 }
 
-fn why_capped(name: &str, brake: &Brake) -> String {
-    let until = brake.until.map_or_else(String::new, |until| {
+fn why_capped(name: &str, hold: &Hold) -> String {
+    let until = hold.until.map_or_else(String::new, |until| {
         let until = until.to_rfc3339_opts(SecondsFormat::Secs, true);
         format!(", and it goes on by itself at {until}")
     });
     format!(
         "judge {name:?} can't be resumed: {}{until}; to go on now, raise the cap and restart the workers",
-        brake.message
+        hold.message
     )
 }
 
 /// Lists workers heard in the last 24 h, newest first.
 #[utoipa::path(
-    get, path = "/api/v1/workers", tag = "brakes",
+    get, path = "/api/v1/workers", tag = "judges",
     responses(
         (status = 200, description = "The workers", body = Workers),
     ),

@@ -12,8 +12,8 @@ use crate::api::http::body::OptionalJson;
 use crate::api::http::openapi::MAY_BE_LEFT_OUT;
 use crate::api::http::params::Params;
 use crate::api::http::problem::ApiError;
-use crate::store::{BrakeTarget, JobCounts};
-use crate::wire::{Brake, PauseRequest, Paused, Queue, QueueCounts, Resumed};
+use crate::store::{HoldTarget, JobCounts};
+use crate::wire::{Hold, PauseRequest, Paused, Queue, QueueCounts, Resumed};
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -37,7 +37,7 @@ impl From<JobCounts> for QueueCounts {
 
 /// Tells whether the queue is paused, and how many jobs there are of each state.
 #[utoipa::path(
-    get, path = "/api/v1/queue", tag = "brakes",
+    get, path = "/api/v1/queue", tag = "judges",
     responses(
         (status = 200, description = "The queue", body = Queue),
     ),
@@ -52,24 +52,24 @@ async fn queue_status(
 
 pub(crate) async fn status(state: &ApiState) -> Result<Queue, ApiError> {
     let now = state.clock.now();
-    let (brakes, counts) = tokio::try_join!(
+    let (holds, counts) = tokio::try_join!(
         state.store.holds().list(now),
         state.store.jobs().counts(now)
     )?;
-    let brake = brakes
+    let hold = holds
         .iter()
-        .find(|brake| brake.target == BrakeTarget::Queue)
-        .map(Brake::from);
+        .find(|hold| hold.target == HoldTarget::Queue)
+        .map(Hold::from);
     Ok(Queue {
-        paused: brake.is_some(),
-        brake,
+        paused: hold.is_some(),
+        hold,
         counts: counts.into(),
     })
 }
 
 /// Pauses the queue: no job starts until it is resumed. Workers hear of it within a second: until then they may still take one.
 #[utoipa::path(
-    post, path = "/api/v1/queue/pause", tag = "brakes",
+    post, path = "/api/v1/queue/pause", tag = "judges",
     request_body(content = PauseRequest, description = MAY_BE_LEFT_OUT, example = json!({"message": "the database moves"})),
     responses(
         (status = 200, description = "It is paused", body = Paused),
@@ -82,12 +82,12 @@ async fn pause_queue(
     OptionalJson(request): OptionalJson<PauseRequest>,
 ) -> Result<Json<Paused>, ApiError> {
     params.finish()?;
-    pause(&state, BrakeTarget::Queue, &caller, request).await
+    pause(&state, HoldTarget::Queue, &caller, request).await
 }
 
 /// Resumes the queue. Judges that are paused by themselves stay so.
 #[utoipa::path(
-    post, path = "/api/v1/queue/resume", tag = "brakes",
+    post, path = "/api/v1/queue/resume", tag = "judges",
     responses(
         (status = 200, description = "It is not paused", body = Resumed),
     ),
@@ -97,5 +97,5 @@ async fn resume_queue(
     params: Params,
 ) -> Result<Json<Resumed>, ApiError> {
     params.finish()?;
-    resume(&state, &BrakeTarget::Queue).await
+    resume(&state, &HoldTarget::Queue).await
 }

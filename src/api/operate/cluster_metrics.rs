@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::exposition::{Family, MetricType};
 use crate::api::ApiState;
-use crate::store::{BrakeTarget, JudgeRow, JudgeTotal, StoreError, WorkerRow};
+use crate::store::{HoldTarget, JudgeRow, JudgeTotal, StoreError, WorkerRow};
 use crate::wire::WorkerState;
 
 /// How long figures are kept at least.
@@ -100,7 +100,7 @@ async fn figures(state: &ApiState) -> Result<String, StoreError> {
     jobs(&mut text, state, now).await?;
     let workers = state.store.workers().list(state.worker_stale_after).await?;
     tell_workers(&mut text, &workers, now);
-    brakes(&mut text, state, now).await?;
+    holds(&mut text, state, now).await?;
     let stale = TimeDelta::from_std(state.worker_stale_after).unwrap_or(TimeDelta::MAX);
     let heard_since = now.checked_sub_signed(stale).unwrap_or(now);
     tell_judges(&mut text, &state.store.judges().list(heard_since).await?);
@@ -196,19 +196,19 @@ fn tell_workers(text: &mut String, workers: &[WorkerRow], now: DateTime<Utc>) {
     in_hand.write(text);
 }
 
-async fn brakes(text: &mut String, state: &ApiState, now: DateTime<Utc>) -> Result<(), StoreError> {
+async fn holds(text: &mut String, state: &ApiState, now: DateTime<Utc>) -> Result<(), StoreError> {
     let mut stopped = Family::new(
         "gavel_cluster_stopped",
         MetricType::Gauge,
         "1 for each judge, or the whole queue (judge is empty), that a person, a cap or a refusal has stopped.",
     );
     let mut names = Names::default();
-    for brake in state.store.holds().list(now).await? {
-        let judge = match &brake.target {
-            BrakeTarget::Queue => "",
-            BrakeTarget::Judge(name) => names.label(name),
+    for hold in state.store.holds().list(now).await? {
+        let judge = match &hold.target {
+            HoldTarget::Queue => "",
+            HoldTarget::Judge(name) => names.label(name),
         };
-        stopped.raise(&[("judge", judge), ("reason", brake.reason.as_str())], 1.0);
+        stopped.raise(&[("judge", judge), ("reason", hold.reason.as_str())], 1.0);
     }
     stopped.write(text);
     Ok(())

@@ -291,7 +291,14 @@ async fn scores_of_session(
 pub(crate) async fn list(state: &ApiState, session_id: &str) -> Result<Scores, ApiError> {
     let session_id = uuid(session_id, "session_id", Refusal::BadRequest)?;
     let rows = state.store.scores().of_session(session_id).await?;
-    if rows.is_empty() && state.store.sessions().scoring_view(session_id).await?.is_none() {
+    if rows.is_empty()
+        && state
+            .store
+            .sessions()
+            .scoring_view(session_id)
+            .await?
+            .is_none()
+    {
         return Err(ApiError::SessionNotFound(session_id));
     }
     let current = state.enqueue.current_criteria();

@@ -1,4 +1,4 @@
-//! `/queue`: what waits and why, what runs, what failed for good, who works, how the judges do; with the brakes.
+//! `/queue`: what waits and why, what runs, what failed for good, who works, how the judges do; with the holds.
 
 mod rows;
 
@@ -144,7 +144,7 @@ impl Body {
                 ("scored in 24 h", words::count(counts.succeeded_24h)),
                 ("failed in 24 h", words::count(counts.failed_24h)),
             ],
-            held: queue.brake.map(|brake| held(&brake, now)),
+            held: queue.hold.map(|hold| held(&hold, now)),
             groups: vec![
                 group("Waiting", "Nothing that was begun waits.", waiting),
                 group("Queued", "Nothing is queued.", queued),
@@ -187,11 +187,11 @@ async fn pause_queue(State(state): State<PageState>, form: Form) -> Page {
         };
         return confirm::ask(&state, &form, "/queue/pause".to_owned(), question).await;
     }
-    brake(&state, &form, "/api/v1/queue/pause").await
+    hold(&state, &form, "/api/v1/queue/pause").await
 }
 
 async fn resume_queue(State(state): State<PageState>, form: Form) -> Page {
-    brake(&state, &form, "/api/v1/queue/resume").await
+    hold(&state, &form, "/api/v1/queue/resume").await
 }
 
 async fn pause_judge(State(state): State<PageState>, Path(name): Path<String>, form: Form) -> Page {
@@ -206,7 +206,7 @@ async fn pause_judge(State(state): State<PageState>, Path(name): Path<String>, f
         let action = format!("/judges/{}/pause", segment(&name));
         return confirm::ask(&state, &form, action, question).await;
     }
-    brake(
+    hold(
         &state,
         &form,
         &format!("/api/v1/judges/{}/pause", segment(&name)),
@@ -219,7 +219,7 @@ async fn resume_judge(
     Path(name): Path<String>,
     form: Form,
 ) -> Page {
-    brake(
+    hold(
         &state,
         &form,
         &format!("/api/v1/judges/{}/resume", segment(&name)),
@@ -227,7 +227,7 @@ async fn resume_judge(
     .await
 }
 
-async fn brake(state: &PageState, form: &Form, path: &str) -> Page {
+async fn hold(state: &PageState, form: &Form, path: &str) -> Page {
     let body = match form.text("message") {
         Some(message) => json!({"message": message}),
         None => json!({}),
@@ -289,9 +289,9 @@ mod tests {
         job
     }
 
-    fn infrastructure(brake: &Value) -> Infrastructure {
+    fn infrastructure(hold: &Value) -> Infrastructure {
         let counts = json!({"queued": 12_345, "running": 1, "waiting": 2, "succeeded_24h": 3, "failed_24h": 1, "cancelled_24h": 0});
-        let queue = json!({"paused": !brake.is_null(), "brake": brake, "counts": counts});
+        let queue = json!({"paused": !hold.is_null(), "hold": hold, "counts": counts});
         Infrastructure {
             queue: serde_json::from_value(queue).unwrap(),
             workers: Vec::new(),
@@ -300,9 +300,9 @@ mod tests {
         }
     }
 
-    fn page(brake: &Value, groups: [&[Value]; 4]) -> Body {
+    fn page(hold: &Value, groups: [&[Value]; 4]) -> Body {
         Body::of(
-            infrastructure(brake),
+            infrastructure(hold),
             groups.map(jobs),
             &SessionUser::anybody(),
             now(),
@@ -356,8 +356,8 @@ mod tests {
 
     #[test]
     fn a_paused_queue_says_by_whom_and_whoever_may_can_resume_it() {
-        let brake = fake::brake("paused", "until the <b>move</b>");
-        let mut body = page(&brake, [&[], &[], &[], &[]]);
+        let hold = fake::hold("paused", "until the <b>move</b>");
+        let mut body = page(&hold, [&[], &[], &[], &[]]);
         body.may_admin = false;
         let reader = body.render().unwrap();
         assert!(
@@ -455,9 +455,9 @@ mod tests {
                 gate("older", None),
             ];
             let spent = json!({"today_usd": 6.5, "month_usd": 6.5, "today_unpriced_calls": 1, "unpriced_calls": 1});
-            let brake = reason.map(|reason| fake::brake(reason, "m"));
+            let hold = reason.map(|reason| fake::hold(reason, "m"));
             let change =
-                json!({"kinds": ["session"], "brake": brake, "gates": gates, "spent": spent});
+                json!({"kinds": ["session"], "hold": hold, "gates": gates, "spent": spent});
             let infrastructure = Infrastructure {
                 judges: vec![fake::judge("gpt", &change)],
                 ..infrastructure(&Value::Null)

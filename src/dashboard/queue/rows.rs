@@ -9,7 +9,7 @@ use super::super::infrastructure::{self, JudgeState as _};
 use super::super::waits::WaitWords as _;
 use super::super::words::{self, Moment};
 use crate::job::WaitReason;
-use crate::wire::{Brake, Job, Judge, JudgePace, Meter, Worker};
+use crate::wire::{Hold, Job, Judge, JudgePace, Meter, Worker};
 
 pub(super) struct JobRow {
     pub(super) id: Uuid,
@@ -64,17 +64,13 @@ pub(super) struct JudgeRow {
 }
 
 /// Who holds it, since and until when.
-pub(super) fn held(brake: &Brake, now: DateTime<Utc>) -> String {
-    let mut text = format!(
-        "by {} {}",
-        brake.set_by,
-        words::moment(brake.since, now).ago
-    );
-    if let Some(until) = brake.until {
+pub(super) fn held(hold: &Hold, now: DateTime<Utc>) -> String {
+    let mut text = format!("by {} {}", hold.set_by, words::moment(hold.since, now).ago);
+    if let Some(until) = hold.until {
         text.push_str(&format!(", until {}", words::moment(until, now).plain));
     }
-    if !brake.message.is_empty() {
-        text.push_str(&format!(": {}", brake.message));
+    if !hold.message.is_empty() {
+        text.push_str(&format!(": {}", hold.message));
     }
     text
 }
@@ -206,16 +202,16 @@ impl WorkerRow {
 impl JudgeRow {
     pub(super) fn of(judge: Judge, now: DateTime<Utc>) -> Self {
         let closed = judge.gates.iter().find(|gate| gate.reason.is_some());
-        let stopped = judge.brake.is_some() || closed.is_some();
-        let (state, detail) = match (&judge.brake, closed) {
-            (Some(brake), _) => (
-                brake.reason.brief().to_owned(),
-                match brake.reason == WaitReason::Budget {
+        let stopped = judge.hold.is_some() || closed.is_some();
+        let (state, detail) = match (&judge.hold, closed) {
+            (Some(hold), _) => (
+                hold.reason.brief().to_owned(),
+                match hold.reason == WaitReason::Budget {
                     true => format!(
                         "{}. To go on before, raise the cap and restart the workers.",
-                        held(brake, now)
+                        held(hold, now)
                     ),
-                    false => held(brake, now),
+                    false => held(hold, now),
                 },
             ),
             (None, Some(gate)) => (
@@ -255,10 +251,10 @@ impl JudgeRow {
             kinds: words::kinds(&judge.kinds),
             simulated: judge.simulated,
             colour,
-            control: match &judge.brake {
+            control: match &judge.hold {
                 None => Control::Pause,
                 // A cap ends with its day or month, or where it is raised: the API resumes nothing that is capped.
-                Some(brake) if brake.reason == WaitReason::Budget => Control::None,
+                Some(hold) if hold.reason == WaitReason::Budget => Control::None,
                 Some(_) => Control::Resume,
             },
             erred: last_error

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{BacklogPlan, Enqueue, EnqueueError, Terms};
 use crate::score::Criteria;
-use crate::store::{Brake, BrakeTarget, JudgeRow, StoreError};
+use crate::store::{Hold, HoldTarget, JudgeRow, StoreError};
 use crate::wire::{CostRange, Estimate, Pace, PaceOf, PlannedJudge, TokenRange};
 
 /// How far the figures of a plan may be off, to either side.
@@ -70,10 +70,10 @@ impl Enqueue {
     ) -> Result<Estimated, EnqueueError> {
         let criteria = self.stored_criteria(&plan.rules.criteria_hash).await?;
         let jobs = float(to_score) * f64::from(plan.repeats);
-        let brakes = self.store.holds().list(now).await?;
+        let holds = self.store.holds().list(now).await?;
         let gates = self.store.judges().list(now - HEARD).await?;
         let mut all = Estimated::nothing(sample.len() as u64);
-        all.warnings.extend(stopped(&brakes, &BrakeTarget::Queue));
+        all.warnings.extend(stopped(&holds, &HoldTarget::Queue));
         for judge in &plan.judges {
             let Some(terms) = self.terms.terms(judge) else {
                 continue;
@@ -86,8 +86,8 @@ impl Enqueue {
                 pace = None;
             }
             all.add(judge, terms, &each, pace, jobs);
-            let target = BrakeTarget::Judge(judge.clone());
-            all.warnings.extend(stopped(&brakes, &target));
+            let target = HoldTarget::Judge(judge.clone());
+            all.warnings.extend(stopped(&holds, &target));
             all.warnings.extend(slowed(&gates, judge, now));
             if let Some(fallback) = self.unpriced_fallback(judge) {
                 all.warnings.push(format!(
@@ -247,11 +247,11 @@ impl Estimated {
 }
 
 /// What a plan says of a pause or a closure: its time begins once that is gone.
-fn stopped(brakes: &[Brake], target: &BrakeTarget) -> Option<String> {
-    let brake = brakes.iter().find(|brake| brake.target == *target)?;
+fn stopped(holds: &[Hold], target: &HoldTarget) -> Option<String> {
+    let hold = holds.iter().find(|hold| hold.target == *target)?;
     Some(format!(
         "{}; nothing starts before that ends, and the time begins then",
-        brake.in_words()
+        hold.in_words()
     ))
 }
 

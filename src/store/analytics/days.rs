@@ -1,8 +1,8 @@
-//! What days of UTC come to, read from where they are folded (`day_folds`), so that a look at years doesn't read each score.
+//! What days of UTC come to, read from where they are rolled up (`day_folds`), so that a look at years doesn't read each score.
 //!
-//! A fold is never ahead of the rows that it is made of. Whoever changes what a day comes to marks it in the same transaction;
-//! a marked day is counted from its sessions until it has been folded anew. So figures are exact at any moment, whether or not
-//! anybody folds.
+//! A rollup is never ahead of the rows that it is made of. Whoever changes what a day comes to marks it as dirty in the same transaction;
+//! a dirty day is counted from its sessions until it has been rolled up anew. So figures are exact at any moment, whether or not
+//! anybody rolls up.
 
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
 use uuid::Uuid;
@@ -11,8 +11,8 @@ use super::ScoreFilter;
 use crate::store::database::sql::{Sql, all, decode, sql};
 use crate::store::{Analytics, Dialect, StoreError};
 
-/// With more marked days than this a look counts from the sessions of its whole time.
-const MARKED: u32 = 32;
+/// With more dirty days than this a look counts from the sessions of its whole time.
+const DIRTY: u32 = 32;
 
 /// What sessions are told apart by, and counted for, each day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,13 +45,13 @@ impl Facet {
 }
 
 impl Analytics<'_> {
-    /// Marked days that lie whole in the filter's time, the newest first.
-    pub(in crate::store) async fn marked_days(
+    /// Dirty days that lie whole in the filter's time, the newest first.
+    pub(in crate::store) async fn dirty_days(
         self,
         filter: &ScoreFilter,
         limit: u32,
     ) -> Result<Vec<NaiveDate>, StoreError> {
-        const ATTEMPTED: &str = "looking for days to be folded";
+        const ATTEMPTED: &str = "looking for days to be rolled up";
         let mut statement = sql!("select distinct d.day from day_marks d where 1 = 1");
         Whole::of(filter).push_to(&mut statement);
         statement
@@ -61,13 +61,13 @@ impl Analytics<'_> {
         all(ATTEMPTED, &rows, |row| day_of(&row.get::<String>("day")?))
     }
 
-    /// Sorts a filter's time into what is folded and what is to be counted.
+    /// Sorts a filter's time into what is rolled up and what is to be counted.
     pub(in crate::store) async fn parts_of(
         self,
         filter: &ScoreFilter,
     ) -> Result<Parts, StoreError> {
-        let marked = self.marked_days(filter, MARKED + 1).await?;
-        Ok(Parts::of(filter, marked))
+        let dirty = self.dirty_days(filter, DIRTY + 1).await?;
+        Ok(Parts::of(filter, dirty))
     }
 }
 
@@ -79,8 +79,8 @@ pub(in crate::store) fn day(dialect: Dialect) -> &'static str {
     }
 }
 
-/// Marks the days of these sessions: what their scores come to changes in this transaction.
-pub(in crate::store) fn mark_statement(
+/// Marks the days of these sessions as dirty: what their scores come to changes in this transaction.
+pub(in crate::store) fn dirty_statement(
     dialect: Dialect,
     sessions: impl Iterator<Item = Uuid>,
 ) -> Sql {
@@ -157,25 +157,25 @@ impl Whole {
     }
 }
 
-/// A filter's time, sorted out: what is folded, and what is counted from its sessions.
+/// A filter's time, sorted out: what is rolled up, and what is counted from its sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) struct Parts {
-    /// Days that are folded, and those among them that are not.
-    folded: Option<(Whole, Vec<NaiveDate>)>,
+    /// Days that are rolled up, and those among them that are not.
+    rolled_up: Option<(Whole, Vec<NaiveDate>)>,
     /// What is counted.
     pub(in crate::store) counted: Vec<Span>,
 }
 
 impl Parts {
-    fn of(filter: &ScoreFilter, marked: Vec<NaiveDate>) -> Self {
+    fn of(filter: &ScoreFilter, dirty: Vec<NaiveDate>) -> Self {
         let whole = Whole::of(filter);
-        if whole.is_empty() || marked.len() > MARKED as usize {
+        if whole.is_empty() || dirty.len() > DIRTY as usize {
             return Self {
-                folded: None,
+                rolled_up: None,
                 counted: vec![Span(filter.from, filter.to)],
             };
         }
-        let mut counted: Vec<Span> = marked.iter().map(|day| Span::of_day(*day)).collect();
+        let mut counted: Vec<Span> = dirty.iter().map(|day| Span::of_day(*day)).collect();
         if let Some((from, first)) = filter.from.zip(whole.from.map(begin))
             && from < first
         {
@@ -187,24 +187,24 @@ impl Parts {
             counted.push(Span(Some(last), Some(to)));
         }
         Self {
-            folded: Some((whole, marked)),
+            rolled_up: Some((whole, dirty)),
             counted,
         }
     }
 
-    /// `select .. from (folded union all counted) parts`: the first of a table of days `d`, the second of sessions `a`.
+    /// `select .. from (rolled up union all counted) parts`: the first of a table of days `d`, the second of sessions `a`.
     ///
-    /// `folded` and `counted` push their selects, up to their last condition.
+    /// `rolled up` and `counted` push their selects, up to their last condition.
     pub(in crate::store) fn push_union(
         &self,
         statement: &mut Sql,
-        folded: impl FnOnce(&mut Sql),
+        rolled_up: impl FnOnce(&mut Sql),
         counted: impl FnOnce(&mut Sql),
         grouped: &str,
     ) {
         statement.push(" from (");
-        if let Some((whole, except)) = &self.folded {
-            folded(statement);
+        if let Some((whole, except)) = &self.rolled_up {
+            rolled_up(statement);
             whole.push_to(statement);
             if !except.is_empty() {
                 statement.push(" and d.day not in ");
@@ -212,7 +212,7 @@ impl Parts {
             }
         }
         if !self.counted.is_empty() {
-            if self.folded.is_some() {
+            if self.rolled_up.is_some() {
                 statement.push(" union all ");
             }
             counted(statement);
@@ -268,10 +268,10 @@ mod tests {
     }
 
     #[test]
-    fn whole_days_are_read_folded_and_their_edges_are_counted() {
+    fn whole_days_are_read_rolled_up_and_their_edges_are_counted() {
         let cut = filter(Some("2026-01-02T12:00:00Z"), Some("2026-01-05T06:00:00Z"));
         let parts = Parts::of(&cut, vec![day("2026-01-04")]);
-        let (whole, except) = parts.folded.unwrap();
+        let (whole, except) = parts.rolled_up.unwrap();
         assert_eq!(whole.from, Some(day("2026-01-03")));
         assert_eq!(whole.before, Some(day("2026-01-05")));
         assert_eq!(except, [day("2026-01-04")]);
@@ -289,10 +289,10 @@ mod tests {
         let days = filter(Some("2026-01-02T00:00:00Z"), Some("2026-01-05T00:00:00Z"));
         let parts = Parts::of(&days, Vec::new());
         assert_eq!(parts.counted, []);
-        assert_eq!(parts.folded.unwrap().0.from, Some(day("2026-01-02")));
+        assert_eq!(parts.rolled_up.unwrap().0.from, Some(day("2026-01-02")));
         let parts = Parts::of(&filter(None, None), Vec::new());
         assert_eq!(parts.counted, []);
-        assert!(parts.folded.is_some());
+        assert!(parts.rolled_up.is_some());
     }
 
     #[test]
@@ -303,12 +303,12 @@ mod tests {
         ] {
             let cut = filter(Some(from), Some(to));
             let parts = Parts::of(&cut, Vec::new());
-            assert_eq!(parts.folded, None);
+            assert_eq!(parts.rolled_up, None);
             assert_eq!(parts.counted, [Span(Some(at(from)), Some(at(to)))]);
         }
-        let many = (0..=u64::from(MARKED)).map(|n| day("2026-01-01") + Days::new(n));
+        let many = (0..=u64::from(DIRTY)).map(|n| day("2026-01-01") + Days::new(n));
         let parts = Parts::of(&filter(None, None), many.collect());
-        assert_eq!(parts.folded, None);
+        assert_eq!(parts.rolled_up, None);
         assert!(parts.counts_all());
     }
 }

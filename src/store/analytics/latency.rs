@@ -1,4 +1,4 @@
-//! `judge_latency_daily`: how quickly judges answered, counted as calls are logged, folded and kept as `judge_usage_daily` is.
+//! `judge_latency_daily`: how quickly judges answered, counted as calls are logged, rolled up and kept as `judge_usage_daily` is.
 //!
 //! Calls are counted in buckets a quarter of a doubling wide, so that a quantile is known to within a fifth, whatever the days.
 
@@ -103,25 +103,25 @@ pub(in crate::store) fn count_statement<'a>(
     add_statement(counts, counter)
 }
 
-/// Takes out what each process but `folder` counted on a day.
-pub(in crate::store) fn take_statement(day: &str, folder: Uuid) -> Sql {
+/// Takes out what each process but `by` counted on a day.
+pub(in crate::store) fn take_statement(day: &str, by: Uuid) -> Sql {
     let mut statement = sql!(
         "delete from judge_latency_daily where day = $1 and worker_id <> $2 returning ",
         day,
-        folder
+        by
     );
     statement.push(COLUMNS);
     statement
 }
 
 /// Puts what was taken out in, as one; `None` for nothing.
-pub(in crate::store) fn fold_statement(taken: &[Row], folder: Uuid) -> sqlx::Result<Option<Sql>> {
+pub(in crate::store) fn roll_up_statement(taken: &[Row], by: Uuid) -> sqlx::Result<Option<Sql>> {
     let mut counts = Counts::new();
     for row in taken {
         let key = (row.get("day")?, row.get("judge")?, row.get("bucket")?);
         *counts.entry(key).or_default() += row.get::<i64>("calls")?;
     }
-    Ok(add_statement(counts, folder))
+    Ok(add_statement(counts, by))
 }
 
 fn add_statement(counts: Counts, counter: Uuid) -> Option<Sql> {

@@ -1,11 +1,11 @@
-//! What current scores come to: totals counted, names counted. Read from folded days, and counted of days that aren't.
+//! What current scores come to: totals counted, names counted. Read from rolled up days, and counted of days that aren't.
 //!
 //! Times are the sessions' own (completed, else first seen), as in the list of sessions: a session that is scored again
 //! stays where it was.
 
-pub(super) mod day_folds;
 pub(super) mod days;
 pub(super) mod latency;
+pub(super) mod rollup;
 
 use chrono::{DateTime, NaiveDate, Utc};
 use uuid::Uuid;
@@ -120,11 +120,11 @@ impl Analytics<'_> {
         );
         parts.push_union(
             &mut statement,
-            |folded| {
-                folded.push(
+            |rolled_up| {
+                rolled_up.push(
                     "select d.criteria_hash, d.simulated, d.total_score, d.scores from score_days d where d.is_current",
                 );
-                filter.push_criteria(folded, "d");
+                filter.push_criteria(rolled_up, "d");
             },
             |counted| {
                 counted.push(
@@ -159,11 +159,11 @@ impl Analytics<'_> {
         });
         parts.push_union(
             &mut statement,
-            |folded| {
-                folded.push(
+            |rolled_up| {
+                rolled_up.push(
                     "select d.day, d.criteria_hash, d.simulated, d.total_score, d.scores from score_days d where d.is_current",
                 );
-                filter.push_criteria(folded, "d");
+                filter.push_criteria(rolled_up, "d");
             },
             |counted| {
                 counted.push("select ").push(day(self.dialect())).push(
@@ -191,8 +191,8 @@ impl Analytics<'_> {
         let mut statement = sql!("select cast(coalesce(sum(sessions), 0) as bigint) as sessions");
         parts.push_union(
             &mut statement,
-            |folded| {
-                folded.push("select d.sessions from session_days d where 1 = 1");
+            |rolled_up| {
+                rolled_up.push("select d.sessions from session_days d where 1 = 1");
             },
             |counted| {
                 counted.push("select count(*) as sessions from alert_sessions a where 1 = 1");
@@ -288,7 +288,7 @@ impl Analytics<'_> {
     }
 }
 
-/// Names in scores, where they are folded and where they are counted.
+/// Names in scores, where they are rolled up and where they are counted.
 struct NamesOf<'a> {
     named: Named,
     filter: &'a ScoreFilter,
@@ -303,16 +303,16 @@ impl NamesOf<'_> {
         let simulated = self.made_by == MadeBy::Simulated;
         self.parts.push_union(
             statement,
-            |folded| {
-                folded
+            |rolled_up| {
+                rolled_up
                     .push("select d.name_key, d.name, d.sessions from name_days d where d.named = ")
                     .push_arg(self.named.as_str())
                     .push(" and d.simulated = ")
                     .push_arg(simulated);
-                self.filter.push_criteria(folded, "d");
+                self.filter.push_criteria(rolled_up, "d");
                 if !keys.is_empty() {
-                    folded.push(" and d.name_key in ");
-                    folded.push_list(keys.iter().copied());
+                    rolled_up.push(" and d.name_key in ");
+                    rolled_up.push_list(keys.iter().copied());
                 }
             },
             |counted| {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{batch, columns, ids_of};
 use crate::job::{BatchPlace, JobId, NewJob, SessionPayload};
-use crate::store::database::db::{Conn, Tx, twice};
+use crate::store::database::db::{Conn, Tx, retry_once};
 use crate::store::database::sql::{Arg, Row, Sql, decode, sql};
 use crate::store::jobs::accept::insert_statement;
 use crate::store::sessions::sort::{Among, Look, page};
@@ -92,7 +92,7 @@ impl Batches<'_> {
             ),
             id
         );
-        twice!(ATTEMPTED, async {
+        retry_once!(ATTEMPTED, async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             let Some(row) = tx.fetch(&lock).await?.pop() else {

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::NewBatch;
 use crate::job::Priority;
-use crate::store::database::db::{Conn, Tx, twice};
+use crate::store::database::db::{Conn, Tx, retry_once};
 use crate::store::database::sql::{Arg, Sql, sql};
 use crate::store::sessions::sort::{SortRules, Standing};
 use crate::store::{Batches, SessionFilter, Sessions, StoreError};
@@ -96,7 +96,7 @@ impl Batches<'_> {
     /// `Unavailable` when the database is away; nothing of it is stored then.
     pub async fn begin_backlog(self, new: &NewBacklog) -> Result<(), StoreError> {
         const ATTEMPTED: &str = "beginning a rescore";
-        twice!(ATTEMPTED, async {
+        retry_once!(ATTEMPTED, async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             store_picks(&mut tx, new).await?;

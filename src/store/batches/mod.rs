@@ -21,7 +21,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::job::{JobId, Kind, Purpose};
-use crate::store::database::db::{Conn, twice};
+use crate::store::database::db::{Conn, retry_once};
 use crate::store::database::page::{Cursor, Page, bounded};
 use crate::store::database::sql::{Row, Sql, all, decode, first, sql};
 use crate::store::{BatchFigures, Batches, StoreError};
@@ -298,7 +298,7 @@ impl Batches<'_> {
         lock: &Sql,
         steps: &[Sql],
     ) -> Result<Option<(BatchRow, Vec<Row>)>, StoreError> {
-        twice!(attempted, async {
+        retry_once!(attempted, async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             let Some(row) = tx.fetch(lock).await?.pop() else {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{BatchRow, columns, ids_of, one};
 use crate::job::{JobId, NewJob};
 use crate::store::budgets::spent;
-use crate::store::database::db::{Conn, twice};
+use crate::store::database::db::{Conn, retry_once};
 use crate::store::database::sql::{Sql, all, sql};
 use crate::store::jobs::accept::insert_statement;
 use crate::store::jobs::rescue::due_job;
@@ -86,7 +86,7 @@ impl Batches<'_> {
              where finished_at is null and purpose = 'score' and subject_id in "
         );
         active.push_list(items.iter().filter_map(|job| job.subject_id));
-        twice!(ATTEMPTED, async {
+        retry_once!(ATTEMPTED, async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             if tx.fetch(&touch).await?.is_empty() {

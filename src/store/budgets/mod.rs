@@ -15,7 +15,7 @@ use crate::job::{JobId, Kind};
 use crate::judge::CallRecord;
 use crate::store::batches::moves::forget_waits;
 use crate::store::batches::{batch, columns};
-use crate::store::database::db::{Conn, Tx, twice};
+use crate::store::database::db::{Conn, Tx, retry_once};
 use crate::store::database::sql::{Arg, Row, Sql, all, sql};
 use crate::store::{BatchRow, Budgets, Moved, StoreError};
 use crate::wire::BatchState;
@@ -135,7 +135,7 @@ impl Budgets<'_> {
             ),
             id
         );
-        let moved = twice!(ATTEMPTED, async {
+        let moved = retry_once!(ATTEMPTED, async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             let Some(before) = tx.fetch(&before).await?.first().map(batch).transpose()? else {

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::judge::CallRecord;
 use crate::store::analytics::latency;
-use crate::store::database::db::twice;
+use crate::store::database::db::retry_once;
 use crate::store::database::sql::{Arg, Row, Sql, all, decode, sql, without_nul};
 use crate::store::{Budgets, StoreError};
 use crate::wire::UsageBy;
@@ -159,7 +159,7 @@ impl Budgets<'_> {
 
 /// Whose sums they are: those of a finished day, which no process adds to.
 const NOBODY: Uuid = Uuid::nil();
-/// Finished days that are folded at once.
+/// Finished days that are rolled up at once.
 const DAYS: u32 = 100;
 /// What a row holds.
 const COLUMNS: &str = "day, judge, model, worker_id, calls, failed_calls, tokens_in, tokens_in_cached, tokens_out, \
@@ -169,12 +169,12 @@ const COLUMNS: &str = "day, judge, model, worker_id, calls, failed_calls, tokens
 pub(in crate::store) type Sums = BTreeMap<(String, String, String), UsageSum>;
 
 impl Budgets<'_> {
-    /// Folds what each process counted into one row for each judge and model, of the days before yesterday: every start of a
-    /// process would be a row for ever. Any number of processes may do so at once; what is counted late is folded the next time.
+    /// Rolls up what each process counted into one row for each judge and model, of the days before yesterday: every start of a
+    /// process would be a row for ever. Any number of processes may do so at once; what is counted late is rolled up the next time.
     ///
     /// # Errors
-    /// `Unavailable` when the database is away; a day is folded whole or not at all.
-    pub async fn fold_usage(self, today: NaiveDate) -> Result<(), StoreError> {
+    /// `Unavailable` when the database is away; a day is rolled up whole or not at all.
+    pub async fn roll_up_usage(self, today: NaiveDate) -> Result<(), StoreError> {
         const ATTEMPTED: &str = "folding the sums of judge calls";
         let Some(yesterday) = today.pred_opt() else {
             return Ok(());
@@ -187,13 +187,13 @@ impl Budgets<'_> {
         );
         for row in &self.db.read_long(ATTEMPTED, &days).await? {
             let day: String = row.get("day").map_err(|e| StoreError::of(ATTEMPTED, &e))?;
-            twice!(ATTEMPTED, self.fold_day(&day))?;
+            retry_once!(ATTEMPTED, self.roll_up_day(&day))?;
         }
         Ok(())
     }
 
     /// Takes a day's rows out and puts their sums in, in one transaction: whoever adds up sees the ones or the others.
-    async fn fold_day(self, day: &str) -> sqlx::Result<()> {
+    async fn roll_up_day(self, day: &str) -> sqlx::Result<()> {
         let mut conn = self.db.long_writer().await?;
         let mut tx = conn.begin().await?;
         let mut taken = sql!(
@@ -211,7 +211,7 @@ impl Budgets<'_> {
             tx.execute(&add).await?;
         }
         let taken = tx.fetch(&latency::take_statement(day, NOBODY)).await?;
-        if let Some(add) = latency::fold_statement(&taken, NOBODY)? {
+        if let Some(add) = latency::roll_up_statement(&taken, NOBODY)? {
             tx.execute(&add).await?;
         }
         tx.commit().await

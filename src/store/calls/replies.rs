@@ -8,8 +8,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::clock::{Clock as _, SystemClock};
 use crate::judge::{CacheKey, CachedReply, ReplyCache};
-use crate::store::database::db::twice;
-use crate::store::database::line::Line;
+use crate::store::database::db::retry_once;
+use crate::store::database::dedicated::DedicatedConnection;
 use crate::store::database::sql::{Arg, Row, Sql, decode, sql};
 use crate::store::{Dialect, Store, StoreError};
 
@@ -100,7 +100,7 @@ impl Unwritten {
 
 /// Writes a group of replies; of several under one key the last. What can't be written is a later miss.
 pub(in crate::store) async fn write(
-    line: &mut Line,
+    connection: &mut DedicatedConnection,
     unwritten: &Unwritten,
     replies: Vec<KeptReply>,
 ) {
@@ -112,10 +112,10 @@ pub(in crate::store) async fn write(
         return;
     }
     let statement = upsert_statement(latest.values().copied());
-    let written: Result<u64, StoreError> = twice!("caching replies", async {
-        let mut conn = line.take().await?;
+    let written: Result<u64, StoreError> = retry_once!("caching replies", async {
+        let mut conn = connection.take().await?;
         let result = conn.execute(&statement).await;
-        line.give_back(conn);
+        connection.give_back(conn);
         result
     });
     if let Err(error) = written {

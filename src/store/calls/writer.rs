@@ -19,10 +19,10 @@ use crate::store::StoreError;
 use crate::store::analytics::latency;
 use crate::store::budgets::usage;
 use crate::store::budgets::{BatchUsage, Spent, spend_for_jobs};
-use crate::store::database::db::{Conn, twice};
+use crate::store::database::db::{Conn, retry_once};
+use crate::store::database::dedicated::DedicatedConnection;
 use crate::store::database::group;
 use crate::store::database::group::Spacing;
-use crate::store::database::line::Line;
 use crate::store::database::sql::Sql;
 
 /// The least time between two groups: nobody waits for a call to be logged, and whoever wants to read one says so.
@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// What the writer works with.
 pub(in crate::store) struct CallWriter {
-    pub(in crate::store) line: Line,
+    pub(in crate::store) connection: DedicatedConnection,
     pub(in crate::store) closing: CancellationToken,
     pub(in crate::store) unwritten: Unwritten,
     pub(in crate::store) spent: Spent,
@@ -47,7 +47,7 @@ pub(in crate::store) async fn run(writer: CallWriter, receiver: CallReceiver) {
         away,
     } = receiver;
     let mut log = Log {
-        line: writer.line,
+        connection: writer.connection,
         closing: writer.closing.clone(),
         spent: writer.spent,
         spilled,
@@ -70,7 +70,7 @@ pub(in crate::store) async fn run(writer: CallWriter, receiver: CallReceiver) {
 
 /// The connection, and what couldn't be written on it.
 struct Log {
-    line: Line,
+    connection: DedicatedConnection,
     closing: CancellationToken,
     spent: Spent,
     spilled: Spilled,
@@ -102,7 +102,7 @@ impl Log {
         self.write_spilled().await;
         // Still away: the store closes, and a reply that isn't kept is a later miss.
         if !*self.away.borrow() {
-            replies::write(&mut self.line, unwritten, replies).await;
+            replies::write(&mut self.connection, unwritten, replies).await;
         }
         for done in flushed {
             // Whoever waited may be gone.
@@ -165,11 +165,11 @@ impl Log {
     }
 
     async fn insert(&mut self, statement: &Sql, calls: &[CallRecord]) -> Result<(), StoreError> {
-        let (line, counter) = (&mut self.line, self.counter);
-        let paused = twice!("logging judge calls", async {
-            let mut conn = line.take().await?;
+        let (connection, counter) = (&mut self.connection, self.counter);
+        let paused = retry_once!("logging judge calls", async {
+            let mut conn = connection.take().await?;
             let result = insert_on(&mut conn, statement, calls, counter).await;
-            line.give_back(conn);
+            connection.give_back(conn);
             result
         })?;
         self.spent.add(paused);
@@ -181,11 +181,11 @@ impl Log {
         while !*self.away.borrow()
             && let Some(pile) = self.spilled.take()
         {
-            let line = &mut self.line;
-            let written = twice!("counting judge calls that weren't logged", async {
-                let mut conn = line.take().await?;
+            let connection = &mut self.connection;
+            let written = retry_once!("counting judge calls that weren't logged", async {
+                let mut conn = connection.take().await?;
                 let result = pile.write_on(&mut conn).await;
-                line.give_back(conn);
+                connection.give_back(conn);
                 result
             });
             match written {
@@ -206,7 +206,7 @@ impl Log {
         while let Some(pile) = self.spilled.take() {
             pile.log_lost();
         }
-        self.line.close().await;
+        self.connection.close().await;
     }
 }
 

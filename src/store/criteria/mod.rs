@@ -30,8 +30,8 @@ pub struct CriteriaDefinition {
     pub first_scored_at: Option<DateTime<Utc>>,
 }
 
-/// What was made with a version, day by day: folded, or counted.
-const FOLDED: &str =
+/// What was made with a version, day by day: rolled up, or counted.
+const ROLLED_UP: &str =
     "select d.criteria_hash, d.scores, case when d.simulated then 0 else d.scores end as real,
         case when d.simulated then 0 else d.scores * d.total_score end as points, d.first_scored_at
      from score_days d where 1 = 1";
@@ -59,9 +59,9 @@ fn select_definitions(hash: Option<&str>, parts: &Parts) -> Sql {
     );
     parts.push_union(
         &mut statement,
-        |folded| {
-            folded.push(FOLDED);
-            only(folded, " and d.criteria_hash = ");
+        |rolled_up| {
+            rolled_up.push(ROLLED_UP);
+            only(rolled_up, " and d.criteria_hash = ");
         },
         |counted| {
             counted.push(COUNTED);

@@ -1,6 +1,6 @@
 //! The pools of either kind, and the connections that flushers keep for themselves.
 //!
-//! A statement that fails for a passing reason is tried once more by [`twice`]; nothing here retries longer than that.
+//! A statement that fails for a passing reason is tried once more by [`retry_once`]; nothing here retries longer than that.
 
 use std::str::FromStr as _;
 use std::time::Duration;
@@ -130,7 +130,7 @@ impl Db {
         attempted: &'static str,
         sql: &Sql,
     ) -> Result<Vec<Row>, StoreError> {
-        twice!(attempted, async { self.reader().await?.fetch(sql).await })
+        retry_once!(attempted, async { self.reader().await?.fetch(sql).await })
     }
 
     /// Runs a statement that only reads, and may read many rows.
@@ -139,7 +139,7 @@ impl Db {
         attempted: &'static str,
         sql: &Sql,
     ) -> Result<Vec<Row>, StoreError> {
-        twice!(attempted, async {
+        retry_once!(attempted, async {
             self.reader_for(Bound::Long).await?.fetch(sql).await
         })
     }
@@ -150,7 +150,7 @@ impl Db {
         attempted: &'static str,
         sql: &Sql,
     ) -> Result<Vec<Row>, StoreError> {
-        twice!(attempted, async { self.writer().await?.fetch(sql).await })
+        retry_once!(attempted, async { self.writer().await?.fetch(sql).await })
     }
 
     /// Runs a statement that writes many rows; answers what it returns.
@@ -159,7 +159,7 @@ impl Db {
         attempted: &'static str,
         sql: &Sql,
     ) -> Result<Vec<Row>, StoreError> {
-        twice!(attempted, async {
+        retry_once!(attempted, async {
             self.long_writer().await?.fetch(sql).await
         })
     }
@@ -170,7 +170,7 @@ impl Db {
         attempted: &'static str,
         sql: &Sql,
     ) -> Result<u64, StoreError> {
-        twice!(attempted, async { self.writer().await?.execute(sql).await })
+        retry_once!(attempted, async { self.writer().await?.execute(sql).await })
     }
 
     /// Runs a statement that writes many rows; answers how many.
@@ -179,7 +179,7 @@ impl Db {
         attempted: &'static str,
         sql: &Sql,
     ) -> Result<u64, StoreError> {
-        twice!(attempted, async {
+        retry_once!(attempted, async {
             self.long_writer().await?.execute(sql).await
         })
     }
@@ -370,7 +370,7 @@ impl Link<'_> {
 /// Does something, and once more if it failed for a passing reason. Each try ends after [`STATEMENT`].
 ///
 /// A macro, since a future that borrows can't be both made twice and proved `Send` today.
-macro_rules! twice {
+macro_rules! retry_once {
     ($attempted:expr, $work:expr) => {{
         let result = match $crate::store::database::db::within($work).await {
             Err(error)
@@ -383,7 +383,7 @@ macro_rules! twice {
         result.map_err(|error| $crate::store::StoreError::of($attempted, &error))
     }};
 }
-pub(in crate::store) use twice;
+pub(in crate::store) use retry_once;
 
 /// Whether an error may pass; if so, after the pause that it takes.
 pub(in crate::store) async fn worth_another_try(

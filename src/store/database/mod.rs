@@ -1,10 +1,10 @@
 //! Postgres and SQLite behind one face: connections, statements, rows, errors, pages, migrations. Knows no table but its own.
 
 pub(super) mod db;
+pub(super) mod dedicated;
 pub(super) mod disk;
 pub(super) mod error;
 pub(super) mod group;
-pub(super) mod line;
 pub(super) mod migrations;
 pub(super) mod page;
 pub(super) mod pool;

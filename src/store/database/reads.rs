@@ -13,9 +13,9 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::db::twice;
+use super::db::retry_once;
+use super::dedicated::DedicatedConnection;
 use super::group;
-use super::line::Line;
 use super::sql::{Row, Sql, sql};
 use crate::store::StoreError;
 use crate::store::sessions::view::views_statement;
@@ -79,12 +79,12 @@ impl Reader {
 pub(in crate::store) async fn run(
     receiver: Arc<Mutex<mpsc::Receiver<Read>>>,
     closing: CancellationToken,
-    mut line: Line,
+    mut connection: DedicatedConnection,
 ) {
     loop {
         let group = group::next(&mut *receiver.lock().await, &closing).await;
         if group.is_empty() {
-            return line.close().await;
+            return connection.close().await;
         }
         let (mut views, mut sessions) = (Wanted::default(), Wanted::default());
         let mut replies = Wanted::default();
@@ -97,15 +97,15 @@ pub(in crate::store) async fn run(
         }
         while let Some(wanted) = views.take(group::GROUP) {
             let statement = views_statement(wanted.keys().copied());
-            answer(&mut line, &statement, "viewed_id", wanted).await;
+            answer(&mut connection, &statement, "viewed_id", wanted).await;
         }
         while let Some(wanted) = sessions.take(SESSIONS) {
             let statement = sessions_statement(wanted.keys().copied());
-            answer(&mut line, &statement, "session_id", wanted).await;
+            answer(&mut connection, &statement, "session_id", wanted).await;
         }
         while let Some(wanted) = replies.take(group::GROUP) {
             let statement = replies_statement(wanted.keys().cloned());
-            answer(&mut line, &statement, "cache_key", wanted).await;
+            answer(&mut connection, &statement, "cache_key", wanted).await;
         }
     }
 }
@@ -160,17 +160,17 @@ fn replies_statement(keys: impl Iterator<Item = String>) -> Sql {
 
 /// Reads the rows and hands each to who wants it; who wants what isn't there gets none.
 async fn answer<K>(
-    line: &mut Line,
+    connection: &mut DedicatedConnection,
     statement: &Sql,
     key_column: &'static str,
     wanted: HashMap<K, Answer>,
 ) where
     K: Eq + Hash + super::sql::Field,
 {
-    let rows = twice!(READING, async {
-        let mut conn = line.take().await?;
+    let rows = retry_once!(READING, async {
+        let mut conn = connection.take().await?;
         let result = conn.fetch(statement).await;
-        line.give_back(conn);
+        connection.give_back(conn);
         result
     });
     // Whoever asked may be gone; nobody else wants the row.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::store::database::db::{Conn, twice};
+use crate::store::database::db::{Conn, retry_once};
 use crate::store::database::page::{Cursor, Page, bounded};
 use crate::store::database::sql::{Row, all, first, sql};
 use crate::store::{Imports, StoreError};
@@ -141,7 +141,7 @@ impl Imports<'_> {
             &new.same_as
         );
         // The one that was in the way may have ended in between: then there is room for this one.
-        twice!("beginning an import", async {
+        retry_once!("beginning an import", async {
             let mut conn: Conn = self.db.long_writer().await?;
             for _ in 0..3 {
                 if let Some(row) = conn.fetch(&insert).await?.first() {

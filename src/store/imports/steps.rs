@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::WalkPlace;
-use crate::store::database::db::{Conn, Tx, twice};
+use crate::store::database::db::{Conn, Tx, retry_once};
 use crate::store::database::sql::{Sql, all, sql};
 use crate::store::ratings::note_statement;
 use crate::store::sessions::outcome_of;
@@ -93,7 +93,7 @@ impl Imports<'_> {
     pub async fn record(self, step: &ImportStep) -> Result<Walked, StoreError> {
         let puts = puts(step)?;
         let ratings = note_statement(SOURCE, &step.ratings, step.now);
-        twice!("storing what an import saw", async {
+        retry_once!("storing what an import saw", async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             let Some(failed_before) = self.lock(&mut tx, step).await? else {

@@ -7,9 +7,9 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::job::{JobId, JobState, Kind, NewJob};
-use crate::store::database::db::{Conn, twice};
+use crate::store::database::db::{Conn, retry_once};
+use crate::store::database::dedicated::DedicatedConnection;
 use crate::store::database::group;
-use crate::store::database::line::Line;
 use crate::store::database::sql::{Arg, Sql, sql};
 use crate::store::{Jobs, StoreError};
 
@@ -55,22 +55,22 @@ impl Jobs<'_> {
 pub(in crate::store) async fn run(
     mut receiver: mpsc::Receiver<Accepting>,
     closing: CancellationToken,
-    mut line: Line,
+    mut connection: DedicatedConnection,
 ) {
     loop {
         let group = group::next(&mut receiver, &closing).await;
         if group.is_empty() {
-            return line.close().await;
+            return connection.close().await;
         }
-        flush(&mut line, group).await;
+        flush(&mut connection, group).await;
     }
 }
 
-async fn flush(line: &mut Line, group: Vec<Accepting>) {
+async fn flush(connection: &mut DedicatedConnection, group: Vec<Accepting>) {
     let (jobs, answers): (Vec<_>, Vec<_>) = group.into_iter().map(|a| (a.job, a.done)).unzip();
-    let outcomes = match insert(line, &jobs).await {
+    let outcomes = match insert(connection, &jobs).await {
         Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
-        Err(StoreError::Unexpected { .. }) if jobs.len() > 1 => one_by_one(line, &jobs).await,
+        Err(StoreError::Unexpected { .. }) if jobs.len() > 1 => one_by_one(connection, &jobs).await,
         Err(error) => vec![Err(error); jobs.len()],
     };
     for (answer, outcome) in answers.into_iter().zip(outcomes) {
@@ -80,17 +80,23 @@ async fn flush(line: &mut Line, group: Vec<Accepting>) {
 }
 
 /// Some row of the group is refused: each for itself, so that only that one fails.
-async fn one_by_one(line: &mut Line, jobs: &[NewJob]) -> Vec<Result<Accepted, StoreError>> {
+async fn one_by_one(
+    connection: &mut DedicatedConnection,
+    jobs: &[NewJob],
+) -> Vec<Result<Accepted, StoreError>> {
     let mut outcomes = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let outcome = insert(line, std::slice::from_ref(job)).await;
+        let outcome = insert(connection, std::slice::from_ref(job)).await;
         outcomes.push(outcome.map(|mut one| one.pop().unwrap_or(Accepted::New)));
     }
     outcomes
 }
 
 /// Inserts jobs; answers one outcome for each, in order.
-async fn insert(line: &mut Line, jobs: &[NewJob]) -> Result<Vec<Accepted>, StoreError> {
+async fn insert(
+    connection: &mut DedicatedConnection,
+    jobs: &[NewJob],
+) -> Result<Vec<Accepted>, StoreError> {
     let mut outcomes: Vec<Option<Accepted>> = vec![None; jobs.len()];
     for _ in 0..ROUNDS {
         let open: Vec<usize> = (0..jobs.len())
@@ -100,7 +106,7 @@ async fn insert(line: &mut Line, jobs: &[NewJob]) -> Result<Vec<Accepted>, Store
             break;
         }
         let batch: Vec<&NewJob> = open.iter().filter_map(|n| jobs.get(*n)).collect();
-        let found = insert_once(line, &batch).await?;
+        let found = insert_once(connection, &batch).await?;
         for (n, outcome) in open.into_iter().zip(found) {
             if let Some(place) = outcomes.get_mut(n) {
                 *place = outcome;
@@ -122,14 +128,14 @@ async fn insert(line: &mut Line, jobs: &[NewJob]) -> Result<Vec<Accepted>, Store
 
 /// One try. `None`: the active job that was in the way has ended meanwhile.
 async fn insert_once(
-    line: &mut Line,
+    connection: &mut DedicatedConnection,
     jobs: &[&NewJob],
 ) -> Result<Vec<Option<Accepted>>, StoreError> {
     let statement = insert_statement(jobs);
-    twice!("accepting jobs", async {
-        let mut conn = line.take().await?;
+    retry_once!("accepting jobs", async {
+        let mut conn = connection.take().await?;
         let result = insert_on(&mut conn, &statement, jobs).await;
-        line.give_back(conn);
+        connection.give_back(conn);
         result
     })
 }

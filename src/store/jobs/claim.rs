@@ -14,7 +14,7 @@ use super::row::{job, job_columns};
 use crate::job::{Job, JobId};
 use crate::store::batches::not_halted;
 use crate::store::database::db::{Conn, within};
-use crate::store::database::line::Line;
+use crate::store::database::dedicated::DedicatedConnection;
 use crate::store::database::sql::{Arg, Row, Sql, all, sql};
 use crate::store::{Dialect, DueJob, Jobs, StoreError};
 
@@ -33,15 +33,15 @@ struct Unsure {
 pub(in crate::store) struct Claimer(Mutex<Claiming>);
 
 struct Claiming {
-    line: Line,
+    connection: DedicatedConnection,
     unsure: Vec<Unsure>,
     closed: bool,
 }
 
 impl Claimer {
-    pub(in crate::store) fn new(line: Line) -> Self {
+    pub(in crate::store) fn new(connection: DedicatedConnection) -> Self {
         Self(Mutex::new(Claiming {
-            line,
+            connection,
             unsure: Vec::new(),
             closed: false,
         }))
@@ -50,7 +50,7 @@ impl Claimer {
     pub(in crate::store) async fn close(&self) {
         let mut claiming = self.0.lock().await;
         claiming.closed = true;
-        claiming.line.close().await;
+        claiming.connection.close().await;
     }
 
     /// Gives back the rows of claims whose answer didn't arrive. Until that has worked, nothing else is claimed.
@@ -192,11 +192,11 @@ impl Claiming {
         if self.closed {
             return Err(StoreError::closed(CLAIMING));
         }
-        let line = &mut self.line;
+        let connection = &mut self.connection;
         within(async {
-            let mut conn: Conn = line.take().await?;
+            let mut conn: Conn = connection.take().await?;
             let result = conn.fetch(statement).await;
-            line.give_back(conn);
+            connection.give_back(conn);
             result
         })
         .await

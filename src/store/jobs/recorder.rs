@@ -16,10 +16,10 @@ use tokio_util::sync::CancellationToken;
 use super::record::{ATTEMPTED, Answer, Record, Recorded, Recording, commit_on};
 use crate::store::StoreError;
 use crate::store::database::db::within;
+use crate::store::database::dedicated::DedicatedConnection;
 use crate::store::database::error::Failed;
 use crate::store::database::group;
 use crate::store::database::group::Spacing;
-use crate::store::database::line::Line;
 
 /// The least time between two groups. A slot is free when its end is handed over, so that only a reader of the row could
 /// tell; at a thousand ends a second it makes groups of five instead of one.
@@ -37,7 +37,7 @@ const HALVES: usize = 32;
 pub(in crate::store) async fn run(
     receiver: mpsc::Receiver<Recording>,
     closing: CancellationToken,
-    [new, again]: [Line; 2],
+    [new, again]: [DedicatedConnection; 2],
 ) {
     let (behind, failed) = mpsc::channel(HALVES);
     tokio::join!(
@@ -49,7 +49,7 @@ pub(in crate::store) async fn run(
 async fn write_new(
     mut receiver: mpsc::Receiver<Recording>,
     closing: &CancellationToken,
-    mut line: Line,
+    mut connection: DedicatedConnection,
     behind: mpsc::Sender<Part>,
 ) {
     let (mut spacing, nobody) = (Spacing::new(SPACING), Notify::new());
@@ -57,13 +57,13 @@ async fn write_new(
         spacing.keep(&nobody, closing).await;
         let group = group::next(&mut receiver, closing).await;
         if group.is_empty() {
-            return line.close().await;
+            return connection.close().await;
         }
         let taken = group.len();
         let mut rest: VecDeque<Recording> = group.into();
         while !rest.is_empty() {
             let part = Part::new(take_distinct(&mut rest));
-            for left in part.write(&mut line, closing).await {
+            for left in part.write(&mut connection, closing).await {
                 // The other end reads until this one is dropped.
                 let _ = behind.send(left).await;
             }
@@ -76,7 +76,7 @@ async fn write_new(
 async fn write_again(
     mut failed: mpsc::Receiver<Part>,
     closing: &CancellationToken,
-    mut line: Line,
+    mut connection: DedicatedConnection,
 ) {
     let (mut list, mut more) = (List::default(), true);
     while more || !list.parts.is_empty() {
@@ -87,10 +87,10 @@ async fn write_again(
                 list.parts.extend(part);
             }
             part = list.next(closing) => {
-                let left = part.write(&mut line, closing).await;
+                let left = part.write(&mut connection, closing).await;
                 list.parts.extend(left);
                 if list.parts.is_empty() {
-                    line.close().await;
+                    connection.close().await;
                 }
             }
         }
@@ -142,8 +142,12 @@ impl Part {
     }
 
     /// Commits it and answers those who wait; what is to be tried again comes back.
-    async fn write(mut self, line: &mut Line, closing: &CancellationToken) -> Vec<Self> {
-        let error = match self.persist(line, closing).await {
+    async fn write(
+        mut self,
+        connection: &mut DedicatedConnection,
+        closing: &CancellationToken,
+    ) -> Vec<Self> {
+        let error = match self.persist(connection, closing).await {
             Ok(outcomes) => {
                 self.answer(outcomes.into_iter().map(Ok));
                 return Vec::new();
@@ -164,12 +168,12 @@ impl Part {
     /// Commits it, trying on while the database is away.
     async fn persist(
         &mut self,
-        line: &mut Line,
+        connection: &mut DedicatedConnection,
         closing: &CancellationToken,
     ) -> sqlx::Result<Vec<Recorded>> {
         let mut pause = FIRST_PAUSE;
         loop {
-            let error = match within(self.commit(line)).await {
+            let error = match within(self.commit(connection)).await {
                 Ok(outcomes) => return Ok(outcomes),
                 Err(error) => error,
             };
@@ -184,10 +188,10 @@ impl Part {
         }
     }
 
-    async fn commit(&self, line: &mut Line) -> sqlx::Result<Vec<Recorded>> {
-        let mut conn = line.take().await?;
+    async fn commit(&self, connection: &mut DedicatedConnection) -> sqlx::Result<Vec<Recorded>> {
+        let mut conn = connection.take().await?;
         let result = commit_on(&mut conn, &self.records, self.tried).await;
-        line.give_back(conn);
+        connection.give_back(conn);
         result
     }
 

@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use crate::job::{JobId, JobState, Lane, Priority};
 use crate::store::batches::not_halted;
-use crate::store::database::db::twice;
-use crate::store::database::line::Line;
+use crate::store::database::db::retry_once;
+use crate::store::database::dedicated::DedicatedConnection;
 use crate::store::database::sql::{Row, Sql, all, sql};
 use crate::store::{Jobs, StoreError};
 
@@ -62,15 +62,15 @@ const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
 pub(in crate::store) struct Rescuer(Mutex<Rescuing>);
 
 struct Rescuing {
-    line: Line,
+    connection: DedicatedConnection,
     looked_at: Option<Instant>,
     closed: bool,
 }
 
 impl Rescuer {
-    pub(in crate::store) fn new(line: Line) -> Self {
+    pub(in crate::store) fn new(connection: DedicatedConnection) -> Self {
         Self(Mutex::new(Rescuing {
-            line,
+            connection,
             looked_at: None,
             closed: false,
         }))
@@ -79,7 +79,7 @@ impl Rescuer {
     pub(in crate::store) async fn close(&self) {
         let mut rescuing = self.0.lock().await;
         rescuing.closed = true;
-        rescuing.line.close().await;
+        rescuing.connection.close().await;
     }
 }
 
@@ -88,11 +88,11 @@ impl Rescuing {
         if self.closed {
             return Err(StoreError::closed(LOOKING));
         }
-        let line = &mut self.line;
-        twice!(LOOKING, async {
-            let mut conn = line.take().await?;
+        let connection = &mut self.connection;
+        retry_once!(LOOKING, async {
+            let mut conn = connection.take().await?;
             let result = conn.fetch(statement).await;
-            line.give_back(conn);
+            connection.give_back(conn);
             result
         })
     }

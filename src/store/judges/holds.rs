@@ -1,22 +1,22 @@
-//! `brakes`: what is closed until somebody opens it. They outlive every process; a gate is told of them by its worker.
+//! `brakes`: the holds, what is closed until somebody opens it. They outlive every process; a gate is told of them by its worker.
 
 use chrono::{DateTime, Utc};
 
 use crate::job::WaitReason;
-use crate::store::database::db::{Conn, Tx, twice};
+use crate::store::database::db::{Conn, Tx, retry_once};
 use crate::store::database::sql::{Row, Sql, all, decode, sql};
 use crate::store::{Dialect, Holds, StoreError};
 
-/// What a brake stops.
+/// What a hold stops.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum BrakeTarget {
+pub enum HoldTarget {
     /// Every lane. Stored as `queue`.
     Queue,
     /// One judge's lane. Stored as `judge:NAME`.
     Judge(String),
 }
 
-impl BrakeTarget {
+impl HoldTarget {
     fn to_text(&self) -> String {
         match self {
             Self::Queue => "queue".to_owned(),
@@ -35,9 +35,9 @@ impl BrakeTarget {
 
 /// A lane, or all of them, closed until somebody opens it or `until` passes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Brake {
+pub struct Hold {
     /// What it stops.
-    pub target: BrakeTarget,
+    pub target: HoldTarget,
     /// `paused` (an operator), `exhausted` or `misconfigured` (a worker that met it), `budget` (a worker that saw a cap reached).
     pub reason: WaitReason,
     /// The operator's or the provider's words.
@@ -50,12 +50,12 @@ pub struct Brake {
     pub until: Option<DateTime<Utc>>,
 }
 
-impl Brake {
+impl Hold {
     /// What is stopped, why, and until when.
     pub fn in_words(&self) -> String {
         let what = match &self.target {
-            BrakeTarget::Queue => "the queue is stopped".to_owned(),
-            BrakeTarget::Judge(judge) => format!("judge {judge:?} is stopped"),
+            HoldTarget::Queue => "the queue is stopped".to_owned(),
+            HoldTarget::Judge(judge) => format!("judge {judge:?} is stopped"),
         };
         let mut words = format!("{what} ({})", self.reason);
         if !self.message.is_empty() {
@@ -69,9 +69,9 @@ impl Brake {
 }
 
 impl Holds<'_> {
-    /// Sets a brake. An operator's pause is never replaced by a worker's closure, nor one worker's by another's that says
+    /// Sets a hold. An operator's pause is never replaced by a worker's closure, nor one worker's by another's that says
     /// the same; answers whether this one is set now.
-    pub async fn set(self, brake: &Brake) -> Result<bool, StoreError> {
+    pub async fn set(self, hold: &Hold) -> Result<bool, StoreError> {
         let statement = sql!(
             "insert into brakes (target, reason, message, set_by, since, until) values ($1, $2, $3, $4, $5, $6)
              on conflict (target) do update set reason = excluded.reason, message = excluded.message,
@@ -81,22 +81,22 @@ impl Holds<'_> {
                     and (brakes.reason <> excluded.reason or brakes.until is distinct from excluded.until))
                 or (brakes.until is not null and brakes.until <= excluded.since)
              returning target",
-            brake.target.to_text(),
-            brake.reason.as_str(),
-            &brake.message,
-            &brake.set_by,
-            brake.since,
-            brake.until
+            hold.target.to_text(),
+            hold.reason.as_str(),
+            &hold.message,
+            &hold.set_by,
+            hold.since,
+            hold.until
         );
         Ok(!self
             .db
-            .write("setting a brake", &statement)
+            .write("setting a hold", &statement)
             .await?
             .is_empty())
     }
 
-    /// Sets a brake of a cap, where no other stops the judge already; answers whether this one is set now.
-    pub async fn set_budget(self, brake: &Brake) -> Result<bool, StoreError> {
+    /// Sets a hold of a cap, where no other stops the judge already; answers whether this one is set now.
+    pub async fn set_budget(self, hold: &Hold) -> Result<bool, StoreError> {
         let statement = sql!(
             "insert into brakes (target, reason, message, set_by, since, until) values ($1, 'budget', $2, $3, $4, $5)
              on conflict (target) do update set reason = excluded.reason, message = excluded.message,
@@ -105,37 +105,34 @@ impl Holds<'_> {
                     and (brakes.until is distinct from excluded.until or brakes.message <> excluded.message))
                 or (brakes.until is not null and brakes.until <= excluded.since)
              returning target",
-            brake.target.to_text(),
-            &brake.message,
-            &brake.set_by,
-            brake.since,
-            brake.until
+            hold.target.to_text(),
+            &hold.message,
+            &hold.set_by,
+            hold.since,
+            hold.until
         );
-        let set = self
-            .db
-            .write("setting a brake of a cap", &statement)
-            .await?;
+        let set = self.db.write("setting a hold of a cap", &statement).await?;
         Ok(!set.is_empty())
     }
 
-    /// Releases the brakes of caps of these judges, and no others; answers which there were.
+    /// Releases the holds of caps of these judges, and no others; answers which there were.
     pub async fn release_budget(
         self,
         judges: &[String],
         now: DateTime<Utc>,
-    ) -> Result<Vec<BrakeTarget>, StoreError> {
+    ) -> Result<Vec<HoldTarget>, StoreError> {
         self.release_for("budget", judges, now).await
     }
 
-    /// Releases a brake; answers whether there was one. Waiting jobs behind it become due now, their wait starts anew.
+    /// Releases a hold; answers whether there was one. Waiting jobs behind it become due now, their wait starts anew.
     ///
     /// A job that waits for its judge's breaker or for a rate limit keeps its own time; only its wait starts anew.
     pub async fn release(
         self,
-        target: &BrakeTarget,
+        target: &HoldTarget,
         now: DateTime<Utc>,
     ) -> Result<bool, StoreError> {
-        twice!("releasing a brake", async {
+        retry_once!("releasing a hold", async {
             let mut conn: Conn = self.db.writer().await?;
             let mut tx = conn.begin().await?;
             let delete = sql!("delete from brakes where target = $1", target.to_text());
@@ -148,12 +145,12 @@ impl Holds<'_> {
         })
     }
 
-    /// Releases a judge's `misconfigured` brakes at a worker's start: its key may have been corrected. Answers which.
+    /// Releases a judge's `misconfigured` holds at a worker's start: its key may have been corrected. Answers which.
     pub async fn release_misconfigured(
         self,
         judges: &[String],
         now: DateTime<Utc>,
-    ) -> Result<Vec<BrakeTarget>, StoreError> {
+    ) -> Result<Vec<HoldTarget>, StoreError> {
         self.release_for("misconfigured", judges, now).await
     }
 
@@ -162,7 +159,7 @@ impl Holds<'_> {
         reason: &str,
         judges: &[String],
         now: DateTime<Utc>,
-    ) -> Result<Vec<BrakeTarget>, StoreError> {
+    ) -> Result<Vec<HoldTarget>, StoreError> {
         if judges.is_empty() {
             return Ok(Vec::new());
         }
@@ -173,10 +170,10 @@ impl Holds<'_> {
         delete.push_list(
             judges
                 .iter()
-                .map(|name| BrakeTarget::Judge(name.clone()).to_text()),
+                .map(|name| HoldTarget::Judge(name.clone()).to_text()),
         );
         delete.push(" returning target");
-        twice!("releasing brakes of judges by their reason", async {
+        retry_once!("releasing holds of judges by their reason", async {
             let mut conn: Conn = self.db.writer().await?;
             let mut tx = conn.begin().await?;
             let released = take_away(&mut tx, &delete, now).await?;
@@ -185,14 +182,14 @@ impl Holds<'_> {
         })
     }
 
-    /// Takes away the brakes whose `until` has passed, as if they had been released: what waited behind them waits anew.
+    /// Takes away the holds whose `until` has passed, as if they had been released: what waited behind them waits anew.
     /// Answers which; of many workers that ask, one gets each.
-    pub async fn lapse(self, now: DateTime<Utc>) -> Result<Vec<BrakeTarget>, StoreError> {
+    pub async fn lapse(self, now: DateTime<Utc>) -> Result<Vec<HoldTarget>, StoreError> {
         let delete = sql!(
             "delete from brakes where until is not null and until <= $1 returning target",
             now
         );
-        twice!("ending brakes whose time has passed", async {
+        retry_once!("ending holds whose time has passed", async {
             let mut conn: Conn = self.db.writer().await?;
             let mut tx = conn.begin().await?;
             let lapsed = take_away(&mut tx, &delete, now).await?;
@@ -201,37 +198,37 @@ impl Holds<'_> {
         })
     }
 
-    /// Every brake that is set and hasn't passed its `until`; at most 1,000.
-    pub async fn list(self, now: DateTime<Utc>) -> Result<Vec<Brake>, StoreError> {
-        const ATTEMPTED: &str = "listing brakes";
+    /// Every hold that is set and hasn't passed its `until`; at most 1,000.
+    pub async fn list(self, now: DateTime<Utc>) -> Result<Vec<Hold>, StoreError> {
+        const ATTEMPTED: &str = "listing holds";
         let statement = sql!(
             "select target, reason, message, set_by, since, until from brakes
              where until is null or until > $1 order by target limit 1000",
             now
         );
         let rows = self.db.read(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, brake)
+        all(ATTEMPTED, &rows, hold)
     }
 }
 
-/// Deletes brakes and wakes what waited behind them; answers which.
+/// Deletes holds and wakes what waited behind them; answers which.
 async fn take_away(
     tx: &mut Tx<'_>,
     delete: &Sql,
     now: DateTime<Utc>,
-) -> sqlx::Result<Vec<BrakeTarget>> {
+) -> sqlx::Result<Vec<HoldTarget>> {
     let mut gone = Vec::new();
     for row in tx.fetch(delete).await? {
-        let target = BrakeTarget::of_text(&row.get::<String>("target")?)?;
+        let target = HoldTarget::of_text(&row.get::<String>("target")?)?;
         wake(tx, &target, now).await?;
         gone.push(target);
     }
     Ok(gone)
 }
 
-/// Jobs that waited behind a brake are due now; the time they waited there doesn't count. A row that somebody has locked at
+/// Jobs that waited behind a hold are due now; the time they waited there doesn't count. A row that somebody has locked at
 /// this moment keeps its own time, and its wait goes on counting: waiting for it would keep the lane closed for all.
-async fn wake(tx: &mut Tx<'_>, target: &BrakeTarget, now: DateTime<Utc>) -> sqlx::Result<()> {
+async fn wake(tx: &mut Tx<'_>, target: &HoldTarget, now: DateTime<Utc>) -> sqlx::Result<()> {
     let mut statement = sql!(
         "update scoring_jobs set waiting_since = $1,
             due_at = case when wait_reason in ('paused', 'exhausted', 'misconfigured') and due_at > $1 then $1 else due_at end
@@ -240,8 +237,8 @@ async fn wake(tx: &mut Tx<'_>, target: &BrakeTarget, now: DateTime<Utc>) -> sqlx
         now
     );
     match target {
-        BrakeTarget::Queue => {}
-        BrakeTarget::Judge(name) => {
+        HoldTarget::Queue => {}
+        HoldTarget::Judge(name) => {
             statement.push(" and w.judge = ").push_arg(name);
         }
     }
@@ -252,9 +249,9 @@ async fn wake(tx: &mut Tx<'_>, target: &BrakeTarget, now: DateTime<Utc>) -> sqlx
     tx.execute(&statement).await.map(drop)
 }
 
-fn brake(row: &Row) -> sqlx::Result<Brake> {
-    Ok(Brake {
-        target: BrakeTarget::of_text(&row.get::<String>("target")?)?,
+fn hold(row: &Row) -> sqlx::Result<Hold> {
+    Ok(Hold {
+        target: HoldTarget::of_text(&row.get::<String>("target")?)?,
         reason: row.text_enum("reason")?,
         message: row.get("message")?,
         set_by: row.get("set_by")?,

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::job::WaitReason;
 use crate::judge::gate::{Closed, GateSnapshot, MeterSnapshot, PaceSnapshot, Sharing};
-use crate::store::database::db::{Conn, twice};
+use crate::store::database::db::{Conn, retry_once};
 use crate::store::database::sql::{Arg, Row, Sql, all, sql};
 use crate::store::{Judges, StoreError};
 
@@ -140,7 +140,7 @@ impl Judges<'_> {
     ) -> Result<(), StoreError> {
         let delete = sql!("delete from judges where worker_id = $1", worker_id);
         let insert = insert_statement(worker_id, snapshot, now);
-        twice!("writing what a gate knows of its judges", async {
+        retry_once!("writing what a gate knows of its judges", async {
             let mut conn: Conn = self.db.writer().await?;
             let mut tx = conn.begin().await?;
             tx.execute(&delete).await?;

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::job::{Job, JobId, Usage};
 use crate::judge::{CacheKey, CachedReply};
 use crate::store::calls::replies::{KeptReply, upsert_statement};
-use crate::store::database::db::{Conn, twice};
+use crate::store::database::db::{Conn, retry_once};
 use crate::store::database::sql::{Arg, Row, Sql, all, sql};
 use crate::store::jobs::row::{job, job_columns};
 use crate::store::{ChunkRow, ProviderBatches, StoreError};
@@ -78,7 +78,7 @@ impl ProviderBatches<'_> {
             "update scoring_batches set figures = null where batch_id = $1 and figures is not null",
             chunk.batch_id
         );
-        twice!(ATTEMPTED, async {
+        retry_once!(ATTEMPTED, async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             let first = tx.fetch(&outcomes).await?;

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::job::{Job, JobId};
 use crate::judge::CacheKey;
-use crate::store::database::db::{Conn, twice};
+use crate::store::database::db::{Conn, retry_once};
 use crate::store::database::sql::{Arg, Row, Sql, all, sql};
 use crate::store::jobs::row::{job, job_columns};
 use crate::store::{ProviderBatches, StoreError};
@@ -171,7 +171,7 @@ impl ProviderBatches<'_> {
             error: Some(why),
         });
         let items: Vec<Placed<'_>> = placed.chain(left_out).collect();
-        twice!(ATTEMPTED, async {
+        retry_once!(ATTEMPTED, async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             if tx.fetch(&hold).await?.is_empty() {
@@ -213,7 +213,7 @@ impl ProviderBatches<'_> {
             owner
         );
         let items = sql!("delete from provider_batch_items where tag = $1", tag);
-        twice!(ATTEMPTED, async {
+        retry_once!(ATTEMPTED, async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             if tx.execute(&chunk).await? > 0 {
@@ -263,7 +263,7 @@ impl ProviderBatches<'_> {
             tag,
             why
         );
-        twice!(ATTEMPTED, async {
+        retry_once!(ATTEMPTED, async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             if tx.execute(&chunk).await? > 0 {
@@ -308,7 +308,7 @@ impl ProviderBatches<'_> {
             state.as_str(),
             error
         );
-        twice!(ATTEMPTED, async {
+        retry_once!(ATTEMPTED, async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             if tx.execute(&chunk).await? > 0 {

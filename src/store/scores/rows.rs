@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::job::Purpose;
 use crate::score::analysis::key_of;
 use crate::store::NewSessionScore;
-use crate::store::analytics::days::mark_statement;
+use crate::store::analytics::days::dirty_statement;
 use crate::store::database::db::Tx;
 use crate::store::database::sql::{Arg, Sql, decode};
 use crate::store::jobs::record::Record;
@@ -31,8 +31,8 @@ pub(in crate::store) async fn insert(
     if !current.is_empty() {
         tx.execute(&supersede(&current)).await?;
         let sessions = current.iter().map(|(_, score)| score.session_id);
-        let marks = mark_statement(tx.dialect(), sessions);
-        tx.execute(&marks).await?;
+        let dirty = dirty_statement(tx.dialect(), sessions);
+        tx.execute(&dirty).await?;
     }
     let mut scores = Vec::with_capacity(scored.len());
     for (record, score) in scored {

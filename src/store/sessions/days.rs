@@ -1,4 +1,4 @@
-//! On which days a list looks for sessions: those on which, as far as days are folded, there are some of what a filter asks for.
+//! On which days a list looks for sessions: those on which, as far as days are rolled up, there are some of what a filter asks for.
 
 use chrono::{DateTime, NaiveDate, Utc};
 
@@ -20,7 +20,7 @@ const IDS: i64 = 2_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Day {
     day: NaiveDate,
-    /// All sessions of the day; `None`: it changed since it was folded.
+    /// All sessions of the day; `None`: it changed since it was rolled up.
     sessions: Option<u32>,
 }
 
@@ -85,7 +85,7 @@ impl Sessions<'_> {
             from: filter.from,
             to: until.and_then(|until| Span::of_day(until.date_naive()).1),
         };
-        let marked = self.analytics().marked_days(&within, DAYS).await?;
+        let dirty = self.analytics().dirty_days(&within, DAYS).await?;
         let mut statement = sql!("select d.day, d.sessions from session_days d where 1 = 1");
         if let Some(from) = filter.from {
             statement
@@ -105,16 +105,16 @@ impl Sessions<'_> {
         let stopped =
             |found: usize, last: Option<NaiveDate>| last.filter(|_| found == DAYS as usize);
         let end = stopped(days.len(), days.last().map(|day| day.day))
-            .max(stopped(marked.len(), marked.last().copied()));
-        // The day of the filter's beginning may be cut: as a whole it isn't among those that are marked.
+            .max(stopped(dirty.len(), dirty.last().copied()));
+        // The day of the filter's beginning may be cut: as a whole it isn't among those that are dirty.
         let first = filter.from.map(|from| from.date_naive());
         let changed = |day: NaiveDate| Day {
             day,
             sessions: None,
         };
         let late = |day: &NaiveDate| until.is_none_or(|until| *day <= until.date_naive());
-        days.retain(|day| !marked.contains(&day.day) && first != Some(day.day));
-        days.extend(marked.into_iter().chain(first).filter(late).map(changed));
+        days.retain(|day| !dirty.contains(&day.day) && first != Some(day.day));
+        days.extend(dirty.into_iter().chain(first).filter(late).map(changed));
         days.sort_by_key(|day| std::cmp::Reverse(day.day));
         days.dedup_by_key(|day| day.day);
         days.retain(|day| end.is_none_or(|end| day.day >= end));

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::{ChunkLoop, Trouble};
 use crate::job::Job;
 use crate::judge::{Added, BatchEndpoint, Chunk, ChunkSize, ErrorClass, JudgeError};
-use crate::store::{BatchRow, Brake, BrakeTarget, ChunkRow, NewChunk, StoreError};
+use crate::store::{BatchRow, ChunkRow, Hold, HoldTarget, NewChunk, StoreError};
 use crate::wire::ChunkState;
 
 const PAGE: u32 = 100;
@@ -113,14 +113,14 @@ impl ChunkLoop {
     }
 
     /// Nothing goes out while the queue or the judge is stopped, by whomever.
-    async fn check_brakes(&self, judge: &str) -> Result<(), Trouble> {
-        let brakes = self.store.holds().list(self.clock.now()).await?;
-        let stops = |brake: &&Brake| match &brake.target {
-            BrakeTarget::Queue => true,
-            BrakeTarget::Judge(name) => name == judge,
+    async fn check_holds(&self, judge: &str) -> Result<(), Trouble> {
+        let holds = self.store.holds().list(self.clock.now()).await?;
+        let stops = |hold: &&Hold| match &hold.target {
+            HoldTarget::Queue => true,
+            HoldTarget::Judge(name) => name == judge,
         };
-        match brakes.iter().find(stops) {
-            Some(brake) => Err(Trouble::Stopped(brake.in_words())),
+        match holds.iter().find(stops) {
+            Some(hold) => Err(Trouble::Stopped(hold.in_words())),
             None => Ok(()),
         }
     }
@@ -175,7 +175,7 @@ impl ChunkLoop {
             return Ok(None);
         };
         let judge = first.judge.clone().unwrap_or_default();
-        self.check_brakes(&judge).await?;
+        self.check_holds(&judge).await?;
         let endpoint = self.endpoint(&judge)?;
         let mut new = self.new_chunk(batch_id, judge.clone());
         let most = ChunkSize {

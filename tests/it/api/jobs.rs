@@ -2,7 +2,7 @@
 
 use gavel::judge::gate::{BreakerState, Closed, GateSnapshot, LastError, Refusal};
 use gavel::judge::{CallLog as _, CallRecord, CallUsage};
-use gavel::store::{Brake, BrakeTarget};
+use gavel::store::{Hold, HoldTarget};
 use serde_json::json;
 
 use super::*;
@@ -242,7 +242,7 @@ async fn every_wait_has_a_reason() {
             "one open gate is enough"
         );
 
-        let brake = |target| Brake {
+        let hold = |target| Hold {
             target,
             reason: WaitReason::Paused,
             message: String::new(),
@@ -252,11 +252,11 @@ async fn every_wait_has_a_reason() {
         };
         store
             .holds()
-            .set(&brake(BrakeTarget::Judge("judge-b".to_owned())))
+            .set(&hold(HoldTarget::Judge("judge-b".to_owned())))
             .await
             .unwrap();
-        assert_eq!(wait(id).await["reason"], "queued", "another judge's brake");
-        store.holds().set(&brake(BrakeTarget::Queue)).await.unwrap();
+        assert_eq!(wait(id).await["reason"], "queued", "another judge's hold");
+        store.holds().set(&hold(HoldTarget::Queue)).await.unwrap();
         assert_eq!(wait(id).await["reason"], "paused");
         let listed = server.json_of("/api/v1/jobs").await;
         assert_eq!(
@@ -265,7 +265,7 @@ async fn every_wait_has_a_reason() {
         );
         store
             .holds()
-            .release(&BrakeTarget::Queue, SystemClock.now())
+            .release(&HoldTarget::Queue, SystemClock.now())
             .await
             .unwrap();
 

@@ -250,7 +250,7 @@ async fn without_scripts_the_server_asks_before_it_pauses_cancels_or_pays_again(
     assert_eq!(server.json_of("/api/v1/queue").await["paused"], false);
     assert_eq!(server.job(job).await.state.to_string(), "queued");
     let judges = server.json_of("/api/v1/judges").await;
-    assert_eq!(judges["items"][0]["brake"], Value::Null);
+    assert_eq!(judges["items"][0]["hold"], Value::Null);
 
     for path in [
         "/queue/pause",

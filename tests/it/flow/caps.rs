@@ -30,7 +30,7 @@ async fn capped(world: &World) -> Value {
     world.api.scored(id).await;
     eventually(PATIENCE, "the judge is stopped", || async {
         let judge = world.api.judge(JUDGE).await?;
-        (judge["brake"]["reason"] == "budget").then_some(judge)
+        (judge["hold"]["reason"] == "budget").then_some(judge)
     })
     .await
 }
@@ -40,7 +40,7 @@ async fn a_cap_that_is_reached_stops_the_judge_until_it_is_raised(home: Home) {
     let mut world = World::idle_with(home, Say::Score(70), &cap).await;
     world.work();
     let judge = capped(&world).await;
-    let message = judge["brake"]["message"].as_str().unwrap();
+    let message = judge["hold"]["message"].as_str().unwrap();
     assert!(
         message.contains("daily cap of judge, 0.001 USD"),
         "{message}"
@@ -59,7 +59,7 @@ async fn a_cap_that_is_reached_stops_the_judge_until_it_is_raised(home: Home) {
     let held = world.api.job(job).await;
     assert_eq!(held["state"], "queued", "{held:#}");
     assert_eq!(held["wait"]["reason"], "budget");
-    assert_eq!(held["wait"]["until"], judge["brake"]["until"]);
+    assert_eq!(held["wait"]["until"], judge["hold"]["until"]);
     let resume = format!("/api/v1/judges/{JUDGE}/resume");
     world.api.post(&resume).await.expect(409);
 
@@ -69,7 +69,7 @@ async fn a_cap_that_is_reached_stops_the_judge_until_it_is_raised(home: Home) {
     world.api.post(&resume).await.expect(200);
     eventually(PATIENCE, "the cap stops it again", || async {
         let judge = world.api.judge(JUDGE).await?;
-        (judge["brake"]["reason"] == "budget").then_some(())
+        (judge["hold"]["reason"] == "budget").then_some(())
     })
     .await;
     assert_eq!(world.judge.count(), 1);
@@ -80,7 +80,7 @@ async fn a_cap_that_is_reached_stops_the_judge_until_it_is_raised(home: Home) {
     world.work();
     assert_eq!(world.api.scored(id).await["total_score"], 70);
     let open = world.api.judge(JUDGE).await.unwrap();
-    assert_eq!(open["brake"], Value::Null, "{open:#}");
+    assert_eq!(open["hold"], Value::Null, "{open:#}");
     world.end().await;
 }
 
@@ -88,7 +88,7 @@ async fn a_cap_over_all_judges_stops_each_of_them(mut home: Home) {
     home.set("GAVEL_JUDGE_MONTHLY_CAP_USD", LITTLE);
     let world = World::start(home, Say::Score(70)).await;
     let judge = capped(&world).await;
-    let message = judge["brake"]["message"].as_str().unwrap();
+    let message = judge["hold"]["message"].as_str().unwrap();
     assert!(
         message.contains("monthly cap of all judges, 0.001 USD"),
         "{message}"

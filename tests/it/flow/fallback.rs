@@ -94,7 +94,7 @@ async fn a_session_that_both_decline_fails_and_names_both(home: Home) {
 
 async fn a_job_waits_for_a_closed_fallback_and_its_judge_is_asked_once(home: Home) {
     let (world, second) = world(home, Say::Score(64)).await;
-    // A worker reads the brakes twice a second: the first job may still be scored.
+    // A worker reads the holds twice a second: the first job may still be scored.
     world
         .api
         .post("/api/v1/judges/second/pause")

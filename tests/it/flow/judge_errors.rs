@@ -164,10 +164,10 @@ async fn a_wrong_key_fails_the_job_and_closes_the_lane_until_resume(home: Home) 
     let world = World::start(home, Say::Status(401)).await;
     assert_failed(&fail(&world).await, "misconfigured");
     assert_eq!(world.judge.count(), 1);
-    let row = judge_until(&world.api, |row| row["brake"].is_object()).await;
-    assert_eq!(row["brake"]["reason"], "misconfigured", "{row:#}");
+    let row = judge_until(&world.api, |row| row["hold"].is_object()).await;
+    assert_eq!(row["hold"]["reason"], "misconfigured", "{row:#}");
     assert!(
-        !row["brake"]["message"].as_str().unwrap().is_empty(),
+        !row["hold"]["message"].as_str().unwrap().is_empty(),
         "{row:#}"
     );
 
@@ -199,8 +199,8 @@ async fn a_used_up_quota_makes_the_job_wait_and_the_next_ones_stay_queued(home: 
     let (first, job) = world.api.enqueue(session()).await;
     let held = waiting(&world.api, job).await;
     assert_eq!(held["wait"]["reason"], "exhausted");
-    let row = judge_until(&world.api, |row| row["brake"].is_object()).await;
-    assert_eq!(row["brake"]["reason"], "exhausted", "{row:#}");
+    let row = judge_until(&world.api, |row| row["hold"].is_object()).await;
+    assert_eq!(row["hold"]["reason"], "exhausted", "{row:#}");
 
     let (second, job) = world.api.enqueue(session()).await;
     stays(Duration::from_millis(800), "nothing is asked", || async {

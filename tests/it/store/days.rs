@@ -199,7 +199,7 @@ async fn figures_are_the_same_folded_and_counted() {
         let (store, mut history) = (&test.store, History::new());
         with_criteria(store).await;
         agree(store, &history).await;
-        assert_eq!(store.analytics().fold_days().await.unwrap().days, 0);
+        assert_eq!(store.analytics().roll_up_days().await.unwrap().days, 0);
         for (when, score) in [
             ("2026-01-01T10:00:00Z", ('a', 50, "logs", Judge)),
             ("2026-01-01T12:00:00Z", ('a', 50, "Logs", Judge)),
@@ -212,10 +212,10 @@ async fn figures_are_the_same_folded_and_counted() {
         }
         put(store, &mut history, Uuid::now_v7(), "2026-01-03T05:00:00Z").await;
         agree(store, &history).await;
-        let folded = store.analytics().fold_days().await.unwrap();
+        let folded = store.analytics().roll_up_days().await.unwrap();
         assert_eq!((folded.days, folded.more), (3, false));
         agree(store, &history).await;
-        assert_eq!(store.analytics().fold_days().await.unwrap().days, 0);
+        assert_eq!(store.analytics().roll_up_days().await.unwrap().days, 0);
 
         // A score superseded, a session that moves with its score, a new one on a folded day.
         let ids: Vec<Uuid> = history.keys().copied().collect();
@@ -231,7 +231,7 @@ async fn figures_are_the_same_folded_and_counted() {
         )
         .await;
         agree(store, &history).await;
-        let folded = store.analytics().fold_days().await.unwrap();
+        let folded = store.analytics().roll_up_days().await.unwrap();
         assert_eq!(folded.days, 3, "days 1, 2 and 5");
         agree(store, &history).await;
     }
@@ -252,7 +252,7 @@ async fn more_marked_days_than_are_folded_at_once_take_turns() {
         agree(store, &history).await;
         let mut folded = 0;
         loop {
-            let round = store.analytics().fold_days().await.unwrap();
+            let round = store.analytics().roll_up_days().await.unwrap();
             folded += round.days;
             agree(store, &history).await;
             if !round.more {
@@ -294,7 +294,7 @@ async fn those_who_fold_while_others_write_lose_nothing() {
                 let (store, done) = (store.clone(), done.clone());
                 tokio::spawn(async move {
                     while !done.is_cancelled() {
-                        store.analytics().fold_days().await.unwrap();
+                        store.analytics().roll_up_days().await.unwrap();
                         tokio::task::yield_now().await;
                     }
                 })
@@ -309,7 +309,7 @@ async fn those_who_fold_while_others_write_lose_nothing() {
             folder.await.unwrap();
         }
         agree(&store, &history).await;
-        while store.analytics().fold_days().await.unwrap().more {}
+        while store.analytics().roll_up_days().await.unwrap().more {}
         agree(&store, &history).await;
     }
 }

@@ -78,13 +78,17 @@ async fn quantiles_are_of_good_replies_in_their_days_and_folding_changes_none() 
 
         test.store
             .budgets()
-            .fold_usage(day("2026-01-05"))
+            .roll_up_usage(day("2026-01-05"))
             .await
             .unwrap();
         assert_eq!(january(&test.store).await, expected);
         other.log(took("c", days[0], 2));
         other.calls().of_job(JobId::new()).await.unwrap();
-        other.budgets().fold_usage(day("2026-01-05")).await.unwrap();
+        other
+            .budgets()
+            .roll_up_usage(day("2026-01-05"))
+            .await
+            .unwrap();
         assert_eq!(january(&test.store).await[2].calls, 2, "what came late");
     }
 }

@@ -288,7 +288,7 @@ async fn the_list_is_whole_under_every_filter_folded_or_not() {
         ));
         for folded in [false, true] {
             if folded {
-                while store.analytics().fold_days().await.unwrap().more {}
+                while store.analytics().roll_up_days().await.unwrap().more {}
             }
             for (filter, finds) in &filters {
                 let expected: Vec<Uuid> = known.iter().filter(|k| finds(k)).map(|k| k.id).collect();
@@ -358,7 +358,7 @@ async fn the_list_is_whole_over_more_days_than_a_page_looks_at() {
         for _ in 0..2 {
             let (found, _) = listed(store, &rare, SessionOrder::Newest).await;
             assert_eq!(found, expected);
-            while store.analytics().fold_days().await.unwrap().more {}
+            while store.analytics().roll_up_days().await.unwrap().more {}
         }
     }
 }

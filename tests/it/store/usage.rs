@@ -254,7 +254,7 @@ async fn finished_days_are_folded_and_nothing_is_counted_twice_or_lost() {
         // The 4th is today: the 3rd may still get calls that are written late.
         let folds = stores
             .iter()
-            .map(|store| store.budgets().fold_usage(day("2026-01-04")));
+            .map(|store| store.budgets().roll_up_usage(day("2026-01-04")));
         for folded in futures::future::join_all(folds).await {
             folded.unwrap();
         }
@@ -272,7 +272,7 @@ async fn finished_days_are_folded_and_nothing_is_counted_twice_or_lost() {
         stores[0].calls().of_job(JobId::new()).await.unwrap();
         test.store
             .budgets()
-            .fold_usage(day("2026-01-04"))
+            .roll_up_usage(day("2026-01-04"))
             .await
             .unwrap();
         assert_eq!(rows(&test.url).await, 2 + 2 * 4 * 2);

@@ -1,14 +1,14 @@
-//! Brakes: closed until somebody opens them.
+//! Holds: closed until somebody opens them.
 
 use gavel::job::{JobId, JobState, WaitReason};
-use gavel::store::{Brake, BrakeTarget, Store, StoreError};
+use gavel::store::{Hold, HoldTarget, Store, StoreError};
 use uuid::Uuid;
 
 use super::fixtures::{accept, claim, job, minutes, new_job, now, record_of, recorded, waiting};
 use crate::support;
 
-fn brake(target: &BrakeTarget, reason: WaitReason) -> Brake {
-    Brake {
+fn hold(target: &HoldTarget, reason: WaitReason) -> Hold {
+    Hold {
         target: target.clone(),
         reason,
         message: "because".to_owned(),
@@ -18,8 +18,8 @@ fn brake(target: &BrakeTarget, reason: WaitReason) -> Brake {
     }
 }
 
-fn judge(name: &str) -> BrakeTarget {
-    BrakeTarget::Judge(name.to_owned())
+fn judge(name: &str) -> HoldTarget {
+    HoldTarget::Judge(name.to_owned())
 }
 
 /// A job that has waited for half an hour, due in another half.
@@ -42,23 +42,23 @@ async fn an_operators_pause_outranks_a_workers_closure() {
         assert!(
             store
                 .holds()
-                .set(&brake(&target, WaitReason::Exhausted))
+                .set(&hold(&target, WaitReason::Exhausted))
                 .await
                 .unwrap()
         );
         assert!(
             store
                 .holds()
-                .set(&brake(&target, WaitReason::Misconfigured))
+                .set(&hold(&target, WaitReason::Misconfigured))
                 .await
                 .unwrap()
         );
-        let pause = brake(&target, WaitReason::Paused);
+        let pause = hold(&target, WaitReason::Paused);
         assert!(store.holds().set(&pause).await.unwrap());
         assert!(
             !store
                 .holds()
-                .set(&brake(&target, WaitReason::Exhausted))
+                .set(&hold(&target, WaitReason::Exhausted))
                 .await
                 .unwrap()
         );
@@ -77,7 +77,7 @@ async fn an_operators_pause_outranks_a_workers_closure() {
 async fn a_closure_that_another_worker_wrote_already_is_not_set_again() {
     for test in support::stores().await {
         let store = &test.store;
-        let first = brake(&judge("main"), WaitReason::Misconfigured);
+        let first = hold(&judge("main"), WaitReason::Misconfigured);
         assert!(store.holds().set(&first).await.unwrap());
         let mut other = first.clone();
         other.set_by = "another worker".to_owned();
@@ -95,10 +95,10 @@ async fn a_closure_that_another_worker_wrote_already_is_not_set_again() {
 }
 
 #[tokio::test]
-async fn a_brake_opens_by_itself_when_its_time_has_passed() {
+async fn a_hold_opens_by_itself_when_its_time_has_passed() {
     for test in support::stores().await {
         let store = &test.store;
-        let mut pause = brake(&BrakeTarget::Queue, WaitReason::Paused);
+        let mut pause = hold(&HoldTarget::Queue, WaitReason::Paused);
         pause.until = Some(now() + minutes(10));
         store.holds().set(&pause).await.unwrap();
         assert_eq!(
@@ -107,7 +107,7 @@ async fn a_brake_opens_by_itself_when_its_time_has_passed() {
         );
         let later = now() + minutes(11);
         assert!(store.holds().list(later).await.unwrap().is_empty());
-        let mut closure = brake(&BrakeTarget::Queue, WaitReason::Exhausted);
+        let mut closure = hold(&HoldTarget::Queue, WaitReason::Exhausted);
         closure.since = later;
         assert!(store.holds().set(&closure).await.unwrap());
     }
@@ -127,7 +127,7 @@ async fn a_release_makes_what_waited_behind_it_due_and_its_wait_new() {
 
         store
             .holds()
-            .set(&brake(&target, WaitReason::Exhausted))
+            .set(&hold(&target, WaitReason::Exhausted))
             .await
             .unwrap();
         assert!(store.holds().release(&target, at).await.unwrap());
@@ -142,16 +142,10 @@ async fn a_release_makes_what_waited_behind_it_due_and_its_wait_new() {
 
         store
             .holds()
-            .set(&brake(&BrakeTarget::Queue, WaitReason::Paused))
+            .set(&hold(&HoldTarget::Queue, WaitReason::Paused))
             .await
             .unwrap();
-        assert!(
-            store
-                .holds()
-                .release(&BrakeTarget::Queue, at)
-                .await
-                .unwrap()
-        );
+        assert!(store.holds().release(&HoldTarget::Queue, at).await.unwrap());
         assert_eq!(job(store, elsewhere).await.due_at, at);
     }
 }
@@ -169,7 +163,7 @@ async fn a_workers_start_releases_misconfigured_judges_of_its_own_and_no_pause()
         ] {
             store
                 .holds()
-                .set(&brake(&judge(name), reason))
+                .set(&hold(&judge(name), reason))
                 .await
                 .unwrap();
         }
@@ -195,12 +189,12 @@ async fn a_workers_start_releases_misconfigured_judges_of_its_own_and_no_pause()
 }
 
 #[tokio::test]
-async fn a_brake_that_ends_by_itself_starts_the_waits_behind_it_anew() {
+async fn a_hold_that_ends_by_itself_starts_the_waits_behind_it_anew() {
     for test in support::stores().await {
         let store = &test.store;
         let behind = waits(store, "main", WaitReason::Exhausted).await;
         let elsewhere = waits(store, "other", WaitReason::Exhausted).await;
-        let mut pause = brake(&judge("main"), WaitReason::Paused);
+        let mut pause = hold(&judge("main"), WaitReason::Paused);
         pause.until = Some(now() + minutes(10));
         store.holds().set(&pause).await.unwrap();
         let begun = job(store, behind).await.waiting_since;
@@ -217,7 +211,7 @@ async fn a_brake_that_ends_by_itself_starts_the_waits_behind_it_anew() {
 }
 
 #[tokio::test]
-async fn a_brake_on_something_unknown_is_an_error_that_names_its_column() {
+async fn a_hold_on_something_unknown_is_an_error_that_names_its_column() {
     for test in support::stores().await {
         let odd = "insert into brakes (target, reason, message, set_by, since)
                    values ('moon', 'paused', 'm', 'ann', '2026-01-01T00:00:00.000000+00:00')";
@@ -232,24 +226,24 @@ async fn a_brake_on_something_unknown_is_an_error_that_names_its_column() {
 async fn a_cap_takes_nobodys_place_and_an_operator_takes_its_own() {
     for test in support::stores().await {
         let store = &test.store;
-        let capped = |name: &str, message: &str| Brake {
+        let capped = |name: &str, message: &str| Hold {
             message: message.to_owned(),
             until: Some(now() + minutes(60)),
-            ..brake(&judge(name), WaitReason::Budget)
+            ..hold(&judge(name), WaitReason::Budget)
         };
         let first = capped("main", "10 USD");
         assert!(store.holds().set_budget(&first).await.unwrap());
         assert!(!store.holds().set_budget(&first).await.unwrap(), "no news");
-        let raised = Brake {
+        let raised = Hold {
             message: "20 USD".to_owned(),
             ..first
         };
         assert!(store.holds().set_budget(&raised).await.unwrap());
         assert_eq!(store.holds().list(now()).await.unwrap(), [raised]);
 
-        let pause = brake(&judge("main"), WaitReason::Paused);
+        let pause = hold(&judge("main"), WaitReason::Paused);
         assert!(store.holds().set(&pause).await.unwrap());
-        let used_up = brake(&judge("other"), WaitReason::Exhausted);
+        let used_up = hold(&judge("other"), WaitReason::Exhausted);
         assert!(store.holds().set(&used_up).await.unwrap());
         for name in ["main", "other"] {
             let set = store
@@ -284,7 +278,7 @@ async fn a_lane_opens_though_somebody_has_locked_a_row_that_waits() {
     let (store, target) = (&test.store, judge("main"));
     let locked = waits(store, "main", WaitReason::Exhausted).await;
     let free = waits(store, "main", WaitReason::Exhausted).await;
-    let set = brake(&target, WaitReason::Exhausted);
+    let set = hold(&target, WaitReason::Exhausted);
     assert!(store.holds().set(&set).await.unwrap());
     let mut other = sqlx::PgConnection::connect(&test.url).await.unwrap();
     let mut lock = other.begin().await.unwrap();

@@ -1,19 +1,19 @@
-//! Folds days: what their sessions, scores and names come to, made anew of the rows that they are made of.
+//! Rolls up days: what their sessions, scores and names come to, made anew of the rows that they are made of.
 
 use chrono::NaiveDate;
 
 use super::days::{Facet, Span, day, push_spans};
 use super::{Named, ScoreFilter};
-use crate::store::database::db::{Conn, Tx, twice};
+use crate::store::database::db::{Conn, Tx, retry_once};
 use crate::store::database::sql::{Sql, sql};
 use crate::store::{Analytics, Dialect, StoreError};
 
-/// The most days that are folded at once: nobody else writes to SQLite meanwhile.
-const FOLDED: u32 = 16;
+/// The most days that are rolled up at once: nobody else writes to SQLite meanwhile.
+const ROLLED_UP: u32 = 16;
 
-/// What a fold did.
+/// What a rollup did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct DaysFolded {
+pub struct DaysRolledUp {
     /// How many days.
     pub days: usize,
     /// Whether others are left.
@@ -21,40 +21,40 @@ pub struct DaysFolded {
 }
 
 impl Analytics<'_> {
-    /// Folds some of the days that are marked, the newest first. Any number of processes may fold: they take turns.
+    /// Rolls up some of the dirty days, the newest first. Any number of processes may roll up: they take turns.
     ///
     /// # Errors
-    /// `Unavailable` when the database is away; a day is folded whole or not at all.
-    pub async fn fold_days(self) -> Result<DaysFolded, StoreError> {
+    /// `Unavailable` when the database is away; a day is rolled up whole or not at all.
+    pub async fn roll_up_days(self) -> Result<DaysRolledUp, StoreError> {
         const ATTEMPTED: &str = "folding what days come to";
-        let mut marked = self
-            .marked_days(&ScoreFilter::default(), FOLDED + 1)
+        let mut dirty = self
+            .dirty_days(&ScoreFilter::default(), ROLLED_UP + 1)
             .await?;
-        let more = marked.len() > FOLDED as usize;
-        marked.truncate(FOLDED as usize);
-        if marked.is_empty() {
-            return Ok(DaysFolded { days: 0, more });
+        let more = dirty.len() > ROLLED_UP as usize;
+        dirty.truncate(ROLLED_UP as usize);
+        if dirty.is_empty() {
+            return Ok(DaysRolledUp { days: 0, more });
         }
-        twice!(ATTEMPTED, async {
+        retry_once!(ATTEMPTED, async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
-            // Two that fold the same day at once could each miss what the other sees.
+            // Two that roll up the same day at once could each miss what the other sees.
             tx.execute(&sql!(
                 "update day_folds set folds = folds + 1 where one = 1"
             ))
             .await?;
-            fold(&mut tx, &marked).await?;
+            roll_up(&mut tx, &dirty).await?;
             tx.commit().await
         })?;
-        Ok(DaysFolded {
-            days: marked.len(),
+        Ok(DaysRolledUp {
+            days: dirty.len(),
             more,
         })
     }
 }
 
-/// Takes the marks first: what is committed later marks its days again.
-async fn fold(tx: &mut Tx<'_>, days: &[NaiveDate]) -> sqlx::Result<()> {
+/// Takes the dirty days first: what is committed later marks its days again.
+async fn roll_up(tx: &mut Tx<'_>, days: &[NaiveDate]) -> sqlx::Result<()> {
     for table in [
         "day_marks",
         "session_days",
@@ -69,18 +69,18 @@ async fn fold(tx: &mut Tx<'_>, days: &[NaiveDate]) -> sqlx::Result<()> {
     }
     let dialect = tx.dialect();
     let spans: Vec<Span> = days.iter().map(|day| Span::of_day(*day)).collect();
-    tx.execute(&fold_sessions(dialect, &spans)).await?;
-    tx.execute(&fold_scores(dialect, &spans)).await?;
+    tx.execute(&roll_up_sessions(dialect, &spans)).await?;
+    tx.execute(&roll_up_scores(dialect, &spans)).await?;
     for named in [Named::MissingTools, Named::Approaches] {
-        tx.execute(&fold_names(dialect, named, &spans)).await?;
+        tx.execute(&roll_up_names(dialect, named, &spans)).await?;
     }
     for facet in Facet::ALL {
-        tx.execute(&fold_facet(dialect, facet, &spans)).await?;
+        tx.execute(&roll_up_facet(dialect, facet, &spans)).await?;
     }
     Ok(())
 }
 
-fn fold_sessions(dialect: Dialect, spans: &[Span]) -> Sql {
+fn roll_up_sessions(dialect: Dialect, spans: &[Span]) -> Sql {
     let mut statement = sql!("insert into session_days (day, sessions) select ");
     statement
         .push(day(dialect))
@@ -90,7 +90,7 @@ fn fold_sessions(dialect: Dialect, spans: &[Span]) -> Sql {
     statement
 }
 
-fn fold_scores(dialect: Dialect, spans: &[Span]) -> Sql {
+fn roll_up_scores(dialect: Dialect, spans: &[Span]) -> Sql {
     let mut statement = sql!(
         "insert into score_days (day, criteria_hash, simulated, is_current, total_score, scores, first_scored_at) select "
     );
@@ -104,7 +104,7 @@ fn fold_scores(dialect: Dialect, spans: &[Span]) -> Sql {
     statement
 }
 
-fn fold_names(dialect: Dialect, named: Named, spans: &[Span]) -> Sql {
+fn roll_up_names(dialect: Dialect, named: Named, spans: &[Span]) -> Sql {
     let (table, key, name) = named.columns();
     let mut statement = sql!(
         "insert into name_days (day, named, criteria_hash, simulated, name_key, name, sessions) select "
@@ -128,7 +128,7 @@ fn fold_names(dialect: Dialect, named: Named, spans: &[Span]) -> Sql {
     statement
 }
 
-fn fold_facet(dialect: Dialect, facet: Facet, spans: &[Span]) -> Sql {
+fn roll_up_facet(dialect: Dialect, facet: Facet, spans: &[Span]) -> Sql {
     let (value, tags) = match (facet, dialect) {
         (Facet::Column(column), _) => (column, ""),
         (Facet::Tag, Dialect::Postgres) => (

@@ -1,6 +1,6 @@
 //! Pausing and resuming judges and the queue; workers.
 
-use gavel::store::{Brake, BrakeTarget};
+use gavel::store::{Hold, HoldTarget};
 use gavel::wire::WorkerState;
 use serde_json::json;
 
@@ -24,15 +24,15 @@ async fn a_judge_is_paused_and_resumed() {
             .send()
             .await
             .unwrap();
-        let brake = json_of(paused, 200).await["brake"].clone();
+        let hold = json_of(paused, 200).await["hold"].clone();
         assert_eq!(
-            (&brake["reason"], &brake["message"], &brake["set_by"]),
+            (&hold["reason"], &hold["message"], &hold["set_by"]),
             (&json!("paused"), &json!("key rotation"), &json!("ann"))
         );
         let list = server.json_of("/api/v1/judges").await;
-        assert_eq!(judge(&list, "judge-a")["brake"], brake);
-        assert_eq!(judge(&list, "judge-b")["brake"], Value::Null);
-        assert_eq!(list["queue_brake"], Value::Null);
+        assert_eq!(judge(&list, "judge-a")["hold"], hold);
+        assert_eq!(judge(&list, "judge-b")["hold"], Value::Null);
+        assert_eq!(list["queue_hold"], Value::Null);
         let resume = || server.post("/api/v1/judges/judge-a/resume").send();
         assert_eq!(
             json_of(resume().await.unwrap(), 200).await["released"],
@@ -43,7 +43,7 @@ async fn a_judge_is_paused_and_resumed() {
             false
         );
         assert_eq!(
-            judge(&server.json_of("/api/v1/judges").await, "judge-a")["brake"],
+            judge(&server.json_of("/api/v1/judges").await, "judge-a")["hold"],
             Value::Null
         );
     }
@@ -59,14 +59,14 @@ async fn the_queue_is_paused_without_a_body_and_resumed() {
         )
         .await;
         let list = server.json_of("/api/v1/judges").await;
-        assert_eq!(list["queue_brake"]["set_by"], "api-client");
+        assert_eq!(list["queue_hold"]["set_by"], "api-client");
         let resumed = server.post("/api/v1/queue/resume").send().await.unwrap();
         assert_eq!(json_of(resumed, 200).await["released"], true);
     }
 }
 
 #[tokio::test]
-async fn the_queue_tells_its_brake_and_counts_its_jobs_by_state() {
+async fn the_queue_tells_its_hold_and_counts_its_jobs_by_state() {
     for db in stores().await {
         let server = Server::over(db).await;
         let counts = |queue: &Value| {
@@ -81,9 +81,9 @@ async fn the_queue_tells_its_brake_and_counts_its_jobs_by_state() {
             .map(|state| queue["counts"][state].as_i64().unwrap())
         };
         let empty = server.json_of("/api/v1/queue").await;
-        assert_eq!(keys(&empty), ["brake", "counts", "paused"]);
+        assert_eq!(keys(&empty), ["hold", "counts", "paused"]);
         assert_eq!(
-            (&empty["paused"], &empty["brake"]),
+            (&empty["paused"], &empty["hold"]),
             (&json!(false), &Value::Null)
         );
         assert_eq!(counts(&empty), [0; 6]);
@@ -100,9 +100,9 @@ async fn the_queue_tells_its_brake_and_counts_its_jobs_by_state() {
         let cancel = server.post(&format!("/api/v1/jobs/{cancelled}/cancel"));
         json_of(cancel.send().await.unwrap(), 200).await;
         let pause = server.post("/api/v1/queue/pause").send().await.unwrap();
-        let brake = json_of(pause, 200).await["brake"].clone();
+        let hold = json_of(pause, 200).await["hold"].clone();
         let queue = server.json_of("/api/v1/queue").await;
-        assert_eq!((&queue["paused"], &queue["brake"]), (&json!(true), &brake));
+        assert_eq!((&queue["paused"], &queue["hold"]), (&json!(true), &hold));
         assert_eq!(counts(&queue), [2, 1, 1, 1, 1, 1]);
 
         let asked = server.get("/api/v1/queue?lane=x").send().await.unwrap();
@@ -203,8 +203,8 @@ async fn workers_are_listed() {
 #[tokio::test]
 async fn an_operators_pause_takes_the_place_of_a_workers_closure() {
     let server = Server::with(Setup::default()).await;
-    let closure = gavel::store::Brake {
-        target: gavel::store::BrakeTarget::Judge("judge-a".to_owned()),
+    let closure = gavel::store::Hold {
+        target: gavel::store::HoldTarget::Judge("judge-a".to_owned()),
         reason: WaitReason::Exhausted,
         message: "quota used up".to_owned(),
         set_by: "worker".to_owned(),
@@ -213,7 +213,7 @@ async fn an_operators_pause_takes_the_place_of_a_workers_closure() {
     };
     assert!(server.store().holds().set(&closure).await.unwrap());
     let list = server.json_of("/api/v1/judges").await;
-    assert_eq!(judge(&list, "judge-a")["brake"]["reason"], "exhausted");
+    assert_eq!(judge(&list, "judge-a")["hold"]["reason"], "exhausted");
     let pause = server
         .post("/api/v1/judges/judge-a/pause")
         .send()
@@ -221,7 +221,7 @@ async fn an_operators_pause_takes_the_place_of_a_workers_closure() {
         .unwrap();
     json_of(pause, 200).await;
     let list = server.json_of("/api/v1/judges").await;
-    assert_eq!(judge(&list, "judge-a")["brake"]["reason"], "paused");
+    assert_eq!(judge(&list, "judge-a")["hold"]["reason"], "paused");
 }
 
 #[tokio::test]
@@ -252,8 +252,8 @@ async fn a_judge_that_is_stopped_by_its_cap_is_not_resumed_and_says_why() {
     );
 
     let until = SystemClock.now() + chrono::Duration::hours(1);
-    let closure = gavel::store::Brake {
-        target: gavel::store::BrakeTarget::Judge("judge-a".to_owned()),
+    let closure = gavel::store::Hold {
+        target: gavel::store::HoldTarget::Judge("judge-a".to_owned()),
         reason: WaitReason::Budget,
         message: "the daily cap of judge-a, 10 USD, is reached".to_owned(),
         set_by: "worker".to_owned(),
@@ -295,8 +295,8 @@ async fn a_batch_whose_judges_are_all_stopped_says_why_and_no_end_is_foretold() 
         let items = server.json_of(&items).await;
         let job = &items["items"][0];
         let until = SystemClock.now() + chrono::Duration::hours(1);
-        let brake = Brake {
-            target: BrakeTarget::Judge(job["judge"].as_str().unwrap().to_owned()),
+        let hold = Hold {
+            target: HoldTarget::Judge(job["judge"].as_str().unwrap().to_owned()),
             reason: WaitReason::Budget,
             message: "the daily cap of judge-a, 2 USD, is reached".to_owned(),
             set_by: "worker".to_owned(),
@@ -319,7 +319,7 @@ async fn a_batch_whose_judges_are_all_stopped_says_why_and_no_end_is_foretold() 
         let going = server.json_of(this).await;
         assert!(going["progress"]["eta_s"].is_number(), "{going:#}");
 
-        assert!(server.store().holds().set_budget(&brake).await.unwrap());
+        assert!(server.store().holds().set_budget(&hold).await.unwrap());
         let stopped = server.json_of(this).await;
         assert_eq!(stopped["progress"]["eta_s"], Value::Null);
         assert_eq!(
@@ -335,7 +335,7 @@ async fn a_batch_whose_judges_are_all_stopped_says_why_and_no_end_is_foretold() 
         let wait = &server.json_of(job["links"]["self"].as_str().unwrap()).await["wait"];
         assert_eq!(
             (&wait["reason"], &wait["message"]),
-            (&json!("budget"), &json!(brake.message))
+            (&json!("budget"), &json!(hold.message))
         );
     }
 }

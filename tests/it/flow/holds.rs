@@ -55,7 +55,7 @@ async fn a_live_worker_obeys_a_pause(home: Home) {
         .post(&format!("/api/v1/judges/{JUDGE}/pause"))
         .await
         .expect(200);
-    // The worker reads the brakes twice a second; what it takes before that is scored.
+    // The worker reads the holds twice a second; what it takes before that is scored.
     let held = eventually(PATIENCE, "a new job stays queued", || async {
         let (_, job) = world.api.enqueue(session()).await;
         let path = format!("/api/v1/jobs/{job}");
@@ -94,9 +94,9 @@ async fn a_resume_before_the_known_reset_is_obeyed_at_once(home: Home) {
     let waits = |job: &serde_json::Value| job["state"] == "waiting";
     let held = world.api.job_until(job, "the job waits", waits).await;
     assert!(held["wait"]["until"].is_string(), "{held:#}");
-    eventually(PATIENCE, "the brake is written", || async {
+    eventually(PATIENCE, "the hold is written", || async {
         let row = world.api.judge(JUDGE).await?;
-        row["brake"].is_object().then_some(())
+        row["hold"].is_object().then_some(())
     })
     .await;
     world.judge.says(Say::Score(70));

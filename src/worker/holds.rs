@@ -1,4 +1,4 @@
-//! Keeps this worker's gate and the store's brakes in step: what an operator or another worker closed, closes here
+//! Keeps this worker's gate and the store's holds in step: what an operator or another worker closed, closes here
 //! within a second; what this gate closed for good is written down for the others.
 
 use std::collections::BTreeSet;
@@ -22,13 +22,13 @@ use crate::judge::Caps;
 use crate::judge::gate::{
     Closed, Closure, Gate, GateSnapshot, LastError, MeterSnapshot, PaceSnapshot, Refusal,
 };
-use crate::store::{Brake, BrakeTarget, Store, StoreError};
+use crate::store::{Hold, HoldTarget, Store, StoreError};
 
 const PERIOD: Duration = Duration::from_millis(500);
 const COUNTED_EVERY: Duration = Duration::from_secs(2);
 
 /// What is closed until somebody opens it, as this worker last read it.
-pub(super) struct Brakes {
+pub(super) struct Holds {
     store: Arc<Store>,
     gate: Arc<Gate>,
     clock: Arc<dyn Clock>,
@@ -36,11 +36,11 @@ pub(super) struct Brakes {
     worker_name: String,
     caps: Caps,
     queue_paused: AtomicBool,
-    /// Judges whose brake in the store closed this gate.
-    braked: Mutex<BTreeSet<String>>,
+    /// Judges whose hold in the store closed this gate.
+    held_lanes: Mutex<BTreeSet<String>>,
     /// Closures of this gate that are not yet in the store.
     unwritten: Mutex<Vec<Closure>>,
-    /// When the next brake that was read ends by itself; before the first reading, long ago.
+    /// When the next hold that was read ends by itself; before the first reading, long ago.
     next_lapse: Mutex<Option<DateTime<Utc>>>,
     /// What was last written of the gate, and when.
     shown: Mutex<Option<(Instant, Vec<GateSnapshot>)>>,
@@ -50,7 +50,7 @@ pub(super) struct Brakes {
     events: Announcer,
 }
 
-impl Brakes {
+impl Holds {
     /// Builds the keeper; reads nothing yet.
     pub(super) fn new(
         parts: &WorkerParts,
@@ -66,7 +66,7 @@ impl Brakes {
             worker_name,
             caps,
             queue_paused: AtomicBool::new(false),
-            braked: Mutex::default(),
+            held_lanes: Mutex::default(),
             unwritten: Mutex::default(),
             next_lapse: Mutex::new(Some(DateTime::<Utc>::MIN_UTC)),
             shown: Mutex::default(),
@@ -80,16 +80,16 @@ impl Brakes {
         self.queue_paused.load(Ordering::Relaxed)
     }
 
-    /// Lanes that a brake stops: time there doesn't count as waiting.
+    /// Lanes that a hold stops: time there doesn't count as waiting.
     pub(super) fn stopped_lanes(&self) -> Vec<Lane> {
-        self.braked.lock().iter().map(Lane::of_judge).collect()
+        self.held_lanes.lock().iter().map(Lane::of_judge).collect()
     }
 
     /// Compares twice a second until told to stop.
     pub(super) async fn run(self: Arc<Self>, stop: CancellationToken) {
         loop {
             if let Err(error) = self.sync().await {
-                tracing::warn!(%error, "could not read the brakes; what is closed stays closed");
+                tracing::warn!(%error, "could not read the holds; what is closed stays closed");
             }
             tokio::select! {
                 () = tokio::time::sleep(PERIOD) => {}
@@ -98,14 +98,16 @@ impl Brakes {
         }
     }
 
-    /// Writes this gate's closures, applies the store's brakes, publishes what the gate knows.
+    /// Writes this gate's closures, applies the store's holds, publishes what the gate knows.
     pub(super) async fn sync(&self) -> Result<(), StoreError> {
         let now = self.clock.now();
         self.write_closures(now).await?;
         self.end_lapsed(now).await?;
-        let brakes = self.keep_caps(self.store.holds().list(now).await?, now).await?;
-        *self.next_lapse.lock() = brakes.iter().filter_map(|brake| brake.until).min();
-        self.apply(&brakes, now);
+        let holds = self
+            .keep_caps(self.store.holds().list(now).await?, now)
+            .await?;
+        *self.next_lapse.lock() = holds.iter().filter_map(|hold| hold.until).min();
+        self.apply(&holds, now);
         self.count_workers().await?;
         self.show(now).await
     }
@@ -127,7 +129,7 @@ impl Brakes {
         Ok(())
     }
 
-    /// Before the lanes open: a wait behind a brake doesn't count, also when the brake ends by itself.
+    /// Before the lanes open: a wait behind a hold doesn't count, also when the hold ends by itself.
     async fn end_lapsed(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         if self.next_lapse.lock().is_some_and(|lapse| lapse <= now) {
             for target in self.store.holds().lapse(now).await? {
@@ -137,15 +139,15 @@ impl Brakes {
         Ok(())
     }
 
-    /// Stops the judges whose cap is exceeded and lets those go on whose isn't any more; answers the brakes that are set then.
+    /// Stops the judges whose cap is exceeded and lets those go on whose isn't any more; answers the holds that are set then.
     ///
     /// What others stopped stays theirs: a cap that is exceeded behind a pause stops the judge when that is released, before
     /// this gate hears of the release.
     async fn keep_caps(
         &self,
-        brakes: Vec<Brake>,
+        holds: Vec<Hold>,
         now: DateTime<Utc>,
-    ) -> Result<Vec<Brake>, StoreError> {
+    ) -> Result<Vec<Hold>, StoreError> {
         let spent = if self.caps.are_set() {
             self.store.budgets().spent(now.date_naive()).await?
         } else {
@@ -153,14 +155,14 @@ impl Brakes {
         };
         let exceeded = exceeded(&self.caps, &spent, now);
         let of = |judge: &str| {
-            let target = BrakeTarget::Judge(judge.to_owned());
-            brakes.iter().find(move |brake| brake.target == target)
+            let target = HoldTarget::Judge(judge.to_owned());
+            holds.iter().find(move |hold| hold.target == target)
         };
         let mut changed = false;
         for (judge, cap) in &exceeded {
-            let known = of(judge).is_some_and(|brake| {
-                let same = brake.until == Some(cap.until) && brake.message == cap.message;
-                brake.reason != WaitReason::Budget || same
+            let known = of(judge).is_some_and(|hold| {
+                let same = hold.until == Some(cap.until) && hold.message == cap.message;
+                hold.reason != WaitReason::Budget || same
             });
             if !known {
                 self.stop_for(judge, cap, now).await?;
@@ -170,7 +172,7 @@ impl Brakes {
         let judges = self.caps.entries.iter().flat_map(|entry| &entry.judges);
         let freed: Vec<String> = judges
             .filter(|judge| !exceeded.contains_key(*judge))
-            .filter(|judge| of(judge).is_some_and(|brake| brake.reason == WaitReason::Budget))
+            .filter(|judge| of(judge).is_some_and(|hold| hold.reason == WaitReason::Budget))
             .cloned()
             .collect();
         for target in self.store.holds().release_budget(&freed, now).await? {
@@ -180,7 +182,7 @@ impl Brakes {
         if changed {
             return self.store.holds().list(now).await;
         }
-        Ok(brakes)
+        Ok(holds)
     }
 
     async fn stop_for(
@@ -189,19 +191,19 @@ impl Brakes {
         cap: &Exceeded,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        let brake = Brake {
-            target: BrakeTarget::Judge(judge.to_owned()),
+        let hold = Hold {
+            target: HoldTarget::Judge(judge.to_owned()),
             reason: WaitReason::Budget,
             message: cap.message.clone(),
             set_by: self.worker_name.clone(),
             since: now,
             until: Some(cap.until),
         };
-        if self.store.holds().set_budget(&brake).await? {
+        if self.store.holds().set_budget(&hold).await? {
             tracing::warn!(%judge, until = %cap.until, reason = %cap.message, "a judge is stopped by its cap");
             self.events.announce(Event {
-                reason: Some(brake.reason),
-                until: brake.until,
+                reason: Some(hold.reason),
+                until: hold.until,
                 ..Event::of_judge(EventType::JudgeClosed, judge, now)
             });
         }
@@ -232,31 +234,29 @@ impl Brakes {
             let Some(closure) = self.unwritten.lock().first().cloned() else {
                 return Ok(());
             };
-            let brake = Brake {
-                target: BrakeTarget::Judge(closure.judge.clone()),
+            let hold = Hold {
+                target: HoldTarget::Judge(closure.judge.clone()),
                 reason: reason_of(closure.why),
                 message: closure.message.clone(),
                 set_by: self.worker_name.clone(),
                 since: now,
                 until: closure.reopens_in.map(|delay| later(now, delay)),
             };
-            if self.store.holds().set(&brake).await? {
+            if self.store.holds().set(&hold).await? {
                 self.events.announce(Event {
-                    reason: Some(brake.reason),
-                    until: brake.until,
+                    reason: Some(hold.reason),
+                    until: hold.until,
                     ..Event::of_judge(EventType::JudgeClosed, &closure.judge, now)
                 });
             }
-            tracing::error!(judge = %closure.judge, reason = %brake.reason, "a judge's lane is closed");
+            tracing::error!(judge = %closure.judge, reason = %hold.reason, "a judge's lane is closed");
             self.unwritten.lock().remove(0);
         }
     }
 
-    fn apply(&self, brakes: &[Brake], now: DateTime<Utc>) {
-        *self.braked.lock() = close_and_open(&self.gate, brakes, now);
-        let paused = brakes
-            .iter()
-            .any(|brake| brake.target == BrakeTarget::Queue);
+    fn apply(&self, holds: &[Hold], now: DateTime<Utc>) {
+        *self.held_lanes.lock() = close_and_open(&self.gate, holds, now);
+        let paused = holds.iter().any(|hold| hold.target == HoldTarget::Queue);
         if self.queue_paused.swap(paused, Ordering::Relaxed) != paused {
             tracing::info!(paused, "the queue's pause changed");
         }
@@ -265,16 +265,16 @@ impl Brakes {
 
 /// Closes the lanes that the store says are closed, and opens every other that is held; answers which are closed.
 ///
-/// What the gate holds is compared, not what was read before: a brake that this gate's own closure set may be released
+/// What the gate holds is compared, not what was read before: a hold that this gate's own closure set may be released
 /// before anybody read it.
-fn close_and_open(gate: &Gate, brakes: &[Brake], now: DateTime<Utc>) -> BTreeSet<String> {
+fn close_and_open(gate: &Gate, holds: &[Hold], now: DateTime<Utc>) -> BTreeSet<String> {
     let mut closed = BTreeSet::new();
-    for brake in brakes {
-        match &brake.target {
-            BrakeTarget::Queue => {}
-            BrakeTarget::Judge(judge) => {
-                let reopens_in = brake.until.and_then(|until| (until - now).to_std().ok());
-                gate.close(judge, closed_by(brake.reason), reopens_in);
+    for hold in holds {
+        match &hold.target {
+            HoldTarget::Queue => {}
+            HoldTarget::Judge(judge) => {
+                let reopens_in = hold.until.and_then(|until| (until - now).to_std().ok());
+                gate.close(judge, closed_by(hold.reason), reopens_in);
                 closed.insert(judge.clone());
             }
         }
@@ -288,11 +288,11 @@ fn close_and_open(gate: &Gate, brakes: &[Brake], now: DateTime<Utc>) -> BTreeSet
     closed
 }
 
-/// What listeners are told when a brake is gone.
-pub(super) fn opened(target: BrakeTarget, now: DateTime<Utc>) -> Event {
+/// What listeners are told when a hold is gone.
+pub(super) fn opened(target: HoldTarget, now: DateTime<Utc>) -> Event {
     match target {
-        BrakeTarget::Queue => Event::new(EventType::QueueResumed, now),
-        BrakeTarget::Judge(judge) => Event::of_judge(EventType::JudgeOpened, judge, now),
+        HoldTarget::Queue => Event::new(EventType::QueueResumed, now),
+        HoldTarget::Judge(judge) => Event::of_judge(EventType::JudgeOpened, judge, now),
     }
 }
 
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_brake_that_is_released_before_it_was_read_leaves_no_lane_closed() {
+    async fn a_hold_that_is_released_before_it_was_read_leaves_no_lane_closed() {
         let gate = exhausted().await;
         assert_eq!(gate.take_closures().len(), 1);
         // It was written and released since: the store has none.
@@ -385,15 +385,15 @@ mod tests {
     #[tokio::test]
     async fn what_the_store_closes_is_closed_and_what_it_no_longer_closes_is_open() {
         let gate = Gate::new(GateOptions::default());
-        let brake = Brake {
-            target: BrakeTarget::Judge(JUDGE.to_owned()),
+        let hold = Hold {
+            target: HoldTarget::Judge(JUDGE.to_owned()),
             reason: WaitReason::Paused,
             message: String::new(),
             set_by: "somebody".to_owned(),
             since: DateTime::UNIX_EPOCH,
             until: None,
         };
-        let closed = close_and_open(&gate, &[brake], DateTime::UNIX_EPOCH);
+        let closed = close_and_open(&gate, &[hold], DateTime::UNIX_EPOCH);
         assert_eq!(closed, BTreeSet::from([JUDGE.to_owned()]));
         assert_eq!(
             gate.closed(JUDGE).map(|refusal| refusal.why),

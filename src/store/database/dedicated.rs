@@ -6,7 +6,7 @@ use super::db::{Conn, Db};
 use super::pool::{Bound, Place};
 use super::sql::sql;
 
-/// How durable a line's commits are.
+/// How durable a connection's commits are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Durability {
     /// A commit is on the disk when it is answered.
@@ -16,30 +16,30 @@ pub(in crate::store) enum Durability {
 }
 
 /// A connection that one task keeps for itself: on Postgres a session of its own, opened when first needed and again
-/// after an error; on SQLite a turn of the one writing connection. A line that was used once keeps its place among the
+/// after an error; on SQLite a turn of the one writing connection. A dedicated connection that was used once keeps its place among the
 /// process's sessions: it waits for nobody when it must connect anew.
 ///
 /// On Postgres sequential scans are off here: a plan made while a table was empty must not outlive its emptiness.
-pub(in crate::store) struct Line {
+pub(in crate::store) struct DedicatedConnection {
     opener: Opener,
     kept: Kept,
 }
 
 type Kept = Arc<Mutex<Option<Conn>>>;
 
-/// Opens a line before it is needed.
+/// Opens a dedicated connection before it is needed.
 #[derive(Clone)]
 pub(in crate::store) struct Opener {
     db: Db,
     durability: Durability,
     bound: Bound,
-    /// Held while the line's session is opened.
+    /// Held while the session is opened.
     place: Arc<tokio::sync::Mutex<Option<Place>>>,
     kept: Kept,
     tables: &'static [&'static str],
 }
 
-impl Line {
+impl DedicatedConnection {
     pub(in crate::store) fn new(db: Db, durability: Durability) -> Self {
         let kept = Kept::default();
         Self {
@@ -75,7 +75,7 @@ impl Line {
         }
     }
 
-    /// Takes the connection, or opens one. Whoever took it brings it with [`Line::give_back`]; if the caller was
+    /// Takes the connection, or opens one. Whoever took it brings it with [`DedicatedConnection::give_back`]; if the caller was
     /// cancelled half way, it is dropped.
     pub(in crate::store) async fn take(&mut self) -> sqlx::Result<Conn> {
         // What opens it ahead is waited for.
@@ -109,7 +109,7 @@ impl Line {
 }
 
 impl Opener {
-    /// Opens the line's connection, if it never had one: the first of many requests needn't wait for it.
+    /// Opens the connection, if it never had one: the first of many requests needn't wait for it.
     pub(in crate::store) async fn open(&self) {
         let mut place = self.place.lock().await;
         if matches!(self.db, Db::Sqlite { .. }) || place.is_some() {
