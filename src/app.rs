@@ -74,7 +74,6 @@ const CLOSING: Duration = Duration::from_secs(3);
 /// What to do about pending migrations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Migrations {
-    /// Apply them.
     Apply,
     /// Refuse to start.
     Require,

@@ -12,9 +12,9 @@ use utoipa_axum::routes;
 
 use crate::api::ApiState;
 use crate::api::http::auth::{Caller, Scope};
+use crate::api::http::body::MAY_BE_LEFT_OUT;
 use crate::api::http::body::OptionalJson;
 use crate::api::http::idempotency::Effect;
-use crate::api::http::openapi::MAY_BE_LEFT_OUT;
 use crate::api::http::params::{Params, Segment, uuid};
 use crate::api::http::problem::{ApiError, Refusal};
 use crate::history::imports::{ImportRequest, StartError};

@@ -129,9 +129,7 @@ impl Listing {
 }
 
 /// The pairs of a query that have a value.
-pub(super) fn given<'a, const N: usize>(
-    pairs: [(&'a str, Option<String>); N],
-) -> Vec<(&'a str, String)> {
+pub(super) fn given<const N: usize>(pairs: [(&str, Option<String>); N]) -> Vec<(&str, String)> {
     let pairs = pairs.into_iter();
     pairs
         .filter_map(|(name, value)| Some((name, value?)))

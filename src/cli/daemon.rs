@@ -21,7 +21,6 @@ const WORKER_LATE: Duration = Duration::from_secs(1);
 const CUT: Duration = Duration::from_secs(8);
 
 pub(super) struct Parts {
-    /// The API, on this listener.
     pub(super) api: Option<TcpListener>,
     pub(super) worker: Work,
     /// A worker's own port for health and metrics. What serves the API needs none.

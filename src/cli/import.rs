@@ -17,7 +17,6 @@ const AT_ONCE: usize = 8;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FileSession {
-    /// Its id.
     pub(super) session_id: Uuid,
     pub(super) body: Value,
     /// Where it stands, for messages: the file, and the place in it.

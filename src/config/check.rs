@@ -6,7 +6,7 @@ use config::ValueKind;
 use serde_json::Value;
 
 use super::load::Origin;
-use super::settings::Settings;
+use super::settings::{Settings, redacted_url};
 
 /// Checks every value and answers all faults. Writes `localhost` in `bind` as the address that it means.
 pub(super) fn check(settings: &mut Settings, origin: &dyn Fn(&str) -> Origin) -> Vec<String> {
@@ -53,26 +53,6 @@ pub(super) fn shown_value(key: &str, value: &ValueKind) -> Value {
         ValueKind::Nil | ValueKind::I128(_) | ValueKind::U128(_) | ValueKind::Table(_) => {
             value.to_string().into()
         }
-    }
-}
-
-/// An address without its user's password and its query.
-pub fn redacted_url(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return if url.contains('@') {
-            "[hidden]".to_owned()
-        } else {
-            url.to_owned()
-        };
-    };
-    let rest = rest.split(['?', '#']).next().unwrap_or(rest);
-    // A password may hold an unescaped slash: what stands before the last @ is never shown.
-    match rest.rsplit_once('@') {
-        Some((user, host)) => {
-            let name = user.split(':').next().unwrap_or_default();
-            format!("{scheme}://{name}:***@{host}")
-        }
-        None => format!("{scheme}://{rest}"),
     }
 }
 

@@ -96,7 +96,6 @@ impl Shape {
     }
 }
 
-/// Every key with its shape.
 pub(super) fn keys() -> BTreeMap<String, Shape> {
     let defaults = config::File::from_str(DEFAULT_TOML, FileFormat::Toml)
         .collect()
@@ -128,7 +127,6 @@ pub(super) fn flatten(table: Map<String, Value>) -> BTreeMap<String, ValueKind> 
     leaves
 }
 
-/// The variable of a key.
 pub(super) fn variable(key: &str) -> String {
     format!("GAVEL_{}", key.to_ascii_uppercase().replace('.', "_"))
 }

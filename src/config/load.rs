@@ -11,12 +11,11 @@ use super::check;
 use super::keys::{
     ALIASES, DEFAULT_TOML, OTHER_VARIABLES, Shape, flatten, keys, nearest, variable,
 };
-use super::settings::Settings;
+use super::settings::{Settings, Shown};
 
 /// Where settings come from, beside the defaults. Handed in, so that a test needs no environment of its own.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// Flags that were given.
     pub flags: Vec<Flag>,
     /// The environment, `.env` included. An empty variable counts as not set.
     pub env: BTreeMap<String, String>,
@@ -31,7 +30,6 @@ pub struct Flag {
     pub flag: &'static str,
     /// The key that it sets.
     pub key: &'static str,
-    /// The value.
     pub value: String,
 }
 
@@ -44,17 +42,6 @@ pub struct Loaded {
     pub warnings: Vec<String>,
     /// Every key, in the order of their names, with where its value came from.
     pub values: Vec<Shown>,
-}
-
-/// One setting as it may be shown: passwords and tokens are left out.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
-    /// The dotted key.
-    pub key: String,
-    /// The value: a text, a number, a switch, or a list of texts. Its JSON is TOML too.
-    pub value: serde_json::Value,
-    /// The flag, the variable, the file and its line, or `default`.
-    pub origin: String,
 }
 
 /// Every fault that was found, one sentence each: the key, the value, what is wrong, and what would be right.
@@ -331,5 +318,12 @@ impl fmt::Display for Place<'_> {
             Some(line) => write!(f, "{}:{line}", self.0.display()),
             None => write!(f, "{}", self.0.display()),
         }
+    }
+}
+
+impl Settings {
+    /// The embedded defaults, without environment or file.
+    pub fn defaults() -> Result<Self, ConfigError> {
+        load(&Sources::default()).map(|loaded| loaded.settings)
     }
 }

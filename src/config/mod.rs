@@ -10,13 +10,12 @@ mod settings;
 mod tests;
 pub mod yaml;
 
-pub use check::redacted_url;
 pub use dotenv::read_dotenv;
 pub use files::{LLM_PROVIDERS, criteria_file, env_with_default};
 pub use keys::{DEFAULT_TOML, nearest};
-pub use load::{ConfigError, Flag, Loaded, Shown, Sources, load};
+pub use load::{ConfigError, Flag, Loaded, Sources, load};
 pub use settings::{
     AgentSettings, AgentsSettings, AuthSettings, CriteriaSettings, DatabaseSettings, HttpSettings,
-    JudgeSettings, LogSettings, RedisSettings, RetentionSettings, ScoringSettings, Settings,
-    WorkerSettings,
+    JudgeSettings, LogSettings, RedisSettings, RetentionSettings, ScoringSettings, Settings, Shown,
+    WorkerSettings, redacted_url,
 };

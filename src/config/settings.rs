@@ -5,8 +5,6 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::check::redacted_url;
-
 /// Paths of the criteria files of the kinds other than `session`; empty: the embedded ones.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,19 +33,13 @@ pub struct Settings {
     pub llm_providers: String,
     /// Criteria of the other kinds.
     pub criteria: CriteriaSettings,
-    /// The database.
     pub database: DatabaseSettings,
-    /// Redis.
     pub redis: RedisSettings,
-    /// HTTP.
     pub http: HttpSettings,
     /// Who may do what.
     pub auth: AuthSettings,
-    /// Workers.
     pub worker: WorkerSettings,
-    /// Judges.
     pub judge: JudgeSettings,
-    /// Scoring.
     pub scoring: ScoringSettings,
     /// Where sessions come from.
     pub history: HistorySettings,
@@ -55,7 +47,6 @@ pub struct Settings {
     pub agents: AgentsSettings,
     /// How long things are kept.
     pub retention: RetentionSettings,
-    /// Logs.
     pub log: LogSettings,
     /// Values that `${NAME}` gets in the criteria and judges' files before the environment is asked (`gavel demo`
     /// names its simulator so). Not a key of any file.
@@ -63,15 +54,10 @@ pub struct Settings {
     pub substitutions: BTreeMap<String, String>,
     /// Every key with where its value came from, as it may be shown. Empty where the settings weren't loaded in layers.
     #[serde(skip)]
-    pub shown: Vec<super::Shown>,
+    pub shown: Vec<Shown>,
 }
 
 impl Settings {
-    /// The embedded defaults, without environment or file.
-    pub fn defaults() -> Result<Self, super::ConfigError> {
-        super::load(&super::Sources::default()).map(|loaded| loaded.settings)
-    }
-
     /// Says of a setting that a command has changed it, wherever settings are shown.
     pub fn overruled(&mut self, key: &str, value: impl Into<serde_json::Value>, by: &str) {
         if let Some(shown) = self.shown.iter_mut().find(|shown| shown.key == key) {
@@ -81,7 +67,6 @@ impl Settings {
     }
 }
 
-/// The database.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatabaseSettings {
@@ -93,7 +78,6 @@ pub struct DatabaseSettings {
     pub connect_timeout_s: u64,
 }
 
-/// Redis.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RedisSettings {
@@ -103,7 +87,6 @@ pub struct RedisSettings {
     pub queue: String,
 }
 
-/// HTTP.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpSettings {
@@ -139,7 +122,6 @@ pub struct AuthSettings {
     pub insecure_no_auth: bool,
 }
 
-/// Workers.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerSettings {
@@ -163,7 +145,6 @@ pub struct WorkerSettings {
     pub economy_poll_s: f64,
 }
 
-/// Judges.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JudgeSettings {
@@ -183,7 +164,6 @@ pub struct JudgeSettings {
     pub monthly_cap_usd: f64,
 }
 
-/// Scoring.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScoringSettings {
@@ -229,7 +209,6 @@ pub struct AgentSettings {
     pub token: String,
     /// The generated SQL.
     pub sql_path: String,
-    /// The results.
     pub results_path: String,
     /// Whether it went well.
     pub success_path: String,
@@ -245,7 +224,6 @@ pub struct RetentionSettings {
     pub judge_calls_days: u32,
 }
 
-/// Logs.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogSettings {
@@ -307,5 +285,36 @@ impl fmt::Debug for AgentSettings {
             .field("success_path", &self.success_path)
             .field("error_path", &self.error_path)
             .finish()
+    }
+}
+
+/// One setting as it may be shown: passwords and tokens are left out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    /// The dotted key.
+    pub key: String,
+    /// The value: a text, a number, a switch, or a list of texts. Its JSON is TOML too.
+    pub value: serde_json::Value,
+    /// The flag, the variable, the file and its line, or `default`.
+    pub origin: String,
+}
+
+/// An address without its user's password and its query.
+pub fn redacted_url(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return if url.contains('@') {
+            "[hidden]".to_owned()
+        } else {
+            url.to_owned()
+        };
+    };
+    let rest = rest.split(['?', '#']).next().unwrap_or(rest);
+    // A password may hold an unescaped slash: what stands before the last @ is never shown.
+    match rest.rsplit_once('@') {
+        Some((user, host)) => {
+            let name = user.split(':').next().unwrap_or_default();
+            format!("{scheme}://{name}:***@{host}")
+        }
+        None => format!("{scheme}://{rest}"),
     }
 }

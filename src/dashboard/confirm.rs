@@ -10,7 +10,6 @@ use super::state::PageState;
 
 /// What is asked.
 pub(super) struct Question {
-    /// The question.
     pub(super) title: String,
     /// What follows from a yes.
     pub(super) consequence: String,

@@ -18,7 +18,6 @@ pub(super) struct Sides {
     pub(super) expected: String,
     /// With `<ins>` where the other lacks it.
     pub(super) generated: String,
-    /// Whether they are the same.
     pub(super) same: bool,
 }
 

@@ -25,7 +25,6 @@ const PUSHED: u32 = 1_000;
 /// A request to score many items of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoreBatch {
-    /// The kind.
     pub kind: Kind,
     /// What its maker calls it.
     pub name: Option<String>,
@@ -50,7 +49,6 @@ pub struct ScoreBatch {
 pub struct Item {
     /// Where it stands in its file, as people count.
     pub line: u64,
-    /// Its payload.
     pub payload: Value,
 }
 

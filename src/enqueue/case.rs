@@ -12,9 +12,7 @@ use crate::store::Force;
 /// A request to score a case of kind `query`, `qas` or `sql_metrics`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoreCase {
-    /// The kind.
     pub kind: Kind,
-    /// Its payload.
     pub payload: Value,
     /// Whether cached replies are passed over.
     pub force: Force,

@@ -28,7 +28,6 @@ pub enum EnqueueError {
     /// The session has not ended, or not in a way that is scored.
     #[error("session {session_id} is {status}: only sessions that have ended are scored")]
     SessionNotCompleted {
-        /// The session.
         session_id: Uuid,
         /// Where it stands.
         status: SessionStatus,
@@ -36,19 +35,13 @@ pub enum EnqueueError {
     /// The session may be known where sessions come from, which doesn't answer.
     #[error("session {session_id} could not be fetched: {}", problem.reason)]
     SourceUnavailable {
-        /// The session.
         session_id: Uuid,
         /// How, and when to try again.
         problem: SourceProblem,
     },
     /// The session is known where sessions come from, and can't be stored.
     #[error("session {session_id} can't be stored as TARSy has it: {reason}")]
-    SourceUnusable {
-        /// The session.
-        session_id: Uuid,
-        /// Why.
-        reason: String,
-    },
+    SourceUnusable { session_id: Uuid, reason: String },
     /// There is nothing to judge.
     #[error("session {0} has an empty conversation: put it again with its messages")]
     NothingToJudge(Uuid),
@@ -58,9 +51,7 @@ pub enum EnqueueError {
     /// The criteria asked for are for another kind of work.
     #[error("criteria_hash {hash} is of kind {kind}: name one of kind {asked}")]
     CriteriaOfOtherKind {
-        /// The hash.
         hash: String,
-        /// What they are for.
         kind: Kind,
         /// What is to be scored.
         asked: Kind,
@@ -78,12 +69,7 @@ pub enum EnqueueError {
     },
     /// Another job stands in the way.
     #[error("session {session_id} is being scored by job {}", job.job_id)]
-    InProgress {
-        /// The session.
-        session_id: Uuid,
-        /// The job.
-        job: Box<Job>,
-    },
+    InProgress { session_id: Uuid, job: Box<Job> },
     /// Scoring is switched off by the criteria file.
     #[error("scoring is disabled: set scoring.enabled (SCORING_ENABLED) to true and reload")]
     Disabled,

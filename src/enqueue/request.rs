@@ -9,9 +9,7 @@ use crate::wire::SessionStatus;
 /// The id of the job that a request may make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NewId {
-    /// Any new one.
     Any,
-    /// This one.
     Reserved(JobId),
     /// This one, which an earlier try of the same request may have used: then that job is the answer.
     Repeated(JobId),
@@ -29,7 +27,6 @@ impl NewId {
 /// A request to score a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScoreSession {
-    /// The session.
     pub session_id: Uuid,
     /// Whether an existing score and cached replies are passed over.
     pub force: Force,
@@ -55,7 +52,6 @@ pub enum Enqueued {
 /// Which ended sessions are scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScoreOnly {
-    /// All.
     Ended,
     /// Those that ended `completed`.
     Completed,

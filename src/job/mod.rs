@@ -59,7 +59,6 @@ impl fmt::Display for Lane {
 /// Where a job stands in a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchPlace {
-    /// The batch.
     pub batch_id: Uuid,
     /// Its place among the batch's items, from 0.
     pub item_no: i64,
@@ -122,7 +121,6 @@ impl NewJob {
 /// A wait with its reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
-    /// Why.
     pub reason: WaitReason,
     /// When it is tried again; `None` where somebody must act first.
     pub until: Option<DateTime<Utc>>,
@@ -131,7 +129,6 @@ pub struct Wait {
 /// Why a job failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// The class.
     pub class: FailureClass,
     /// What happened, in words, with no prompt, reply or key in it.
     pub message: String,

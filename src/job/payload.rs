@@ -6,7 +6,6 @@ use uuid::Uuid;
 /// The payload of a job of kind `session`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionPayload {
-    /// The session.
     pub session_id: Uuid,
     /// Whether an existing score and cached replies are skipped.
     #[serde(default)]

@@ -21,7 +21,6 @@ pub enum QueueError {
     /// The server can't be reached, or didn't answer in time.
     #[error("queue unreachable while {attempted}: {reason}")]
     Unreachable {
-        /// What was attempted.
         attempted: &'static str,
         /// The client's words.
         reason: String,
@@ -29,7 +28,6 @@ pub enum QueueError {
     /// The server answered with something that makes no sense to us.
     #[error("queue answered unexpectedly while {attempted}: {reason}")]
     Unexpected {
-        /// What was attempted.
         attempted: &'static str,
         /// What it said.
         reason: String,
@@ -39,9 +37,7 @@ pub enum QueueError {
 /// An id on its way into the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Push {
-    /// The job.
     pub id: JobId,
-    /// Its lane.
     pub lane: Lane,
     /// Its set within the lane.
     pub priority: Priority,
@@ -52,9 +48,7 @@ pub struct Push {
 /// An id that a claim handed out, under a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claimed {
-    /// The job.
     pub id: JobId,
-    /// The lane it was in.
     pub lane: Lane,
     /// The set it was in.
     pub priority: Priority,

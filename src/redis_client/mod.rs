@@ -118,9 +118,6 @@ impl RedisClient {
     }
 
     /// Runs a command on the server that holds `key`.
-    ///
-    /// # Errors
-    /// As [`RedisClient::invoke`].
     pub async fn command<T: FromRedisValue>(
         &self,
         key: &str,

@@ -18,13 +18,11 @@ const ROUNDS: usize = 3;
 pub struct KeyUse {
     /// Hash of the key and of what it is scoped by.
     pub key_hash: String,
-    /// Hash of the request.
     pub request_hash: String,
     /// Who would work on it; new for each request.
     pub holder: Uuid,
     /// The id that its effect gets if the key is new.
     pub effect_id: Uuid,
-    /// Now.
     pub now: DateTime<Utc>,
     /// Until when nobody else may go on, unless it is renewed.
     pub locked_until: DateTime<Utc>,
@@ -44,7 +42,6 @@ pub enum Reserved {
         /// Whether an earlier try died or failed, and may have had its effect.
         repeated: bool,
     },
-    /// It has an answer.
     Kept(KeptAnswer),
     /// Somebody works on it.
     InUse,
@@ -59,7 +56,6 @@ pub struct KeptAnswer {
     pub status: u16,
     /// Names and values of headers.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: String,
 }
 

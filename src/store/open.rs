@@ -86,7 +86,6 @@ pub enum Use {
     Runs,
 }
 
-/// The store.
 pub struct Store {
     pub(super) db: Db,
     pub(super) accepter: mpsc::Sender<Accepting>,

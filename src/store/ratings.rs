@@ -27,13 +27,10 @@ pub struct NewRating {
     pub rating_id: Uuid,
     /// What it is about.
     pub of: RatingOf,
-    /// What was given.
     pub given: Given,
     /// Who gave it.
     pub by: String,
-    /// Why.
     pub comment: Option<String>,
-    /// When.
     pub at: DateTime<Utc>,
 }
 

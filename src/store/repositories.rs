@@ -46,7 +46,6 @@ repositories! {
     /// What calls cost, and where it stops batches.
     budgets: Budgets,
 
-    /// Versions of the criteria.
     criteria: CriteriaVersions,
 
     /// What is known of judges.

@@ -59,7 +59,6 @@ pub(super) struct ChunkLoop {
 enum Trouble {
     /// The judge's provider: what it said.
     Judge(JudgeError),
-    /// The store.
     Store(StoreError),
     /// The run of an item would rest now, since something that it needs is away.
     Rests,

@@ -48,7 +48,6 @@ pub(crate) struct Selection {
 /// Which criteria are meant where none are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unnamed {
-    /// Any.
     Any,
     /// Those that new requests get.
     Current,
@@ -99,7 +98,6 @@ impl Chosen {
 struct Counted {
     /// Judges' own, or simulated ones where there are no others.
     made_by: MadeBy,
-    /// How many there are.
     scores: u64,
     /// Simulated ones that are left out.
     left_out: u64,

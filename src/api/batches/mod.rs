@@ -41,9 +41,6 @@ use crate::wire::{Batch, BatchRetried, BatchState, Batches};
 /// When a client should look at a batch again, seconds.
 const RETRY_AFTER_S: u64 = 2;
 
-/// The route whose bodies are kept in files.
-pub(crate) const PATH: &str = "/api/v1/batches";
-
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(post_batch, list_batches))

@@ -14,10 +14,10 @@ use utoipa_axum::routes;
 
 use self::named::named;
 use crate::api::ApiState;
-use crate::api::http::body::{ApiJson, escape};
+use crate::api::http::body::ApiJson;
 use crate::api::http::etag::json_or_unchanged;
 use crate::api::http::params::{Params, Segment};
-use crate::api::http::problem::{ApiError, Fault, Refusal};
+use crate::api::http::problem::{ApiError, Fault, Refusal, escape};
 use crate::job::Kind;
 use crate::score::Criteria;
 use crate::store::CriteriaDefinition;

@@ -11,11 +11,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize as _, Deserializer};
 use serde_path_to_error::{Path, Segment};
 
-use super::problem::{ApiError, Refusal};
+use super::problem::{ApiError, Refusal, escape};
 use crate::api::ApiState;
 use crate::clock::read_time;
 use crate::config::HttpSettings;
 use crate::history::ingest::shortened;
+
+/// What the description of a body says that may be left out.
+pub(crate) const MAY_BE_LEFT_OUT: &str = "May be left out";
 
 /// How long a body may take to arrive.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -267,11 +270,6 @@ fn pointer(path: &Path) -> String {
         }
     }
     pointer
-}
-
-/// A key as a part of a JSON pointer.
-pub(crate) fn escape(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
 }
 
 #[cfg(test)]

@@ -22,10 +22,10 @@ use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::auth::Caller;
+use super::links::BATCHES;
 use super::problem::{ApiError, Problem, Refusal};
 use super::spool::Spooled;
 use crate::api::ApiState;
-use crate::api::batches;
 use crate::api::http;
 use crate::clock::Clock;
 use crate::config::HttpSettings;
@@ -58,7 +58,6 @@ const SCORING_ROUTES: &str = "/api/v1/scoring/sessions/";
 
 /// What the layer works with.
 pub(crate) struct Keys {
-    /// Where keys are.
     pub(crate) store: Arc<Store>,
     pub(crate) clock: Arc<dyn Clock>,
     /// The limits of bodies.
@@ -144,7 +143,7 @@ impl Keys {
         let key = key_of(request.headers())
             .map_err(|fault| ApiError::fault(refusal, "", format!("Idempotency-Key {fault}")))?;
         let (mut parts, body) = request.into_parts();
-        let (body, wish) = if parts.uri.path() == batches::PATH {
+        let (body, wish) = if parts.uri.path() == BATCHES {
             // Too large for memory: its handler finds it in its file.
             let spooled = Spooled::read(body, &parts.headers, self.http.max_batch_bytes).await?;
             let wish = self.wish(&key, &parts, &spooled.digest);

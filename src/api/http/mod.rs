@@ -7,6 +7,7 @@ pub(crate) mod guard;
 pub(crate) mod idempotency;
 pub(crate) mod in_process;
 pub(crate) mod layers;
+pub(crate) mod links;
 pub(crate) mod openapi;
 pub(crate) mod params;
 pub mod problem;

@@ -9,6 +9,7 @@ use utoipa::openapi::{Content, OpenApi, RefOr, Required, Response, ResponseBuild
 use utoipa_axum::router::OpenApiRouter;
 
 use super::auth::{Scope, scope_of};
+use super::body::MAY_BE_LEFT_OUT;
 use super::problem::{ALL, MEDIA_TYPE, Problem};
 use crate::api::{
     ApiState, analytics, batches, criteria, events, imports, jobs, judges, operate, ratings,
@@ -25,9 +26,6 @@ const REPLAYED: &str = "IdempotencyReplayed";
 
 /// Routes that take neither parameters nor a body.
 const TAKES_NOTHING: [&str; 3] = ["/livez", "/metrics", "/openapi.json"];
-
-/// What the description of a body says that may be left out.
-pub(crate) const MAY_BE_LEFT_OUT: &str = "May be left out";
 
 pub(crate) fn documented() -> OpenApiRouter<ApiState> {
     let mut routes = OpenApiRouter::with_openapi(frame())

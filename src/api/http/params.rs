@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::problem::{ApiError, Fault, Refusal};
+use super::problem::{ApiError, Fault, Refusal, escape};
 use crate::api::ApiState;
 use crate::clock::read_time;
 use crate::store::Cursor;
@@ -175,7 +175,7 @@ impl Params {
             } else {
                 format!("is not known; known: {known}")
             };
-            self.fault(&super::body::escape(&name), message);
+            self.fault(&escape(&name), message);
         }
         if self.faults.is_empty() {
             Ok(())

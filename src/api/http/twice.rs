@@ -5,7 +5,7 @@ use std::fmt::{Formatter, Result as Written};
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::body::escape;
+use super::problem::escape;
 
 /// How deep names are looked at: those of the body, and those of the objects in it. Rows of data are below.
 const DEPTH: usize = 2;

@@ -3,45 +3,16 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
-use uuid::Uuid;
 
+use crate::api::http::links::links;
 use crate::api::judges::lanes::Lanes;
 use crate::api::{ApiState, scores};
 use crate::job::{FailureClass, Job, JobId, JobState};
 use crate::store::{SessionScoreRow, StoreError};
-use crate::wire::{self, JobError, JobLinks, JobRef, JobResult, JobTimes, Score};
+use crate::wire::{self, JobError, JobResult, JobTimes, Score};
 
 /// The entry of the simulated judge in the judges' file that comes with gavel.
 const SIMULATED: &str = "simulated";
-
-fn links(job: &Job) -> JobLinks {
-    let this = job_path(job.job_id);
-    JobLinks {
-        session: job.subject_id.map(|id| format!("/api/v1/sessions/{id}")),
-        score: job.subject_id.map(score_path),
-        cancel: (!job.state.is_terminal()).then(|| format!("{this}/cancel")),
-        retry: (job.state == JobState::Failed).then(|| format!("{this}/retry")),
-        this,
-    }
-}
-
-pub(crate) fn job_path(id: JobId) -> String {
-    format!("/api/v1/jobs/{id}")
-}
-
-pub(crate) fn score_path(session_id: Uuid) -> String {
-    format!("/api/v1/scoring/sessions/{session_id}/score")
-}
-
-/// The short form of a job.
-pub(crate) fn job_ref(job: &Job) -> JobRef {
-    JobRef {
-        job_id: job.job_id.0,
-        session_id: job.subject_id,
-        state: job.state,
-        links: links(job),
-    }
-}
 
 fn body(job: &Job, lanes: &Lanes, position: Option<i64>, score: Option<Score>) -> wire::Job {
     wire::Job {

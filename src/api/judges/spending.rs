@@ -15,7 +15,6 @@ pub struct SpendingCap {
     pub monthly_usd: Option<f64>,
 }
 
-/// Every cap there is.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SpendingCaps {
     /// Of all judges together.

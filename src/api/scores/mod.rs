@@ -13,14 +13,14 @@ use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::http::auth::Caller;
+use crate::api::http::body::MAY_BE_LEFT_OUT;
 use crate::api::http::body::ScoringJson;
 use crate::api::http::etag::or_unchanged;
 use crate::api::http::idempotency::Effect;
-use crate::api::http::openapi::MAY_BE_LEFT_OUT;
+use crate::api::http::links::{job_path, job_ref};
 use crate::api::http::params::{Params, Segment, uuid};
 use crate::api::http::problem::{ApiError, Refusal};
 use crate::api::http::wait::Prefer;
-use crate::api::jobs::view::{job_path, job_ref};
 use crate::enqueue::{Enqueued, ScoreSession};
 use crate::job::{Job, JobState, Priority};
 use crate::store::{Force, SessionScoreRow};

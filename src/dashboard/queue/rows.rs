@@ -63,7 +63,6 @@ pub(super) struct JudgeRow {
     pub(super) today: String,
 }
 
-/// Who holds it, since and until when.
 pub(super) fn held(hold: &Hold, now: DateTime<Utc>) -> String {
     let mut text = format!("by {} {}", hold.set_by, words::moment(hold.since, now).ago);
     if let Some(until) = hold.until {

@@ -32,7 +32,6 @@ const AT_ONCE: usize = 4;
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// The fastest pace that can be asked for, requests a second.
 pub const FASTEST: f64 = 10_000.0;
-/// The slowest.
 pub const SLOWEST: f64 = 0.001;
 
 /// How a TARSy is reached, as the settings say.
@@ -72,7 +71,6 @@ impl HistoryOptions {
     }
 }
 
-/// What to import.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ImportRequest {
     /// The TARSy; `None`: the one that is configured.
@@ -104,7 +102,6 @@ pub enum StartError {
     /// A field of the request is wrong.
     #[error("{field}: {message}")]
     Invalid {
-        /// The field.
         field: &'static str,
         /// What is wrong, and what is expected.
         message: String,

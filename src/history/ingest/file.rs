@@ -11,7 +11,6 @@ use super::input::{InvalidSession, SessionFault, SessionInput};
 /// Faults that are told of one file.
 const MAX_FAULTS: usize = 20;
 
-/// One fault in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileFault {
     /// `line 3` of JSONL, `item 2` of an array (from 0, as in a JSON pointer), empty for a file of one object.

@@ -60,7 +60,6 @@ pub struct SessionInput {
     pub completed_at: Option<String>,
 }
 
-/// One fault of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionFault {
     /// JSON pointer into the session; empty for the whole.

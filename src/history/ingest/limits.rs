@@ -12,9 +12,7 @@ pub(super) const ROLE: usize = 64;
 pub(super) const NAME: usize = 255;
 /// Characters of a tag.
 pub(super) const TAG: usize = 64;
-/// Tags.
 pub(super) const TAGS: usize = 100;
-/// Tools.
 pub(super) const TOOLS: usize = 1_000;
 /// Levels of JSON; the session itself is the first.
 pub(super) const DEPTH: usize = 64;

@@ -109,13 +109,11 @@ pub struct Listed {
 /// One session, as it would be put.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TarsySession {
-    /// The session.
     pub input: SessionInput,
     /// What a reviewer said of it.
     pub quality: Option<Quality>,
 }
 
-/// One page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListPage {
     /// The sessions, in the TARSy's order.
@@ -141,7 +139,6 @@ impl Tarsy {
         }
     }
 
-    /// Where it is.
     pub fn address(&self) -> &Address {
         self.http.address()
     }
@@ -168,9 +165,6 @@ impl Tarsy {
     }
 
     /// One page of the sessions in a window, from page 1.
-    ///
-    /// # Errors
-    /// As [`Tarsy::generation`].
     pub async fn list(&self, window: &Window, page: u32) -> Result<ListPage, TarsyError> {
         let page = match self.generation().await? {
             Generation::Python => {

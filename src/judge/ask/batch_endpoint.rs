@@ -42,7 +42,6 @@ pub struct Accepted {
 pub struct HandedOver<'a> {
     /// The provider's name for it.
     pub batch: &'a str,
-    /// When it was handed over.
     pub at: DateTime<Utc>,
 }
 

@@ -73,7 +73,6 @@ pub enum AskEnd {
     Answered(Answer),
     /// A wait too long to spend in a slot. Nothing was lost: ask again later with the same `retries_spent`.
     Wait {
-        /// Why.
         why: Closed,
         /// When to come again; `None` where somebody must act first.
         retry_in: Option<Duration>,

@@ -41,7 +41,6 @@ pub enum Closed {
 /// A gate's refusal. It spends nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why.
     pub why: Closed,
     /// When to come again; `None` where somebody must act first.
     pub retry_in: Option<Duration>,
@@ -73,7 +72,6 @@ pub enum CallOutcome {
     Alive,
     /// An error of this class, with what the provider asked for.
     Failed {
-        /// The class.
         class: ErrorClass,
         /// Retry-After or a known reset.
         retry_after: Option<Duration>,
@@ -103,7 +101,6 @@ pub struct TokensUsed {
 /// Everything that a gate learns of a call's end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallEnd {
-    /// How it ended.
     pub outcome: CallOutcome,
     /// What it used; `None` if nobody said.
     pub used: Option<TokensUsed>,
@@ -124,7 +121,6 @@ impl From<CallOutcome> for CallEnd {
 /// What a judge may be asked a minute, as configured; `None` for no such limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PaceLimits {
-    /// Requests.
     pub requests_per_minute: Option<u64>,
     /// Tokens, of prompts and answers together.
     pub tokens_per_minute: Option<u64>,
@@ -148,7 +144,6 @@ pub struct Room {
 pub struct MeterSnapshot {
     /// What holds now, a minute; `None` for no limit.
     pub limit: Option<u64>,
-    /// As configured.
     pub configured: Option<u64>,
     /// As the server's replies say.
     pub learned: Option<u64>,
@@ -159,7 +154,6 @@ pub struct MeterSnapshot {
 /// A judge's pace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PaceSnapshot {
-    /// Requests.
     pub requests: MeterSnapshot,
     /// Tokens, of prompts and answers together.
     pub tokens: MeterSnapshot,
@@ -214,7 +208,6 @@ pub enum Sharing {
 pub struct GateSnapshot {
     /// The judge's name.
     pub judge: String,
-    /// The breaker.
     pub breaker: BreakerState,
     /// Transient failures in a row.
     pub failures_in_row: u32,
@@ -224,7 +217,6 @@ pub struct GateSnapshot {
     pub in_flight: u32,
     /// For whom the figures hold.
     pub sharing: Sharing,
-    /// The pace.
     pub pace: PaceSnapshot,
     /// The last error; kept while calls succeed again.
     pub last_error: Option<LastError>,

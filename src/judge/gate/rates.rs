@@ -21,14 +21,12 @@ pub enum Span {
     /// It doesn't: minutes at one server, days at the next.
     #[default]
     Unsaid,
-    /// A minute.
     Minute,
 }
 
 /// One limit as a reply's headers have it; what they don't have is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LimitReport {
-    /// The limit.
     pub limit: Option<u64>,
     /// What is left of it.
     pub remaining: Option<u64>,
@@ -41,7 +39,6 @@ pub struct LimitReport {
 /// What one reply's headers say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RateReport {
-    /// Requests.
     pub requests: LimitReport,
     /// Tokens, of prompts and replies together.
     pub tokens: LimitReport,

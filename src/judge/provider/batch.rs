@@ -9,7 +9,6 @@ use crate::judge::JudgeError;
 /// How large a chunk may become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkSize {
-    /// Calls.
     pub calls: usize,
     /// Bytes over the wire.
     pub bytes: usize,
@@ -18,7 +17,6 @@ pub struct ChunkSize {
 /// Whether a call found room in a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Added {
-    /// It is in.
     In,
     /// It goes into the next one.
     Full,
@@ -38,7 +36,6 @@ impl Chunk {
         self.tag
     }
 
-    /// The calls in it.
     pub fn calls(&self) -> usize {
         self.calls
     }

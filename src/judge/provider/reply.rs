@@ -37,7 +37,6 @@ pub(super) struct RawReply {
 }
 
 impl RawReply {
-    /// What is believed of it.
     pub(super) fn believed(self, spec: &JudgeSpec, status: u16) -> ProviderReply {
         let model = self
             .model

@@ -22,7 +22,6 @@ pub struct EntryCap {
     pub entry: String,
     /// `entry`, and `entry:model` for each of its models.
     pub judges: Vec<String>,
-    /// Its cap.
     pub cap: Cap,
 }
 

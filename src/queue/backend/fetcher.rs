@@ -60,7 +60,6 @@ struct Outage {
 /// What to wait for before the next round.
 enum Wait {
     No,
-    /// A slot.
     Slot,
     /// Ids, for so long; and slots too if the claim was held back by the slots kept for interactive work, or by a lane's room.
     Ids {

@@ -51,7 +51,6 @@ pub struct Refused {
 /// A lane whose gate is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenLane {
-    /// The lane.
     pub lane: Lane,
     /// For how many of its jobs there is room; `None`: for as many as there are slots.
     pub room: Option<LaneRoom>,

@@ -97,7 +97,6 @@ pub(super) struct Free {
 impl Free {
     const NOTHING: Self = Self { all: 0, bulk: 0 };
 
-    /// These were claimed.
     pub(super) fn take(&mut self, claimed: &[Claimed]) {
         let is_bulk = |id: &&Claimed| id.priority == Priority::Bulk;
         let bulk = claimed.iter().filter(is_bulk).count();

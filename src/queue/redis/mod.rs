@@ -63,7 +63,6 @@ impl RedisOptions {
     }
 }
 
-/// The queue in Redis.
 pub struct RedisQueue {
     client: RedisClient,
     scripts: Scripts,

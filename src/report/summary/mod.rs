@@ -86,7 +86,6 @@ struct Safety {
     wrong: Vec<(String, SafetyOutcome)>,
 }
 
-/// The mean of one component.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComponentMean {
     /// Its name in the kind's body.

@@ -162,7 +162,6 @@ impl Whole {
 pub(in crate::store) struct Parts {
     /// Days that are rolled up, and those among them that are not.
     rolled_up: Option<(Whole, Vec<NaiveDate>)>,
-    /// What is counted.
     pub(in crate::store) counted: Vec<Span>,
 }
 

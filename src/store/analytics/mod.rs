@@ -28,7 +28,6 @@ pub struct ScoreFilter {
 /// Who made a score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MadeBy {
-    /// A judge.
     Judge,
     /// A simulated judge.
     Simulated,
@@ -55,15 +54,12 @@ pub enum Named {
 /// How many scores have this total.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TotalCount {
-    /// The criteria.
     pub criteria_hash: String,
     /// The day of UTC, if counted by day.
     pub day: Option<NaiveDate>,
-    /// Who made them.
     pub made_by: MadeBy,
     /// 0-100.
     pub total: u8,
-    /// How many.
     pub scores: u64,
 }
 

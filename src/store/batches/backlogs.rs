@@ -74,7 +74,6 @@ impl Standing {
 /// A batch to begin, whose items are found by a filter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewBacklog {
-    /// What any batch has.
     pub batch: NewBatch,
     /// Which sessions, but for `ids`; of those stored by then.
     pub filter: SessionFilter,

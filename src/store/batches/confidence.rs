@@ -16,7 +16,6 @@ pub struct ConfidenceCount {
     pub correctness: f64,
     /// Who said so.
     pub made_by: MadeBy,
-    /// How many.
     pub cases: u32,
 }
 

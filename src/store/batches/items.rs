@@ -12,7 +12,6 @@ use crate::wire::ItemOutcome;
 /// An item of a batch, and what it came to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchItem {
-    /// Its job.
     pub job: Job,
     /// Of a case: 0-1; `None` where it has no score, or no whole one.
     pub total: Option<f64>,

@@ -60,11 +60,9 @@ pub struct NewBatch {
     pub budget_usd: Option<f64>,
     /// Who asked.
     pub created_by: String,
-    /// When.
     pub created_at: DateTime<Utc>,
 }
 
-/// One batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchRow {
     /// The batch's id.
@@ -112,9 +110,7 @@ pub struct BatchRow {
 /// Which batches; every field narrows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BatchFilter {
-    /// By kind.
     pub kind: Option<Kind>,
-    /// By state.
     pub state: Option<BatchState>,
 }
 

@@ -9,7 +9,6 @@ use crate::store::{Batches, StoreError};
 /// One item of a panel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskedOfPanel {
-    /// The session.
     pub session_id: Uuid,
     /// The item's job.
     pub job_id: Uuid,

@@ -79,7 +79,6 @@ pub struct BatchPace {
 /// A session that a rescore passed over because a job was active for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchSkip {
-    /// The session.
     pub session_id: Uuid,
     /// The job; `None`: it had ended by the time that it was looked for.
     pub job_id: Option<JobId>,

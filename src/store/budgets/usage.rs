@@ -32,7 +32,6 @@ pub struct UsageSum {
     pub judge: Option<String>,
     /// The model, if summed by it.
     pub model: Option<String>,
-    /// Calls.
     pub calls: i64,
     /// Those without a good reply.
     pub failed_calls: i64,

@@ -16,7 +16,6 @@ use crate::store::{CriteriaVersions, ScoreFilter, StoreError};
 pub struct CriteriaDefinition {
     /// Its identity.
     pub criteria_hash: String,
-    /// What it is for.
     pub kind: Kind,
     /// The resolved content.
     pub content: Value,

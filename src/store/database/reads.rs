@@ -47,7 +47,6 @@ impl Reader {
         (Self(sender), receiver)
     }
 
-    /// The row of one session.
     pub(in crate::store) async fn session(&self, id: Uuid) -> Result<Option<Row>, StoreError> {
         let rows = self.ask(|answer| Read::Session(id, answer)).await?;
         Ok(rows.into_iter().next())

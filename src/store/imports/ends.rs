@@ -17,7 +17,6 @@ const FEW: u64 = 10;
 /// How long an import that has ended is known.
 const KEPT: TimeDelta = TimeDelta::days(90);
 
-/// How an import ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImportEnd {
     /// Every session was seen.

@@ -42,7 +42,6 @@ pub struct NewImport {
     pub refresh: bool,
     /// Who asked.
     pub started_by: String,
-    /// When.
     pub now: DateTime<Utc>,
 }
 
@@ -57,7 +56,6 @@ pub struct WalkPlace {
     pub total: Option<u64>,
 }
 
-/// One import.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImportRow {
     /// The import's id.

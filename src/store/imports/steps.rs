@@ -26,7 +26,6 @@ const SOURCE: &str = "tarsy";
 /// What an import saw since its last step.
 #[derive(Debug, Clone)]
 pub struct ImportStep {
-    /// The import.
     pub import_id: Uuid,
     /// Who runs it.
     pub owner: Uuid,
@@ -40,7 +39,6 @@ pub struct ImportStep {
     pub ratings: Vec<(Uuid, Quality)>,
     /// Where the walk stands now; `None`: where it stood.
     pub place: Option<WalkPlace>,
-    /// When.
     pub now: DateTime<Utc>,
 }
 

@@ -37,7 +37,6 @@ pub struct JobsFigure {
 pub struct JudgeTotal {
     /// The judge's name.
     pub judge: String,
-    /// Calls.
     pub calls: i64,
     /// Those without a good reply.
     pub failed_calls: i64,

@@ -25,15 +25,10 @@ use row::{job, job_columns, jobs};
 /// Which jobs; every field narrows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JobFilter {
-    /// By state.
     pub state: Option<JobState>,
-    /// By kind.
     pub kind: Option<Kind>,
-    /// By subject.
     pub subject_id: Option<Uuid>,
-    /// By judge.
     pub judge: Option<String>,
-    /// By batch.
     pub batch_id: Option<Uuid>,
 }
 
@@ -57,7 +52,6 @@ pub struct JobCounts {
 /// Whether an existing score and cached replies are passed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Force {
-    /// They are.
     Yes,
     /// As the job says.
     AsIs,

@@ -20,7 +20,6 @@ pub(in crate::store) const ATTEMPTED: &str = "recording how runs ended";
 /// Who may record a run's end: compare-and-set on (job_id, claim_no, worker_id, state running).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fence {
-    /// The job.
     pub job_id: JobId,
     /// The claim that this run holds.
     pub claim_no: i64,
@@ -51,7 +50,6 @@ pub enum Ending {
     Failed(Failure),
     /// With a wait; due again at `due_at`.
     Waiting {
-        /// Why and until when.
         wait: Wait,
         /// When it may be claimed.
         due_at: DateTime<Utc>,
@@ -112,7 +110,6 @@ impl Ending {
 pub struct Record {
     /// Who says so.
     pub fence: Fence,
-    /// How it ended.
     pub ending: Ending,
     /// Judge retries spent over all runs.
     pub retries: i32,

@@ -26,7 +26,6 @@ use crate::store::database::group::Spacing;
 const SPACING: Duration = Duration::from_millis(5);
 /// The first pause between two tries.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How many results the list holds; then it takes no more, and new ones wait for a place.
 const LISTED: usize = 1024;

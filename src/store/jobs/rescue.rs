@@ -24,13 +24,10 @@ const SLICES: usize = 40;
 /// A row that is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueJob {
-    /// The job.
     pub job_id: JobId,
-    /// Its lane.
     pub lane: Lane,
     /// Its set.
     pub priority: Priority,
-    /// Since when.
     pub due_at: DateTime<Utc>,
 }
 
@@ -46,7 +43,6 @@ pub struct Rescued {
 /// Whether a worker was declared dead since the last look for lost jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Died {
-    /// Nobody.
     Nobody,
     /// Somebody, or nobody knows.
     Somebody,

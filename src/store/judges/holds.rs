@@ -42,9 +42,7 @@ pub struct Hold {
     pub reason: WaitReason,
     /// The operator's or the provider's words.
     pub message: String,
-    /// Who set it.
     pub set_by: String,
-    /// Since when.
     pub since: DateTime<Utc>,
     /// When it opens by itself, if known.
     pub until: Option<DateTime<Utc>>,

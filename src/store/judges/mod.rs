@@ -47,7 +47,6 @@ pub struct JudgeRow {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 pub struct PaceRow {
-    /// Requests.
     pub requests: MeterRow,
     /// Tokens, of prompts and answers together.
     pub tokens: MeterRow,
@@ -71,7 +70,6 @@ pub struct PaceRow {
 pub struct MeterRow {
     /// What holds now, a minute; `None` for no limit.
     pub limit: Option<u64>,
-    /// As configured.
     pub configured: Option<u64>,
     /// As the server's replies say.
     pub learned: Option<u64>,

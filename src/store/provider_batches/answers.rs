@@ -22,7 +22,6 @@ const KEPT: TimeDelta = TimeDelta::days(7);
 /// What came of one item.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ItemAnswer {
-    /// The item.
     pub job_id: JobId,
     /// The reply to be kept, or why there is none.
     pub reply: Result<(CacheKey, CachedReply), String>,

@@ -18,7 +18,6 @@ use crate::wire::ChunkState;
 pub struct ChunkRow {
     /// Our name for it.
     pub tag: Uuid,
-    /// The batch.
     pub batch_id: Uuid,
     /// Whose provider.
     pub judge: String,
@@ -43,7 +42,6 @@ pub struct ChunkRow {
 pub struct NewChunk {
     /// Our name for it.
     pub tag: Uuid,
-    /// The batch.
     pub batch_id: Uuid,
     /// Whose provider.
     pub judge: String,
@@ -53,7 +51,6 @@ pub struct NewChunk {
     pub items: Vec<(JobId, CacheKey)>,
     /// Items that are not in it, and why: they are asked the ordinary way.
     pub left_out: Vec<(JobId, String)>,
-    /// When.
     pub at: DateTime<Utc>,
 }
 

@@ -17,7 +17,6 @@ use crate::wire::ProviderBatchState;
 /// How a batch's replies are fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderBatchRow {
-    /// Whether they are.
     pub state: ProviderBatchState,
     /// What it waits for, in words.
     pub note: Option<String>,

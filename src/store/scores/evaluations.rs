@@ -13,7 +13,6 @@ use crate::store::jobs::record::Record;
 pub struct NewEvaluation {
     /// The score's id.
     pub score_id: Uuid,
-    /// The kind.
     pub kind: Kind,
     /// The batch that the job is an item of.
     pub batch: Option<BatchPlace>,

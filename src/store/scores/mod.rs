@@ -18,13 +18,11 @@ use crate::store::{ScoreFilter, Scores, StoreError};
 pub struct NewSessionScore {
     /// The score's id.
     pub score_id: Uuid,
-    /// The session.
     pub session_id: Uuid,
     /// The criteria that the job pinned.
     pub criteria_hash: String,
     /// Why it was judged: only `score` becomes the session's current one.
     pub purpose: Purpose,
-    /// The score.
     pub score: SessionScore,
     /// Who asked.
     pub triggered_by: String,
@@ -35,15 +33,12 @@ pub struct NewSessionScore {
 pub struct SessionScoreRow {
     /// The score's id.
     pub score_id: Uuid,
-    /// The session.
     pub session_id: Uuid,
     /// The job that made it.
     pub job_id: JobId,
-    /// The criteria.
     pub criteria_hash: String,
     /// Why it was judged; only `score` is ever current.
     pub purpose: Purpose,
-    /// The score.
     pub score: SessionScore,
     /// Who asked.
     pub triggered_by: String,
@@ -78,7 +73,6 @@ macro_rules! select_scores {
 const ATTEMPTED: &str = "reading scores";
 
 impl Scores<'_> {
-    /// The current score of a session.
     pub async fn current(self, session_id: Uuid) -> Result<Option<SessionScoreRow>, StoreError> {
         let statement = sql!(
             concat!(
@@ -102,7 +96,6 @@ impl Scores<'_> {
         self.scores_by(&statement).await
     }
 
-    /// One score by its id.
     pub async fn get(self, score_id: Uuid) -> Result<Option<SessionScoreRow>, StoreError> {
         let statement = sql!(
             concat!(select_scores!(), " where s.score_id = $1"),

@@ -36,7 +36,6 @@ pub struct SessionFilter {
     /// Where the session stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<SessionStatus>,
-    /// By its score.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scored: Option<Scored>,
     /// By the current score's rating.

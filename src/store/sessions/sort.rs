@@ -49,11 +49,9 @@ text_enum! {
 pub struct Found {
     /// Its place: lists go newest first.
     pub listed_at: DateTime<Utc>,
-    /// The session.
     pub session_id: Uuid,
     /// What it is to the request.
     pub standing: Standing,
-    /// The job that is active for it.
     pub active: Option<JobId>,
 }
 

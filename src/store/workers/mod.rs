@@ -13,7 +13,6 @@ use crate::store::database::sql::{Row, Sql, all, sql};
 use crate::store::{Dialect, Store, StoreError, Workers};
 use crate::wire::WorkerState;
 
-/// One worker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkerRow {
     /// Unique per start.
@@ -22,7 +21,6 @@ pub struct WorkerRow {
     pub name: String,
     /// The binary's version.
     pub version: String,
-    /// When it started.
     pub started_at: DateTime<Utc>,
     /// When it was last heard.
     pub heartbeat_at: DateTime<Utc>,
@@ -54,7 +52,6 @@ pub struct Heartbeat {
 /// What watchers need to know of one worker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkerPulse {
-    /// The worker.
     pub worker_id: Uuid,
     /// Its last heartbeat: a mark that changes, not a time to compare.
     pub heartbeat_at: DateTime<Utc>,

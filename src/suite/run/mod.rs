@@ -28,7 +28,6 @@ pub use folder::RunFolder;
 pub use plan::Plan;
 pub use work::Question;
 
-/// One case that is to be scored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseToScore {
     /// Its place in the suite, from 0.

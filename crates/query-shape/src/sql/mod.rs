@@ -7,7 +7,6 @@
 //! tables, VALUES, table functions, arrays of rows, variables and stages are none.
 
 mod aggregates;
-mod clause;
 mod dialect;
 mod literal;
 mod name;

@@ -1,16 +1,18 @@
-//! Tables that a statement names outside of a FROM: what it writes, creates and drops. The walk finds the others.
+//! What the parser's visitor doesn't report: tables that a statement names outside of a FROM, and the clauses of a query
+//! (conditions of joins, WHERE and HAVING, INTO, pipes, `table t`). The walk finds the rest.
 
 use std::collections::HashSet;
 
 use sqlparser::ast::{
-    CopySource, CreateTableLikeKind, Delete, Expr, FromTable, Insert, LockTable, Merge,
-    MergeAction, MultiTableInsertIntoClause, ObjectName, ObjectType, OutputClause, SelectInto,
-    Statement, TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind,
+    CopySource, CreateTableLikeKind, Delete, Expr, FromTable, Insert, Join, JoinConstraint,
+    JoinOperator, LockTable, Merge, MergeAction, MultiTableInsertIntoClause, ObjectName,
+    ObjectType, OutputClause, PipeOperator, Query, Select, SelectInto, SetExpr, Statement,
+    TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind,
 };
 
+use super::name;
 use super::walk::Walk;
-use super::{clause, name};
-use crate::TableName;
+use crate::{Filter, TableName};
 
 /// Reads what a statement itself says: its targets, and the predicates of its own WHERE and ON.
 #[expect(
@@ -134,8 +136,8 @@ fn read_update(walk: &mut Walk, update: &Update) {
         // `update o set … from orders o`: the walk meets the table itself in the FROM.
         walk.settle(name);
     }
-    clause::read_joins(walk, std::slice::from_ref(&update.table));
-    clause::read_joins(walk, from);
+    read_joins(walk, std::slice::from_ref(&update.table));
+    read_joins(walk, from);
     update.selection.iter().for_each(|expr| walk.filter(expr));
     read_output(walk, update.output.as_ref());
 }
@@ -156,8 +158,8 @@ fn read_delete(walk: &mut Walk, delete: &Delete) {
             walk.settle(name);
         }
     }
-    clause::read_joins(walk, from);
-    clause::read_joins(walk, using);
+    read_joins(walk, from);
+    read_joins(walk, using);
     delete.selection.iter().for_each(|expr| walk.filter(expr));
     read_output(walk, delete.output.as_ref());
 }
@@ -207,5 +209,111 @@ fn is_alias(name: &ObjectName, aliases: &HashSet<String>) -> bool {
 fn read_locked(walk: &mut Walk, tables: &[LockTable]) {
     for locked in tables {
         walk.add(TableName::bare(&locked.table.value));
+    }
+}
+
+/// Announces the predicates of a select, and notes the table that it makes.
+pub(super) fn read_select(walk: &mut Walk, select: &Select) {
+    read_joins(walk, &select.from);
+    for clause in [
+        &select.prewhere,
+        &select.selection,
+        &select.having,
+        &select.qualify,
+    ] {
+        clause.iter().for_each(|expr| walk.filter(expr));
+    }
+    if let Some(into) = &select.into {
+        read_into(walk, into);
+    }
+}
+
+/// Announces the conditions of the joins in a FROM.
+pub(super) fn read_joins(walk: &mut Walk, from: &[TableWithJoins]) {
+    for join in from.iter().flat_map(|item| &item.joins) {
+        read_join(walk, join);
+    }
+}
+
+fn read_join(walk: &mut Walk, join: &Join) {
+    let (matching, constraint) = match &join.join_operator {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint)
+        | JoinOperator::CrossJoin(constraint)
+        | JoinOperator::Semi(constraint)
+        | JoinOperator::LeftSemi(constraint)
+        | JoinOperator::RightSemi(constraint)
+        | JoinOperator::Anti(constraint)
+        | JoinOperator::LeftAnti(constraint)
+        | JoinOperator::RightAnti(constraint)
+        | JoinOperator::StraightJoin(constraint) => (None, constraint),
+        JoinOperator::AsOf {
+            match_condition,
+            constraint,
+        } => (Some(match_condition), constraint),
+        JoinOperator::CrossApply | JoinOperator::OuterApply => return,
+        JoinOperator::ArrayJoin | JoinOperator::LeftArrayJoin | JoinOperator::InnerArrayJoin => {
+            // What follows is a column, not a table.
+            if let TableFactor::Table { name, .. } = &join.relation {
+                walk.settle(name);
+            }
+            return;
+        }
+    };
+    matching.iter().for_each(|expr| walk.filter(expr));
+    match constraint {
+        JoinConstraint::On(expr) => walk.filter(expr),
+        JoinConstraint::Using(columns) => {
+            for column in columns.iter().filter_map(name::table) {
+                walk.add_filter(Filter {
+                    operator: "=".to_owned(),
+                    columns: vec![column.name],
+                    literals: Vec::new(),
+                });
+            }
+        }
+        JoinConstraint::Natural | JoinConstraint::None => {}
+    }
+}
+
+/// Notes the tables of `table t`, which stands for `select * from t`.
+pub(super) fn read_table_commands(walk: &mut Walk, query: &Query) {
+    let mut rest: Vec<&SetExpr> = vec![&query.body];
+    while let Some(body) = rest.pop() {
+        if let SetExpr::SetOperation { left, right, .. } = body {
+            rest.extend([&**right, &**left]);
+        } else if let SetExpr::Table(table) = body
+            && let Some(name) = &table.table_name
+        {
+            walk.read(TableName {
+                qualifiers: table.schema_name.iter().cloned().collect(),
+                name: name.clone(),
+            });
+        }
+    }
+}
+
+/// Announces the predicates and keys of `|> where`, `|> join` and `|> aggregate`.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the other pipes neither filter nor group"
+)]
+pub(super) fn read_pipes(walk: &mut Walk, query: &Query) {
+    for pipe in &query.pipe_operators {
+        match pipe {
+            PipeOperator::Where { expr } => walk.filter(expr),
+            PipeOperator::Join(join) => read_join(walk, join),
+            PipeOperator::Aggregate { group_by_expr, .. } => {
+                for key in group_by_expr {
+                    walk.add_key(&key.expr.expr);
+                }
+            }
+            _ => {}
+        }
     }
 }

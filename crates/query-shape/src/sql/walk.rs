@@ -9,7 +9,7 @@ use sqlparser::ast::{Expr, ObjectName, Query, Select, Statement, TableFactor, Vi
 use super::aggregates::Aggregates;
 use super::predicate::{self, Leaf};
 use super::scope::{Scopes, place};
-use super::{Dialect, clause, literal, name, order, statement};
+use super::{Dialect, literal, name, order, statement};
 use crate::{Filter, QueryShape, TableName};
 
 /// The shape of what the statements say.
@@ -180,13 +180,13 @@ impl Visitor for Walk {
         self.depth += 1;
         self.scopes.enter_query(query);
         self.aggregates.enter_query();
-        clause::read_pipes(self, query);
+        statement::read_pipes(self, query);
         ControlFlow::Continue(())
     }
 
     fn post_visit_query(&mut self, query: &Query) -> ControlFlow<Infallible> {
         // Only now are the names of its WITH in sight.
-        clause::read_table_commands(self, query);
+        statement::read_table_commands(self, query);
         self.aggregates.leave_query();
         self.scopes.leave_query();
         self.depth -= 1;
@@ -196,7 +196,7 @@ impl Visitor for Walk {
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Infallible> {
         self.scopes.enter_select(select);
         self.aggregates.enter_select(select);
-        clause::read_select(self, select);
+        statement::read_select(self, select);
         ControlFlow::Continue(())
     }
 
@@ -223,7 +223,7 @@ impl Visitor for Walk {
             table_with_joins, ..
         } = factor
         {
-            clause::read_joins(self, std::slice::from_ref(&**table_with_joins));
+            statement::read_joins(self, std::slice::from_ref(&**table_with_joins));
         }
         ControlFlow::Continue(())
     }

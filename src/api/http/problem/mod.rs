@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::api::jobs::view::{job_path, job_ref};
+use crate::api::http::links::{job_path, job_ref};
 use crate::enqueue::{JudgeProblem, SourceProblem};
 use crate::job::{FailureClass, Job, JobId};
 use crate::wire::{BatchState, ImportState, JobRef};
@@ -84,7 +84,7 @@ impl Problem {
     /// Parameters of a page's address that are wrong, each with its fault.
     pub(crate) fn of_parameters(faults: impl IntoIterator<Item = (String, String)>) -> Self {
         let fault = |(name, message): (String, String)| Fault {
-            pointer: format!("/{}", crate::api::http::body::escape(&name)),
+            pointer: format!("/{}", escape(&name)),
             message,
         };
         ApiError::Invalid {
@@ -401,4 +401,9 @@ impl IntoResponse for ApiError {
         response.extensions_mut().insert(problem);
         response
     }
+}
+
+/// A key as a part of a JSON pointer.
+pub(crate) fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
 }

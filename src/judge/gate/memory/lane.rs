@@ -219,7 +219,6 @@ impl Lane {
         }
     }
 
-    /// How a call ended.
     pub(super) fn report(&mut self, judge: &str, call: Admitted, end: &CallEnd, now: Instant) {
         let Admitted { probe, ticket } = call;
         if let Some(used) = end.used {

@@ -94,7 +94,6 @@ pub(super) trait Peers: Send + Sync {
     ) -> Result<Admitted, Denied>;
     /// There is something that they should hear soon.
     fn news(&self);
-    /// How many workers live.
     fn live_workers(&self, count: u32);
 }
 

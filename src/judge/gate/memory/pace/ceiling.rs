@@ -58,7 +58,6 @@ struct Found {
     rate: f64,
     at: Instant,
     met: u32,
-    /// The first success since.
     first_success: Option<Instant>,
     /// Outcomes while more was tried.
     answered: u32,

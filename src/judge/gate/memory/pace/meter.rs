@@ -196,7 +196,6 @@ pub(super) struct Rate {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spread {
-    /// Always.
     Always,
     /// Where the limit is configured, or half of it is used.
     WhenScarce,

@@ -1,0 +1,38 @@
+//! The paths that bodies link to, and the short form of a job, which is little else.
+
+use uuid::Uuid;
+
+use crate::job::{Job, JobId, JobState};
+use crate::wire::{JobLinks, JobRef};
+
+/// The path of all batches.
+pub(crate) const BATCHES: &str = "/api/v1/batches";
+
+pub(crate) fn links(job: &Job) -> JobLinks {
+    let this = job_path(job.job_id);
+    JobLinks {
+        session: job.subject_id.map(|id| format!("/api/v1/sessions/{id}")),
+        score: job.subject_id.map(score_path),
+        cancel: (!job.state.is_terminal()).then(|| format!("{this}/cancel")),
+        retry: (job.state == JobState::Failed).then(|| format!("{this}/retry")),
+        this,
+    }
+}
+
+pub(crate) fn job_path(id: JobId) -> String {
+    format!("/api/v1/jobs/{id}")
+}
+
+pub(crate) fn score_path(session_id: Uuid) -> String {
+    format!("/api/v1/scoring/sessions/{session_id}/score")
+}
+
+/// The short form of a job.
+pub(crate) fn job_ref(job: &Job) -> JobRef {
+    JobRef {
+        job_id: job.job_id.0,
+        session_id: job.subject_id,
+        state: job.state,
+        links: links(job),
+    }
+}
