@@ -20,7 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FACES = ("api", "dashboard", "cli", "report", "suite", "client")
 KIND = re.compile(r"\bKind::(?:Session|Query|Qas|SqlMetrics)\b")
 WIRE = re.compile(r"derive\([^)]*\b(?:Serialize|Deserialize|ToSchema)\b[^)]*\)")
-POINTER = re.compile(r"\.pointer(?:_mut)?\(|\.get\(\"|\w\[\"|\)\[\"")
+POINTER = re.compile(r"\.pointer(?:_mut)?\(|\.get\(\"(?!/)|\w\[\"|\)\[\"")
 FN = re.compile(r"^(\s*)(?:pub(?:\([^)]*\))? )?(?:const )?(?:async )?fn (\w+)")
 # Words that have a better one, as parts of identifiers. Those of the pages mean something else elsewhere.
 OLD = "turns brake brakes economy reach reached patience standing draw drawn fold folded folds marks twice ahead told".split()
@@ -133,7 +133,7 @@ def count(files):
         rows.append((f"  {module}", types[module]))
     rows.append(("JSON pointers there", sum(behind["pointers"].values())))
     for module in FACES:
-        rows.append((f"  {module}", sum(n for path, n in behind["pointers"].items() if path.startswith((f"src/{module}", f"crates/gavel-{module}")))))
+        rows.append((f"  {module}", sum(n for path, n in behind["pointers"].items() if path.startswith((f"src/{module}/", f"src/{module}.rs", f"crates/gavel-{module}/")))))
     rows.append(("files outside score that name a kind", len(behind["kinds"])))
     rows.append(("identifiers with a word that has a better one", sum(behind["words"].values())))
     for word, n in names.most_common():

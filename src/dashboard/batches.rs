@@ -30,7 +30,7 @@ pub(super) fn routes() -> Router<PageState> {
 
 /// A batch's verdict in a word, with its colour and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct BatchVerdict {
     /// PASS, FAIL, INCOMPLETE; SCORED where nothing is held against the scores.
     pub(super) word: &'static str,
     pub(super) colour: &'static str,
@@ -51,7 +51,7 @@ pub(super) trait BatchWords {
     /// Money so far. Before the first call has ended nothing is known of it, not even whether there is a price.
     fn cost(&self) -> String;
     /// What it came to, in a word.
-    fn standing(&self) -> Standing;
+    fn verdict(&self) -> BatchVerdict;
 }
 
 impl BatchWords for Batch {
@@ -94,10 +94,10 @@ impl BatchWords for Batch {
         words::usd_at_least(Some(self.spent_usd), self.unpriced_calls)
     }
 
-    fn standing(&self) -> Standing {
+    fn verdict(&self) -> BatchVerdict {
         let counts = &self.counts;
         let open = self.progress.total - self.progress.done;
-        let incomplete = |why: String| Standing {
+        let incomplete = |why: String| BatchVerdict {
             word: "INCOMPLETE",
             colour: "open",
             why,
@@ -111,7 +111,7 @@ impl BatchWords for Batch {
         let Some(verdict) = &self.verdict else {
             return match (counts.failed, counts.succeeded) {
                 (0, 0) => incomplete("nothing was scored".to_owned()),
-                (0, scored) => Standing {
+                (0, scored) => BatchVerdict {
                     word: "SCORED",
                     colour: "well",
                     why: items(scored),
@@ -127,13 +127,13 @@ impl BatchWords for Batch {
             return incomplete("scores of a simulated judge pass nothing".to_owned());
         }
         if verdict.failed > 0 {
-            return Standing {
+            return BatchVerdict {
                 word: "FAIL",
                 colour: "alarm",
                 why: format!("{} missed", items(verdict.failed)),
             };
         }
-        Standing {
+        BatchVerdict {
             word: "PASS",
             colour: "well",
             why: format!("all of {}", items(verdict.passed)),
@@ -158,7 +158,7 @@ fn share(part: i64, of: i64) -> Option<f64> {
 #[derive(Template)]
 #[template(path = "batch_row.html")]
 pub(super) struct Row {
-    pub(super) standing: Standing,
+    pub(super) verdict: BatchVerdict,
     pub(super) created: Moment,
     pub(super) batch: Batch,
 }
@@ -166,7 +166,7 @@ pub(super) struct Row {
 impl Row {
     pub(super) fn of(batch: Batch, now: DateTime<Utc>) -> Self {
         Self {
-            standing: batch.standing(),
+            verdict: batch.verdict(),
             created: words::moment(batch.times.created_at, now),
             batch,
         }
@@ -293,8 +293,8 @@ pub(super) mod tests {
             (open, "INCOMPLETE", "1 item still to come"),
             (sessions, "SCORED", "40 items"),
         ] {
-            let standing = batch(&fields).standing();
-            assert_eq!((standing.word, standing.why.as_str()), (word, why));
+            let verdict = batch(&fields).verdict();
+            assert_eq!((verdict.word, verdict.why.as_str()), (word, why));
         }
     }
 

@@ -80,7 +80,7 @@ pub(super) enum Alert {
     Unset,
     /// It refuses the key, the model or the address, or its quota is used up.
     Refused,
-    /// It asks for patience, and goes on by itself.
+    /// It limits our rate, and goes on by itself.
     Slow,
     /// A spending cap is reached.
     Capped,

@@ -375,7 +375,7 @@ async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form:
                 return html(&Row::of(item, &form.user, state.about.clock.now()));
             }
         }
-        Some("state") => return super::session::standing(&state, &form.user, &id).await,
+        Some("state") => return super::session::scoring_status(&state, &form.user, &id).await,
         Some(_) | None => {}
     }
     let session = format!("/sessions/{}", segment(&id));
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_tells_each_standing_in_words_and_offers_what_fits_it() {
+    fn a_row_says_each_status_in_words_and_offers_what_fits_it() {
         let refused = json!({"status": "in_progress", "scorable": false});
         let mut scored = score(71);
         let known = [

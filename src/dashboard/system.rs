@@ -90,8 +90,8 @@ fn verdict(status: &str, workers: &Check, judges: &[Judge]) -> String {
             (Alert::Unset, n) => format!("{n} judges aren't set up"),
             (Alert::Refused, 1) => "a judge refuses to be asked".to_owned(),
             (Alert::Refused, n) => format!("{n} judges refuse to be asked"),
-            (Alert::Slow, 1) => "a judge asks for patience".to_owned(),
-            (Alert::Slow, n) => format!("{n} judges ask for patience"),
+            (Alert::Slow, 1) => "a judge limits our rate".to_owned(),
+            (Alert::Slow, n) => format!("{n} judges limit our rate"),
             (Alert::Capped, 1) => "a judge has reached its cap".to_owned(),
             (Alert::Capped, n) => format!("{n} judges have reached their cap"),
             (Alert::Paused, 1) => "a judge is paused".to_owned(),
@@ -237,7 +237,7 @@ mod tests {
         let text = page(&status_bar(1, 0), &judges);
         assert!(
             text.contains(
-                "System: ok, a judge refuses to be asked, a judge asks for patience, a judge has reached its cap, 2 judges are paused<"
+                "System: ok, a judge refuses to be asked, a judge limits our rate, a judge has reached its cap, 2 judges are paused<"
             ),
             "{text}"
         );

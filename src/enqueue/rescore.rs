@@ -19,8 +19,8 @@ pub use self::terms::{JudgeTerms, Terms};
 use super::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreOnly};
 use crate::job::{Kind, Priority, Purpose};
 use crate::store::{
-    BacklogPlan, BatchRow, Expanded, Force, Found, NewBacklog, NewBatch, Sample, Scored,
-    SessionFilter, SortRules, Standing, StoreError,
+    BacklogPlan, BatchRow, Disposition, Expanded, Force, Found, NewBacklog, NewBatch, Sample,
+    Scored, SessionFilter, SortRules, StoreError,
 };
 use crate::wire::BatchOrigin;
 
@@ -273,11 +273,11 @@ impl Enqueue {
         let (mut matching, mut sampler) = (0, Sampler::new(sample));
         self.walk(filter, rules, now, &mut |found| {
             matching += 1;
-            match found.standing {
-                Standing::ToScore | Standing::AlreadyCurrent | Standing::InProgress => {
+            match found.disposition {
+                Disposition::ToScore | Disposition::AlreadyCurrent | Disposition::InProgress => {
                     sampler.offer(found.session_id);
                 }
-                Standing::NotScorable => {}
+                Disposition::NotScorable => {}
             }
         })
         .await?;

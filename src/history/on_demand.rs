@@ -22,7 +22,7 @@ use crate::store::{Store, StoreError};
 /// Sessions that are fetched at once at most.
 const MOST_AT_ONCE: u8 = 8;
 /// How long a client waits for a session from elsewhere, all retries included.
-const PATIENCE: Duration = Duration::from_secs(15);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(15);
 /// When to try again, if TARSy doesn't say.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 
@@ -144,13 +144,13 @@ impl Parts {
             let _permit = self.permits.acquire().await;
             self.tarsy.session(id).await
         };
-        let TarsySession { input, quality } = match timeout(PATIENCE, asked).await {
+        let TarsySession { input, quality } = match timeout(FETCH_TIMEOUT, asked).await {
             Err(_) => {
                 return Err(OnDemandError::Unavailable {
                     reason: format!(
                         "{} did not give the session within {} s",
                         self.tarsy.address(),
-                        PATIENCE.as_secs()
+                        FETCH_TIMEOUT.as_secs()
                     ),
                     retry_after: RETRY_AFTER,
                 });

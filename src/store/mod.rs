@@ -72,7 +72,7 @@ pub use scores::evaluations::NewEvaluation;
 pub use scores::{GoodScores, NewSessionScore, SessionScoreRow};
 pub use sessions::filter::{Scored, SessionFilter};
 pub use sessions::list::{SessionOrder, SessionSummary};
-pub use sessions::sort::{Found, FoundPage, SessionPlace, SortRules, Standing};
+pub use sessions::sort::{Disposition, Found, FoundPage, SessionPlace, SortRules};
 pub use sessions::view::ScoringView;
 pub use sessions::{SessionRecord, StoredSession};
 pub use workers::{Heartbeat, RollCall, WorkerPulse, WorkerRow};

@@ -20,8 +20,8 @@ use uuid::Uuid;
 use gavel_outbound::{self as outbound, Route, percent_encoded};
 use gavel_wire::{
     CriteriaAdded, CriteriaDetail, CriteriaList, Import, ImportBody, ImportDetail, Job, JobDetail,
-    JobId, JobRef, Judges, Kind, Paused, Queue, Resumed, Score, Session, SessionItem, SessionPut,
-    Workers,
+    JobId, JobRef, JobRequest, Judges, Kind, Paused, Queue, Resumed, Score, ScoreRequest, Session,
+    SessionItem, SessionPut, Workers,
 };
 
 pub use self::batches::Download;
@@ -137,10 +137,10 @@ impl Client {
         criteria_hash: Option<&str>,
     ) -> Result<Asked, ClientError> {
         let path = format!("/api/v1/scoring/sessions/{session}/score");
-        let mut body = json!({ "force_rescore": force });
-        if let Some(hash) = criteria_hash {
-            body["criteria_hash"] = json!(hash);
-        }
+        let body = ScoreRequest {
+            force_rescore: force,
+            criteria_hash: criteria_hash.map(str::to_owned),
+        };
         let request = self.request(Method::POST, &path).json(&body);
         let (status, answer) = self.answer(request, &path).await?;
         if status == StatusCode::OK {
@@ -151,7 +151,7 @@ impl Client {
     }
 
     /// Asks for any kind of work; `key` makes a second try of the same request the first one again.
-    pub async fn post_job(&self, body: &Value, key: &str) -> Result<JobId, ClientError> {
+    pub async fn post_job(&self, body: &JobRequest, key: &str) -> Result<JobId, ClientError> {
         let path = "/api/v1/jobs";
         let request = self.request(Method::POST, path);
         let request = request.header("Idempotency-Key", key).json(body);

@@ -8,6 +8,37 @@ use uuid::Uuid;
 use super::Score;
 use crate::{FailureClass, JobState, Kind, Priority, Usage, WaitReason, text_enum};
 
+/// What to score.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobRequest {
+    /// The kind of work.
+    pub kind: Kind,
+    /// The kind's payload; of `session`: {session_id, force_rescore?}.
+    #[schema(value_type = Object)]
+    pub payload: Value,
+    /// Who waits: `interactive` (default) goes before `bulk`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
+    /// Whether cached replies are passed over, and of a session its existing score.
+    #[serde(default)]
+    pub force_rescore: bool,
+    /// 64 hex digits of stored criteria of the kind; left out: the current ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub criteria_hash: Option<String>,
+}
+
+/// What to score a session with.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ScoreRequest {
+    /// Whether an existing score and cached replies are passed over.
+    pub force_rescore: bool,
+    /// 64 hex digits of stored criteria; left out: the current ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub criteria_hash: Option<String>,
+}
+
 /// A job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Job {

@@ -55,8 +55,8 @@ pub use import::{
     ImportList, ImportState,
 };
 pub use job::{
-    Call, Job, JobDetail, JobError, JobLinks, JobRef, JobResult, JobTimes, JobWaitReason, Jobs,
-    Wait, WaitTarget,
+    Call, Job, JobDetail, JobError, JobLinks, JobRef, JobRequest, JobResult, JobTimes,
+    JobWaitReason, Jobs, ScoreRequest, Wait, WaitTarget,
 };
 pub use judge::{
     Cap, Gate, Hold, Judge, JudgePace, Judges, Meter, PauseRequest, Paused, Resumed, Spent,

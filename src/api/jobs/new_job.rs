@@ -3,7 +3,6 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use serde::Deserialize;
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -20,30 +19,10 @@ use crate::api::{ApiState, jobs};
 use crate::enqueue::{Enqueued, ScoreCase, ScoreSession};
 use crate::job::{Job, JobId, Kind, Priority};
 use crate::store::Force;
-use crate::wire::{self, JobRef};
+use crate::wire::{self, JobRef, JobRequest};
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(post_job))
-}
-
-/// What to score.
-#[derive(Debug, Clone, PartialEq, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct JobRequest {
-    /// The kind of work.
-    pub(crate) kind: Kind,
-    /// The kind's payload; of `session`: {session_id, force_rescore?}.
-    #[schema(value_type = Object)]
-    pub(crate) payload: Value,
-    /// Who waits: `interactive` (default) goes before `bulk`.
-    #[serde(default)]
-    pub(crate) priority: Option<Priority>,
-    /// 64 hex digits of stored criteria of the kind; left out: the current ones.
-    #[serde(default)]
-    pub(crate) criteria_hash: Option<String>,
-    /// Whether cached replies are passed over, and of a session its existing score.
-    #[serde(default)]
-    pub(crate) force_rescore: bool,
 }
 
 /// The payload of kind `session`.

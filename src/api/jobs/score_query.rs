@@ -158,17 +158,17 @@ async fn score_query(
     };
     let job = state.enqueue.score_case(request, None).await;
     let job = job.map_err(refused)?;
-    let patience = Patience::of(&headers, prefer);
-    let answer = match last_seen(&state, job, patience).await {
+    let limit = WaitLimit::of(&headers, prefer);
+    let answer = match last_seen(&state, job, limit).await {
         job if job.state.is_terminal() => outcome(job)?,
-        job => patience.over(job)?,
+        job => limit.over(job)?,
     };
-    Ok(patience.mark(answer))
+    Ok(limit.mark(answer))
 }
 
 /// How the client waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Patience {
+enum WaitLimit {
     /// As its origin has it: until there is a score, or the service's own limit.
     Score,
     /// At most as long as it says, and then it takes a job.
@@ -177,7 +177,7 @@ enum Patience {
     JobAsync(Prefer),
 }
 
-impl Patience {
+impl WaitLimit {
     fn of(headers: &HeaderMap, prefer: Prefer) -> Self {
         let asynchronous = headers
             .get_all("prefer")
@@ -229,12 +229,12 @@ impl Patience {
 }
 
 /// The job as it is once it has ended, or the wait is over. Asks the store: whoever works on it may be another process.
-async fn last_seen(state: &ApiState, job: Job, patience: Patience) -> Job {
+async fn last_seen(state: &ApiState, job: Job, limit: WaitLimit) -> Job {
     // An earlier try of the same request may have made it.
     if job.state.is_terminal() {
         return job;
     }
-    let wait = patience.wait(state.http.score_query_wait_s);
+    let wait = limit.wait(state.http.score_query_wait_s);
     match wait.ended(state, job.job_id).await {
         Some(ended) => ended,
         // A store that doesn't answer now doesn't undo that the job is accepted.
@@ -294,27 +294,27 @@ mod tests {
         let none = Prefer(None);
         let five = Prefer(Some(5));
         for (text, prefer, expected, marked) in [
-            ("", none, Patience::Score, None),
-            ("return=minimal", none, Patience::Score, None),
+            ("", none, WaitLimit::Score, None),
+            ("return=minimal", none, WaitLimit::Score, None),
             (
                 "respond-async",
                 none,
-                Patience::JobAsync(none),
+                WaitLimit::JobAsync(none),
                 Some("respond-async"),
             ),
             (
                 "Respond-Async, wait=5",
                 five,
-                Patience::JobAsync(five),
+                WaitLimit::JobAsync(five),
                 Some("respond-async, wait=5"),
             ),
-            ("wait=5", five, Patience::JobAfter(five), Some("wait=5")),
+            ("wait=5", five, WaitLimit::JobAfter(five), Some("wait=5")),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert("prefer", text.parse().unwrap());
-            let patience = Patience::of(&headers, prefer);
-            assert_eq!(patience, expected, "{text}");
-            let response = patience.mark(().into_response());
+            let limit = WaitLimit::of(&headers, prefer);
+            assert_eq!(limit, expected, "{text}");
+            let response = limit.mark(().into_response());
             let applied = response.headers().get("preference-applied");
             assert_eq!(
                 applied.and_then(|value| value.to_str().ok()),

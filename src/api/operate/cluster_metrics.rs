@@ -18,7 +18,7 @@ use crate::wire::WorkerState;
 /// How long figures are kept at least.
 const KEPT: Duration = Duration::from_secs(5);
 /// How long reading them may take: a scrape gives up after 10 s.
-const PATIENCE: Duration = Duration::from_secs(8);
+const TIMEOUT: Duration = Duration::from_secs(8);
 /// So many judges and lanes have labels of their own; the rest is `other`.
 const NAMES: usize = 100;
 /// A worker that wasn't heard for so long is gone, and nobody waits for it.
@@ -81,14 +81,14 @@ fn up(text: &mut String, up: bool, age: Duration) {
 }
 
 async fn read(state: &ApiState) -> Option<String> {
-    match tokio::time::timeout(PATIENCE, figures(state)).await {
+    match tokio::time::timeout(TIMEOUT, figures(state)).await {
         Ok(Ok(text)) => Some(text),
         Ok(Err(error)) => {
             tracing::warn!(%error, "no metrics of the cluster");
             None
         }
         Err(_) => {
-            tracing::warn!(patience = ?PATIENCE, "no metrics of the cluster: the database took too long");
+            tracing::warn!(timeout = ?TIMEOUT, "no metrics of the cluster: the database took too long");
             None
         }
     }

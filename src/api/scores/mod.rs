@@ -6,7 +6,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -24,7 +23,7 @@ use crate::api::http::wait::Prefer;
 use crate::enqueue::{Enqueued, ScoreSession};
 use crate::job::{Job, JobState, Priority};
 use crate::store::{Force, SessionScoreRow};
-use crate::wire::{JobRef, Score, ScoreVersion, Scores};
+use crate::wire::{JobRef, Score, ScoreRequest, ScoreVersion, Scores};
 
 /// When a client should look at a job again, seconds.
 const RETRY_AFTER_S: u64 = 2;
@@ -34,16 +33,6 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(score_session, current_score))
         .routes(routes!(scores_of_session))
         .routes(routes!(one_score))
-}
-
-/// What to score with.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct ScoreRequest {
-    /// Whether an existing score and cached replies are passed over.
-    pub(crate) force_rescore: bool,
-    /// 64 hex digits of stored criteria; left out: the current ones.
-    pub(crate) criteria_hash: Option<String>,
 }
 
 /// Asks for a session's score.

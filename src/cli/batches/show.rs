@@ -45,7 +45,7 @@ impl Printed for Batch {
             ("asked by", self.created_by.clone()),
             ("created", time(self.times.created_at)),
             ("finished", or_empty(self.times.finished_at.map(time))),
-            ("state", standing(self)),
+            ("state", state_of(self)),
             ("items", items(&self.counts)),
             (
                 "skipped",
@@ -97,7 +97,7 @@ fn brief(batch: &Batch) -> String {
 }
 
 /// Where a batch stands, in words.
-pub(super) fn standing(batch: &Batch) -> String {
+pub(super) fn state_of(batch: &Batch) -> String {
     match (batch.state, batch.origin, &batch.stopped) {
         (BatchState::Running, _, Some(stopped))
         | (BatchState::Expanding, BatchOrigin::Rescore, Some(stopped)) => {
@@ -285,7 +285,7 @@ pub(super) mod tests {
         ] {
             let batch = batch(&change);
             assert_eq!(
-                (standing(&batch).as_str(), brief(&batch).as_str()),
+                (state_of(&batch).as_str(), brief(&batch).as_str()),
                 (words, short)
             );
         }

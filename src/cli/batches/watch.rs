@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::show::{done, money, standing};
+use super::show::{done, money, state_of};
 use crate::cli::outage::retried;
 use crate::cli::outcome::{CliError, Exit};
 use crate::cli::progress::Progress;
@@ -36,7 +36,7 @@ pub(in crate::cli) async fn watch(client: &Client, id: Uuid) -> Result<Batch, Cl
 fn beside(batch: &Batch) -> String {
     let mut parts = vec![money(batch)];
     if batch.state == BatchState::Expanding || batch.stopped.is_some() {
-        parts.insert(0, standing(batch));
+        parts.insert(0, state_of(batch));
     }
     let eta = batch.progress.eta_s;
     parts.extend(eta.map(|eta| format!("about {} left", duration(eta))));

@@ -20,7 +20,7 @@ use crate::report::{Item, ItemError, Outcome};
 use crate::score::about;
 use crate::suite::run::folder::RunHeader;
 use crate::suite::run::{CaseToScore, Computed, Scorer, Stopped};
-use crate::wire::{Job, JobResult, JobWaitReason};
+use crate::wire::{Job, JobRequest, JobResult, JobWaitReason, Priority};
 
 /// Between two looks at a job where the server doesn't hold its answer back.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -105,12 +105,13 @@ impl<'a> Service<'a> {
     /// Asks for the case. Its key makes a run that was killed find its job again.
     async fn ask(&self, case: &CaseToScore) -> Result<Asked, Stopped> {
         let options = &self.header.options;
-        let mut body = json!({
-            "kind": case.kind, "payload": case.payload, "priority": "bulk", "force_rescore": options.force,
-        });
-        if let Some(hash) = &options.criteria_hash {
-            body["criteria_hash"] = json!(hash);
-        }
+        let body = JobRequest {
+            kind: case.kind,
+            payload: case.payload.clone(),
+            priority: Some(Priority::Bulk),
+            force_rescore: options.force,
+            criteria_hash: options.criteria_hash.clone(),
+        };
         let key = key(&self.header.run_id.to_string(), case, &body);
         match self.retried(|| self.client.post_job(&body, &key)).await {
             Ok(job) => Ok(Asked::Job(job)),
@@ -288,8 +289,8 @@ fn judge_of(case: &CaseToScore) -> String {
 }
 
 /// The request's key: the run, the item, its try, and what is asked, so that no key ever stands for two requests.
-fn key(run: &str, case: &CaseToScore, body: &Value) -> String {
-    let digest = Sha256::digest(body.to_string());
+fn key(run: &str, case: &CaseToScore, body: &JobRequest) -> String {
+    let digest = Sha256::digest(json!(body).to_string());
     let digest = hex::encode(digest.get(..8).unwrap_or_default());
     format!("{run}-{}-{}-{digest}", case.item_no, case.attempt)
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::address::Address;
 use super::batch_items::{Items, Section, Show};
-use super::batches::{BatchWords as _, Standing};
+use super::batches::{BatchVerdict, BatchWords as _};
 use super::form::{query, segment};
 use super::frame::Frame;
 use super::page::{Fault, Page, html};
@@ -62,7 +62,7 @@ struct Asked {
 #[derive(Template)]
 #[template(path = "batch_body.html")]
 struct Body {
-    standing: Standing,
+    verdict: BatchVerdict,
     figures: Vec<(&'static str, String)>,
     created: Moment,
     finished: Option<Moment>,
@@ -112,7 +112,7 @@ impl Body {
         let now = state.about.clock.now();
         let status_bar = state.status_bar(user).await;
         Ok(Self {
-            standing: batch.standing(),
+            verdict: batch.verdict(),
             figures: figures(&batch),
             created: words::moment(batch.times.created_at, now),
             finished: batch.times.finished_at.map(|at| words::moment(at, now)),
@@ -262,7 +262,7 @@ impl BatchPage {
         asked: &Asked,
     ) -> Result<Self, Fault> {
         let body = Body::read(state, &user, &id, asked).await?;
-        let title = format!("{} · {}", body.standing.word, body.batch.title());
+        let title = format!("{} · {}", body.verdict.word, body.batch.title());
         let total = body.batch.progress.total;
         let least = LEAST_MS.iter().find(|(most, _)| total <= *most);
         let frame = Frame::of(state, user, "Batches", title).await;

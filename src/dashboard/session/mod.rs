@@ -1,6 +1,6 @@
 //! `/sessions/{id}`: the alert and what the agent concluded, then the conversation, its technical side, or the scores it had.
 
-mod standing;
+mod scoring_status;
 
 use askama::Template;
 use axum::Router;
@@ -20,8 +20,8 @@ use super::user::SessionUser;
 use super::words::{self, Moment};
 use crate::api;
 use crate::wire::Session;
-pub(super) use standing::{LEFT, standing};
-use standing::{Standing, Subject, subject};
+pub(super) use scoring_status::{LEFT, scoring_status};
+use scoring_status::{ScoringStatus, Subject, subject};
 
 /// How many scores the history lists, the newest.
 const SCORES: usize = 100;
@@ -36,7 +36,7 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/sessions/{id}/technical", get(technical))
         .route("/sessions/{id}/score", get(score))
         .route("/sessions/{id}/history", get(history))
-        .route("/sessions/{id}/state", get(current_standing))
+        .route("/sessions/{id}/state", get(current_status))
         .route("/sessions/{id}/scored", get(scored))
         .route("/sessions/{id}/scores", get(scores))
 }
@@ -107,7 +107,7 @@ struct SessionPage {
     analysis: Option<Cut>,
     started: Option<Moment>,
     finished: Option<Moment>,
-    standing: Standing,
+    scoring_status: ScoringStatus,
     side: Side,
     window: Window,
     said: Vec<Said>,
@@ -195,12 +195,12 @@ async fn history(
 }
 
 /// Where scoring stands, for pages that stay open.
-async fn current_standing(
+async fn current_status(
     State(state): State<PageState>,
     user: SessionUser,
     Path(id): Path<String>,
 ) -> Page {
-    standing(&state, &user, &id).await
+    scoring_status(&state, &user, &id).await
 }
 
 async fn scored(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
@@ -220,7 +220,7 @@ async fn page(
     (side, start): (Side, Start),
 ) -> Page {
     let session = read(state, &user, id).await?;
-    let standing = Standing::read(state, &user, Subject::from(&session)).await?;
+    let scoring_status = ScoringStatus::read(state, &user, Subject::from(&session)).await?;
     let now = state.about.clock.now();
     let (mut scored, mut history) = (None, None);
     match side {
@@ -234,9 +234,9 @@ async fn page(
     };
     let window = Window::at(start.place(), size, session.conversation.len());
     html(&SessionPage {
-        frame: Frame::of(state, user, "Sessions", standing.title())
+        frame: Frame::of(state, user, "Sessions", scoring_status.title())
             .await
-            .moving(standing.moves()),
+            .moving(scoring_status.moves()),
         alert: alert_in_short(&session),
         analysis: analysis_in_short(&session),
         started: session.started_at.map(|at| words::moment(at, now)),
@@ -247,7 +247,7 @@ async fn page(
         },
         window,
         session,
-        standing,
+        scoring_status,
         side,
         scored,
         history,

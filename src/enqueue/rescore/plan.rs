@@ -6,7 +6,7 @@ use super::estimate::{Estimated, cost, tokens};
 use super::sample::Sampler;
 use super::{BacklogPlan, Enqueue, EnqueueError, Rescore, count};
 use crate::job::Purpose;
-use crate::store::{Found, Sample, SessionFilter, SortRules, Standing};
+use crate::store::{Disposition, Found, Sample, SessionFilter, SortRules};
 use crate::wire::{RescorePlan, Skipped, SkippedPlan};
 
 /// The sessions whose prompts an estimate counts.
@@ -30,8 +30,8 @@ impl Tally {
             self.beyond_max += 1;
             return;
         }
-        found.standing.count_in(&mut self.skipped);
-        if found.standing == Standing::ToScore {
+        found.disposition.count_in(&mut self.skipped);
+        if found.disposition == Disposition::ToScore {
             self.to_score += 1;
             self.counted.offer(found.session_id);
         }
@@ -133,11 +133,11 @@ impl Enqueue {
         };
         let (mut looked_at, mut without) = (0_u64, 0_u64);
         self.walk(among, &rules, now, &mut |found| {
-            if looked_at == max || found.standing == Standing::NotScorable {
+            if looked_at == max || found.disposition == Disposition::NotScorable {
                 return;
             }
             looked_at += 1;
-            if found.standing != Standing::AlreadyCurrent {
+            if found.disposition != Disposition::AlreadyCurrent {
                 without += 1;
             }
         })

@@ -125,7 +125,7 @@ impl Imports {
         let mut place = import.place;
         let mut noted = import.expected.is_some();
         // Of a list that shrinks and grows without end, too, no more than this is read.
-        let mut standing = 0;
+        let mut still = 0;
         loop {
             let page = run.list(place).await?;
             if !noted {
@@ -137,12 +137,12 @@ impl Imports {
             let Some(next) = on else {
                 return Ok(());
             };
-            standing = if next.until < place.until {
+            still = if next.until < place.until {
                 0
             } else {
-                standing + 1
+                still + 1
             };
-            if standing > MOST_PAGES || next.page > MOST_PAGES {
+            if still > MOST_PAGES || next.page > MOST_PAGES {
                 return Err(Halt::Broken(format!(
                     "the list has more than {MOST_PAGES} pages of one window"
                 )));

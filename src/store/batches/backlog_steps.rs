@@ -15,7 +15,9 @@ use crate::store::database::db::{Conn, Tx, retry_once};
 use crate::store::database::sql::{Arg, Row, Sql, decode, sql};
 use crate::store::jobs::accept::insert_statement;
 use crate::store::sessions::sort::{Among, Look, page};
-use crate::store::{BacklogPlan, BatchRow, Batches, FoundPage, SessionPlace, Standing, StoreError};
+use crate::store::{
+    BacklogPlan, BatchRow, Batches, Disposition, FoundPage, SessionPlace, StoreError,
+};
 use crate::wire::Skipped;
 
 const ATTEMPTED: &str = "expanding a rescore";
@@ -219,14 +221,14 @@ impl Backlog {
                 break;
             }
             behind = Some((session.listed_at, session.session_id));
-            session.standing.count_in(&mut self.skipped);
-            match session.standing {
-                Standing::ToScore => {
+            session.disposition.count_in(&mut self.skipped);
+            match session.disposition {
+                Disposition::ToScore => {
                     taken += 1;
                     self.make_jobs(session.session_id, now, &mut slice.jobs);
                 }
-                Standing::InProgress => slice.busy.push((session.session_id, session.active)),
-                Standing::AlreadyCurrent | Standing::NotScorable => {}
+                Disposition::InProgress => slice.busy.push((session.session_id, session.active)),
+                Disposition::AlreadyCurrent | Disposition::NotScorable => {}
             }
         }
         slice

@@ -8,7 +8,7 @@ use super::NewBatch;
 use crate::job::Priority;
 use crate::store::database::db::{Conn, Tx, retry_once};
 use crate::store::database::sql::{Arg, Sql, sql};
-use crate::store::sessions::sort::{SortRules, Standing};
+use crate::store::sessions::sort::{Disposition, SortRules};
 use crate::store::{Batches, SessionFilter, Sessions, StoreError};
 use crate::wire::{ProviderBatchState, Skipped};
 
@@ -59,7 +59,7 @@ pub struct Sample {
     pub seed: u64,
 }
 
-impl Standing {
+impl Disposition {
     /// Counts one session; one that is to be scored isn't skipped.
     pub fn count_in(self, skipped: &mut Skipped) {
         match self {

@@ -32,7 +32,7 @@ pub struct SortRules {
 
 text_enum! {
     /// What a session is to a request to score many.
-    pub enum Standing {
+    pub enum Disposition {
         /// To be scored.
         ToScore = "to_score",
         /// Its current score is by these criteria.
@@ -51,7 +51,7 @@ pub struct Found {
     pub listed_at: DateTime<Utc>,
     pub session_id: Uuid,
     /// What it is to the request.
-    pub standing: Standing,
+    pub disposition: Disposition,
     pub active: Option<JobId>,
 }
 
@@ -147,11 +147,11 @@ impl Sessions<'_> {
                 .push(" then 1 else 0 end = 1) is null");
         }
         statement.push(" then case when ");
-        push_standing(&mut statement, look.rules);
+        push_disposition(&mut statement, look.rules);
         // The active job by a query of its own: joined, a planner that knows of few active jobs would walk through all
         // of them for each session.
         statement.push(
-            " else 'to_score' end end as standing
+            " else 'to_score' end end as disposition
              from (select i.session_id, i.listed_at, i.status, i.message_count, i.tags, i.agent, i.alert_type,
                     i.alert_type_lower, i.agent_lower, i.author_lower,
                     (select a.job_id from scoring_jobs a where a.kind = 'session' and a.subject_id = i.session_id
@@ -195,7 +195,7 @@ impl Among<'_> {
 }
 
 /// What a session is, as far as it isn't to be scored.
-fn push_standing(statement: &mut Sql, rules: &SortRules) {
+fn push_disposition(statement: &mut Sql, rules: &SortRules) {
     statement.push(if rules.completed_only {
         "s.status <> 'completed'"
     } else {
@@ -264,13 +264,13 @@ pub(in crate::store) fn page(rows: &[Row], limit: u32) -> sqlx::Result<FoundPage
     for row in rows {
         let place = (row.get("listed_at")?, row.get("session_id")?);
         last = Some(place);
-        let Some(standing) = row.text_enum_or_null("standing")? else {
+        let Some(disposition) = row.text_enum_or_null("disposition")? else {
             continue;
         };
         found.push(Found {
             listed_at: place.0,
             session_id: place.1,
-            standing,
+            disposition,
             active: row.get::<Option<Uuid>>("active_id")?.map(JobId),
         });
     }

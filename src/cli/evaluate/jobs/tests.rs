@@ -19,7 +19,14 @@ fn job(change: &Value) -> Job {
 
 #[test]
 fn a_key_stands_for_one_try_of_one_request() {
-    let body = json!({"payload": 1});
+    let asking = |payload: i32| JobRequest {
+        kind: Kind::Query,
+        payload: json!(payload),
+        priority: None,
+        force_rescore: false,
+        criteria_hash: None,
+    };
+    let body = asking(1);
     let first = key("run", &case(Kind::Query), &body);
     assert_eq!(first, key("run", &case(Kind::Query), &body));
     let mut again = case(Kind::Query);
@@ -27,7 +34,7 @@ fn a_key_stands_for_one_try_of_one_request() {
     for other in [
         key("run", &again, &body),
         key("other", &case(Kind::Query), &body),
-        key("run", &case(Kind::Query), &json!({"payload": 2})),
+        key("run", &case(Kind::Query), &asking(2)),
     ] {
         assert_ne!(first, other);
     }

@@ -26,7 +26,7 @@ fn attempt(detail: &JobDetail) -> usize {
     failed.max(usize::try_from(detail.job.retries).unwrap_or(0)) + 1
 }
 
-/// What its standing needs to know of a session: none of what was said in it.
+/// What its scoring_status needs to know of a session: none of what was said in it.
 pub(super) struct Subject {
     pub(super) session_id: Uuid,
     status: SessionStatus,
@@ -59,7 +59,7 @@ impl From<SessionItem> for Subject {
 /// Where a session's scoring stands, with the button that asks for it.
 #[derive(Template)]
 #[template(path = "session_state.html")]
-pub(super) struct Standing {
+pub(super) struct ScoringStatus {
     session_id: Uuid,
     alert_type: Option<String>,
     badge: Badge,
@@ -77,7 +77,7 @@ pub(super) struct Standing {
     key: String,
 }
 
-impl Standing {
+impl ScoringStatus {
     pub(super) async fn read(
         state: &PageState,
         user: &SessionUser,
@@ -182,9 +182,13 @@ pub(super) async fn subject(
 }
 
 /// The piece that says where a session's scoring stands.
-pub(in super::super) async fn standing(state: &PageState, user: &SessionUser, id: &str) -> Page {
+pub(in super::super) async fn scoring_status(
+    state: &PageState,
+    user: &SessionUser,
+    id: &str,
+) -> Page {
     let subject = subject(state, user, id).await?;
-    html(&Standing::read(state, user, subject).await?)
+    html(&ScoringStatus::read(state, user, subject).await?)
 }
 
 #[cfg(test)]
@@ -196,8 +200,8 @@ mod tests {
         serde_json::from_value(crate::tests::job(change)).unwrap()
     }
 
-    fn standing() -> Standing {
-        Standing {
+    fn scoring_status() -> ScoringStatus {
+        ScoringStatus {
             session_id: Uuid::nil(),
             alert_type: Some("<b>Pod</b>".to_owned()),
             badge: Badge::of(None),
@@ -215,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn each_standing_has_its_words_its_title_and_its_button() {
+    fn each_status_has_its_words_its_title_and_its_button() {
         let failed = job(
             &json!({"state": "failed", "error": {"class": "too_large", "message": "<i>m</i>", "remedy": "trim it"}}),
         );
@@ -223,54 +227,54 @@ mod tests {
         let calls = json!({"calls": [call("transient".into()), call("transient".into()), call(Value::Null)]});
         let waits = job(&json!({"state": "waiting"}));
         let known = [
-            (standing(), "not scored", ">Score session<"),
+            (scoring_status(), "not scored", ">Score session<"),
             (
-                Standing {
+                ScoringStatus {
                     active: Some((job(&calls), String::new())),
-                    ..standing()
+                    ..scoring_status()
                 },
                 "scoring",
                 "scoring, attempt 3",
             ),
             (
-                Standing {
+                ScoringStatus {
                     active: Some((waits, "its judge sleeps".to_owned())),
-                    ..standing()
+                    ..scoring_status()
                 },
                 "waiting",
                 "its judge sleeps.",
             ),
             (
-                Standing {
+                ScoringStatus {
                     failed: Some(failed),
-                    ..standing()
+                    ..scoring_status()
                 },
                 "scoring failed",
                 ">Try again<",
             ),
             (
-                Standing {
+                ScoringStatus {
                     why_not: "It runs.".to_owned(),
-                    ..standing()
+                    ..scoring_status()
                 },
                 "not scored",
                 "It runs.",
             ),
         ];
-        for (standing, verdict, told) in known {
-            assert_eq!(standing.title(), format!("{verdict} · <b>Pod</b>"));
-            let text = standing.render().unwrap();
+        for (scoring_status, verdict, told) in known {
+            assert_eq!(scoring_status.title(), format!("{verdict} · <b>Pod</b>"));
+            let text = scoring_status.render().unwrap();
             assert!(text.contains(told), "{told}: {text}");
             assert!(!text.contains("<b>Pod") && !text.contains("<i>m"), "{text}");
-            assert_eq!(text.contains("data-moving"), standing.moves());
+            assert_eq!(text.contains("data-moving"), scoring_status.moves());
         }
     }
 
     #[test]
     fn a_reader_sees_where_it_stands_and_no_button() {
-        let reader = Standing {
+        let reader = ScoringStatus {
             may_score: false,
-            ..standing()
+            ..scoring_status()
         };
         let text = reader.render().unwrap();
         assert!(
