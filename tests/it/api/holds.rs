@@ -81,7 +81,7 @@ async fn the_queue_tells_its_hold_and_counts_its_jobs_by_state() {
             .map(|state| queue["counts"][state].as_i64().unwrap())
         };
         let empty = server.json_of("/api/v1/queue").await;
-        assert_eq!(keys(&empty), ["hold", "counts", "paused"]);
+        assert_eq!(keys(&empty), ["counts", "hold", "paused"]);
         assert_eq!(
             (&empty["paused"], &empty["hold"]),
             (&json!(false), &Value::Null)
