@@ -68,8 +68,7 @@ pub use repositories::{
     Analytics, Batches, Budgets, Calls, CriteriaVersions, Holds, IdempotencyKeys, Imports, Jobs,
     Judges, ProviderBatches, Ratings, Scores, Sessions, Workers,
 };
-pub use scores::evaluations::NewEvaluation;
-pub use scores::{GoodScores, NewSessionScore, SessionScoreRow};
+pub use scores::{GoodScores, NewEvaluation, NewSessionScore, SessionScoreRow};
 pub use sessions::filter::{Scored, SessionFilter};
 pub use sessions::list::{SessionOrder, SessionSummary};
 pub use sessions::sort::{Disposition, Found, FoundPage, SessionPlace, SortRules};

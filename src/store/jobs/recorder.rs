@@ -13,7 +13,8 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::record::{ATTEMPTED, Answer, Record, Recorded, Recording, commit_on};
+use super::commit::commit_on;
+use super::record::{ATTEMPTED, Answer, Record, Recorded, Recording};
 use crate::store::StoreError;
 use crate::store::database::db::within;
 use crate::store::database::dedicated::DedicatedConnection;

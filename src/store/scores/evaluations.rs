@@ -1,36 +1,9 @@
 //! What cases came to: rows of `evaluation_scores`, written within the recorder's transaction.
 
-use serde_json::Value;
-use uuid::Uuid;
-
-use crate::job::{BatchPlace, Kind};
+use crate::store::NewEvaluation;
 use crate::store::database::db::Tx;
 use crate::store::database::sql::{Arg, Sql};
 use crate::store::jobs::record::Record;
-
-/// What a case came to, to be recorded.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NewEvaluation {
-    /// The score's id.
-    pub score_id: Uuid,
-    pub kind: Kind,
-    /// The batch that the job is an item of.
-    pub batch: Option<BatchPlace>,
-    /// The criteria that the job pinned.
-    pub criteria_hash: String,
-    /// 0-1; `None`: incomplete.
-    pub total: Option<f64>,
-    /// Whether it passed; `None`: not known.
-    pub passed: Option<bool>,
-    /// What the total was held against.
-    pub threshold: Option<f64>,
-    /// Components by name: a number, or null.
-    pub components: Value,
-    /// `{class, message}` where the judge failed.
-    pub error: Option<Value>,
-    /// Whether a simulated judge had a part in it.
-    pub simulated: bool,
-}
 
 const COLUMNS: &str = "score_id, job_id, kind, batch_id, item_no, criteria_hash, total, passed, threshold, components, error, \
     simulated, scored_at";

@@ -6,9 +6,10 @@ pub(super) mod rows;
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
+use serde_json::Value;
 use uuid::Uuid;
 
-use crate::job::{JobId, Purpose, Usage};
+use crate::job::{BatchPlace, JobId, Kind, Purpose, Usage};
 use crate::score::session::{AlternativeApproach, MissingTool, SessionScore};
 use crate::store::database::sql::{Row, Sql, all, sql};
 use crate::store::{ScoreFilter, Scores, StoreError};
@@ -26,6 +27,30 @@ pub struct NewSessionScore {
     pub score: SessionScore,
     /// Who asked.
     pub triggered_by: String,
+}
+
+/// What a case came to, to be recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewEvaluation {
+    /// The score's id.
+    pub score_id: Uuid,
+    pub kind: Kind,
+    /// The batch that the job is an item of.
+    pub batch: Option<BatchPlace>,
+    /// The criteria that the job pinned.
+    pub criteria_hash: String,
+    /// 0-1; `None`: incomplete.
+    pub total: Option<f64>,
+    /// Whether it passed; `None`: not known.
+    pub passed: Option<bool>,
+    /// What the total was held against.
+    pub threshold: Option<f64>,
+    /// Components by name: a number, or null.
+    pub components: Value,
+    /// `{class, message}` where the judge failed.
+    pub error: Option<Value>,
+    /// Whether a simulated judge had a part in it.
+    pub simulated: bool,
 }
 
 /// A stored session score.

@@ -10,7 +10,7 @@ use super::GateOptions;
 use super::breaker::{Admission, Breaker};
 use super::outbox::Shared;
 use super::pace::{Pace, Ticket};
-use super::shared::{Rule, part_of};
+use super::rule::{Rule, part_of};
 use super::slots::Slots;
 use super::throttle::{LONGEST, Throttle};
 use crate::judge::error::ErrorClass;

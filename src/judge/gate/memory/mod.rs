@@ -4,6 +4,7 @@ mod breaker;
 mod lane;
 mod outbox;
 mod pace;
+mod rule;
 mod shared;
 mod slots;
 mod throttle;
@@ -19,9 +20,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{CallEnd, Closed, Closure, GateSnapshot, Load, PaceLimits, Permit, Refusal, Room};
 pub(super) use lane::{Admitted, Denied, Lane, Place};
-pub(super) use outbox::Message;
+pub(super) use outbox::{Message, SharedState};
 pub(in crate::judge) use pace::Ticket;
-pub(super) use shared::{Asked, Rule};
+pub(super) use rule::Rule;
+pub(super) use shared::Asked;
 
 /// Judges of one entry that takes any model are named by whoever asks; idle lanes beyond this many are forgotten.
 const MOST_LANES: usize = 1024;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::lane::{Admitted, Denied, Lane, Place};
-use super::outbox::Message;
-use crate::judge::gate::redis::SharedState;
+use super::outbox::{Message, SharedState};
+use super::rule::{Rule, part_of};
 use crate::judge::gate::{BreakerState, Closed, Load, Refusal, Sharing};
 
 /// A lane that was heard of longer ago than this asks before it lets a call go.
@@ -15,28 +15,6 @@ const FRESH: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(250);
 /// So long after its last call a lane is still kept up to date.
 const USED: Duration = Duration::from_secs(30);
-
-/// Who decides whether a call may leave.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(in crate::judge::gate) enum Rule {
-    /// This process, which is the only one.
-    #[default]
-    Alone,
-    /// This process, by its part of what so many workers may do together.
-    Part { workers: u32 },
-    /// All workers together.
-    Together,
-}
-
-impl Rule {
-    /// Among how many a figure is divided.
-    pub(super) fn divisor(self) -> u64 {
-        match self {
-            Self::Part { workers } => u64::from(workers.max(1)),
-            Self::Alone | Self::Together => 1,
-        }
-    }
-}
 
 /// What comes of a call that asks to leave.
 #[derive(Debug)]
@@ -239,10 +217,4 @@ impl Lane {
         let paced = Refusal::new(Closed::Paced, POLL);
         Denied::Closed(self.closed(now).unwrap_or(paced))
     }
-}
-
-/// A figure that holds for all workers, or one worker's part of it; at least one.
-pub(super) fn part_of(cap: usize, rule: Rule) -> usize {
-    let divisor = usize::try_from(rule.divisor()).unwrap_or(usize::MAX);
-    (cap / divisor).max(1)
 }

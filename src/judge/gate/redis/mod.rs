@@ -22,10 +22,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::memory::{Admitted, Asked, Denied, Lane, Message, Peers, Place, Rule};
+use super::memory::{Admitted, Asked, Denied, Lane, Message, Peers, Place, Rule, SharedState};
 use super::{Gate, GateOptions, Load};
 use crate::redis_client::RedisClient;
-pub(in crate::judge::gate) use scripts::SharedState;
 use scripts::{Scripts, Verdict};
 
 /// A call that may leave within this is let go, and waits for its time.

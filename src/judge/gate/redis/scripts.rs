@@ -5,6 +5,7 @@ use std::time::Duration;
 use redis::Script;
 
 use crate::judge::gate::BreakerState;
+use crate::judge::gate::memory::SharedState;
 
 /// What every answer begins with.
 const STATE_FIELDS: usize = 16;
@@ -25,31 +26,6 @@ impl Scripts {
 
 fn with_prelude(body: &str) -> Script {
     Script::new(&format!("{}{body}", include_str!("lua/prelude.lua")))
-}
-
-/// One judge's lane as all workers share it, at the moment of the answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::judge::gate) struct SharedState {
-    /// Redis' clock, ms.
-    pub(in crate::judge::gate) now_ms: i64,
-    /// When the state was begun; another one means that Redis lost it.
-    pub(in crate::judge::gate) born: i64,
-    pub(in crate::judge::gate) breaker: BreakerState,
-    pub(in crate::judge::gate) failures: u32,
-    /// How long the breaker stays open.
-    pub(in crate::judge::gate) opens_in: Duration,
-    /// How long a 429 holds the lane closed.
-    pub(in crate::judge::gate) throttled_for: Duration,
-    /// How long nothing goes out because nothing is left.
-    pub(in crate::judge::gate) held_for: Duration,
-    /// When the next call is due by the pace.
-    pub(in crate::judge::gate) next_in: Duration,
-    /// What replies said of requests, tokens, tokens of prompts, tokens of answers.
-    pub(in crate::judge::gate) learned: [Option<u64>; 4],
-    /// Slots in hand, how many of them may be kept, and how many are free beside them.
-    pub(in crate::judge::gate) slots: usize,
-    pub(in crate::judge::gate) allowed: usize,
-    pub(in crate::judge::gate) free: usize,
 }
 
 /// What `enter` says beside the state.

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::shared::Rule;
-use crate::judge::gate::redis::SharedState;
+use super::outbox::SharedState;
+use super::rule::Rule;
 use crate::judge::gate::{Load, PaceLimits, PaceSnapshot, RateReport, TokensUsed};
 use ceiling::{Answered, Ceiling, SECONDS};
 use meter::{MINUTE, Meter, Rate, Spread, Window, between};

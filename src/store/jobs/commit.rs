@@ -1,0 +1,169 @@
+//! The statements that record how runs ended, in one transaction.
+//!
+//! Never writes anything for a run that lost its claim.
+
+use std::collections::HashSet;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::record::{Ending, Record, Recorded};
+use crate::job::JobState;
+use crate::store::database::db::Conn;
+use crate::store::database::sql::{Arg, Sql, sql};
+use crate::store::scores::evaluations;
+use crate::store::scores::rows;
+use crate::store::{NewEvaluation, NewSessionScore};
+
+/// Writes records in one transaction; one outcome for each, in order. `retried`: an earlier try may have been committed.
+pub(super) async fn commit_on(
+    conn: &mut Conn,
+    records: &[Record],
+    retried: bool,
+) -> sqlx::Result<Vec<Recorded>> {
+    let mut tx = conn.begin().await?;
+    let rows = tx.fetch(&update_statement(records)).await?;
+    let mut applied = HashSet::with_capacity(rows.len());
+    for row in &rows {
+        applied.insert(row.get("job_id")?);
+    }
+    let scored: Vec<(&Record, &NewSessionScore)> = records
+        .iter()
+        .filter(|record| applied.contains(&record.fence.job_id.0))
+        .filter_map(|record| Some((record, record.ending.score()?)))
+        .collect();
+    rows::insert(&mut tx, &scored).await?;
+    let evaluated: Vec<(&Record, &NewEvaluation)> = records
+        .iter()
+        .filter(|record| applied.contains(&record.fence.job_id.0))
+        .filter_map(|record| Some((record, record.ending.evaluation()?)))
+        .collect();
+    evaluations::insert(&mut tx, &evaluated).await?;
+    tx.commit().await?;
+    if retried && applied.len() < records.len() {
+        applied.extend(committed_before(conn, records).await?);
+    }
+    Ok(records
+        .iter()
+        .map(|record| {
+            if applied.contains(&record.fence.job_id.0) {
+                Recorded::Applied
+            } else {
+                Recorded::Stale
+            }
+        })
+        .collect())
+}
+
+/// Jobs whose row already says what the record says: an earlier try was committed, and only its answer was lost.
+async fn committed_before(conn: &mut Conn, records: &[Record]) -> sqlx::Result<Vec<Uuid>> {
+    let mut statement = sql!(
+        "select j.job_id, j.claim_no, j.state, j.finished_at, s.score_id
+         from scoring_jobs j left join session_scores s on s.job_id = j.job_id
+         where j.job_id in "
+    );
+    statement.push_list(records.iter().map(|record| record.fence.job_id.0));
+    let mut found = Vec::new();
+    for row in conn.fetch(&statement).await? {
+        let job_id: Uuid = row.get("job_id")?;
+        let claim_no: i64 = row.get("claim_no")?;
+        let state: JobState = row.text_enum("state")?;
+        let finished_at: Option<DateTime<Utc>> = row.get("finished_at")?;
+        let score_id: Option<Uuid> = row.get("score_id")?;
+        let same = |record: &&Record| {
+            record.fence.job_id.0 == job_id
+                && record.fence.claim_no == claim_no
+                && record.ending.state() == state
+                && match &record.ending {
+                    Ending::Scored { score, .. } => Some(score.score_id) == score_id,
+                    Ending::Failed(_) | Ending::Evaluated { .. } => {
+                        finished_at == Some(chrono::SubsecRound::trunc_subsecs(record.at, 6))
+                    }
+                    Ending::Waiting { .. } | Ending::Requeued | Ending::NotStarted => true,
+                }
+        };
+        if records.iter().any(|record| same(&record)) {
+            found.push(job_id);
+        }
+    }
+    Ok(found)
+}
+
+fn update_statement(records: &[Record]) -> Sql {
+    let rows = records.iter().map(values).collect();
+    let mut statement = Sql::of_rows(
+        "v_job_id, v_claim_no, v_worker_id, v_state, v_result, v_simulated, v_retries, v_tokens_in, v_tokens_out, \
+         v_cost_usd, v_at, v_finished_at, v_due_at, v_wait_reason, v_wait_until, v_error_class, v_error, v_started",
+        rows,
+    );
+    statement.push(
+        "update scoring_jobs set
+            state = v_state,
+            result = coalesce(v_result, result),
+            simulated = coalesce(v_simulated, simulated),
+            retries = v_retries,
+            tokens_in = tokens_in + v_tokens_in,
+            tokens_out = tokens_out + v_tokens_out,
+            cost_usd = cost_usd + v_cost_usd,
+            finished_at = v_finished_at,
+            due_at = coalesce(v_due_at, due_at),
+            worker_id = case when v_finished_at is not null then worker_id end,
+            lane = case when v_finished_at is null and v_started then coalesce(judge, 'none') else lane end,
+            losses = case when v_started then 0 else losses end,
+            wait_reason = v_wait_reason,
+            wait_until = v_wait_until,
+            waiting_since = case when v_state = 'waiting' then coalesce(waiting_since, v_at) end,
+            error_class = v_error_class,
+            error = v_error
+         from v
+         where job_id = v_job_id and claim_no = v_claim_no and worker_id = v_worker_id and state = 'running'
+         returning job_id",
+    );
+    statement
+}
+
+fn values(record: &Record) -> Vec<Arg> {
+    let state = record.ending.state();
+    let finished_at = state.is_terminal().then_some(record.at);
+    let (result, simulated) = match &record.ending {
+        Ending::Scored { score, result } => (Some(result), Some(score.score.simulated)),
+        Ending::Evaluated { score, result, .. } => (Some(result), Some(score.simulated)),
+        Ending::Failed(_) | Ending::Waiting { .. } | Ending::Requeued | Ending::NotStarted => {
+            (None, None)
+        }
+    };
+    let due_at = match &record.ending {
+        Ending::Waiting { due_at, .. } => Some(*due_at),
+        Ending::Requeued | Ending::NotStarted => Some(record.at),
+        Ending::Scored { .. } | Ending::Evaluated { .. } | Ending::Failed(_) => None,
+    };
+    let wait = match &record.ending {
+        Ending::Waiting { wait, .. } => Some(wait),
+        Ending::Scored { .. }
+        | Ending::Evaluated { .. }
+        | Ending::Failed(_)
+        | Ending::Requeued
+        | Ending::NotStarted => None,
+    };
+    let failure = record.ending.failure();
+    vec![
+        record.fence.job_id.0.into(),
+        record.fence.claim_no.into(),
+        record.fence.worker_id.into(),
+        state.as_str().into(),
+        result.into(),
+        simulated.into(),
+        record.retries.into(),
+        record.usage.tokens_in.into(),
+        record.usage.tokens_out.into(),
+        record.usage.cost_usd.into(),
+        record.at.into(),
+        finished_at.into(),
+        due_at.into(),
+        wait.map(|wait| wait.reason.as_str()).into(),
+        wait.and_then(|wait| wait.until).into(),
+        failure.map(|failure| failure.class.as_str()).into(),
+        failure.map(|failure| failure.message.as_str()).into(),
+        (record.ending != Ending::NotStarted).into(),
+    ]
+}
