@@ -1,9 +1,10 @@
 //! The nouns of a provider's batch endpoint: many calls handed over in one chunk, answered within a day, at a fraction of the
 //! price.
 
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::ProviderReply;
+use super::call::ProviderReply;
 use crate::judge::JudgeError;
 
 /// How large a chunk may become.
@@ -73,6 +74,20 @@ pub enum Progress {
     Refused(String),
     /// The provider holds as much of ours as it takes: its words. Later, or smaller, it may take it.
     NoRoom(String),
+}
+
+/// One line of a chunk's answers.
+pub(in crate::judge) struct Line {
+    /// The id under which the call was added.
+    pub(super) id: String,
+    pub(super) said: LineSays,
+}
+
+pub(in crate::judge) enum LineSays {
+    /// With this status and body.
+    Answered(u16, Box<RawValue>),
+    /// Without an answer: why.
+    Unanswered(String),
 }
 
 /// One question's answer as it came, not checked yet.

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::call::{CallRequest, Role};
 use super::schema::Ordered;
 use super::shape::{Rung, Sent, Shape};
-use super::{CallRequest, Role};
-use crate::judge::providers::Entry;
+use crate::judge::providers::spec::Entry;
 
 /// Room for what a body holds besides the conversation and the schema.
 const OTHER_FIELDS: usize = 512;

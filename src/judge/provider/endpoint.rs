@@ -1,7 +1,7 @@
 //! One entry and model over HTTP: where and how a call goes out, what its end means, and that no error shows a secret. A
 //! [`WireFormat`] says the rest.
 
-mod batch;
+pub(super) mod batch;
 pub(super) mod results;
 
 use std::sync::Arc;
@@ -10,18 +10,19 @@ use std::time::Duration;
 use secrecy::ExposeSecret as _;
 
 pub(in crate::judge) use self::batch::BatchApi;
-pub(super) use self::results::{Line, LineSays};
+use super::call::{CallRequest, Called, ProviderReply};
 use super::format::WireFormat;
 use super::http::{Client, Exchange, NoExchange};
-use super::refusal::{self, Said, Verdict};
+use super::learned::Learned;
+use super::refusal::{self, Verdict};
 use super::reply::Unreadable;
-use super::shape::{Field, Learned, Shape};
-use super::{CallRequest, Called, ProviderReply};
+use super::said::Said;
+use super::shape::{Field, Shape};
 use crate::clock::Clock;
 use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
 use crate::judge::gate::RateReport;
-use crate::judge::providers::{Auth, JudgeSpec};
+use crate::judge::providers::spec::{Auth, JudgeSpec};
 use crate::outbound::percent_encoded;
 
 /// A server's own words are kept up to this many characters.
@@ -32,6 +33,7 @@ const MODEL: &str = "{model}";
 
 pub(in crate::judge) struct Endpoint {
     pub(super) spec: JudgeSpec,
+    format: &'static WireFormat,
     /// Read once; or what is wrong with it, for the first call.
     url: Result<reqwest::Url, String>,
     client: Client,
@@ -42,6 +44,7 @@ pub(in crate::judge) struct Endpoint {
 impl Endpoint {
     pub(super) fn new(
         spec: &JudgeSpec,
+        format: &'static WireFormat,
         client: Client,
         learned: Arc<Learned>,
         clock: Arc<dyn Clock>,
@@ -49,6 +52,7 @@ impl Endpoint {
         Self {
             url: url(spec),
             spec: spec.clone(),
+            format,
             client,
             learned,
             clock,
@@ -58,14 +62,14 @@ impl Endpoint {
     /// Calls once. An error of class capability means that the next call leaves out what was refused.
     pub(in crate::judge) async fn call(&self, request: &CallRequest) -> Called {
         let shape = self.shape();
-        let built = (self.format().body)(&self.spec, request, shape)
+        let built = (self.format.body)(&self.spec, request, shape)
             .map_err(|error| unusable(&error.to_string()))
             .and_then(|body| self.request(body));
         let exchange = match built {
             Ok(http) => self.client.exchange(http, request.timeout).await,
             Err(unusable) => Err(unusable),
         };
-        let rates = match (&exchange, &self.format().rate_headers) {
+        let rates = match (&exchange, &self.format.rate_headers) {
             (Ok(exchange), Some(limits)) => limits.read(&exchange.headers, self.clock.now()),
             (Ok(_), None) | (Err(_), _) => RateReport::default(),
         };
@@ -77,10 +81,6 @@ impl Endpoint {
                 })
             });
         Called { ended, rates }
-    }
-
-    fn format(&self) -> &'static WireFormat {
-        self.spec.entry().format
     }
 
     fn shape(&self) -> Shape {
@@ -151,12 +151,12 @@ impl Endpoint {
     ) -> JudgeError {
         let text = String::from_utf8_lossy(&exchange.body);
         let said = Said::read(&text);
-        let class = match refusal::classify(self.format(), exchange.status, &said, sent) {
+        let class = match refusal::classify(self.format, exchange.status, &said, sent) {
             Verdict::Capability(field) => refuses(field),
             Verdict::Class(class) => class,
         };
         let now = self.clock.now();
-        let retry_after = self.format().wait(class, &exchange.headers, &said, now);
+        let retry_after = self.format.wait(class, &exchange.headers, &said, now);
         let words = match exchange.status {
             // An error in a body of status 200.
             200..=299 => format!("answered with an error: {}", said.words()),
@@ -179,7 +179,7 @@ impl Endpoint {
             return Err(refused(exchange));
         }
         let status = Some(exchange.status);
-        match (self.format().read)(&exchange.body) {
+        match (self.format.read)(&exchange.body) {
             Ok(reply) => Ok(reply.believed(&self.spec, exchange.status)),
             Err(Unreadable::ErrorInside) => Err(refused(exchange)),
             Err(Unreadable::BrokenOff) => Err(self.error(
@@ -198,7 +198,7 @@ impl Endpoint {
     fn narrow(&self, sent: Shape, field: Field) -> ErrorClass {
         // An entry that fixes how the reply is asked for has said that it wants no other way.
         let fixed = field == Field::Format && self.spec.entry().structured.is_some();
-        match sent.without(field, self.format().ladder) {
+        match sent.without(field, self.format.family.ladder) {
             Some(narrower) if !fixed => {
                 self.learned.narrow(&self.spec, narrower, self.clock.now());
                 ErrorClass::Capability

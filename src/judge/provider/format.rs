@@ -2,30 +2,19 @@
 
 use reqwest::header::HeaderMap;
 
-use super::CallRequest;
-use super::endpoint::BatchApi;
+use super::call::CallRequest;
+use super::endpoint::batch::BatchApi;
+use super::family::Family;
 use super::headers::RateHeaders;
-use super::refusal::{Said, Signal};
 use super::reply::{RawReply, Unreadable};
-use super::shape::{Cap, Field, Rung, Shape};
+use super::said::{Said, Signal};
+use super::shape::{Field, Shape};
 use crate::judge::error::ErrorClass;
-use crate::judge::providers::JudgeSpec;
+use crate::judge::providers::spec::JudgeSpec;
 
 /// How one kind of provider words calls and their ends.
 pub(in crate::judge) struct WireFormat {
-    /// `type` in `llm_providers.yaml`.
-    pub(in crate::judge) name: &'static str,
-    /// What is appended to the address, `{model}` filled in; an entry's `path` replaces it.
-    pub(in crate::judge) path: &'static str,
-    pub(in crate::judge) auth_header: &'static str,
-    /// What stands before the key.
-    pub(in crate::judge) auth_prefix: &'static str,
-    /// Headers that every call has, unless the entry sets them.
-    pub(super) headers: &'static [(&'static str, &'static str)],
-    /// The ways to ask for the reply's shape, the strictest first.
-    pub(in crate::judge) ladder: &'static [Rung],
-    /// What the output cap is called at first.
-    pub(super) cap: Cap,
+    pub(in crate::judge) family: Family,
     pub(super) body: fn(&JudgeSpec, &CallRequest, Shape) -> Result<Vec<u8>, serde_json::Error>,
     /// Reads a body of status 2xx.
     pub(super) read: fn(&[u8]) -> Result<RawReply, Unreadable>,

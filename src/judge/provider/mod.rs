@@ -7,106 +7,51 @@
 mod anthropic;
 mod batch;
 mod body;
+pub(in crate::judge) mod call;
 mod endpoint;
+pub(in crate::judge) mod family;
 mod format;
 mod gemini;
 mod headers;
 mod http;
+mod learned;
 mod openai;
 mod refusal;
 mod reply;
+mod said;
 mod schema;
-mod shape;
+pub(in crate::judge) mod shape;
 pub mod simulated;
 
 pub use batch::{Added, Chunk, ChunkSize, CollectedAnswer, Found, Progress, Uploaded};
+pub(in crate::judge) use call::{CallRequest, Called, Message, ProviderReply, Role, Stop};
 pub use endpoint::results::Answers;
 pub(in crate::judge) use endpoint::{BatchApi, Endpoint};
 pub(in crate::judge) use format::WireFormat;
-pub(in crate::judge) use shape::Rung;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use serde_json::Value;
-
-use super::JudgeError;
-use super::gate::RateReport;
-use super::providers::JudgeSpec;
+use super::providers::spec::JudgeSpec;
 use crate::outbound::Route;
 
-/// Every kind of provider. One more is a folder and a line here.
+/// Every kind of provider. One more is a folder, a [`family::Kind`] and its lines here.
 pub(in crate::judge) const FORMATS: [&WireFormat; 3] =
     [&openai::FORMAT, &anthropic::FORMAT, &gemini::FORMAT];
 
-/// A call's end, and what the server said of its limits on the way.
-pub(in crate::judge) struct Called {
-    pub(in crate::judge) ended: Result<ProviderReply, JudgeError>,
-    pub(in crate::judge) rates: RateReport,
-}
-
-#[derive(Clone)]
-pub(in crate::judge) struct CallRequest {
-    pub(in crate::judge) messages: Vec<Message>,
-    pub(in crate::judge) schema_name: &'static str,
-    pub(in crate::judge) schema: Arc<Value>,
-    pub(in crate::judge) max_output_tokens: u32,
-    pub(in crate::judge) timeout: Duration,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::judge) struct Message {
-    pub(in crate::judge) role: Role,
-    pub(in crate::judge) content: Arc<str>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::judge) enum Role {
-    User,
-    Assistant,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub(in crate::judge) struct ProviderReply {
-    pub(in crate::judge) text: String,
-    pub(in crate::judge) stop: Stop,
-    /// The model as reported, else as asked.
-    pub(in crate::judge) model: String,
-    /// `None` if the provider reported none: then nobody knows what it cost.
-    pub(in crate::judge) usage: Option<Tokens>,
-    pub(in crate::judge) simulated: bool,
-    pub(in crate::judge) status: u16,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::judge) enum Stop {
-    /// It was done.
-    Complete,
-    /// The output cap cut it off.
-    Truncated,
-    /// It declined, or a filter did.
-    Refused(String),
-    /// An unknown reason.
-    Unknown(String),
-}
-
-/// Tokens as reported; `cached` and `cache_written` are parts of `input`, hidden reasoning is part of `output`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::judge) struct Tokens {
-    pub(in crate::judge) input: i64,
-    /// Read from the provider's prompt cache.
-    pub(in crate::judge) cached: i64,
-    /// Written to it, where that has a price of its own.
-    pub(in crate::judge) cache_written: i64,
-    pub(in crate::judge) output: i64,
+fn format_of(kind: family::Kind) -> &'static WireFormat {
+    match kind {
+        family::Kind::OpenAi => &openai::FORMAT,
+        family::Kind::Anthropic => &anthropic::FORMAT,
+        family::Kind::Gemini => &gemini::FORMAT,
+    }
 }
 
 /// Builds providers; those of one process share HTTP clients and what was learned about servers.
 #[derive(Default)]
 pub(in crate::judge) struct ProviderMaker {
     clients: BTreeMap<Route, http::Client>,
-    learned: Arc<shape::Learned>,
+    learned: Arc<learned::Learned>,
 }
 
 impl ProviderMaker {
@@ -118,6 +63,8 @@ impl ProviderMaker {
         let route = Route::to(&spec.entry().base_url);
         let client = self.clients.entry(route);
         let client = client.or_insert_with(|| http::Client::new(route)).clone();
-        Endpoint::new(spec, client, Arc::clone(&self.learned), Arc::clone(clock))
+        let format = format_of(spec.entry().format.kind);
+        let learned = Arc::clone(&self.learned);
+        Endpoint::new(spec, format, client, learned, Arc::clone(clock))
     }
 }

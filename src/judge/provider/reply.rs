@@ -3,9 +3,9 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::refusal::Said;
-use super::{ProviderReply, Stop, Tokens};
-use crate::judge::providers::JudgeSpec;
+use super::call::{ProviderReply, Stop, Tokens};
+use super::said::Said;
+use crate::judge::providers::spec::JudgeSpec;
 
 /// Model ids that begin so are simulated, whoever serves them.
 const SIMULATED_PREFIX: &str = "simulated-";

@@ -3,17 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use super::cap::Cap;
 use super::prices::price_of;
-use super::{Entry, Providers, ProvidersError};
-
-/// The most that may be spent, USD; `None`: no such cap.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Cap {
-    /// In a day of UTC.
-    pub daily_usd: Option<f64>,
-    /// In a month of UTC.
-    pub monthly_usd: Option<f64>,
-}
+use super::read::ProvidersError;
+use super::{Entry, Providers};
 
 /// An entry, every name that its judges are asked by, and its cap.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,30 +25,6 @@ pub struct Caps {
     pub total: Cap,
     /// By entry, those without a cap too.
     pub entries: Vec<EntryCap>,
-}
-
-impl Cap {
-    /// Reads figures in which 0 stands for none.
-    pub fn new(daily_usd: f64, monthly_usd: f64) -> Self {
-        let given = |usd: f64| Some(usd).filter(|usd| *usd > 0.0);
-        Self {
-            daily_usd: given(daily_usd),
-            monthly_usd: given(monthly_usd),
-        }
-    }
-
-    /// Whether it caps anything.
-    pub fn is_set(&self) -> bool {
-        self.daily_usd.is_some() || self.monthly_usd.is_some()
-    }
-
-    /// The key of the settings that sets it.
-    fn key(&self) -> &'static str {
-        match self.daily_usd {
-            Some(_) => "daily_cap_usd",
-            None => "monthly_cap_usd",
-        }
-    }
 }
 
 impl Caps {

@@ -1,17 +1,18 @@
-//! One entry of `llm_providers.yaml`, checked.
+//! Reads and checks one entry of `llm_providers.yaml`.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 
-use super::ProvidersError;
-use super::caps::Cap;
-use super::prices::{self, Price};
-use super::read::Fields;
-use crate::judge::provider::{FORMATS, Rung, WireFormat};
+use super::cap::Cap;
+use super::prices;
+use super::read::{Fields, ProvidersError};
+use super::spec::{Auth, Entry};
+use crate::judge::provider::family::Family;
+use crate::judge::provider::shape::Rung;
+use crate::judge::provider::{FORMATS, WireFormat};
 
 const KEYS: &[&str] = &[
     "type",
@@ -44,64 +45,6 @@ const KEYS: &[&str] = &[
     "monthly_cap_usd",
 ];
 
-/// How calls prove who they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::judge) enum Auth {
-    /// A key in a header.
-    Bearer,
-    /// Not at all.
-    None,
-}
-
-#[derive(Clone)]
-pub(in crate::judge) struct Entry {
-    pub(in crate::judge) name: String,
-    pub(in crate::judge) format: &'static WireFormat,
-    pub(in crate::judge) base_url: String,
-    pub(in crate::judge) path: String,
-    pub(in crate::judge) model: String,
-    pub(in crate::judge) models: Vec<String>,
-    pub(in crate::judge) any_model: bool,
-    pub(in crate::judge) key: Option<SecretString>,
-    key_optional: bool,
-    hint: Option<String>,
-    pub(in crate::judge) auth: Auth,
-    pub(in crate::judge) auth_header: String,
-    pub(in crate::judge) auth_prefix: String,
-    /// Header values may be keys too.
-    pub(in crate::judge) headers: BTreeMap<String, SecretString>,
-    pub(in crate::judge) extra_body: Map<String, Value>,
-    pub(in crate::judge) prices: BTreeMap<String, Price>,
-    /// What a call of its batch endpoint costs of an ordinary one; `None` where it has no such endpoint.
-    pub(in crate::judge) batch_price_factor: Option<f64>,
-    pub(in crate::judge) max_concurrency: u32,
-    pub(in crate::judge) requests_per_minute: Option<u32>,
-    pub(in crate::judge) tokens_per_minute: Option<u32>,
-    pub(in crate::judge) context_window: u32,
-    pub(in crate::judge) max_output_tokens: u32,
-    pub(in crate::judge) temperature: Option<f64>,
-    pub(in crate::judge) timeout: Option<Duration>,
-    /// How the reply's shape is asked for, always; `None`: by schema, and down the ladder where the server refuses that.
-    pub(in crate::judge) structured: Option<Rung>,
-    pub(in crate::judge) simulated: bool,
-    /// The judge that is asked what this one declines: `entry` or `entry:model`.
-    pub(in crate::judge) fallback: Option<String>,
-    /// What all its models together may cost.
-    pub(super) cap: Cap,
-}
-
-impl fmt::Debug for Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry")
-            .field("name", &self.name)
-            .field("base_url", &self.base_url)
-            .field("model", &self.model)
-            .field("auth", &self.auth)
-            .field("has_key", &self.key.is_some())
-            .finish_non_exhaustive()
-    }
-}
-
 impl Entry {
     pub(super) fn read(
         name: &str,
@@ -116,11 +59,12 @@ impl Entry {
             });
         }
         let fields = Fields::new(name, value, KEYS)?;
-        let formats = FORMATS.map(|format| (format.name, format));
+        let formats = FORMATS.map(|format| (format.family.name, format));
         let format = fields.word("type", &formats)?.ok_or_else(|| {
-            let known = FORMATS.map(|format| format.name).join(", ");
+            let known = FORMATS.map(|format| format.family.name).join(", ");
             fields.fault("type", format!("is missing; known: {known}"))
         })?;
+        let family = &format.family;
         let custom = fields.text("custom_base_url")?;
         let (base_url_key, base_url) = match &custom {
             Some(url) => ("custom_base_url", url.clone()),
@@ -132,11 +76,11 @@ impl Entry {
         models.retain(|model| model != "*");
         Ok(Self {
             name: name.to_owned(),
-            format,
+            format: family,
             base_url: base_url.trim_end_matches('/').to_owned(),
             path: fields
                 .text("path")?
-                .unwrap_or_else(|| format.path.to_owned()),
+                .unwrap_or_else(|| family.path.to_owned()),
             model: fields.required("model")?,
             models,
             any_model,
@@ -146,8 +90,8 @@ impl Entry {
             auth: fields
                 .word("auth", &[("bearer", Auth::Bearer), ("none", Auth::None)])?
                 .unwrap_or(Auth::Bearer),
-            auth_header: auth_header(&fields, format)?,
-            auth_prefix: auth_prefix(&fields, format)?,
+            auth_header: auth_header(&fields, family)?,
+            auth_prefix: auth_prefix(&fields, family)?,
             headers: headers(&fields)?,
             extra_body: extra_body(&fields)?,
             prices: prices::read(&fields.path("prices"), fields.raw("prices"))?,
@@ -159,40 +103,13 @@ impl Entry {
             max_output_tokens: positive(&fields, "max_output_tokens")?.unwrap_or(8192),
             temperature: temperature(&fields)?,
             timeout: timeout(&fields)?,
-            structured: structured(&fields, format)?,
+            structured: structured(&fields, family)?,
             simulated: fields.flag("simulated")?.unwrap_or(false),
             fallback: fields.text("fallback")?,
             cap: Cap::new(
                 fields.number("daily_cap_usd")?.unwrap_or(0.0),
                 fields.number("monthly_cap_usd")?.unwrap_or(0.0),
             ),
-        })
-    }
-
-    /// The remedy where the entry needs a key and has none.
-    pub(super) fn lacks_key(&self) -> Option<String> {
-        let needs = self.auth == Auth::Bearer && !self.key_optional && self.key.is_none();
-        needs.then(|| {
-            self.hint.clone().unwrap_or_else(|| {
-                format!(
-                    "give entry {:?} of llm_providers.yaml a key (key or key_file), or say auth: none",
-                    self.name
-                )
-            })
-        })
-    }
-
-    /// Takes every secret of this entry out of a text that a server sent.
-    pub(in crate::judge) fn redact(&self, text: &str) -> String {
-        let secrets = self.key.iter().chain(self.headers.values());
-        secrets.fold(text.to_owned(), |text, secret| {
-            let secret = secret.expose_secret().trim();
-            // A header such as `1` would blank the whole text, and hides nothing.
-            if secret.len() < 4 {
-                text
-            } else {
-                text.replace(secret, "[redacted]")
-            }
         })
     }
 }
@@ -240,10 +157,10 @@ fn clean_key(fields: &Fields<'_>, at: &str, key: &str) -> Result<SecretString, P
     Ok(SecretString::from(key.to_owned()))
 }
 
-fn auth_header(fields: &Fields<'_>, format: &WireFormat) -> Result<String, ProvidersError> {
+fn auth_header(fields: &Fields<'_>, family: &Family) -> Result<String, ProvidersError> {
     let name = fields
         .text("auth_header")?
-        .unwrap_or_else(|| format.auth_header.to_owned());
+        .unwrap_or_else(|| family.auth_header.to_owned());
     if is_header_name(&name) {
         Ok(name)
     } else {
@@ -274,12 +191,12 @@ fn is_header_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
 
-fn auth_prefix(fields: &Fields<'_>, format: &WireFormat) -> Result<String, ProvidersError> {
+fn auth_prefix(fields: &Fields<'_>, family: &Family) -> Result<String, ProvidersError> {
     // `auth_prefix: ""` is a setting (Azure), not an absence.
     match fields.raw("auth_prefix") {
         Some(Value::String(text)) => Ok(text.clone()),
         Some(_) => Err(fields.fault("auth_prefix", "expected text")),
-        None => Ok(format.auth_prefix.to_owned()),
+        None => Ok(family.auth_prefix.to_owned()),
     }
 }
 
@@ -301,8 +218,8 @@ fn batch_price_factor(
     let given = fields.number(KEY)?;
     if given.is_some() && format.batches.is_none() {
         let others = FORMATS.into_iter().filter(|other| other.batches.is_some());
-        let others: Vec<&str> = others.map(|other| other.name).collect();
-        let (own, others) = (format.name, others.join(" or "));
+        let others: Vec<&str> = others.map(|other| other.family.name).collect();
+        let (own, others) = (format.family.name, others.join(" or "));
         let message =
             format!("{own} has no batch endpoint here; leave it out, or use type {others}");
         return Err(fields.fault(KEY, message));
@@ -315,8 +232,8 @@ fn batch_price_factor(
     }
 }
 
-fn structured(fields: &Fields<'_>, format: &WireFormat) -> Result<Option<Rung>, ProvidersError> {
-    let rungs = format.ladder.iter().filter(|rung| **rung != Rung::Prompt);
+fn structured(fields: &Fields<'_>, family: &Family) -> Result<Option<Rung>, ProvidersError> {
+    let rungs = family.ladder.iter().filter(|rung| **rung != Rung::Prompt);
     let rungs = rungs.map(|rung| (rung.as_str(), Some(*rung)));
     let words: Vec<_> = std::iter::once(("auto", None)).chain(rungs).collect();
     Ok(fields.word("structured", &words)?.flatten())

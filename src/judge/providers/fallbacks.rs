@@ -1,6 +1,8 @@
 //! Who stands in for whom: `fallback:` of each entry, checked before anybody is asked.
 
-use super::{Entry, JudgeSpec, Providers, ProvidersError};
+use super::Providers;
+use super::read::ProvidersError;
+use super::spec::{Entry, JudgeSpec};
 
 impl Providers {
     /// The name of the judge that is asked what this one declines; `None` where there is none. Another model of an entry

@@ -3,35 +3,28 @@
 //! Reads and checks; it opens no file of its own (a callback reads `key_file`) and never calls a provider. A key is a
 //! secret from the moment it is read: no error and no debug print shows it.
 
+mod cap;
 mod caps;
 mod entry;
 mod fallbacks;
 mod prices;
 mod read;
+pub(in crate::judge) mod spec;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;
 
 use super::gate::PaceLimits;
-use super::provider::Tokens;
-use super::question::Limits;
-use super::tokens::ModelFamily;
-pub use caps::{Cap, Caps, EntryCap};
-pub(in crate::judge) use entry::{Auth, Entry};
+pub use cap::Cap;
+pub use caps::{Caps, EntryCap};
+use prices::AS_OF;
 pub(in crate::judge) use prices::price_of;
-
-/// A fault in `llm_providers.yaml`: the path of the key, and what is wrong with it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {message}")]
-pub struct ProvidersError {
-    /// Dotted path of the key, for the file's line to be found by.
-    pub path: String,
-    /// What is wrong and what would be right.
-    pub message: String,
-}
+pub use read::ProvidersError;
+use spec::Entry;
+pub use spec::JudgeSpec;
 
 /// Why a judge of a name can't be asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -66,77 +59,8 @@ impl NotConfigured {
     }
 }
 
-/// One judge: an entry, checked, with its key resolved (the key is secret and never shown), and the model to ask.
-#[derive(Debug, Clone)]
-pub struct JudgeSpec {
-    name: String,
-    model: String,
-    entry: Arc<Entry>,
-}
-
-impl JudgeSpec {
-    /// The judge's name: the entry's, or `entry:model`.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The entry's name.
-    pub fn provider(&self) -> &str {
-        &self.entry.name
-    }
-
-    /// The model that is asked for.
-    pub fn model(&self) -> &str {
-        &self.model
-    }
-
-    /// Whether the entry says that whatever answers there is simulated.
-    pub fn simulated(&self) -> bool {
-        self.entry.simulated
-    }
-
-    /// Calls in flight at once; `None` for no cap.
-    pub fn max_concurrency(&self) -> Option<u32> {
-        Some(self.entry.max_concurrency).filter(|cap| *cap > 0)
-    }
-
-    /// What the model can take.
-    pub fn limits(&self) -> Limits {
-        Limits {
-            context_window: self.entry.context_window,
-            max_output_tokens: self.entry.max_output_tokens,
-            family: ModelFamily::of(&self.model),
-        }
-    }
-
-    /// What a call of its batch endpoint costs of an ordinary one; `None`: it has no such endpoint.
-    pub fn batch_price_factor(&self) -> Option<f64> {
-        self.entry.batch_price_factor
-    }
-
-    /// USD of one call with so many tokens, none of them cached; `None`: the model has no price.
-    pub fn cost_usd(&self, tokens_in: i64, tokens_out: i64) -> Option<f64> {
-        let tokens = Tokens {
-            input: tokens_in,
-            cached: 0,
-            cache_written: 0,
-            output: tokens_out,
-        };
-        price_of(&self.entry.prices, &self.model).map(|price| price.cost(tokens))
-    }
-
-    /// How long one call for a question of `kind` may take: 180 s for sessions, 30 s for the rest, unless the entry says.
-    pub fn timeout(&self, kind: &str) -> Duration {
-        self.entry.timeout.unwrap_or(match kind {
-            "session" => Duration::from_secs(180),
-            _ => Duration::from_secs(30),
-        })
-    }
-
-    pub(in crate::judge) fn entry(&self) -> &Arc<Entry> {
-        &self.entry
-    }
-}
+/// How far ahead of UTC a day begins where it begins first.
+const EASTERNMOST: TimeDelta = TimeDelta::hours(14);
 
 /// All entries.
 #[derive(Debug, Clone)]
@@ -165,6 +89,27 @@ impl Providers {
         providers.check_fallbacks()?;
         providers.check_caps()?;
         Ok(providers)
+    }
+
+    /// Whether each price held on a day that has come, as of `now`: what nobody can have looked up can't be traced.
+    ///
+    /// # Errors
+    /// The first price that is of a day to come.
+    pub fn check_dates(&self, now: DateTime<Utc>) -> Result<(), ProvidersError> {
+        let today = (now + EASTERNMOST).date_naive();
+        for entry in self.entries.values() {
+            let future = entry.prices.iter().find(|(_, price)| price.as_of > today);
+            if let Some((model, price)) = future {
+                return Err(ProvidersError {
+                    path: format!("{}.prices.{model}.{AS_OF}", entry.name),
+                    message: format!(
+                        "{} is still to come; give a day on which the price was seen to hold",
+                        price.as_of
+                    ),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Every judge name that can be asked for: `entry`, and `entry:model` for each of its other models.

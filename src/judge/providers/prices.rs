@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+use chrono::NaiveDate;
 use serde_json::Value;
 
-use super::read::Fields;
-use super::{Providers, ProvidersError};
-use crate::judge::provider::Tokens;
+use super::read::{Fields, ProvidersError};
+use crate::judge::provider::call::Tokens;
 
 const RATES: [&str; 4] = [
     "input_per_mtok",
@@ -24,19 +23,16 @@ const KEYS: &[&str] = &[
     AS_OF,
     "source",
 ];
-const AS_OF: &str = "as_of";
+pub(super) const AS_OF: &str = "as_of";
 const LONG_PROMPT: &str = "long_prompt";
 const LONG_PROMPT_KEYS: &[&str] = &[RATES[0], RATES[1], RATES[2], RATES[3], "above_input_tokens"];
-
-/// How far ahead of UTC a day begins where it begins first.
-const EASTERNMOST: TimeDelta = TimeDelta::hours(14);
 
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::judge) struct Price {
     rates: Rates,
     long_prompt: Option<LongPrompt>,
     /// A day on which it held.
-    as_of: NaiveDate,
+    pub(super) as_of: NaiveDate,
 }
 
 /// USD per million tokens.
@@ -121,29 +117,6 @@ pub(in crate::judge) fn price_of<'a>(
         .filter(|(name, _)| is_snapshot(reported, name))
         .max_by_key(|(name, _)| name.len())
         .map(|(_, price)| price)
-}
-
-impl Providers {
-    /// Whether each price held on a day that has come, as of `now`: what nobody can have looked up can't be traced.
-    ///
-    /// # Errors
-    /// The first price that is of a day to come.
-    pub fn check_dates(&self, now: DateTime<Utc>) -> Result<(), ProvidersError> {
-        let today = (now + EASTERNMOST).date_naive();
-        for entry in self.entries.values() {
-            let future = entry.prices.iter().find(|(_, price)| price.as_of > today);
-            if let Some((model, price)) = future {
-                return Err(ProvidersError {
-                    path: format!("{}.prices.{model}.{AS_OF}", entry.name),
-                    message: format!(
-                        "{} is still to come; give a day on which the price was seen to hold",
-                        price.as_of
-                    ),
-                });
-            }
-        }
-        Ok(())
-    }
 }
 
 pub(super) fn read(

@@ -4,7 +4,15 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::ProvidersError;
+/// A fault in `llm_providers.yaml`: the path of the key, and what is wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
+pub struct ProvidersError {
+    /// Dotted path of the key, for the file's line to be found by.
+    pub path: String,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
 
 /// A map with its path, for errors that name the key.
 pub(super) struct Fields<'a> {

@@ -1,9 +1,11 @@
 //! What `llm_providers.yaml` may say, and what is said of it when it may not.
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::*;
-use crate::judge::ModelFamily;
-use crate::judge::provider::Tokens;
+use crate::judge::provider::call::Tokens;
+use crate::judge::{Limits, ModelFamily};
 
 fn no_file(_: &str) -> Result<String, String> {
     Err("no such file".to_owned())

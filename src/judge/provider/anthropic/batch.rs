@@ -8,8 +8,9 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::judge::JudgeError;
-use crate::judge::provider::endpoint::{BatchApi, Endpoint, JSON, Line, LineSays};
-use crate::judge::provider::{Chunk, ChunkSize, Found, Progress, Uploaded};
+use crate::judge::provider::batch::{Chunk, ChunkSize, Found, Line, LineSays, Progress, Uploaded};
+use crate::judge::provider::endpoint::batch::BatchApi;
+use crate::judge::provider::endpoint::{Endpoint, JSON};
 
 /// What a batch's text begins with.
 const OPENING: &[u8] = b"{\"requests\":[";

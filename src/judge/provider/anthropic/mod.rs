@@ -10,21 +10,25 @@ mod reply;
 mod request;
 mod schema;
 
+use super::family::{Family, Kind};
 use super::format::WireFormat;
 use super::headers::{RateHeaders, until};
-use super::refusal::{Said, Signal};
+use super::said::{Said, Signal};
 use super::shape::{Cap, Field, Rung, Shape};
 use crate::judge::error::ErrorClass;
 use crate::judge::gate::Span;
 
 pub(super) static FORMAT: WireFormat = WireFormat {
-    name: "anthropic",
-    path: "/v1/messages",
-    auth_header: "x-api-key",
-    auth_prefix: "",
-    headers: &[("anthropic-version", "2023-06-01")],
-    ladder: &[Rung::JsonSchema, Rung::Tool, Rung::Prompt],
-    cap: Cap::MaxTokens,
+    family: Family {
+        kind: Kind::Anthropic,
+        name: "anthropic",
+        path: "/v1/messages",
+        auth_header: "x-api-key",
+        auth_prefix: "",
+        headers: &[("anthropic-version", "2023-06-01")],
+        ladder: &[Rung::JsonSchema, Rung::Tool, Rung::Prompt],
+        cap: Cap::MaxTokens,
+    },
     body: request::body,
     read: reply::read,
     names,

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::judge::provider::call::{Stop, Tokens};
 use crate::judge::provider::reply::{self, RawReply, Unreadable, count, sum};
-use crate::judge::provider::{Stop, Tokens};
 
 #[derive(Deserialize)]
 struct Message {

@@ -9,14 +9,12 @@ use reqwest::RequestBuilder;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::results::Line;
 use super::{Endpoint, NoExchange, unusable};
 use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
+use crate::judge::provider::batch::{Added, Chunk, ChunkSize, Found, Line, Progress, Uploaded};
+use crate::judge::provider::call::{CallRequest, ProviderReply};
 use crate::judge::provider::http::{Exchange, read_whole};
-use crate::judge::provider::{
-    Added, CallRequest, Chunk, ChunkSize, Found, Progress, ProviderReply, Uploaded,
-};
 use crate::outbound::percent_encoded;
 
 /// How long a question about a chunk may take.
@@ -172,7 +170,7 @@ impl Endpoint {
     /// Its batch endpoint, where the entry gives a price for it and the provider has one.
     pub(in crate::judge) fn batches(&self) -> Option<&'static dyn BatchApi> {
         let priced = self.spec.entry().batch_price_factor;
-        priced.and_then(|_| self.format().batches)
+        priced.and_then(|_| self.format.batches)
     }
 
     /// An empty chunk. `tag` is its name among ours.
@@ -199,7 +197,7 @@ impl Endpoint {
         id: Uuid,
         request: &CallRequest,
     ) -> Result<Added, JudgeError> {
-        let body = (self.format().body)(&self.spec, request, self.shape());
+        let body = (self.format.body)(&self.spec, request, self.shape());
         let body = body.map_err(|error| self.broken(&unusable(&error.to_string())))?;
         let before = chunk.body.len();
         api.add(chunk, id, &body);

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use serde_json::value::RawValue;
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -11,26 +10,13 @@ use super::Endpoint;
 use super::batch::BatchApi;
 use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
-use crate::judge::provider::CollectedAnswer;
+use crate::judge::provider::batch::{CollectedAnswer, LineSays};
 use crate::judge::provider::http::broken;
 
 /// A line that is longer holds no reply.
 const LONGEST_LINE: usize = 4 * 1024 * 1024;
 /// A file of which nothing comes for so long has broken off.
 const SILENCE: Duration = Duration::from_secs(60);
-
-pub(in crate::judge) struct Line {
-    /// The id under which the call was added.
-    pub(in crate::judge::provider) id: String,
-    pub(in crate::judge::provider) said: LineSays,
-}
-
-pub(in crate::judge) enum LineSays {
-    /// With this status and body.
-    Answered(u16, Box<RawValue>),
-    /// Without an answer: why.
-    Unanswered(String),
-}
 
 /// The answers of a chunk, in the provider's order.
 pub struct Answers<'a> {

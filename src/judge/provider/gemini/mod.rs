@@ -7,19 +7,23 @@ mod request;
 
 use serde_json::Value;
 
+use super::family::{Family, Kind};
 use super::format::WireFormat;
-use super::refusal::{Said, Signal};
+use super::said::{Said, Signal};
 use super::shape::{Cap, Field, Rung, Shape};
 use crate::judge::error::ErrorClass;
 
 pub(super) static FORMAT: WireFormat = WireFormat {
-    name: "gemini",
-    path: "/v1beta/models/{model}:generateContent",
-    auth_header: "x-goog-api-key",
-    auth_prefix: "",
-    headers: &[],
-    ladder: &[Rung::JsonSchema, Rung::JsonObject, Rung::Prompt],
-    cap: Cap::MaxTokens,
+    family: Family {
+        kind: Kind::Gemini,
+        name: "gemini",
+        path: "/v1beta/models/{model}:generateContent",
+        auth_header: "x-goog-api-key",
+        auth_prefix: "",
+        headers: &[],
+        ladder: &[Rung::JsonSchema, Rung::JsonObject, Rung::Prompt],
+        cap: Cap::MaxTokens,
+    },
     body: request::body,
     read: reply::read,
     names,

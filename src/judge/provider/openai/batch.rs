@@ -8,8 +8,9 @@ use uuid::Uuid;
 
 use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
-use crate::judge::provider::endpoint::{BatchApi, Endpoint, JSON, Line, LineSays};
-use crate::judge::provider::{Chunk, ChunkSize, Found, Progress, Uploaded};
+use crate::judge::provider::batch::{Chunk, ChunkSize, Found, Line, LineSays, Progress, Uploaded};
+use crate::judge::provider::endpoint::batch::BatchApi;
+use crate::judge::provider::endpoint::{Endpoint, JSON};
 
 /// Where a batch's calls go, whatever the server's own address is.
 const ENDPOINT: &str = "/v1/chat/completions";

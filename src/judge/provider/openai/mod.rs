@@ -6,21 +6,25 @@ mod batch;
 mod reply;
 mod request;
 
+use super::family::{Family, Kind};
 use super::format::WireFormat;
 use super::headers::{RateHeaders, duration};
-use super::refusal::{Said, Signal};
+use super::said::{Said, Signal};
 use super::shape::{Cap, Field, Rung, Shape};
 use crate::judge::error::ErrorClass;
 use crate::judge::gate::Span;
 
 pub(super) static FORMAT: WireFormat = WireFormat {
-    name: "openai",
-    path: "/chat/completions",
-    auth_header: "Authorization",
-    auth_prefix: "Bearer ",
-    headers: &[],
-    ladder: &[Rung::JsonSchema, Rung::JsonObject, Rung::Prompt],
-    cap: Cap::MaxCompletionTokens,
+    family: Family {
+        kind: Kind::OpenAi,
+        name: "openai",
+        path: "/chat/completions",
+        auth_header: "Authorization",
+        auth_prefix: "Bearer ",
+        headers: &[],
+        ladder: &[Rung::JsonSchema, Rung::JsonObject, Rung::Prompt],
+        cap: Cap::MaxCompletionTokens,
+    },
     body: request::body,
     read: reply::read,
     names,

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::judge::provider::call::{Stop, Tokens};
 use crate::judge::provider::reply::{self, RawReply, Unreadable, count};
-use crate::judge::provider::{Stop, Tokens};
 
 #[derive(Deserialize)]
 struct Completion {
