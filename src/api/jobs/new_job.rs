@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use serde_json::Value;
+use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -17,7 +17,7 @@ use crate::api::http::wait::Prefer;
 use crate::api::scores::{accepted, check_hash};
 use crate::api::{ApiState, jobs};
 use crate::enqueue::{Enqueued, ScoreCase, ScoreSession};
-use crate::job::{Job, JobId, Kind, Priority};
+use crate::job::{Job, JobId, Priority};
 use crate::store::Force;
 use crate::wire::{self, JobRef, JobRequest};
 

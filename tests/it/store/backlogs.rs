@@ -10,8 +10,8 @@ use gavel::job::{JobId, JobState, Kind, Lane, Priority, Purpose};
 use gavel::queue::Queue;
 use gavel::queue::memory::MemoryQueue;
 use gavel::store::{
-    BacklogPlan, BatchRow, Expanded, Moved, NewBacklog, NewBatch, SessionFilter, SessionRecord,
-    SortRules, Standing, Store,
+    BacklogPlan, BatchRow, Disposition, Expanded, Moved, NewBacklog, NewBatch, SessionFilter,
+    SessionRecord, SortRules, Store,
 };
 use gavel::worker::{Expansion, Round};
 use uuid::Uuid;
@@ -256,10 +256,16 @@ async fn what_needs_no_score_or_can_have_none_is_passed_over_and_counted() {
             .await
             .unwrap()
             .found;
-        let standing = |id: Uuid| found.iter().find(|f| f.session_id == id).unwrap().standing;
-        assert_eq!(standing(current), Standing::AlreadyCurrent);
-        assert_eq!(standing(busy), Standing::InProgress);
-        assert_eq!(standing(open.session_id), Standing::NotScorable);
+        let disposition = |id: Uuid| {
+            found
+                .iter()
+                .find(|f| f.session_id == id)
+                .unwrap()
+                .disposition
+        };
+        assert_eq!(disposition(current), Disposition::AlreadyCurrent);
+        assert_eq!(disposition(busy), Disposition::InProgress);
+        assert_eq!(disposition(open.session_id), Disposition::NotScorable);
         let id = begun(store, new).await;
         let batch = whole(store, id, 2).await;
         let skipped = Skipped {
@@ -286,7 +292,11 @@ async fn what_needs_no_score_or_can_have_none_is_passed_over_and_counted() {
                 .unwrap()
                 .found;
             let place = found.iter().find(|f| f.session_id == current).unwrap();
-            assert_eq!(place.standing, Standing::ToScore, "{criteria} {force}");
+            assert_eq!(
+                place.disposition,
+                Disposition::ToScore,
+                "{criteria} {force}"
+            );
         }
     }
 }
@@ -304,8 +314,10 @@ async fn a_simulated_score_is_current_for_simulated_judges_alone() {
             result: serde_json::json!({}),
         };
         record(store, &run, end).await;
-        for (simulated, expected) in [(false, Standing::ToScore), (true, Standing::AlreadyCurrent)]
-        {
+        for (simulated, expected) in [
+            (false, Disposition::ToScore),
+            (true, Disposition::AlreadyCurrent),
+        ] {
             let mut new = new_backlog();
             new.plan.rules.simulated = simulated;
             let found = store
@@ -314,7 +326,7 @@ async fn a_simulated_score_is_current_for_simulated_judges_alone() {
                 .await
                 .unwrap()
                 .found;
-            assert_eq!(found[0].standing, expected, "{simulated}");
+            assert_eq!(found[0].disposition, expected, "{simulated}");
         }
     }
 }

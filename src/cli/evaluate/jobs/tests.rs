@@ -1,5 +1,7 @@
 //! Keys of requests, and what jobs make of cases; nobody is asked.
 
+use serde_json::Value;
+
 use super::*;
 use crate::job::Kind;
 

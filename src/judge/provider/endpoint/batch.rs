@@ -170,7 +170,7 @@ impl Endpoint {
     /// Its batch endpoint, where the entry gives a price for it and the provider has one.
     pub(in crate::judge) fn batches(&self) -> Option<&'static dyn BatchApi> {
         let priced = self.spec.entry().batch_price_factor;
-        priced.and_then(|_| self.format.batches)
+        priced.and(self.format.batches)
     }
 
     /// An empty chunk. `tag` is its name among ours.
