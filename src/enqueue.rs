@@ -1,4 +1,4 @@
-//! Step 1 of the flow: check the request, insert the row, push the id. API, dashboard and CLI all call this.
+//! Step 2 of the flow: check the request, insert the row, push the id. API, dashboard and CLI all call this.
 //!
 //! A `202` means that the row is committed, and nothing else: the push is a hint that goes out after the commit and may
 //! get lost. Never calls a judge.

@@ -48,6 +48,9 @@ use crate::config;
 
 use outcome::{CliError, Exit};
 
+/// A page's answer is read some thirty calls deep, which in an unoptimised build may take more than the usual 2 MiB.
+const STACK_BYTES: usize = 8 << 20;
+
 /// Scores the work of AI agents with a judge LLM.
 #[derive(Debug, Parser)]
 #[command(
@@ -138,6 +141,7 @@ pub fn main() -> ExitCode {
     let outcome = dotenv.map_err(CliError::from).and_then(|()| {
         tokio::runtime::Builder::new_multi_thread()
             .enable_all()
+            .thread_stack_size(STACK_BYTES)
             .build()
             .map_err(|error| CliError::incomplete(format!("starting the runtime: {error}")))?
             .block_on(run(cli))

@@ -16,7 +16,7 @@ use crate::api::ApiError;
 use crate::wire::Judge;
 
 /// The parts of the site, in the order of the head.
-pub(super) const PARTS: [(&str, &str); 6] = [
+pub(super) const PARTS: &[(&str, &str)] = &[
     ("Sessions", "/sessions"),
     ("Batches", "/batches"),
     ("Insights", "/insights"),
@@ -84,8 +84,8 @@ impl Frame {
     pub(super) fn parts(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
         let here = self.part;
         PARTS
-            .into_iter()
-            .map(move |(name, to)| (name, to, name == here))
+            .iter()
+            .map(move |&(name, to)| (name, to, name == here))
     }
 }
 

@@ -154,7 +154,7 @@ impl<'a> ProblemPage<'a> {
         }
     }
 
-    fn parts() -> [(&'static str, &'static str); 6] {
+    fn parts() -> &'static [(&'static str, &'static str)] {
         PARTS
     }
 }

@@ -35,7 +35,7 @@ struct StaleForm {
 }
 
 impl StaleForm {
-    fn parts() -> [(&'static str, &'static str); 6] {
+    fn parts() -> &'static [(&'static str, &'static str)] {
         PARTS
     }
 

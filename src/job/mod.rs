@@ -161,7 +161,7 @@ pub struct Job {
     pub attempts: i32,
     /// Worker deaths in a row with this job in hand; a run that ends in any other way sets it to 0.
     pub losses: i32,
-    /// Judge calls spent beyond the first (at most 3, by design.md section 5).
+    /// Judge calls spent beyond the first (at most 3).
     pub retries: i32,
     /// Set while `waiting`: why, and until when.
     pub wait: Option<Wait>,

@@ -69,7 +69,6 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
         &[All("job"), All("wire"), All("score"), JUDGE_ROWS],
     ),
     ("history", &[All("store"), All("job"), All("wire"), SESSION]),
-    ("webhooks", &[All("store"), All("job"), All("events")]),
     ("events", &[All("job"), All("redis_client")]),
     ("suite", &[All("job"), All("score"), All("report")]),
     ("api", FRONT),
@@ -106,7 +105,6 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
             All("score"),
             All("store"),
             All("suite"),
-            All("webhooks"),
             All("worker"),
         ],
     ),
@@ -147,7 +145,6 @@ const FRONT: &[May] = &[
     All("store"),
     All("report"),
     All("history"),
-    All("webhooks"),
     All("suite"),
     All("events"),
 ];
@@ -168,10 +165,7 @@ pub(crate) const CRATES: &[(&[&str], &[&str])] = &[
         &["redis"],
         &["redis_client", "queue", "judge/gate", "events"],
     ),
-    (
-        &["reqwest"],
-        &["judge/provider", "history", "webhooks", "suite"],
-    ),
+    (&["reqwest"], &["judge/provider", "history", "suite"]),
     (
         &[
             "clap",

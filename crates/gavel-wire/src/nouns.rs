@@ -41,7 +41,7 @@ impl FromStr for JobId {
 }
 
 text_enum! {
-    /// What is scored. Each kind is one folder under `score/`.
+    /// What is scored. Each kind is a folder of `gavel-rules`.
     pub enum Kind {
         /// An agent's investigation of an alert, 0-100 by a strict judge.
         Session = "session",
