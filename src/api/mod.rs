@@ -1,4 +1,4 @@
-//! HTTP for programs: a folder per noun, and the shell of HTTP in [`http`]. Never sees a judge, a queue or a worker: what it shows
+//! HTTP for programs: a folder per noun, and the shell of HTTP in `http`. Never sees a judge, a queue or a worker: what it shows
 //! of them it reads from the store.
 //!
 //! ```text

@@ -1,7 +1,7 @@
 //! Providers and their wire types: one folder each.
 //!
 //! A provider makes one HTTP call and says how it ended, in terms that don't name the provider. It never retries, never
-//! waits for a gate and never keeps a reply. What providers have in common is `endpoint`; a folder holds one [`WireFormat`]
+//! waits for a gate and never keeps a reply. What providers have in common is `endpoint`; a folder holds one `WireFormat`
 //! with its wire types, and nothing that another one needs.
 
 mod anthropic;
