@@ -146,7 +146,7 @@ impl JobWaitReason {
             Self::BreakerOpen => {
                 "its judge failed too often in a row and is left alone for a while"
             }
-            Self::Throttled => "its judge asks for patience",
+            Self::Throttled => "its judge limits our rate",
             Self::Paced => "its judge's requests or tokens a minute are used up for the moment",
             Self::Exhausted => "its judge's quota is used up",
             Self::Misconfigured => "its judge refuses the key, the model or the address",

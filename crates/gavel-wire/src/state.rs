@@ -101,7 +101,7 @@ impl WaitReason {
             Self::Exhausted => "out of quota",
             Self::Budget => "spending cap reached",
             Self::Misconfigured => "refused: key, model or address",
-            Self::Throttled => "asks for patience",
+            Self::Throttled => "limits our rate",
             Self::Paced => "at its limit for this minute",
             Self::Paused => "paused",
             Self::Storage => "the database is away",
