@@ -25,16 +25,16 @@ pub use self::current::CurrentCriteria;
 use self::current::Definitions;
 use self::decide::{Decision, decide};
 pub use self::error::{EnqueueError, JudgeProblem};
-use self::push::{accepted_row, push_committed};
+use self::push::push_committed;
 pub use self::request::{Enqueued, NewId, ScoreOnly, ScoreSession};
 pub use self::rescore::{JudgeTerms, Rescore, Terms};
 use self::source::Asked;
 pub use self::source::{SessionSource, SourceError, SourceProblem, Sourced};
 use crate::clock::Clock;
 use crate::events::{Announcer, EventType};
-use crate::job::{Job, JobId, NewJob, SessionPayload};
+use crate::job::{Job, JobId, NewJob};
 use crate::queue::{Push, Queue};
-use crate::store::{Accepted, Force, ScoringView, Store, StoreError};
+use crate::store::{Accepted, ScoringView, Store, StoreError};
 
 /// How often two requests for one session may get into each other's way before we give up.
 const RACES: usize = 5;
@@ -105,21 +105,15 @@ impl Enqueue {
         judge: String,
     ) -> Result<Option<Job>, EnqueueError> {
         (self.judges)(&judge).map_err(EnqueueError::JudgeNotConfigured)?;
-        let payload = SessionPayload {
-            session_id: request.session_id,
-            force_rescore: request.force == Force::Yes,
-            is_fetched_ahead: false,
-        };
+        let options = request.options.clone();
         let new = NewJob {
             job_id: request.new_id.id(),
-            priority: request.priority,
             criteria_hash: hash.to_owned(),
-            triggered_by: request.triggered_by.clone(),
-            ..NewJob::of_session(&payload, judge, self.clock.now())
+            ..NewJob::of_session(request.session_id, judge, options, self.clock.now())
         };
         match self.store.jobs().accept(new.clone()).await? {
             Accepted::New => {
-                let job = accepted_row(new);
+                let job = Job::from(new);
                 self.announce(EventType::JobQueued, &job);
                 self.push(&job);
                 Ok(Some(job))
@@ -133,7 +127,11 @@ impl Enqueue {
         job_id: JobId,
         request: &ScoreSession,
     ) -> Result<Option<Job>, EnqueueError> {
-        let raised = self.store.jobs().raise(job_id, request.force).await?;
+        let raised = self
+            .store
+            .jobs()
+            .raise(job_id, request.options.force)
+            .await?;
         if let Some(job) = &raised {
             self.push(job);
         }

@@ -21,9 +21,9 @@ use crate::api::http::idempotency::Effect;
 use crate::api::http::params::Params;
 use crate::api::http::problem::{ApiError, Fault, Refusal};
 use crate::enqueue::Rescore;
-use crate::job::{Priority, Purpose};
+use crate::job::{Force, Priority, Purpose};
 use crate::score::session::Rating;
-use crate::store::{Force, Sample, Scored, SessionFilter};
+use crate::store::{Sample, Scored, SessionFilter};
 use crate::wire::{Batch, RescorePlan, SessionStatus};
 
 /// The most ids that a filter may name.
@@ -193,10 +193,7 @@ fn read(
         filter,
         criteria_hash: body.criteria_hash,
         purpose,
-        force: match body.force_rescore {
-            true => Force::Yes,
-            false => Force::AsIs,
-        },
+        force: Force::of(body.force_rescore),
         max: body.max,
         budget_usd: body.budget_usd,
         priority: body.priority.unwrap_or(Priority::Bulk),

@@ -25,10 +25,10 @@ use crate::wire::{CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion};
 #[derive(Debug, Args)]
 #[command(
     long_about = "List, show, add, check and compare criteria. A definition is identified by the SHA-256 of its content after \
-                  ${VARIABLES} are filled in. It is for one kind: session unless its file says `kind: query`, `qas` or \
-                  `sql_metrics`. New requests get the current one of their kind: the file that --scoring-config \
-                  (GAVEL_SCORING_CONFIG), or GAVEL_CRITERIA_QUERY, GAVEL_CRITERIA_QAS, GAVEL_CRITERIA_SQL_METRICS, \
-                  names where the API runs.",
+                  ${VARIABLES} are filled in. It is for one kind: session unless its file says another, such as `kind: qas`. \
+                  New requests get the current one of their kind: the file that --scoring-config \
+                  (GAVEL_SCORING_CONFIG), or GAVEL_CRITERIA_ with the kind behind it (GAVEL_CRITERIA_QAS), names \
+                  where the API runs.",
     after_help = "Examples:\n  gavel criteria check my_criteria.yaml\n  gavel criteria add my_criteria.yaml\n  gavel criteria diff current 1f3a9c02\n  gavel criteria compare current 1f3a9c02\n  gavel score --criteria-hash HASH session.json   # try it on one session\n\nTo make it current: replace the file that the variable of its kind names and send SIGHUP, or restart."
 )]
 pub(super) struct CriteriaCommand {

@@ -3,6 +3,7 @@
 
 mod analytics;
 mod batches;
+mod choice;
 mod compare;
 mod completions;
 mod config_show;

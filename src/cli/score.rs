@@ -13,7 +13,7 @@ use super::import;
 use super::outcome::{CliError, Exit};
 use super::output::{self, Printed, Row};
 use super::scoring::{self, Ask, Judged, Verdict};
-use crate::store::Force;
+use crate::job::Force;
 use crate::wire::{self, Job, Rating};
 
 /// Score sessions from files or by id, and print the scores
@@ -189,7 +189,7 @@ fn row(one: &Judged) -> Row {
 }
 
 pub(super) fn rating(rating: Rating) -> String {
-    rating.as_str().replace('_', " ")
+    rating.in_words()
 }
 
 pub(super) fn failure(job: &Job) -> String {

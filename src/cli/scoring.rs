@@ -11,8 +11,7 @@ use super::outcome::CliError;
 use super::output;
 use super::progress::Progress;
 use crate::client::{Asked, Client, ClientError, Problem};
-use crate::job::{JobId, JobState};
-use crate::store::Force;
+use crate::job::{Force, JobId, JobState};
 use crate::wire::{Job, JobWaitReason, Score};
 
 const AT_ONCE: usize = 32;

@@ -9,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 use super::context::listen;
 use super::outcome::CliError;
 use crate::app::simulated::{self, SimulatorOptions};
-use crate::config::Settings;
+use crate::config::{Settings, judge_variables};
+use crate::job::Kind;
 
 /// The simulated judge's name in the built-in `llm_providers.yaml`.
 const NAME: &str = "simulated";
@@ -32,19 +33,11 @@ impl SimulatedJudge {
     pub(super) fn for_everything(&self) -> impl FnOnce(&mut Settings) + use<> {
         let url = self.url.clone();
         move |settings| {
-            for (name, value) in [
-                ("GAVEL_SIMULATED_URL", url.as_str()),
-                ("SCORING_LLM_PROVIDER", NAME),
-                ("SCORING_LLM_MODEL", ""),
-                ("QUERY_LLM_PROVIDER", NAME),
-                ("QUERY_LLM_MODEL", ""),
-                ("QAS_LLM_PROVIDER", NAME),
-                ("QAS_LLM_MODEL", ""),
-                ("SQL_METRICS_LLM_PROVIDER", NAME),
-                ("SQL_METRICS_LLM_MODEL", ""),
-            ] {
-                let substitutions = &mut settings.substitutions;
-                substitutions.insert(name.to_owned(), value.to_owned());
+            let substitutions = &mut settings.substitutions;
+            substitutions.insert("GAVEL_SIMULATED_URL".to_owned(), url);
+            for [judge, model] in Kind::ALL.iter().copied().map(judge_variables) {
+                substitutions.insert(judge, NAME.to_owned());
+                substitutions.insert(model, String::new());
             }
             NAME.clone_into(&mut settings.default_llm_provider);
             settings.llm_providers.clear();

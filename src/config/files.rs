@@ -5,28 +5,35 @@ use crate::job::Kind;
 
 /// The criteria file of a kind: the path that the settings give it (empty: the built-in one), its name, and the built-in text.
 pub fn criteria_file(settings: &Settings, kind: Kind) -> (&str, &'static str, &'static str) {
-    match kind {
+    let (name, built_in) = match kind {
         Kind::Session => (
-            &settings.scoring_config,
             "scoring_config.yaml",
             include_str!("../../config/scoring_config.yaml"),
         ),
         Kind::Query => (
-            &settings.criteria.query,
             "query.yaml",
             include_str!("../../config/criteria/query.yaml"),
         ),
-        Kind::Qas => (
-            &settings.criteria.qas,
-            "qas.yaml",
-            include_str!("../../config/criteria/qas.yaml"),
-        ),
+        Kind::Qas => ("qas.yaml", include_str!("../../config/criteria/qas.yaml")),
         Kind::SqlMetrics => (
-            &settings.criteria.sql_metrics,
             "query_correctness.yaml",
             include_str!("../../config/criteria/query_correctness.yaml"),
         ),
-    }
+    };
+    let path = match kind.is_case() {
+        false => &settings.scoring_config,
+        true => settings.criteria.get(&kind).map_or("", String::as_str),
+    };
+    (path, name, built_in)
+}
+
+/// The variables that name judge and model in the built-in criteria file of a kind.
+pub fn judge_variables(kind: Kind) -> [String; 2] {
+    let prefix = match kind.is_case() {
+        false => "SCORING".to_owned(),
+        true => kind.as_str().to_uppercase(),
+    };
+    ["PROVIDER", "MODEL"].map(|what| format!("{prefix}_LLM_{what}"))
 }
 
 /// The judges' file that is used where `llm_providers` is empty.

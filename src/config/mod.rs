@@ -11,11 +11,11 @@ mod tests;
 pub mod yaml;
 
 pub use dotenv::read_dotenv;
-pub use files::{LLM_PROVIDERS, criteria_file, env_with_default};
+pub use files::{LLM_PROVIDERS, criteria_file, env_with_default, judge_variables};
 pub use keys::{DEFAULT_TOML, nearest};
 pub use load::{ConfigError, Flag, Loaded, Sources, load};
 pub use settings::{
-    AgentSettings, AgentsSettings, AuthSettings, CriteriaSettings, DatabaseSettings, HttpSettings,
-    JudgeSettings, LogSettings, RedisSettings, RetentionSettings, ScoringSettings, Settings, Shown,
+    AgentSettings, AgentsSettings, AuthSettings, DatabaseSettings, HttpSettings, JudgeSettings,
+    LogSettings, RedisSettings, RetentionSettings, ScoringSettings, Settings, Shown,
     WorkerSettings, redacted_url,
 };

@@ -5,17 +5,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-/// Paths of the criteria files of the kinds other than `session`; empty: the embedded ones.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CriteriaSettings {
-    /// Kind `query`.
-    pub query: String,
-    /// Kind `qas`.
-    pub qas: String,
-    /// Kind `sql_metrics`.
-    pub sql_metrics: String,
-}
+use crate::job::Kind;
 
 /// All settings, after the layers flags > environment > `--config` file > embedded defaults.
 #[derive(Debug, Clone, Deserialize)]
@@ -31,8 +21,8 @@ pub struct Settings {
     pub scoring_config: String,
     /// Path of `llm_providers.yaml`; empty: the embedded one.
     pub llm_providers: String,
-    /// Criteria of the other kinds.
-    pub criteria: CriteriaSettings,
+    /// Paths of the criteria files of the kinds other than `session`; empty: the embedded ones.
+    pub criteria: BTreeMap<Kind, String>,
     pub database: DatabaseSettings,
     pub redis: RedisSettings,
     pub http: HttpSettings,

@@ -114,11 +114,7 @@ async fn of_session(api: &ApiState, item: &SessionItem) -> Result<Alert, ApiErro
     .await?;
     let error = newest.items.into_iter().next().and_then(|job| job.error);
     let why = error.map_or_else(String::new, |error| {
-        format!(
-            " ({}): {}",
-            error.class.as_str().replace('_', " "),
-            error.message
-        )
+        format!(" ({}): {}", error.class.in_words(), error.message)
     });
     let text = format!(
         "Session {} of {} could not be scored{why}",

@@ -2,10 +2,10 @@
 
 use uuid::Uuid;
 
-use super::form::query;
+use super::links::query;
 use super::markdown;
 use super::page::Fault;
-use super::sessions::Badge;
+use super::session_item::Badge;
 use super::state::PageState;
 use super::user::SessionUser;
 use crate::api::Params;

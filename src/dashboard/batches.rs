@@ -8,15 +8,15 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 
 use super::address::Address;
-use super::form::query;
 use super::frame::Frame;
+use super::links::query;
 use super::page::{Page, html};
 use super::state::PageState;
 use super::upload::UploadForm;
 use super::user::SessionUser;
 use super::words::{self, Moment};
 use crate::api::{self, Params};
-use crate::job::Purpose;
+use crate::job::{Kind, Purpose};
 use crate::wire::{Batch, BatchProgress};
 
 /// How many rows a page has.

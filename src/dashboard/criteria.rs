@@ -9,8 +9,8 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::criteria_diff::{self, Drawn};
-use super::form::query;
 use super::frame::Frame;
+use super::links::query;
 use super::page::found;
 use super::page::{Page, html};
 use super::state::PageState;
@@ -63,7 +63,7 @@ impl Row {
                         query(&[("a", version.criteria_hash.as_str()), ("b", current)])
                     )
                 }),
-            kind: version.kind.as_str().replace('_', " "),
+            kind: version.kind.in_words(),
             hash: version.criteria_hash,
         }
     }

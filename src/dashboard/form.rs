@@ -5,10 +5,10 @@ use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse as _, Response};
 use serde::de::DeserializeOwned;
 
+use super::links::is_ours;
 use super::stale;
 use super::user::SessionUser;
 use crate::api::Problem;
-use crate::outbound::percent_encoded;
 
 /// The fields of a form of ours.
 #[derive(Debug)]
@@ -80,13 +80,6 @@ impl Form {
     }
 }
 
-/// Whether a target is a path on this server. Browsers drop tabs and line ends from an address, and read `\` as `/`: with any of
-/// those in it, what looks like a path may lead elsewhere.
-pub(super) fn is_ours(to: &str) -> bool {
-    let strange = |c: char| c == '\\' || c.is_control();
-    to.starts_with('/') && !to.starts_with("//") && !to.contains(strange)
-}
-
 impl<S: Send + Sync> FromRequest<S> for Form {
     type Rejection = Response;
 
@@ -104,57 +97,7 @@ impl<S: Send + Sync> FromRequest<S> for Form {
         if form.text("form_token") == Some(form.user.form_token.as_str()) {
             Ok(form)
         } else {
-            Err(stale::answer(&form, &parts))
+            Err(stale::answer(form.user, &form.fields, &parts))
         }
-    }
-}
-
-/// A value as a part of a path.
-pub(super) fn segment(text: &str) -> String {
-    percent_encoded(text)
-}
-
-/// A query string of the pairs whose values aren't empty, with its `?`; empty without any.
-pub(super) fn query(pairs: &[(&str, &str)]) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.extend_pairs(pairs.iter().filter(|(_, value)| !value.is_empty()));
-    let query = query.finish();
-    if query.is_empty() {
-        query
-    } else {
-        format!("?{query}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_target_is_ours_only_as_a_path() {
-        for ours in ["/", "/sessions?q=a%2F", "/sessions/1#x"] {
-            assert!(is_ours(ours), "{ours}");
-        }
-        for other in [
-            "//evil.example",
-            "https://evil.example",
-            "",
-            "evil",
-            "/\\evil",
-            "/\t/evil.example/x",
-            "/a\r\n/evil.example",
-            "/\u{0}/evil.example",
-            "/\u{7f}/evil.example",
-            "/a\\..\\/evil",
-        ] {
-            assert!(!is_ours(other), "{other}");
-        }
-    }
-
-    #[test]
-    fn empty_fields_stay_out_of_a_query() {
-        assert_eq!(query(&[("q", "a b&c"), ("tag", "")]), "?q=a+b%26c");
-        assert_eq!(query(&[("tag", "")]), "");
-        assert_eq!(segment("a b/c+d"), "a%20b%2Fc%2Bd");
     }
 }

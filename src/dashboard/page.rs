@@ -4,8 +4,7 @@ use askama::Template;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 
-use super::form::query;
-use super::frame::PARTS;
+use super::links::{self, PARTS, query};
 use super::stale;
 use super::user::{asks_for_piece, harden};
 use crate::api::{ApiError, Asked, Problem};
@@ -301,5 +300,5 @@ fn referer(asked: &Asked) -> Option<axum::http::Uri> {
 
 fn path_of(uri: &axum::http::Uri) -> Option<String> {
     let path = uri.path_and_query()?.to_string();
-    super::form::is_ours(&path).then_some(path)
+    links::is_ours(&path).then_some(path)
 }

@@ -11,16 +11,18 @@ use uuid::Uuid;
 
 use super::address::Address;
 use super::confirm::{self, Question, is_sure};
-use super::form::{Form, query, segment};
+use super::form::Form;
 use super::frame::Frame;
+use super::links::{query, segment};
 use super::page::found;
 use super::page::{Fault, Page, go, html, is_mendable, refusal, with_status};
+use super::session_item::{Badge, item, why_not};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Moment};
 use crate::api::Problem;
 use crate::api::{Params, scores, sessions};
-use crate::wire::{SessionItem, SessionScoreSummary, SessionStatus};
+use crate::wire::SessionItem;
 
 /// How many rows a page has.
 const ROWS: u32 = 50;
@@ -178,48 +180,6 @@ impl Row {
     }
 }
 
-/// Why a session in this status can't be scored; empty if it can, which is the API's to say.
-pub(super) fn why_not(scorable: bool, status: SessionStatus) -> String {
-    if scorable {
-        return String::new();
-    }
-    let word = status.as_str().replace('_', " ");
-    if status.is_terminal() {
-        format!("The session is {word}: only completed ones are scored here.")
-    } else {
-        format!("The session is {word}: only sessions that have ended are scored.")
-    }
-}
-
-/// A score as a badge: number and word, since no colour stands alone.
-#[derive(Debug, Clone, Template)]
-#[template(path = "badge.html")]
-pub(super) struct Badge {
-    /// The total and its word; `None`: not scored.
-    pub(super) total: Option<(u8, &'static str)>,
-    pub(super) colour: &'static str,
-    /// Where it leads.
-    pub(super) to: String,
-    /// Whether a simulated judge made it.
-    pub(super) simulated: bool,
-    /// Whether it stands alone on its page.
-    pub(super) big: bool,
-}
-
-impl Badge {
-    /// The badge of a current score.
-    pub(super) fn of(score: Option<&SessionScoreSummary>) -> Self {
-        let rating = score.map(|score| (score.total_score, words::rating(score.total_score)));
-        Self {
-            total: rating.map(|(total, (word, _))| (total, word)),
-            colour: rating.map_or("none", |(_, (_, colour))| colour),
-            to: score.map_or_else(String::new, |score| format!("/scores/{}", score.score_id)),
-            simulated: score.is_some_and(|score| score.simulated),
-            big: false,
-        }
-    }
-}
-
 #[derive(Template)]
 #[template(path = "sessions.html")]
 struct SessionsPage {
@@ -339,16 +299,6 @@ async fn rows(
         rows: rows.map(|item| Row::of(item, &user, now)).collect(),
         gone,
     })
-}
-
-/// A session as the list has it; `None` where there is none.
-pub(super) async fn item(
-    state: &PageState,
-    user: &SessionUser,
-    id: &str,
-) -> Result<Option<SessionItem>, Fault> {
-    let found = sessions::list(state.api(user)?, Params::of(&[("ids", id)])).await?;
-    Ok(found.items.into_iter().next())
 }
 
 /// Asks for a session's score, then leads back: to the row for htmx, else to where the form says.

@@ -11,7 +11,8 @@ use axum::routing::get;
 use serde::Deserialize;
 
 use super::address::Address;
-use super::form::{Form, is_ours};
+use super::form::Form;
+use super::links::is_ours;
 use super::page::{Page, go, html, with_status};
 use super::state::PageState;
 use super::user::SessionUser;

@@ -9,9 +9,9 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 
-use super::form::{Form, is_ours, query};
-use super::frame::PARTS;
+use super::links::{PARTS, is_ours, query};
 use super::page::with_status;
+use super::user::SessionUser;
 use crate::api::{Asked, Problem};
 
 /// Fields that are never shown, nor sent back: they are entered anew.
@@ -98,29 +98,30 @@ fn is_same_site(headers: &HeaderMap) -> bool {
 }
 
 /// What a browser gets for such a form.
-pub(super) fn answer(form: &Form, parts: &Parts) -> Response {
+pub(super) fn answer(user: SessionUser, sent: &[(String, String)], parts: &Parts) -> Response {
     let problem = Problem::stale_form();
-    if form.user.piece {
+    if user.piece {
         return problem.into_response();
     }
     let same_site = is_same_site(&parts.headers);
-    let (secret, fields): (Vec<_>, Vec<_>) = form
-        .pairs()
+    let typed = sent.iter().filter(|(name, _)| name != "form_token");
+    let (secret, fields): (Vec<_>, Vec<_>) = typed
         .cloned()
         .partition(|(name, _)| SECRET.contains(&name.as_str()));
     let path = parts.uri.path();
+    let back = sent.iter().find(|(name, _)| name == "back");
+    let back = back.map(|(_, to)| to.trim()).filter(|to| is_ours(to));
     let page = StaleForm {
         title: problem.title,
         why: CHANGED,
         sign_in: None,
         action: (same_site && secret.is_empty()).then(|| path.to_owned()),
-        back: if secret.is_empty() {
-            form.back().unwrap_or("/").to_owned()
-        } else {
-            path.to_owned()
+        back: match secret.is_empty() {
+            true => back.unwrap_or("/").to_owned(),
+            false => path.to_owned(),
         },
         fields,
-        form_token: form.user.form_token.clone(),
+        form_token: user.form_token,
     };
     with_status(StatusCode::FORBIDDEN, &page)
         .unwrap_or_else(axum::response::IntoResponse::into_response)

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
-use super::frame::StatusBar;
 use super::infrastructure::Infrastructure;
+use super::status_bar::StatusBar;
 use super::user::SessionUser;
 use crate::api::{ApiError, ApiState, InProcessClient};
 use crate::clock::Clock;

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::page::Page;
 use super::state::PageState;
+use super::words;
 use crate::api::Problem;
 use crate::job::Kind;
 use crate::score::about;
@@ -67,8 +68,10 @@ fn xlsx(samples: &[Value]) -> Result<Vec<u8>, String> {
 async fn template(Path(file): Path<String>) -> Page {
     let (name, end) = file.rsplit_once('.').unwrap_or((&file, ""));
     let unknown = || {
-        let fault = "names no template: ask for query, qas, sql_metrics or session with .xlsx, .csv or .jsonl behind it";
-        Box::new(Problem::of_field("file", fault))
+        let kinds = words::one_of(Kind::to_choose().iter().map(|kind| kind.as_str()));
+        let fault =
+            format!("names no template: ask for {kinds} with .xlsx, .csv or .jsonl behind it");
+        Box::new(Problem::of_field("file", &fault))
     };
     let kind: Kind = name.parse().map_err(|_| unknown())?;
     let samples = (about(kind).samples)();

@@ -7,10 +7,11 @@ use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 
-use super::frame::{Frame, StatusBar};
+use super::frame::Frame;
 use super::infrastructure::{Alert, Infrastructure, JudgeState as _};
 use super::page::{Page, html};
 use super::state::PageState;
+use super::status_bar::StatusBar;
 use super::user::SessionUser;
 use crate::wire::{Check, Judge};
 

@@ -12,24 +12,19 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use super::form::query;
 use super::frame::Frame;
+use super::links::query;
 use super::page::{Page, go, html, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
 use crate::api::Problem;
+use crate::job::Kind;
+use crate::score::about;
 
 /// The longest field beside the file, bytes.
 const FIELD_BYTES: usize = 4 << 10;
 /// Chunks that are on their way to the API.
 const CHUNKS: usize = 4;
-/// The kinds that a suite may be of, with their names for people.
-const KINDS: [(&str, &str); 4] = [
-    ("query", "query: generated, expected"),
-    ("qas", "qas: answers of SQL and docking agents"),
-    ("sql_metrics", "sql metrics: generated SQL"),
-    ("session", "session: ids of stored sessions"),
-];
 
 /// The routes of this file; the list of batches takes the form itself. How long a file may be is the API's to say.
 pub(super) fn routes() -> Router<PageState> {
@@ -78,8 +73,10 @@ impl UploadForm {
         }
     }
 
-    fn kinds() -> [(&'static str, &'static str); 4] {
-        KINDS
+    /// The kinds that a suite may be of, each with what its items hold.
+    fn kinds() -> Vec<(Kind, &'static str)> {
+        let kinds = Kind::to_choose().into_iter();
+        kinds.map(|kind| (kind, about(kind).items)).collect()
     }
 
     fn take(&mut self, name: &str, value: String) {

@@ -4,7 +4,7 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use uuid::Uuid;
 
 use crate::job::Kind;
-pub(super) use crate::wire::words::{counted, duration, grouped, percent};
+pub(super) use crate::wire::words::{counted, duration, grouped, one_of, percent};
 
 /// Counts stop here in the API.
 const MANY: i64 = 10_000;

@@ -14,9 +14,9 @@ pub use self::plan::FAULTS;
 use self::plan::{Plan, Ready};
 use super::{Enqueue, EnqueueError, NewId};
 use crate::events::{Event, EventType};
-use crate::job::{Kind, Priority};
+use crate::job::{Force, Kind, Priority};
 use crate::queue::Push;
-use crate::store::{BatchRow, DueJob, Force, Moved, NewBatch, StoreError};
+use crate::store::{BatchRow, DueJob, Moved, NewBatch, StoreError};
 use crate::wire::{BatchOrigin, BatchState};
 
 /// How many items are pushed at once; `rescue` pushes the rest as there is room.

@@ -2,24 +2,17 @@
 
 use serde_json::Value;
 
-use super::push::accepted_row;
 use super::{Enqueue, EnqueueError, NewId};
 use crate::events::EventType;
-use crate::job::{BatchPlace, Job, Kind, NewJob, Priority, Purpose};
-use crate::score::Case;
-use crate::store::Force;
+use crate::job::{BatchPlace, Job, JobOptions, Kind, NewJob};
+use crate::score::read_case;
 
 /// A request to score a case of kind `query`, `qas` or `sql_metrics`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoreCase {
     pub kind: Kind,
     pub payload: Value,
-    /// Whether cached replies are passed over.
-    pub force: Force,
-    /// Who asks.
-    pub triggered_by: String,
-    /// Who waits.
-    pub priority: Priority,
+    pub options: JobOptions,
     /// What the new job is called.
     pub new_id: NewId,
     /// The batch that it is an item of.
@@ -61,7 +54,7 @@ impl Enqueue {
     /// # Errors
     /// `BadPayload`, `UnknownModel`, `JudgeNotConfigured`.
     pub fn case_job(&self, request: ScoreCase, pinned: &Pinned) -> Result<NewJob, EnqueueError> {
-        let case = Case::read(request.kind, &request.payload).map_err(EnqueueError::BadPayload)?;
+        let case = read_case(request.kind, &request.payload).map_err(EnqueueError::BadPayload)?;
         let judge = match (case.needs_judge(), case.model()) {
             (true, model) => Some(self.judge_for(model, &pinned.judge)?),
             // Whether a name is good doesn't hang on what the queries are.
@@ -70,17 +63,15 @@ impl Enqueue {
         };
         Ok(NewJob {
             job_id: request.new_id.id(),
-            kind: request.kind,
-            subject_id: None,
-            purpose: Purpose::Score,
-            payload: request.payload,
             judge,
-            priority: request.priority,
             criteria_hash: pinned.hash.clone(),
-            force_rescore: request.force == Force::Yes,
-            triggered_by: request.triggered_by,
             batch: request.batch,
-            created_at: self.clock.now(),
+            ..NewJob::new(
+                request.kind,
+                request.payload,
+                request.options,
+                self.clock.now(),
+            )
         })
     }
 
@@ -102,7 +93,7 @@ impl Enqueue {
         let new = self.case_job(request, &pinned)?;
         // Nothing else is active for a payload: it is new, or it is this very job.
         self.store.jobs().accept(new.clone()).await?;
-        let job = accepted_row(new);
+        let job = Job::from(new);
         self.announce(EventType::JobQueued, &job);
         self.push(&job);
         Ok(job)

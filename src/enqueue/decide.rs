@@ -4,8 +4,8 @@
 use uuid::Uuid;
 
 use super::ScoreSession;
-use crate::job::{Job, JobState};
-use crate::store::{Force, ScoringView};
+use crate::job::{Force, Job, JobState};
+use crate::store::ScoringView;
 
 /// What to do with a request, given what the store says.
 #[derive(Debug, PartialEq)]
@@ -19,7 +19,7 @@ pub(super) enum Decision {
 
 /// The table of rules/session.md, "POST", after the rows that refuse the subject; the first row that fits answers.
 pub(super) fn decide(view: &ScoringView, request: &ScoreSession, hash: &str) -> Decision {
-    if request.force == Force::AsIs
+    if request.options.force == Force::AsIs
         && let Some((score_id, scored_under)) = &view.current_score
         && request
             .criteria_hash
@@ -35,7 +35,7 @@ pub(super) fn decide(view: &ScoringView, request: &ScoreSession, hash: &str) -> 
     if job.criteria_hash != hash {
         return Decision::InProgress(job);
     }
-    match (job.state, request.force) {
+    match (job.state, request.options.force) {
         (JobState::Queued | JobState::Waiting, _) => Decision::Raise(job),
         (JobState::Running, Force::AsIs) => Decision::Running(job),
         (JobState::Running, Force::Yes) => Decision::InProgress(job),
@@ -47,7 +47,7 @@ pub(super) fn decide(view: &ScoringView, request: &ScoreSession, hash: &str) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{JobId, Kind, Lane, Priority, Purpose, Usage};
+    use crate::job::{JobOptions, NewJob, Priority};
     use crate::wire::SessionStatus;
 
     const CURRENT: &str = "current";
@@ -55,37 +55,21 @@ mod tests {
 
     fn job(state: JobState, criteria_hash: &str) -> Job {
         let at = "2026-01-01T00:00:00Z".parse().unwrap();
-        Job {
-            job_id: JobId(Uuid::from_u128(7)),
-            kind: Kind::Session,
-            subject_id: Some(Uuid::from_u128(1)),
-            purpose: Purpose::Score,
-            payload: serde_json::Value::Null,
-            judge: Some("j".to_owned()),
-            lane: Lane::of_judge("j"),
-            priority: Priority::Bulk,
-            state,
-            claim_no: 0,
-            attempts: 0,
-            losses: 0,
-            retries: 0,
-            wait: None,
-            due_at: at,
-            waiting_since: None,
-            worker_id: None,
-            failure: None,
+        let new = NewJob {
             criteria_hash: criteria_hash.to_owned(),
-            force_rescore: false,
+            ..NewJob::of_session(Uuid::from_u128(1), "j".to_owned(), options(Force::AsIs), at)
+        };
+        Job {
+            state,
+            ..Job::from(new)
+        }
+    }
+
+    fn options(force: Force) -> JobOptions {
+        JobOptions {
+            force,
             triggered_by: "test".to_owned(),
-            batch: None,
-            budgeted: false,
-            on_demand: false,
-            result: None,
-            simulated: false,
-            usage: Usage::default(),
-            created_at: at,
-            started_at: None,
-            finished_at: None,
+            priority: Priority::Interactive,
         }
     }
 
@@ -106,10 +90,8 @@ mod tests {
         let request = ScoreSession {
             new_id: crate::enqueue::NewId::Any,
             session_id: Uuid::from_u128(1),
-            force,
             criteria_hash: asked.map(str::to_owned),
-            triggered_by: "test".to_owned(),
-            priority: Priority::Interactive,
+            options: options(force),
         };
         match decide(&view, &request, asked.unwrap_or(CURRENT)) {
             Decision::Scored(_) => "scored",

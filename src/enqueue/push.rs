@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Enqueue;
 use crate::events::{Event, EventType};
-use crate::job::{Job, JobState, NewJob};
+use crate::job::{Job, JobState};
 use crate::queue::{Push, Queue};
 
 /// How many ids go into one push.
@@ -60,45 +60,5 @@ impl Enqueue {
         if self.pushes.try_send(push).is_err() {
             tracing::debug!(job_id = %job.job_id, "not pushed: the queue is behind; rescue will push it");
         }
-    }
-}
-
-/// The row that `accept` inserted.
-pub(super) fn accepted_row(new: NewJob) -> Job {
-    let lane = new.lane();
-    Job {
-        job_id: new.job_id,
-        kind: new.kind,
-        subject_id: new.subject_id,
-        purpose: new.purpose,
-        payload: new.payload,
-        judge: new.judge,
-        lane,
-        priority: new.priority,
-        state: JobState::Queued,
-        claim_no: 0,
-        attempts: 0,
-        losses: 0,
-        retries: 0,
-        wait: None,
-        due_at: new.created_at,
-        waiting_since: None,
-        worker_id: None,
-        failure: None,
-        criteria_hash: new.criteria_hash,
-        force_rescore: new.force_rescore,
-        triggered_by: new.triggered_by,
-        batch: new.batch,
-        budgeted: false,
-        on_demand: false,
-        result: None,
-        simulated: false,
-        usage: crate::job::Usage {
-            cost_usd: Some(0.0),
-            ..Default::default()
-        },
-        created_at: new.created_at,
-        started_at: None,
-        finished_at: None,
     }
 }

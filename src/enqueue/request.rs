@@ -2,8 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::job::{Job, JobId, Priority};
-use crate::store::Force;
+use crate::job::{Job, JobId, JobOptions};
 use crate::wire::SessionStatus;
 
 /// The id of the job that a request may make.
@@ -28,14 +27,9 @@ impl NewId {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScoreSession {
     pub session_id: Uuid,
-    /// Whether an existing score and cached replies are passed over.
-    pub force: Force,
     /// The criteria asked for; `None`: the current ones.
     pub criteria_hash: Option<String>,
-    /// Who asks.
-    pub triggered_by: String,
-    /// Who waits.
-    pub priority: Priority,
+    pub options: JobOptions,
     /// What a new job is called.
     pub new_id: NewId,
 }

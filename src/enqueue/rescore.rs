@@ -17,10 +17,10 @@ use uuid::Uuid;
 use self::sample::Sampler;
 pub use self::terms::{JudgeTerms, Terms};
 use super::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreOnly};
-use crate::job::{Kind, Priority, Purpose};
+use crate::job::{Force, Kind, Priority, Purpose};
 use crate::store::{
-    BacklogPlan, BatchRow, Disposition, Expanded, Force, Found, NewBacklog, NewBatch, Sample,
-    Scored, SessionFilter, SortRules, StoreError,
+    BacklogPlan, BatchRow, Disposition, Expanded, Found, NewBacklog, NewBatch, Sample, Scored,
+    SessionFilter, SortRules, StoreError,
 };
 use crate::wire::BatchOrigin;
 

@@ -64,6 +64,33 @@ pub struct BatchPlace {
     pub item_no: i64,
 }
 
+/// Whether an existing score and cached replies are passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Force {
+    Yes,
+    /// As the job says.
+    AsIs,
+}
+
+impl Force {
+    pub fn of(is_forced: bool) -> Self {
+        match is_forced {
+            true => Self::Yes,
+            false => Self::AsIs,
+        }
+    }
+}
+
+/// How a score is asked for, whatever is scored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobOptions {
+    pub force: Force,
+    /// Who asks: the authenticated user, else the token's name, else `api-client`.
+    pub triggered_by: String,
+    /// Who waits.
+    pub priority: Priority,
+}
+
 /// What `enqueue` inserts; everything else on the row starts at its default.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewJob {
@@ -94,21 +121,41 @@ pub struct NewJob {
 }
 
 impl NewJob {
-    /// A session's job as most are: it makes the session's score, in bulk, by criteria that the caller names.
-    pub fn of_session(payload: &SessionPayload, judge: String, created_at: DateTime<Utc>) -> Self {
+    /// A job for the score of a payload that needs no judge, by criteria that the caller names.
+    pub fn new(kind: Kind, payload: Value, options: JobOptions, created_at: DateTime<Utc>) -> Self {
         Self {
             job_id: JobId::new(),
-            kind: Kind::Session,
-            subject_id: Some(payload.session_id),
+            kind,
+            subject_id: None,
             purpose: Purpose::Score,
-            payload: serde_json::json!(payload),
-            judge: Some(judge),
-            priority: Priority::Bulk,
+            payload,
+            judge: None,
+            priority: options.priority,
             criteria_hash: String::new(),
-            force_rescore: payload.force_rescore,
-            triggered_by: String::new(),
+            force_rescore: options.force == Force::Yes,
+            triggered_by: options.triggered_by,
             batch: None,
             created_at,
+        }
+    }
+
+    /// A job for a session's score, by criteria that the caller names.
+    pub fn of_session(
+        session_id: Uuid,
+        judge: String,
+        options: JobOptions,
+        created_at: DateTime<Utc>,
+    ) -> Self {
+        let payload = SessionPayload {
+            session_id,
+            force_rescore: options.force == Force::Yes,
+            is_fetched_ahead: false,
+        };
+        let payload = serde_json::json!(payload);
+        Self {
+            subject_id: Some(session_id),
+            judge: Some(judge),
+            ..Self::new(Kind::Session, payload, options, created_at)
         }
     }
 
@@ -197,4 +244,47 @@ pub struct Job {
     pub started_at: Option<DateTime<Utc>>,
     /// When it reached a terminal state.
     pub finished_at: Option<DateTime<Utc>>,
+}
+
+impl From<NewJob> for Job {
+    /// The row that accepting it makes.
+    fn from(new: NewJob) -> Self {
+        let lane = new.lane();
+        Self {
+            job_id: new.job_id,
+            kind: new.kind,
+            subject_id: new.subject_id,
+            purpose: new.purpose,
+            payload: new.payload,
+            judge: new.judge,
+            lane,
+            priority: new.priority,
+            state: JobState::Queued,
+            claim_no: 0,
+            attempts: 0,
+            losses: 0,
+            retries: 0,
+            wait: None,
+            due_at: new.created_at,
+            waiting_since: None,
+            worker_id: None,
+            failure: None,
+            criteria_hash: new.criteria_hash,
+            force_rescore: new.force_rescore,
+            triggered_by: new.triggered_by,
+            batch: new.batch,
+            budgeted: false,
+            on_demand: false,
+            result: None,
+            simulated: false,
+            // Nothing was spent yet, which is known.
+            usage: Usage {
+                cost_usd: Some(0.0),
+                ..Usage::default()
+            },
+            created_at: new.created_at,
+            started_at: None,
+            finished_at: None,
+        }
+    }
 }

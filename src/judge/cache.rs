@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
+use super::entries::spec::Entry;
 use super::provider::shape::Rung;
-use super::providers::spec::Entry;
 use super::{JudgeSpec, Question};
 
 /// SHA-256 over judge identity, parameters, headers, criteria hash and the question before fencing, hex.

@@ -8,10 +8,10 @@ mod ask;
 mod cache;
 mod call_log;
 mod concurrency;
+mod entries;
 pub mod gate;
 mod probe;
 pub mod provider;
-mod providers;
 mod reply;
 mod retry;
 
@@ -24,11 +24,11 @@ pub use ask::{
 pub use cache::{CacheKey, CachedReply, ReplyCache};
 pub use call_log::{CallLog, CallRecord, CallUsage};
 pub use concurrency::{CallPermits, ConcurrencyPermit, Held, Unbounded};
+pub use entries::{Cap, Caps, EntryCap, JudgeSpec, NotConfigured, Providers, ProvidersError};
 pub use gavel_rules::{
     Answer, Check, ErrorClass, Fault, JudgeError, Limits, ModelFamily, Nonce, Question, Reply,
     Shrink, Target,
 };
 pub use probe::{Probed, probe};
 pub use provider::{Added, Answers, Chunk, ChunkSize, CollectedAnswer, Found, Progress, Uploaded};
-pub use providers::{Cap, Caps, EntryCap, JudgeSpec, NotConfigured, Providers, ProvidersError};
 pub use retry::{Jitter, RetryOptions};

@@ -55,7 +55,7 @@ pub use jobs::claim::CLAIM_GIVEN_UP;
 pub use jobs::figures::{JobsFigure, JudgeTotal, PoolUse};
 pub use jobs::record::{Ending, Fence, Record, RecordTicket, Recorded};
 pub use jobs::rescue::{Died, DueJob, Rescued};
-pub use jobs::{Force, JobCounts, JobFilter};
+pub use jobs::{JobCounts, JobFilter};
 pub use judges::holds::{Hold, HoldTarget};
 pub use judges::past_runs::{PastReplies, RecentPace};
 pub use judges::{JudgeRow, MeterRow, PaceRow};

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::WorkerParts;
 use super::caps::{Exceeded, exceeded};
-use super::retry::reason_of;
+use super::wait::reason_of;
 use crate::clock::Clock;
 use crate::events::{Announcer, Event, EventType};
 use crate::job::{Lane, WaitReason};

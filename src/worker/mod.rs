@@ -18,8 +18,8 @@ mod owned;
 pub mod process;
 mod provider_batches;
 mod rescue;
-mod retry;
 mod scored;
+mod wait;
 mod weight;
 
 use std::collections::HashMap;
@@ -95,7 +95,7 @@ pub struct WorkerOptions {
     pub bulk_window: usize,
     /// How long judge calls and their raw replies are kept.
     pub calls_kept: chrono::TimeDelta,
-    /// How replies are prefetched.
+    /// How provider batches are made and collected.
     pub provider_batches: ProviderBatchOptions,
     /// What judges may cost.
     pub caps: Caps,

@@ -135,7 +135,7 @@ async fn return_orphans(
         "rows in this worker's name were in nobody's hand; they are queued again"
     );
     let pushes: Vec<Push> = returned.into_iter().map(push_of).collect();
-    if let Err(error) = queue.push(&pushes).await {
+    if let Err(error) = queue.push_first(&pushes).await {
         tracing::debug!(%error, "not pushed; rescue will push them");
     }
     Ok(())

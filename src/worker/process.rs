@@ -17,17 +17,17 @@ use uuid::Uuid;
 
 use super::ConcurrencyPermits;
 use super::deadline::{Deadline, Ended};
-use super::retry::{ending_of_fallback_wait, ending_of_wait};
 use super::scored::{
     class_of_bad, evaluated, failed, judge_failed, scored_session, session_id, too_large,
 };
+use super::wait::{ending_of_fallback_wait, ending_of_wait};
 use super::weight::Weight;
 use crate::clock::Clock;
 use crate::job::{Failure, FailureClass, Job, SessionPayload, Usage, Wait, WaitReason};
 use crate::judge::{
     Answer, AskContext, AskEnd, CallUsage, Judge, Judges, Nonce, Precomputed, Question,
 };
-use crate::score::{BadRequest, Case, Criteria, Fault, Request, Scorecard, about};
+use crate::score::{BadRequest, Criteria, Fault, ReadCase, Request, Scorecard, about, read_case};
 use crate::store::{Ending, Fence, Record, Store, StoreError};
 
 /// How long a job rests when the store failed for a passing reason.
@@ -259,24 +259,20 @@ impl Pipeline {
                     })?;
                 Ok(Arc::new(session.into_request()))
             }
-            true => self
-                .case(job)
-                .await?
-                .map(|case| Arc::from(case.into_request()))
-                .map_err(|faults| {
-                    // Checked when it was enqueued: a payload of a release that took more.
-                    failed(FailureClass::BadInput, Fault::in_words(&faults))
-                }),
+            true => self.case(job).await?.map(Arc::from).map_err(|faults| {
+                // Checked when it was enqueued: a payload of a release that took more.
+                failed(FailureClass::BadInput, Fault::in_words(&faults))
+            }),
         }
     }
 
     /// The case of a job that isn't a session's, or the faults of its payload.
-    async fn case(&self, job: &Job) -> Result<Result<Case, Vec<Fault>>, Ending> {
+    async fn case(&self, job: &Job) -> Result<ReadCase, Ending> {
         match Weight::of(&job.payload) {
-            Weight::Light => Ok(Case::read(job.kind, &job.payload)),
+            Weight::Light => Ok(read_case(job.kind, &job.payload)),
             weight @ Weight::Heavy => {
                 let (kind, payload) = (job.kind, job.payload.clone());
-                weight.run(move || Case::read(kind, &payload)).await
+                weight.run(move || read_case(kind, &payload)).await
             }
         }
     }
@@ -371,7 +367,7 @@ impl Spent {
     }
 }
 
-/// Whether the job's reply may have been prefetched.
+/// Whether a provider batch may have collected the job's reply.
 fn precomputed(job: &Job) -> Precomputed {
     match SessionPayload::deserialize(&job.payload) {
         Ok(payload) if !job.kind.is_case() && payload.is_fetched_ahead => Precomputed::Collected,

@@ -92,7 +92,7 @@ impl ChunkLoop {
         let rounds = async {
             loop {
                 if let Err(error) = self.round().await {
-                    tracing::warn!(%error, "batches whose replies are prefetched could not be looked after; it tries again");
+                    tracing::warn!(%error, "provider batches could not be looked after; it tries again");
                 }
                 tokio::time::sleep(poll).await;
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::Utc;
 use gavel::clock::SystemClock;
-use gavel::job::{FailureClass, Job, JobId, Kind, NewJob, Priority, Purpose, WaitReason};
+use gavel::job::{FailureClass, Job, NewJob, WaitReason};
 use gavel::judge::gate::{Gate, GateOptions};
 use gavel::judge::{Judges, Providers};
 use gavel::score::Criteria;
@@ -51,19 +51,11 @@ impl Bench {
 
     /// A job in hand: for a stored session under stored criteria, but for what `change` makes of it.
     async fn job(&self, change: impl FnOnce(&mut NewJob)) -> Job {
+        let session_id = self.session(session()).await;
+        let options = support::in_bulk("tester");
         let mut new = NewJob {
-            job_id: JobId::new(),
-            kind: Kind::Session,
-            subject_id: Some(self.session(session()).await),
-            purpose: Purpose::Score,
-            payload: json!({}),
-            judge: Some("nowhere".to_owned()),
-            priority: Priority::Bulk,
             criteria_hash: self.criteria.hash.0.clone(),
-            force_rescore: false,
-            triggered_by: "tester".to_owned(),
-            batch: None,
-            created_at: Utc::now(),
+            ..NewJob::of_session(session_id, "nowhere".to_owned(), options, Utc::now())
         };
         change(&mut new);
         let id = new.job_id;

@@ -5,14 +5,20 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::criteria::CriteriaForm;
 use super::reading::Spelling;
-use super::{Field, qas, query, session, sql_metrics};
+use super::{Field, ReadCase, qas, query, session, sql_metrics};
 use gavel_wire::Kind;
 
 /// A kind, described.
 pub struct About {
     /// What its items are called where people read them.
     pub title: &'static str,
+    /// What the items of a suite hold, beside the kind's name in a list to choose from.
+    pub items: &'static str,
+    /// Reads and checks a payload: every fault, each with its JSON pointer.
+    pub(super) read: fn(&Value) -> ReadCase,
+    pub(super) criteria: CriteriaForm,
     /// The payload's fields, in the order of a report.
     pub fields: &'static [Field],
     pub(super) spelling: Spelling,

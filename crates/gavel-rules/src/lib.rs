@@ -25,7 +25,7 @@ pub mod trust;
 mod unasked;
 
 pub use about::{About, Column, Component, Origin, STATUS, Sides, about};
-pub use case::{Case, Field, FieldForm, field, fields};
+pub use case::{Field, FieldForm, ReadCase, field, fields, read_case};
 pub use criteria::{Criteria, CriteriaError, CriteriaHash, Trim};
 pub use error::{ErrorClass, JudgeError};
 pub use evaluation::{Evaluation, JudgedBy};
@@ -57,6 +57,14 @@ pub trait Request: Send + Sync {
     /// Turns the answers, one per question and in order, into a score. An answer may be an error: the kind decides what survives.
     /// An answer that is missing was never asked for (`--no-judge`): its part is not run, and the total incomplete.
     fn score(&self, criteria: &Criteria, answers: &[Answer]) -> Scorecard;
+
+    /// Whether a judge has a part in it. Without one it needs none, and no lane.
+    fn needs_judge(&self) -> bool;
+
+    /// The judge or the model that it names itself.
+    fn model(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// What the rules made of the answers.

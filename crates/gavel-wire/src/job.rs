@@ -28,6 +28,19 @@ pub struct JobRequest {
     pub criteria_hash: Option<String>,
 }
 
+impl JobRequest {
+    /// A request by the current criteria that leaves everything else open.
+    pub fn new(kind: Kind, payload: Value) -> Self {
+        Self {
+            kind,
+            payload,
+            priority: None,
+            force_rescore: false,
+            criteria_hash: None,
+        }
+    }
+}
+
 /// What to score a session with.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]

@@ -62,6 +62,13 @@ impl Kind {
     pub fn is_case(self) -> bool {
         self != Self::Session
     }
+
+    /// Those whose subject is the payload, then those of stored sessions: the order of a list to choose from.
+    pub fn to_choose() -> Vec<Self> {
+        let mut kinds = Self::ALL.to_vec();
+        kinds.sort_by_key(|kind| !kind.is_case());
+        kinds
+    }
 }
 
 text_enum! {

@@ -27,6 +27,11 @@ macro_rules! text_enum {
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
             }
+
+            /// The name as people read it.
+            pub fn in_words(self) -> String {
+                self.as_str().replace('_', " ")
+            }
         }
 
         impl std::fmt::Display for $name {

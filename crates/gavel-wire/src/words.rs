@@ -24,6 +24,21 @@ pub fn counted(n: impl TryInto<i128>, one: &str) -> String {
     format!("{} {one}{plural}", grouped(n))
 }
 
+/// Names to choose from: `query, qas or session`.
+pub fn one_of(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let names: Vec<_> = names.into_iter().collect();
+    let mut text = String::new();
+    for (at, name) in names.iter().enumerate() {
+        text.push_str(match at {
+            0 => "",
+            at if at + 1 == names.len() => " or ",
+            _ => ", ",
+        });
+        text.push_str(name.as_ref());
+    }
+    text
+}
+
 /// A share of 0-1 as a percentage with at most one decimal: `92.5%`.
 pub fn percent(share: f64) -> String {
     format!("{}%", (share * 1000.0).round() / 10.0)
@@ -60,6 +75,18 @@ mod tests {
             (-1_000_000, "-1,000,000 scores"),
         ] {
             assert_eq!(counted(n, "score"), said);
+        }
+    }
+
+    #[test]
+    fn the_last_of_the_names_to_choose_from_has_an_or() {
+        for (names, said) in [
+            (vec![], ""),
+            (vec!["a"], "a"),
+            (vec!["a", "b"], "a or b"),
+            (vec!["a", "b", "c"], "a, b or c"),
+        ] {
+            assert_eq!(one_of(names), said);
         }
     }
 

@@ -33,8 +33,8 @@ use crate::api::http::problem::{ApiError, Refusal};
 use crate::api::http::spool::Spooled;
 use crate::enqueue::ScoreBatch;
 use crate::events::EventType;
-use crate::job::{Kind, Priority};
-use crate::store::{BatchFilter, BatchRow, Force, Moved};
+use crate::job::{Force, Kind, Priority};
+use crate::store::{BatchFilter, BatchRow, Moved};
 use crate::suite::{Format, Limits, Reading};
 use crate::wire::{Batch, BatchRetried, BatchState, Batches};
 
@@ -111,10 +111,7 @@ async fn post_batch(
         budget_usd: head.budget_usd,
         criteria_hash: head.criteria_hash,
         priority: head.priority.unwrap_or(Priority::Bulk),
-        force: match head.force_rescore {
-            true => Force::Yes,
-            false => Force::AsIs,
-        },
+        force: Force::of(head.force_rescore),
         triggered_by: caller.name(Refusal::Unprocessable)?,
         new_id: effect.new_id(),
     };

@@ -17,8 +17,7 @@ use crate::api::http::wait::Prefer;
 use crate::api::scores::{accepted, check_hash};
 use crate::api::{ApiState, jobs};
 use crate::enqueue::{Enqueued, ScoreCase, ScoreSession};
-use crate::job::{Job, JobId, Priority};
-use crate::store::Force;
+use crate::job::{Force, Job, JobId, JobOptions, Priority};
 use crate::wire::{self, JobRef, JobRequest};
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
@@ -66,17 +65,19 @@ async fn post_job(
     params.finish()?;
     let ApiJson(body) = body;
     check_hash(body.criteria_hash.as_deref(), Refusal::Unprocessable)?;
-    let triggered_by = caller.name(Refusal::Unprocessable)?;
+    let options = JobOptions {
+        force: Force::of(body.force_rescore),
+        triggered_by: caller.name(Refusal::Unprocessable)?,
+        priority: body.priority.unwrap_or(Priority::Interactive),
+    };
     let job = match body.kind.is_case() {
-        false => session_job(&state, body, triggered_by, effect).await?,
+        false => session_job(&state, body, options, effect).await?,
         true => {
             let hash = body.criteria_hash.clone();
             let request = ScoreCase {
                 kind: body.kind,
                 payload: body.payload,
-                force: force(body.force_rescore),
-                triggered_by,
-                priority: body.priority.unwrap_or(Priority::Interactive),
+                options,
                 new_id: effect.new_id(),
                 batch: None,
             };
@@ -98,7 +99,7 @@ async fn post_job(
 async fn session_job(
     state: &ApiState,
     body: JobRequest,
-    triggered_by: String,
+    mut options: JobOptions,
     effect: Effect,
 ) -> Result<Job, ApiError> {
     let payload: SessionPayload =
@@ -115,12 +116,13 @@ async fn session_job(
                 error.inner().to_string(),
             )
         })?;
+    if payload.force_rescore {
+        options.force = Force::Yes;
+    }
     let request = ScoreSession {
         session_id: payload.session_id,
-        force: force(payload.force_rescore || body.force_rescore),
         criteria_hash: body.criteria_hash,
-        triggered_by,
-        priority: body.priority.unwrap_or(Priority::Interactive),
+        options,
         new_id: effect.new_id(),
     };
     let asked = state.enqueue.score_session(&request).await;
@@ -136,8 +138,4 @@ async fn session_job(
     let gone = || ApiError::Internal("the job of a current score is not in the store".to_owned());
     let job_id: JobId = job_id.ok_or_else(gone)?;
     state.store.jobs().get(job_id).await?.ok_or_else(gone)
-}
-
-fn force(asked: bool) -> Force {
-    if asked { Force::Yes } else { Force::AsIs }
 }

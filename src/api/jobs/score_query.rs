@@ -23,9 +23,8 @@ use crate::api::http::problem::{ApiError, Fault, Problem, Refusal};
 use crate::api::http::wait::Prefer;
 use crate::api::scores::accepted;
 use crate::enqueue::{EnqueueError, ScoreCase};
-use crate::job::{Job, JobState, Kind, Priority, Usage};
+use crate::job::{Force, Job, JobOptions, JobState, Kind, Priority, Usage};
 use crate::score::query::QueryScore;
-use crate::store::Force;
 use crate::wire::JobRef;
 
 /// How long the last look at a job may take once its wait is over: a store that hangs holds no answer back.
@@ -150,9 +149,11 @@ async fn score_query(
     let request = ScoreCase {
         kind: Kind::Query,
         payload,
-        force: Force::AsIs,
-        triggered_by: caller.name(Refusal::Unprocessable)?,
-        priority: Priority::Interactive,
+        options: JobOptions {
+            force: Force::AsIs,
+            triggered_by: caller.name(Refusal::Unprocessable)?,
+            priority: Priority::Interactive,
+        },
         new_id: effect.new_id(),
         batch: None,
     };

@@ -21,8 +21,8 @@ use crate::api::http::params::{Params, Segment, uuid};
 use crate::api::http::problem::{ApiError, Refusal};
 use crate::api::http::wait::Prefer;
 use crate::enqueue::{Enqueued, ScoreSession};
-use crate::job::{Job, JobState, Priority};
-use crate::store::{Force, SessionScoreRow};
+use crate::job::{Force, Job, JobOptions, JobState, Priority};
+use crate::store::SessionScoreRow;
 use crate::wire::{JobRef, Score, ScoreRequest, ScoreVersion, Scores};
 
 /// When a client should look at a job again, seconds.
@@ -80,14 +80,12 @@ async fn score_session(
         let request = match checked {
             Ok(body) => ScoreSession {
                 session_id,
-                force: if body.force_rescore {
-                    Force::Yes
-                } else {
-                    Force::AsIs
-                },
                 criteria_hash: body.criteria_hash,
-                triggered_by: caller.name(Refusal::BadRequest)?,
-                priority: Priority::Interactive,
+                options: JobOptions {
+                    force: Force::of(body.force_rescore),
+                    triggered_by: caller.name(Refusal::BadRequest)?,
+                    priority: Priority::Interactive,
+                },
                 new_id: effect.new_id(),
             },
             Err(fault) => return Err(subject_first(&state, session_id, fault).await),

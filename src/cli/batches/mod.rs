@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use uuid::Uuid;
 
 use super::Global;
+use super::choice::choice;
 use super::connection::{Common, Connection, ConnectionArgs, Listing, Needs, One, given};
 use super::outcome::{CliError, Exit, is_interrupted};
 use super::output::{self, Printed};
@@ -36,11 +37,11 @@ pub(super) struct Batches {
 enum What {
     /// List batches, newest first
     List {
-        /// expanding, running, paused, completed or cancelled
-        #[arg(long)]
+        /// Only those in this state
+        #[arg(long, value_parser = choice::<BatchState>(BatchState::ALL.iter().map(|state| state.as_str())))]
         state: Option<BatchState>,
-        /// session, query, qas or sql_metrics
-        #[arg(long)]
+        /// Only those of this kind
+        #[arg(long, value_parser = choice::<Kind>(Kind::ALL.iter().map(|kind| kind.as_str())))]
         kind: Option<Kind>,
         #[command(flatten)]
         list: Listing,

@@ -21,8 +21,8 @@ use super::simulated::SimulatedJudge;
 use crate::app::{App, Migrations, Mode, Stop};
 use crate::client::{Client, text};
 use crate::config::Settings;
+use crate::job::Force;
 use crate::lifecycle::Signals;
-use crate::store::Force;
 use crate::wire::PutOutcome;
 
 const DATA_DIR: &str = "./gavel-demo";

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::cli::choice::choice;
 use crate::cli::connection::ConnectionArgs;
 use crate::job::Kind;
 use crate::suite::run::gate;
@@ -12,9 +13,8 @@ use crate::suite::run::gate;
 #[derive(Debug, Args)]
 #[command(
     long_about = "Run the items of a suite, write each result down as it comes, and end with an exit code that a pipeline \
-                  can gate on.\n\nA suite is a .json, .jsonl, .csv or .xlsx file: queries with their expected ones (kind \
-                  query), generated SQL (kind sql_metrics), or questions for agents (kind qas), which are answered over \
-                  HTTP by the agents that the settings name (agents.sql.url, agents.docking.url), by --agent-command, or \
+                  can gate on.\n\nA suite is a .json, .jsonl, .csv or .xlsx file: cases of one kind (--kind), or \
+                  questions for agents, which are answered over HTTP by the agents that the settings name (agents.sql.url, agents.docking.url), by --agent-command, or \
                   from the file of --agent-results. It is checked whole before anything is run.\n\nWithout --server and \
                   without a database, or with --simulate, the jobs run in this process, over the data folder. A run that was stopped, even \
                   killed, goes on with --resume: no item is scored twice, and it is held to the gates that it began with, unless others are \
@@ -30,8 +30,8 @@ pub(in crate::cli) struct Evaluate {
     /// The suite: a .json, .jsonl, .csv or .xlsx file. With --resume it is the run's own, unless it has moved
     #[arg(value_name = "SUITE", required_unless_present = "resume")]
     pub(super) suite: Option<PathBuf>,
-    /// The kind of its items: query, qas or sql_metrics [default: guessed from their fields]
-    #[arg(long, value_name = "KIND", value_parser = kind)]
+    /// The kind of its items; sessions are scored by `gavel score` [default: guessed from their fields]
+    #[arg(long, value_name = "KIND", value_parser = choice::<Kind>(cases()))]
     pub(super) kind: Option<Kind>,
     /// Only the first N items; what stands behind them is not checked
     #[arg(long, value_name = "N")]
@@ -147,12 +147,9 @@ impl Evaluate {
     }
 }
 
-fn kind(text: &str) -> Result<Kind, String> {
-    match text.parse::<Kind>() {
-        Ok(kind) if kind.is_case() => Ok(kind),
-        Ok(_) => Err("sessions are scored by `gavel score`".to_owned()),
-        Err(_) => Err("give query, qas or sql_metrics".to_owned()),
-    }
+fn cases() -> impl Iterator<Item = &'static str> {
+    let kinds = Kind::ALL.iter().filter(|kind| kind.is_case());
+    kinds.map(|kind| kind.as_str())
 }
 
 /// A percentage as a share, without what binary fractions leave behind: 66.67 is 0.6667.
@@ -187,12 +184,5 @@ mod tests {
         for bad in ["90", "-0.1", "nan", "", "ninety", "101%"] {
             assert!(share(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn a_session_is_no_kind_of_a_suite() {
-        assert_eq!(kind("qas"), Ok(Kind::Qas));
-        assert!(kind("session").unwrap_err().contains("gavel score"));
-        assert!(kind("kql").unwrap_err().contains("sql_metrics"));
     }
 }

@@ -106,11 +106,10 @@ impl<'a> Service<'a> {
     async fn ask(&self, case: &CaseToScore) -> Result<Asked, Stopped> {
         let options = &self.header.options;
         let body = JobRequest {
-            kind: case.kind,
-            payload: case.payload.clone(),
             priority: Some(Priority::Bulk),
             force_rescore: options.force,
             criteria_hash: options.criteria_hash.clone(),
+            ..JobRequest::new(case.kind, case.payload.clone())
         };
         let key = key(&self.header.run_id.to_string(), case, &body);
         match self.retried(|| self.client.post_job(&body, &key)).await {

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::super::batches::{BatchWords as _, items};
-use super::super::form::{Form, segment};
+use super::super::form::Form;
 use super::super::frame::Frame;
+use super::super::links::segment;
 use super::super::page::{Page, go, html, is_mendable, refusal, with_status};
 use super::super::state::PageState;
 use super::super::user::SessionUser;

@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 use super::address::Address;
 use super::batches::BatchWords as _;
-use super::form::query;
 use super::frame::Frame;
+use super::links::query;
 use super::page::found;
 use super::page::{Page, html};
 use super::state::PageState;

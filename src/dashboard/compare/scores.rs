@@ -6,7 +6,7 @@ use askama::Template;
 use super::super::frame::Frame;
 use super::super::page::{Fault, Page, html};
 use super::super::score::ScoreDetail;
-use super::super::sessions::Badge;
+use super::super::session_item::Badge;
 use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words;

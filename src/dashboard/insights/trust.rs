@@ -37,7 +37,7 @@ impl Trust {
             }
         }
         if let Some(strength) = scale.strength {
-            says.push_str(&format!(", {}", strength.as_str().replace('_', " ")));
+            says.push_str(&format!(", {}", strength.in_words()));
         }
         let word = |label: &String| label.replace('_', " ");
         Self {

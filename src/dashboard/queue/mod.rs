@@ -14,9 +14,10 @@ use serde_json::json;
 use rows::{Control, JobRow, JudgeRow, WorkerRow, held};
 
 use super::confirm::{self, Question, is_sure};
-use super::form::{Form, segment};
+use super::form::Form;
 use super::frame::Frame;
 use super::infrastructure::{self, Infrastructure, JudgeState};
+use super::links::segment;
 use super::page::{Fault, Page, go, html};
 use super::session::LEFT;
 use super::state::PageState;

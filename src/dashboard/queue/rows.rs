@@ -3,9 +3,9 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::super::form::segment;
 use super::super::health::{self, Health};
 use super::super::infrastructure::{self, JudgeState as _};
+use super::super::links::segment;
 use super::super::waits::WaitWords as _;
 use super::super::words::{self, Moment};
 use crate::job::WaitReason;
@@ -76,7 +76,7 @@ pub(super) fn held(hold: &Hold, now: DateTime<Utc>) -> String {
 
 /// What a job is about, and where that is shown.
 fn place(job: &Job) -> (String, String) {
-    let kind = job.kind.as_str().replace('_', " ");
+    let kind = job.kind.in_words();
     match (job.subject_id, job.batch_id) {
         (Some(session), _) => (
             format!("session {}", words::short_id(&session)),
@@ -104,11 +104,7 @@ impl JobRow {
         let (what, to) = place(&job);
         let failed = job.error.is_some();
         let why = match (&job.error, &job.wait) {
-            (Some(error), _) => format!(
-                "{}: {}",
-                error.class.as_str().replace('_', " "),
-                error.message
-            ),
+            (Some(error), _) => format!("{}: {}", error.class.in_words(), error.message),
             (None, Some(wait)) => wait.says(job.judge.as_deref(), now),
             (None, None) => String::new(),
         };

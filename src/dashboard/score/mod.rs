@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::frame::Frame;
 use super::page::{Fault, Page, html};
-use super::sessions;
+use super::session_item;
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
@@ -55,7 +55,7 @@ async fn page(
     let version = scores::read(state.api(&user)?, id).await?;
     let mut score = ScoreDetail::whole(state, &user, version).await?;
     score.typed = typed;
-    let about = sessions::item(state, &user, &score.answer.session_id.to_string()).await?;
+    let about = session_item::item(state, &user, &score.answer.session_id.to_string()).await?;
     let alert = about.as_ref().and_then(|item| item.alert_type.as_deref());
     let title = format!(
         "{} {} · {}",

@@ -5,7 +5,8 @@ use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
 use serde_json::Map;
 
-use super::super::form::{Form, segment};
+use super::super::form::Form;
+use super::super::links::segment;
 use super::super::page::{Fault, Page, go, is_mendable, refusal, with_status};
 use super::super::state::PageState;
 use super::super::words::{self, Moment};

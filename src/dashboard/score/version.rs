@@ -2,9 +2,9 @@
 
 use uuid::Uuid;
 
-use super::super::form::query;
+use super::super::links::query;
 use super::super::page::Fault;
-use super::super::sessions::Badge;
+use super::super::session_item::Badge;
 use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words::{self, Moment};

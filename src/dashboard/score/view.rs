@@ -7,7 +7,7 @@ use super::super::markdown;
 use super::super::missing_tools::{self, ToolRow};
 use super::super::page::Fault;
 use super::super::page::found;
-use super::super::sessions::Badge;
+use super::super::session_item::Badge;
 use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words::{self, Moment};

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::super::page::found;
 use super::super::page::{Fault, Page, html};
-use super::super::sessions::{self, Badge, why_not};
+use super::super::session_item::{self, Badge, why_not};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::waits::WaitWords;
@@ -174,7 +174,7 @@ pub(super) async fn subject(
     user: &SessionUser,
     id: &str,
 ) -> Result<Subject, Fault> {
-    match sessions::item(state, user, id).await? {
+    match session_item::item(state, user, id).await? {
         Some(item) => Ok(item.into()),
         // The API says what is wrong with it.
         None => Ok(Subject::from(&read(state, user, id).await?)),

@@ -11,9 +11,9 @@ use uuid::Uuid;
 
 use super::{BatchError, Item, ItemFault, OpenItems, ScoreBatch};
 use crate::enqueue::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreCase};
-use crate::job::{BatchPlace, NewJob, SessionPayload};
+use crate::job::{BatchPlace, Force, JobOptions, NewJob};
 use crate::score::about;
-use crate::store::{Added, BatchRow, Force, Moved};
+use crate::store::{Added, BatchRow, Moved};
 
 /// How many items are stored in one transaction, at most.
 const CHUNK: usize = 500;
@@ -222,9 +222,7 @@ impl Plan {
         let request = ScoreCase {
             kind: self.request.kind,
             payload,
-            force: self.request.force,
-            triggered_by: self.request.triggered_by.clone(),
-            priority: self.request.priority,
+            options: self.options(self.request.force),
             new_id: NewId::Any,
             batch: Some(place),
         };
@@ -237,20 +235,24 @@ impl Plan {
         place: BatchPlace,
     ) -> Result<NewJob, serde_path_to_error::Error<serde_json::Error>> {
         let item: SessionItem = serde_path_to_error::deserialize(payload)?;
-        let force_rescore = item.force_rescore || self.request.force == Force::Yes;
-        let payload = SessionPayload {
-            session_id: item.session_id,
-            force_rescore,
-            is_fetched_ahead: false,
+        let force = match item.force_rescore {
+            true => Force::Yes,
+            false => self.request.force,
         };
         let (judge, now) = (self.pinned.judge.clone(), self.enqueue.clock.now());
         Ok(NewJob {
-            priority: self.request.priority,
             criteria_hash: self.pinned.hash.clone(),
-            triggered_by: self.request.triggered_by.clone(),
             batch: Some(place),
-            ..NewJob::of_session(&payload, judge, now)
+            ..NewJob::of_session(item.session_id, judge, self.options(force), now)
         })
+    }
+
+    fn options(&self, force: Force) -> JobOptions {
+        JobOptions {
+            force,
+            triggered_by: self.request.triggered_by.clone(),
+            priority: self.request.priority,
+        }
     }
 }
 

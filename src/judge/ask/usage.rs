@@ -1,8 +1,8 @@
 //! Tokens and money, call by call and summed.
 
 use crate::judge::call_log::CallUsage;
+use crate::judge::entries::{JudgeSpec, price_of};
 use crate::judge::provider::ProviderReply;
-use crate::judge::providers::{JudgeSpec, price_of};
 
 /// What no call has used: nothing, at no cost.
 pub(super) fn nothing() -> CallUsage {

@@ -9,7 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::call::{CallRequest, Role};
 use super::schema::Ordered;
 use super::shape::{Rung, Sent, Shape};
-use crate::judge::providers::spec::Entry;
+use crate::judge::entries::spec::Entry;
 
 /// Room for what a body holds besides the conversation and the schema.
 const OTHER_FIELDS: usize = 512;

@@ -20,9 +20,9 @@ use super::said::Said;
 use super::shape::{Field, Shape};
 use crate::clock::Clock;
 use crate::judge::JudgeError;
+use crate::judge::entries::spec::{Auth, JudgeSpec};
 use crate::judge::error::ErrorClass;
 use crate::judge::gate::RateReport;
-use crate::judge::providers::spec::{Auth, JudgeSpec};
 use crate::outbound::percent_encoded;
 
 /// A server's own words are kept up to this many characters.
@@ -230,7 +230,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::judge::providers::Providers;
+    use crate::judge::entries::Providers;
 
     fn address(family: &str, base_url: &str, model: &str) -> String {
         let entry = json!({ "j": {

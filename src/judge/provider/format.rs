@@ -9,8 +9,8 @@ use super::headers::RateHeaders;
 use super::reply::{RawReply, Unreadable};
 use super::said::{Said, Signal};
 use super::shape::{Field, Shape};
+use crate::judge::entries::spec::JudgeSpec;
 use crate::judge::error::ErrorClass;
-use crate::judge::providers::spec::JudgeSpec;
 
 /// How one kind of provider words calls and their ends.
 pub(in crate::judge) struct WireFormat {

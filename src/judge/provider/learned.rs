@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use parking_lot::Mutex;
 
 use super::shape::{Rung, Sent, Shape};
-use crate::judge::providers::spec::{Entry, JudgeSpec};
+use crate::judge::entries::spec::{Entry, JudgeSpec};
 
 impl Shape {
     pub(super) fn start(entry: &Entry) -> Self {
@@ -91,8 +91,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::judge::entries::Providers;
     use crate::judge::provider::shape::Field;
-    use crate::judge::providers::Providers;
 
     fn spec(family: &str, structured: &str) -> JudgeSpec {
         let entry = json!({ "j": {

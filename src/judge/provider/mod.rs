@@ -32,7 +32,7 @@ pub(in crate::judge) use format::WireFormat;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::providers::spec::JudgeSpec;
+use super::entries::spec::JudgeSpec;
 use crate::outbound::Route;
 
 /// Every kind of provider. One more is a folder, a [`family::Kind`] and its lines here.

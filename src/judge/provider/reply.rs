@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::call::{ProviderReply, Stop, Tokens};
 use super::said::Said;
-use crate::judge::providers::spec::JudgeSpec;
+use crate::judge::entries::spec::JudgeSpec;
 
 /// Model ids that begin so are simulated, whoever serves them.
 const SIMULATED_PREFIX: &str = "simulated-";
@@ -94,7 +94,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::judge::providers::Providers;
+    use crate::judge::entries::Providers;
 
     #[test]
     fn a_reply_without_a_model_has_that_which_was_asked_and_a_mark_or_a_name_makes_it_simulated() {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{batch, columns, ids_of};
-use crate::job::{BatchPlace, JobId, NewJob, SessionPayload};
+use crate::job::{BatchPlace, Force, JobId, JobOptions, NewJob, SessionPayload};
 use crate::store::database::db::{Conn, Tx, retry_once};
 use crate::store::database::sql::{Arg, Row, Sql, decode, sql};
 use crate::store::jobs::accept::insert_statement;
@@ -235,23 +235,27 @@ impl Backlog {
     }
 
     fn make_jobs(&mut self, session_id: Uuid, now: DateTime<Utc>, jobs: &mut Vec<NewJob>) {
-        let payload = SessionPayload {
+        let payload = serde_json::json!(SessionPayload {
             session_id,
             force_rescore: self.plan.force_rescore,
             is_fetched_ahead: self.plan.economy,
+        });
+        let options = JobOptions {
+            force: Force::of(self.plan.force_rescore),
+            triggered_by: self.row.created_by.clone(),
+            priority: self.plan.priority,
         };
         for judge in &self.plan.judges {
             for _ in 0..self.plan.repeats {
                 jobs.push(NewJob {
                     purpose: self.plan.rules.purpose,
-                    priority: self.plan.priority,
+                    payload: payload.clone(),
                     criteria_hash: self.plan.rules.criteria_hash.clone(),
-                    triggered_by: self.row.created_by.clone(),
                     batch: Some(BatchPlace {
                         batch_id: self.row.batch_id,
                         item_no: self.place.next_no,
                     }),
-                    ..NewJob::of_session(&payload, judge.clone(), now)
+                    ..NewJob::of_session(session_id, judge.clone(), options.clone(), now)
                 });
                 self.place.next_no += 1;
             }

@@ -14,7 +14,7 @@ pub(super) mod row;
 use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
-use crate::job::{Job, JobId, JobState, Kind, Priority};
+use crate::job::{Force, Job, JobId, JobState, Kind, Priority};
 use crate::store::batches::reopen_statement;
 use crate::store::database::db::within;
 use crate::store::database::error::{is_passing, is_unique_violation};
@@ -48,14 +48,6 @@ pub struct JobCounts {
     pub failed: i64,
     /// Cancelled in the last 24 h.
     pub cancelled: i64,
-}
-
-/// Whether an existing score and cached replies are passed over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Force {
-    Yes,
-    /// As the job says.
-    AsIs,
 }
 
 /// Counts stop here.

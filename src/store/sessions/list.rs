@@ -146,13 +146,13 @@ impl SessionOrder {
 
 /// Where is looked: sessions listed in this time, behind this place.
 #[derive(Debug, Clone, Copy)]
-struct Reach {
+struct Window {
     from: Option<DateTime<Utc>>,
     to: Option<DateTime<Utc>>,
     after: Option<SessionPlace>,
 }
 
-impl Reach {
+impl Window {
     /// Narrows sessions of this name. By one of the two upper ends: given both, Postgres would begin at the place and walk
     /// down to the time.
     fn push_to(&self, statement: &mut Sql, name: &str) {
@@ -219,47 +219,47 @@ impl Sessions<'_> {
         after: Option<SessionPlace>,
         mut filling: Filling,
     ) -> Result<Page<SessionSummary>, StoreError> {
-        let mut reach = Reach {
+        let mut window = Window {
             from: filter.from,
             to: filter.to,
             after,
         };
         if !filter.ids.is_empty() || self.has_few(filter).await? {
-            self.look_everywhere(filter, reach, &mut filling).await?;
+            self.look_everywhere(filter, window, &mut filling).await?;
             return Ok(filling.page(None));
         }
-        self.look(filter, reach, AHEAD, &mut filling).await?;
+        self.look(filter, window, AHEAD, &mut filling).await?;
         if filling.is_full() {
             return Ok(filling.page(None));
         }
-        let Some(behind) = self.place_behind(reach, AHEAD).await? else {
+        let Some(behind) = self.place_behind(window, AHEAD).await? else {
             return Ok(filling.page(None));
         };
-        reach.after = Some(behind);
-        self.look_on_days(filter, reach, filling).await
+        window.after = Some(behind);
+        self.look_on_days(filter, window, filling).await
     }
 
     /// Goes on with the days that may have what the filter asks for.
     async fn look_on_days(
         self,
         filter: &SessionFilter,
-        mut reach: Reach,
+        mut window: Window,
         mut filling: Filling,
     ) -> Result<Page<SessionSummary>, StoreError> {
         let list = filling.order.list();
         let ended = |(at, id)| Some(Cursor::of_time(list, at, id));
-        let from = reach.after.map(|(at, _)| at);
+        let from = window.after.map(|(at, _)| at);
         let days = self.days_to_look_at(filter, from).await?;
         let (mut left, mut stretches) = (LOOKED - AHEAD, 0);
         for stretch in days.stretches() {
-            reach.from = reach.from.max(stretch.from);
-            reach.to = stretch.before;
-            self.look(filter, reach, left, &mut filling).await?;
+            window.from = window.from.max(stretch.from);
+            window.to = stretch.before;
+            self.look(filter, window, left, &mut filling).await?;
             if filling.is_full() {
                 return Ok(filling.page(None));
             }
             if stretch.sessions.is_none_or(|sessions| sessions >= left)
-                && let Some(behind) = self.place_behind(reach, left).await?
+                && let Some(behind) = self.place_behind(window, left).await?
             {
                 return Ok(filling.page(ended(behind)));
             }
@@ -268,7 +268,7 @@ impl Sessions<'_> {
             if let Some(from) = stretch.from.filter(|_| left == 0 || stretches >= STRETCHES) {
                 return Ok(filling.page(ended((from, Uuid::nil()))));
             }
-            reach.from = filter.from;
+            window.from = filter.from;
         }
         let more = days.end().map(|end| (end, Uuid::nil()));
         Ok(filling.page(more.and_then(ended)))
@@ -278,14 +278,14 @@ impl Sessions<'_> {
     async fn look(
         self,
         filter: &SessionFilter,
-        reach: Reach,
+        window: Window,
         most: u32,
         filling: &mut Filling,
     ) -> Result<(), StoreError> {
         let mut statement = sql!("select ");
         statement.push(LINE).push(" from (select ").push(OF_SESSION);
         statement.push(" from alert_sessions i where 1 = 1");
-        reach.push_to(&mut statement, "i");
+        window.push_to(&mut statement, "i");
         statement
             .push(" order by i.listed_at desc, i.session_id desc limit ")
             .push_arg(most);
@@ -305,7 +305,7 @@ impl Sessions<'_> {
     async fn look_everywhere(
         self,
         filter: &SessionFilter,
-        reach: Reach,
+        window: Window,
         filling: &mut Filling,
     ) -> Result<(), StoreError> {
         let mut statement = sql!("select ");
@@ -319,7 +319,7 @@ impl Sessions<'_> {
             statement.push(" and s.session_id in (select j.subject_id");
             statement.push(jobs).push(")");
         }
-        reach.push_to(&mut statement, "s");
+        window.push_to(&mut statement, "s");
         statement
             .push(" order by s.listed_at desc, s.session_id desc limit ")
             .push_arg(filling.missing());
@@ -343,10 +343,14 @@ impl Sessions<'_> {
     }
 
     /// The place of the last of the next `n` sessions; `None` if there are fewer.
-    async fn place_behind(self, reach: Reach, n: u32) -> Result<Option<SessionPlace>, StoreError> {
+    async fn place_behind(
+        self,
+        window: Window,
+        n: u32,
+    ) -> Result<Option<SessionPlace>, StoreError> {
         let mut statement =
             sql!("select i.listed_at, i.session_id from alert_sessions i where 1 = 1");
-        reach.push_to(&mut statement, "i");
+        window.push_to(&mut statement, "i");
         statement
             .push(" order by i.listed_at desc, i.session_id desc limit 1 offset ")
             .push_arg(n.saturating_sub(1));

@@ -11,7 +11,7 @@ use super::{CaseToScore, Scorer, Stopped};
 use crate::clock::Clock;
 use crate::job::Kind;
 use crate::report::{Item, ItemError, Outcome};
-use crate::score::{Case, Criteria, Fault, Request, Scorecard, about, score_unasked};
+use crate::score::{Criteria, Fault, Request, Scorecard, about, read_case, score_unasked};
 
 /// Scores in this process by what can be computed.
 #[derive(Clone)]
@@ -69,9 +69,9 @@ impl Computed {
     }
 
     fn item(&self, case: CaseToScore) -> Item {
-        let read = Case::read(case.kind, &case.payload);
-        let needs_judge = read.as_ref().is_ok_and(Case::needs_judge);
-        let scored = read.map(|read| self.scored(&*read.into_request()));
+        let read = read_case(case.kind, &case.payload);
+        let needs_judge = read.as_ref().is_ok_and(|case| case.needs_judge());
+        let scored = read.map(|read| self.scored(&*read));
         match scored {
             Ok(Scorecard::Evaluated(evaluation)) => {
                 let outcome = Outcome::from_total(evaluation.total);

@@ -14,7 +14,7 @@ use super::{CaseToScore, RunError, Scorer};
 use crate::job::Kind;
 use crate::report::line::id_of;
 use crate::report::{Item, Outcome};
-use crate::score::{Case, Fault};
+use crate::score::{Fault, read_case};
 use crate::suite::{Row, SuiteError};
 
 const PREFETCHED: usize = 16;
@@ -146,7 +146,7 @@ impl Run<'_> {
             },
         };
         let payload = question.payload(&answer);
-        match Case::read(kind, &payload) {
+        match read_case(kind, &payload) {
             Ok(_) => Ok(Ok(payload)),
             Err(faults) => {
                 let message = format!("its answer can't be scored: {}", Fault::in_words(&faults));

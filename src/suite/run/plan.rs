@@ -15,6 +15,7 @@ use crate::job::Kind;
 use crate::report::line::id_of;
 use crate::score::{Field, about};
 use crate::suite::{Columns, Format, Limits, Reading, Row, Rows, SuiteError, read};
+use crate::wire::words;
 
 const MOST_FAULTS: usize = 20;
 /// The field that names the judge of an item.
@@ -240,12 +241,21 @@ fn guess(path: &Path) -> Result<Kind, SuiteError> {
     match rows_of(path, Columns::OfCases, QUESTION_FIELDS)?.next() {
         None => Ok(Kind::UNNAMED),
         Some(row) => kind_of(&row?.fields).ok_or_else(|| {
-            SuiteError::whole(
-                "its first item has neither generated_kql (a query), question (QAS) nor generated_sql (SQL metrics): give \
-                 --kind query, qas or sql_metrics",
-            )
+            let fields = told_by().map(|(kind, field)| format!("{field} ({kind})"));
+            let fields: Vec<_> = fields.collect();
+            SuiteError::whole(format!(
+                "its first item has none of the fields that tell its kind, such as {}: give --kind {}",
+                words::one_of(fields),
+                words::one_of(told_by().map(|(kind, _)| kind.as_str())),
+            ))
         }),
     }
+}
+
+/// The kinds that are told by a field, each with the first such.
+fn told_by() -> impl Iterator<Item = (Kind, &'static str)> {
+    let kinds = Kind::ALL.iter().copied();
+    kinds.filter_map(|kind| Some((kind, *about(kind).distinctive.first()?)))
 }
 
 fn kind_of(fields: &Map<String, Value>) -> Option<Kind> {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::agents::{AgentAnswer, AgentName};
 use crate::job::Kind;
-use crate::score::{Case, Field, about};
+use crate::score::{Field, about, read_case};
 use crate::suite::{Row, SuiteError};
 
 /// Columns of question files beside the fields of a case: the origin's names for two of them.
@@ -59,7 +59,7 @@ impl Work {
                 (Self::Case(payload.clone()), payload)
             }
         };
-        let faults = Case::read(kind, &payload).err().unwrap_or_default();
+        let faults = read_case(kind, &payload).err().unwrap_or_default();
         if faults.is_empty() {
             return Ok(work);
         }

@@ -36,24 +36,18 @@ impl<'a> Batch<'a> {
 
     /// Inserts an item, as what makes batches does.
     async fn item(&self, item_no: i64) -> JobId {
+        let payload = json!({
+            "id": format!("q-{item_no}"), "prompt": "Errors?", "generated_kql": "=T | count", "expected_kql": "T | count",
+        });
+        let options = crate::support::in_bulk("batch");
         let job = NewJob {
-            job_id: JobId::new(),
-            kind: Kind::Query,
-            subject_id: None,
-            purpose: Purpose::Score,
-            payload: json!({
-                "id": format!("q-{item_no}"), "prompt": "Errors?", "generated_kql": "=T | count", "expected_kql": "T | count",
-            }),
             judge: Some("judge-a".to_owned()),
-            priority: Priority::Bulk,
             criteria_hash: self.server.enqueue.current_criteria().hash.0.clone(),
-            force_rescore: false,
-            triggered_by: "batch".to_owned(),
             batch: Some(BatchPlace {
                 batch_id: self.id,
                 item_no,
             }),
-            created_at: SystemClock.now(),
+            ..NewJob::new(Kind::Query, payload, options, SystemClock.now())
         };
         let id = job.job_id;
         assert_eq!(

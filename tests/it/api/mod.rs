@@ -396,19 +396,10 @@ impl Server {
 
     /// A bulk job of a session.
     fn new_bulk(&self, session: Uuid) -> NewJob {
+        let options = crate::support::in_bulk("batch");
         NewJob {
-            job_id: JobId::new(),
-            kind: Kind::Session,
-            subject_id: Some(session),
-            purpose: Purpose::Score,
-            payload: json!({ "session_id": session }),
-            judge: Some("judge-a".to_owned()),
-            priority: Priority::Bulk,
             criteria_hash: self.enqueue.current_criteria().hash.0.clone(),
-            force_rescore: false,
-            triggered_by: "batch".to_owned(),
-            batch: None,
-            created_at: SystemClock.now(),
+            ..NewJob::of_session(session, "judge-a".to_owned(), options, SystemClock.now())
         }
     }
 

@@ -231,7 +231,7 @@ async fn a_token_is_asked_for_once_and_a_reader_sees_no_actions() {
     assert_eq!(asked.status, 303);
     assert_eq!(asked.location, "/sign-in?next=%2Fsessions%3Ftag%3Da");
     // A page that stays open isn't led away from what is typed there.
-    let piece = server.get("/strip").header("hx-request", "true");
+    let piece = server.get("/status-bar").header("hx-request", "true");
     let piece = browser.send(piece).await;
     assert_eq!(piece.status, 401);
     assert!(piece.shows("role=\"alert\"") && piece.location.is_empty());

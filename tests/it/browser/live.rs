@@ -61,7 +61,7 @@ async fn a_paused_judge_and_one_that_is_down_are_told_where_it_waits() {
     site.click("form[action='/judges/simulated/pause'] button")
         .await;
     site.driver.accept_alert().await.unwrap();
-    site.shows("#strip", "simulated: paused").await;
+    site.shows("#status-bar", "simulated: paused").await;
     // A worker hears of a pause a little later; until then it would score what is asked for.
     eventually(PATIENCE, "the worker has heard of the pause", || async {
         let judge = site.api.judge("simulated").await?;
@@ -82,7 +82,7 @@ async fn a_paused_judge_and_one_that_is_down_are_told_where_it_waits() {
     site.open("/queue").await;
     site.click("form[action='/judges/simulated/resume'] button")
         .await;
-    site.shows("#strip", "simulated: failing").await;
+    site.shows("#status-bar", "simulated: failing").await;
     site.open("/sessions?q=crypto").await;
     site.click("tbody th a").await;
     site.shows("#standing", "failed too often in a row").await;
@@ -138,7 +138,7 @@ async fn a_page_says_that_it_is_not_live_while_redis_is_away() {
     redis.kill().await;
     site.shows("#stream", "Not live: asks every ten seconds")
         .await;
-    site.shows("#strip", "Redis is away").await;
+    site.shows("#status-bar", "Redis is away").await;
     // What happens meanwhile is seen all the same.
     let (_, job) = site.api.enqueue(session()).await;
     site.api.ended(job).await;
@@ -149,7 +149,7 @@ async fn a_page_says_that_it_is_not_live_while_redis_is_away() {
     .await;
     site.open("/queue").await;
     eventually(PATIENCE, "the strip forgets it", || async {
-        let strip = site.find("#strip").await.text().await.unwrap();
+        let strip = site.find("#status-bar").await.text().await.unwrap();
         (!strip.contains("Redis is away")).then_some(())
     })
     .await;

@@ -71,7 +71,7 @@ async fn without_scripts_suites_are_uploaded_judges_paused_and_every_page_opens(
     // The server asks where no script can.
     site.shows("h1", &format!("Pause {JUDGE}?")).await;
     site.submit(&pause).await;
-    site.shows("#strip", "judge: paused").await;
+    site.shows("#status-bar", "judge: paused").await;
     site.submit(&format!("form[action='/judges/{JUDGE}/resume'] button"))
         .await;
     site.find(&format!("form[action='/judges/{JUDGE}/pause']"))

@@ -69,7 +69,7 @@ async fn what_cannot_be_had_anew_stays_and_is_said_to_be_old() {
             let rows = site.run(ROWS).await;
             proxy.turn(way);
             site.shows("#trouble", why).await;
-            site.find("#strip[data-old]").await;
+            site.find("#status-bar[data-old]").await;
             site.find(&format!("{piece}[data-old]")).await;
             site.shows(piece, words).await;
             assert_eq!(site.run(ROWS).await, rows, "{path} under {way:?}");
@@ -139,8 +139,8 @@ async fn what_is_filled_in_waits_and_what_is_unfolded_stays() {
         (batch["state"] == "completed").then_some(())
     })
     .await;
-    // The strip has been drawn since; what is filled in has not.
-    site.shows("#strip", "0 running").await;
+    // The status bar has been drawn since; what is filled in has not.
+    site.shows("#status-bar", "0 running").await;
     let typed = "return [document.activeElement.id, document.activeElement.value]";
     assert_eq!(site.run(typed).await, json!(["budget", "5"]));
     site.run("document.activeElement.blur()").await;

@@ -105,7 +105,7 @@ async fn judges_are_said_to_answer_only_once_they_did() {
         )
         .await
         .unwrap();
-    let strip = browser.page("/strip").await;
+    let strip = browser.page("/status-bar").await;
     assert!(!strip.contains("all judges answer"), "{strip}");
     let queue = browser.page("/queue").await;
     assert!(

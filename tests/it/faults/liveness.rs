@@ -91,11 +91,27 @@ async fn a_row_in_a_workers_name_that_it_does_not_have_in_hand_runs_again() {
     crate::support::execute(fleet.home.get("DATABASE_URL"), claim)
         .await
         .unwrap();
+    judge.says(Say::held(70));
+    enqueue(&fleet.api, 30).await;
     worker.thaw();
-    all_scored_once(&fleet.home, 2).await;
+    let queued = "select count(*) from scoring_jobs where state = 'queued' and claim_no > 0";
+    eventually(DEADLINE, "the row is queued again", || async {
+        (number(&fleet.home, queued).await == 1).then_some(())
+    })
+    .await;
+    judge.says(Say::Score(70));
+    judge.release();
+    all_scored_once(&fleet.home, 32).await;
     assert!(worker.runs());
     let losses = number(&fleet.home, "select sum(losses)::bigint from scoring_jobs").await;
     assert_eq!(losses, 0, "nobody died");
+    let before = "select count(*) from scoring_jobs where started_at <
+        (select started_at from scoring_jobs where claim_no > 1)";
+    let before = number(&fleet.home, before).await;
+    assert!(
+        before < 20,
+        "it goes before those that came later: {before}"
+    );
     worker.stop().await;
     end(fleet).await;
 }

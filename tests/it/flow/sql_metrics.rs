@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::Utc;
 use gavel::clock::SystemClock;
-use gavel::job::{FailureClass, Job, JobId, JobState, Kind, NewJob, Priority, Purpose};
+use gavel::job::{FailureClass, Job, JobState, Kind, NewJob};
 use gavel::judge::gate::{Gate, GateOptions};
 use gavel::judge::{Judges, Providers};
 use gavel::score::Criteria;
@@ -168,19 +168,11 @@ fn pipeline(store: &Arc<Store>, judge: &JudgeServer, worker: Uuid) -> Pipeline {
 async fn claimed(store: &Store, worker: Uuid) -> Job {
     let criteria = criteria();
     store.criteria().put(&criteria, Utc::now()).await.unwrap();
+    let options = support::in_bulk("tester");
     let new = NewJob {
-        job_id: JobId::new(),
-        kind: Kind::SqlMetrics,
-        subject_id: None,
-        purpose: Purpose::Score,
-        payload: payload(),
         judge: Some("judge".to_owned()),
-        priority: Priority::Bulk,
         criteria_hash: criteria.hash.0.clone(),
-        force_rescore: false,
-        triggered_by: "tester".to_owned(),
-        batch: None,
-        created_at: Utc::now(),
+        ..NewJob::new(Kind::SqlMetrics, payload(), options, Utc::now())
     };
     let id = new.job_id;
     store.jobs().accept(new).await.unwrap();

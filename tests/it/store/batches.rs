@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gavel::job::{BatchPlace, JobId, JobState, Kind, Lane, NewJob, Priority};
+use gavel::job::{BatchPlace, Force, JobId, JobState, Kind, Lane, NewJob, Priority};
 use gavel::store::{
-    Added, BatchFigures, BatchFilter, CancelStep, Cancelling, Ending, Force, Moved, NewBatch,
+    Added, BatchFigures, BatchFilter, CancelStep, Cancelling, Ending, Moved, NewBatch,
     NewEvaluation, Recorded, Store,
 };
 use serde_json::json;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
 use gavel::job::{
-    Failure, FailureClass, Job, JobId, Kind, NewJob, Priority, Purpose, Usage, Wait, WaitReason,
+    Failure, FailureClass, Job, JobId, Kind, NewJob, Purpose, Usage, Wait, WaitReason,
 };
 use gavel::score::session::{AlternativeApproach, Flag, Message, MissingTool, SessionScore};
 use gavel::store::{
@@ -28,18 +28,15 @@ pub(super) fn hash(character: char) -> String {
 
 pub(super) fn new_job(subject_id: Option<Uuid>) -> NewJob {
     NewJob {
-        job_id: JobId::new(),
-        kind: Kind::Session,
         subject_id,
-        purpose: Purpose::Score,
-        payload: json!({}),
         judge: Some("main".to_owned()),
-        priority: Priority::Bulk,
         criteria_hash: hash('a'),
-        force_rescore: false,
-        triggered_by: "tester".to_owned(),
-        batch: None,
-        created_at: now(),
+        ..NewJob::new(
+            Kind::Session,
+            json!({}),
+            crate::support::in_bulk("tester"),
+            now(),
+        )
     }
 }
 

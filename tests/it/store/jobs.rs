@@ -1,7 +1,7 @@
 //! Reading jobs, and what people do to them.
 
-use gavel::job::{JobId, JobState, Priority, WaitReason};
-use gavel::store::{Accepted, Cursor, Died, Ending, Force, JobCounts, JobFilter, StoreError};
+use gavel::job::{Force, JobId, JobState, Priority, WaitReason};
+use gavel::store::{Accepted, Cursor, Died, Ending, JobCounts, JobFilter, StoreError};
 use uuid::Uuid;
 
 use super::fixtures::{

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use gavel::job::{JobId, Usage};
+use gavel::job::{Force, JobId, Usage};
 use gavel::judge::{CacheKey, CachedReply, ReplyCache as _};
-use gavel::store::{BacklogPlan, ChunkRow, Force, ItemAnswer, Moved, NewBacklog, NewChunk, Store};
+use gavel::store::{BacklogPlan, ChunkRow, ItemAnswer, Moved, NewBacklog, NewChunk, Store};
 use serde_json::json;
 use uuid::Uuid;
 

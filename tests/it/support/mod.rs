@@ -18,6 +18,7 @@ pub(crate) mod world;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gavel::job::{Force, JobOptions, Priority};
 use gavel::store::{Store, StoreOptions};
 use sqlx::Connection as _;
 use sqlx::Executor as _;
@@ -174,5 +175,14 @@ pub(crate) fn beat(worker_id: uuid::Uuid, name: &str) -> gavel::store::Heartbeat
         in_hand: 0,
         state: gavel::wire::WorkerState::Running,
         lease: std::time::Duration::from_secs(5),
+    }
+}
+
+/// How a batch asks for its items.
+pub(crate) fn in_bulk(triggered_by: &str) -> JobOptions {
+    JobOptions {
+        force: Force::AsIs,
+        triggered_by: triggered_by.to_owned(),
+        priority: Priority::Bulk,
     }
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::about;
 use gavel_wire::Kind;
 
 /// Where the conversation stands in a judge prompt.
@@ -32,17 +33,15 @@ pub const EXPECTED_ANSWER: &str = "EXPECTED_ANSWER";
 /// Where the agent's answer stands.
 pub const ACTUAL_ANSWER: &str = "ACTUAL_ANSWER";
 
-/// The placeholders of a kind's `judge_prompt`: each stands in it exactly once.
-pub fn placeholders(kind: Kind) -> &'static [&'static str] {
-    match kind {
-        Kind::Session => &[CONVERSATION, ALERT, SCHEMA],
-        Kind::Query | Kind::Qas => &[QUESTION, EXPECTED_QUERY, GENERATED_QUERY, SCHEMA],
-        Kind::SqlMetrics => &[EXPECTED_QUERY, GENERATED_QUERY, SCHEMA],
-    }
+/// What criteria of a kind hold beside `kind`, `scoring` and `judge_prompt`.
+pub(crate) struct CriteriaForm {
+    /// The placeholders of `judge_prompt`: each stands in it exactly once.
+    pub(crate) placeholders: &'static [&'static str],
+    /// Those of `answer_prompt`, by which answers that aren't SQL are compared; empty: criteria of the kind have no such prompt.
+    pub(crate) answer_placeholders: &'static [&'static str],
+    /// Whether they have `dimensions` and `judge.trim`.
+    pub(crate) is_of_session: bool,
 }
-
-/// The placeholders of `answer_prompt`, which kind `qas` has beside its `judge_prompt`.
-pub const ANSWER_PLACEHOLDERS: &[&str] = &[QUESTION, EXPECTED_ANSWER, ACTUAL_ANSWER, SCHEMA];
 
 /// SHA-256 (64 hex digits) of the resolved definition as canonical JSON (RFC 8785), `scoring.enabled` left out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -206,11 +205,10 @@ fn content(read: &read::Definition) -> Value {
     if let Some(model) = &read.llm_model {
         scoring["llm_model"] = json!(model);
     }
-    match read.kind {
-        // Left out, so that criteria from before there were other kinds keep their hash.
-        Kind::Session => {}
-        Kind::Query | Kind::Qas | Kind::SqlMetrics => return content_of_case(read, &scoring),
+    if !about(read.kind).criteria.is_of_session {
+        return content_of_case(read, &scoring);
     }
+    // The kind is left out, so that criteria from before there were other kinds keep their hash.
     let dimensions: Vec<Value> = read
         .dimensions
         .iter()

@@ -2,11 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::{
-    ANSWER_PLACEHOLDERS, Criteria, CriteriaError, Dimension, Trim, default_dimensions, placeholders,
-};
-use crate::near;
+use super::{Criteria, CriteriaError, CriteriaForm, Dimension, Trim, default_dimensions};
 use crate::template::{Segment, segments};
+use crate::{about, near};
 use gavel_wire::{Kind, UnknownText};
 
 const MAX_PROMPT: usize = 256 * 1024;
@@ -26,7 +24,8 @@ pub(super) struct Definition {
 pub(super) fn definition(value: &Value) -> Result<Definition, CriteriaError> {
     let file = object(value, ".")?;
     let kind = subject(file.get("kind"))?;
-    known_keys(file, keys(kind), "")?;
+    let form = &about(kind).criteria;
+    known_keys(file, &keys(form), "")?;
     let scoring = object(
         file.get("scoring")
             .ok_or_else(|| fault("scoring", "is missing: a map with llm_provider"))?,
@@ -49,28 +48,28 @@ pub(super) fn definition(value: &Value) -> Result<Definition, CriteriaError> {
         enabled: boolean(scoring.get("enabled"), "scoring.enabled")?.unwrap_or(true),
         llm_provider,
         llm_model: judge_part(scoring.get("llm_model"), "scoring.llm_model")?,
-        judge_prompt: prompt(file.get("judge_prompt"), "judge_prompt", placeholders(kind))?,
-        answer_prompt: match kind {
-            Kind::Qas => {
-                let text = file.get("answer_prompt");
-                Some(prompt(text, "answer_prompt", ANSWER_PLACEHOLDERS)?)
-            }
-            Kind::Session | Kind::Query | Kind::SqlMetrics => None,
+        judge_prompt: prompt(file.get("judge_prompt"), "judge_prompt", form.placeholders)?,
+        answer_prompt: match form.answer_placeholders {
+            [] => None,
+            wanted => Some(prompt(file.get("answer_prompt"), "answer_prompt", wanted)?),
         },
-        dimensions: match kind {
-            Kind::Session => dimensions(file.get("dimensions"))?,
-            Kind::Query | Kind::Qas | Kind::SqlMetrics => Vec::new(),
+        dimensions: match form.is_of_session {
+            true => dimensions(file.get("dimensions"))?,
+            false => Vec::new(),
         },
         trim: trim(file.get("judge"))?,
     })
 }
 
-fn keys(kind: Kind) -> &'static [&'static str] {
-    match kind {
-        Kind::Session => &["kind", "scoring", "judge_prompt", "dimensions", "judge"],
-        Kind::Qas => &["kind", "scoring", "judge_prompt", "answer_prompt"],
-        Kind::Query | Kind::SqlMetrics => &["kind", "scoring", "judge_prompt"],
+fn keys(form: &CriteriaForm) -> Vec<&'static str> {
+    let mut keys = vec!["kind", "scoring", "judge_prompt"];
+    if !form.answer_placeholders.is_empty() {
+        keys.push("answer_prompt");
     }
+    if form.is_of_session {
+        keys.extend(["dimensions", "judge"]);
+    }
+    keys
 }
 
 fn subject(value: Option<&Value>) -> Result<Kind, CriteriaError> {

@@ -2,8 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::FIELDS;
+use super::{FIELDS, QasCase};
 use crate::about::{About, Column, Component, Origin, STATUS, Sides};
+use crate::criteria::{
+    ACTUAL_ANSWER, CriteriaForm, EXPECTED_ANSWER, EXPECTED_QUERY, GENERATED_QUERY, QUESTION, SCHEMA,
+};
 use crate::reading::Spelling;
 
 const COMPONENTS: &[Component] = &[
@@ -60,6 +63,13 @@ const COLUMNS: &[Column] = &[
 /// The kind, described.
 pub const ABOUT: About = About {
     title: "Question",
+    items: "answers of SQL and docking agents",
+    read: |payload| QasCase::read(payload).map(|case| Box::new(case) as _),
+    criteria: CriteriaForm {
+        placeholders: &[QUESTION, EXPECTED_QUERY, GENERATED_QUERY, SCHEMA],
+        answer_placeholders: &[QUESTION, EXPECTED_ANSWER, ACTUAL_ANSWER, SCHEMA],
+        is_of_session: false,
+    },
     fields: FIELDS,
     spelling: Spelling::Snake,
     name: "test_id",

@@ -59,11 +59,6 @@ enum Finding {
 }
 
 impl QasCase {
-    /// Whether a judge has a part in it.
-    pub fn needs_judge(&self) -> bool {
-        self.asks_about_queries() || self.asks_about_answers()
-    }
-
     fn asks_about_queries(&self) -> bool {
         semantic::semantic(self) == Preliminary::Judged
     }
@@ -100,6 +95,11 @@ impl Request for QasCase {
         let (score, why) = datatype::datatype(self);
         let findings = [semantic, execution, Finding::Scored(score, why)];
         Scorecard::Evaluated(Box::new(self.evaluation(&findings, judged_by(answers))))
+    }
+
+    /// Whether a judge has a part in it.
+    fn needs_judge(&self) -> bool {
+        self.asks_about_queries() || self.asks_about_answers()
     }
 }
 

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::FIELDS;
+use super::{FIELDS, QueryCase};
 use crate::about::{About, Column, Component, Origin, STATUS, Sides};
+use crate::criteria::{CriteriaForm, EXPECTED_QUERY, GENERATED_QUERY, QUESTION, SCHEMA};
 use crate::reading::Spelling;
 
 /// Of a query whose execution failed the scores are real, and 0.
@@ -65,6 +66,13 @@ const COLUMNS: &[Column] = &[
 /// The kind, described.
 pub const ABOUT: About = About {
     title: "Query",
+    items: "generated, expected",
+    read: |payload| QueryCase::read(payload).map(|case| Box::new(case) as _),
+    criteria: CriteriaForm {
+        placeholders: &[QUESTION, EXPECTED_QUERY, GENERATED_QUERY, SCHEMA],
+        answer_placeholders: &[],
+        is_of_session: false,
+    },
     fields: FIELDS,
     spelling: Spelling::Snake,
     name: "id",

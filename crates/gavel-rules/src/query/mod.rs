@@ -107,12 +107,6 @@ impl QueryCase {
         payload::read(payload)
     }
 
-    /// Whether a judge may have a part in it: the generated query isn't the expected one, or there are other right answers to
-    /// choose from, which takes comparing the results. Then [`Request::questions`] says whether one is asked.
-    pub fn needs_judge(&self) -> bool {
-        !self.accepted.is_empty() || !self.is_identical_to(&self.expected)
-    }
-
     fn computed(&self) -> &Computed {
         self.computed.0.get_or_init(|| Computed::compare(self))
     }
@@ -212,6 +206,16 @@ impl Request for QueryCase {
             error,
             judged_by,
         }))
+    }
+
+    /// Whether a judge may have a part in it: the generated query isn't the expected one, or there are other right answers to
+    /// choose from, which takes comparing the results. Then [`Request::questions`] says whether one is asked.
+    fn needs_judge(&self) -> bool {
+        !self.accepted.is_empty() || !self.is_identical_to(&self.expected)
+    }
+
+    fn model(&self) -> Option<&str> {
+        self.model.as_deref()
     }
 }
 

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::Field;
 use crate::about::{About, Column, Component, Origin, STATUS, Sides};
+use crate::criteria::{ALERT, CONVERSATION, CriteriaForm, SCHEMA};
 use crate::reading::Spelling;
+use crate::{Fault, Field};
 
 const COMPONENTS: &[Component] = &[Component::new(
     "total_score",
@@ -23,6 +24,18 @@ const COLUMNS: &[Column] = &[
 /// The kind, described.
 pub const ABOUT: About = About {
     title: "Session",
+    items: "ids of stored sessions",
+    read: |_| {
+        Err(vec![Fault {
+            pointer: String::new(),
+            message: "a session is no case: it is scored by its id".to_owned(),
+        }])
+    },
+    criteria: CriteriaForm {
+        placeholders: &[CONVERSATION, ALERT, SCHEMA],
+        answer_placeholders: &[],
+        is_of_session: true,
+    },
     fields: &[Field::text("session_id"), Field::flag("force_rescore")],
     spelling: Spelling::Snake,
     name: "session_id",

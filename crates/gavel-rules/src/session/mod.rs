@@ -107,6 +107,10 @@ impl Request for SessionRequest {
             }),
         }
     }
+
+    fn needs_judge(&self) -> bool {
+        true
+    }
 }
 
 impl SessionRequest {

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{FIELDS, stamp_errors};
+use super::{FIELDS, MetricsCase, stamp_errors};
 use crate::about::{About, Column, Component, Origin, STATUS, Sides};
+use crate::criteria::{CriteriaForm, EXPECTED_QUERY, GENERATED_QUERY, SCHEMA};
 use crate::reading::Spelling;
 
 const JUDGE: &str = "/metrics/query_correctness/details/judge";
@@ -71,6 +72,13 @@ const COLUMNS: &[Column] = &[
 /// The kind, described.
 pub const ABOUT: About = About {
     title: "Case",
+    items: "generated SQL",
+    read: |payload| MetricsCase::read(payload).map(|case| Box::new(case) as _),
+    criteria: CriteriaForm {
+        placeholders: &[EXPECTED_QUERY, GENERATED_QUERY, SCHEMA],
+        answer_placeholders: &[],
+        is_of_session: false,
+    },
     fields: FIELDS,
     spelling: Spelling::SnakeOrCamel,
     name: "id",

@@ -18,12 +18,6 @@ use query_shape::{QueryShape, TableName, sql};
 const NOTHING_GENERATED: &str = "No SQL was generated";
 
 impl MetricsCase {
-    pub fn needs_judge(&self) -> bool {
-        self.expected_sql
-            .as_deref()
-            .is_some_and(|expected| self.known_label(expected).is_none())
-    }
-
     fn known_label(&self, expected: &str) -> Option<(Label, &'static str)> {
         if sql::is_nothing(&self.generated_sql, self.dialect) {
             return Some((Label::Wrong, NOTHING_GENERATED));
@@ -167,6 +161,12 @@ impl Request for MetricsCase {
                 .and_then(|answer| answer.as_ref().ok())
                 .map(JudgedBy::from),
         }))
+    }
+
+    fn needs_judge(&self) -> bool {
+        self.expected_sql
+            .as_deref()
+            .is_some_and(|expected| self.known_label(expected).is_none())
     }
 }
 

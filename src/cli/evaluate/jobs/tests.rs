@@ -21,13 +21,7 @@ fn job(change: &Value) -> Job {
 
 #[test]
 fn a_key_stands_for_one_try_of_one_request() {
-    let asking = |payload: i32| JobRequest {
-        kind: Kind::Query,
-        payload: json!(payload),
-        priority: None,
-        force_rescore: false,
-        criteria_hash: None,
-    };
+    let asking = |payload: i32| JobRequest::new(Kind::Query, json!(payload));
     let body = asking(1);
     let first = key("run", &case(Kind::Query), &body);
     assert_eq!(first, key("run", &case(Kind::Query), &body));

@@ -7,11 +7,11 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::schema::accepted;
+use crate::judge::entries::spec::JudgeSpec;
 use crate::judge::provider::body::{Body, temperature};
 use crate::judge::provider::call::CallRequest;
 use crate::judge::provider::schema::Ordered;
 use crate::judge::provider::shape::{Rung, Shape};
-use crate::judge::providers::spec::JudgeSpec;
 
 pub(super) fn body(
     spec: &JudgeSpec,

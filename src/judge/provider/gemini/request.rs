@@ -6,10 +6,10 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value as raw};
 use serde_json::{Value, json};
 
+use crate::judge::entries::spec::JudgeSpec;
 use crate::judge::provider::body::{Body, temperature};
 use crate::judge::provider::call::{CallRequest, Role};
 use crate::judge::provider::shape::{Rung, Shape};
-use crate::judge::providers::spec::JudgeSpec;
 
 const CONFIG: &str = "generationConfig";
 

@@ -4,10 +4,10 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::judge::entries::spec::JudgeSpec;
 use crate::judge::provider::body::{Body, temperature};
 use crate::judge::provider::call::CallRequest;
 use crate::judge::provider::shape::{Cap, Rung, Sent, Shape};
-use crate::judge::providers::spec::JudgeSpec;
 
 pub(super) fn body(
     spec: &JudgeSpec,

@@ -2,8 +2,8 @@
 use serde_json::json;
 
 use super::*;
+use crate::judge::entries::Providers;
 use crate::judge::provider::openai;
-use crate::judge::providers::Providers;
 
 fn sent() -> Shape {
     let entry = json!({"j": {
