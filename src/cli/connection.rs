@@ -271,7 +271,12 @@ impl ConnectionArgs {
             Needs::Imports => Part::Imports,
             Needs::Existing | Needs::Store | Needs::Worker => Part::Nothing,
         };
-        let work = Here::work(&app, listener, (part, &stop), command(connection));
+        let work = Box::pin(Here::work(
+            &app,
+            listener,
+            (part, &stop),
+            command(connection),
+        ));
         let ended = signals.guard(ending(&stop, DRAIN), work).await;
         app.close().await;
         ended.output.unwrap_or_else(|| Err(CliError::interrupted()))

@@ -72,7 +72,8 @@ pub(super) async fn serve(
             worker,
             health: None,
         };
-        run(&app, parts, signals, &Stop::default(), async { Ok(()) }).await
+        let stop = Stop::default();
+        Box::pin(run(&app, parts, signals, &stop, async { Ok(()) })).await
     };
     let ended = running.await;
     app.close().await;

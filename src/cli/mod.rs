@@ -49,9 +49,6 @@ use crate::config;
 
 use outcome::{CliError, Exit};
 
-/// A page's answer is read some thirty calls deep, which in an unoptimised build may take more than the usual 2 MiB.
-const STACK_BYTES: usize = 8 << 20;
-
 /// Scores the work of AI agents with a judge LLM.
 #[derive(Debug, Parser)]
 #[command(
@@ -142,7 +139,6 @@ pub fn main() -> ExitCode {
     let outcome = dotenv.map_err(CliError::from).and_then(|()| {
         tokio::runtime::Builder::new_multi_thread()
             .enable_all()
-            .thread_stack_size(STACK_BYTES)
             .build()
             .map_err(|error| CliError::incomplete(format!("starting the runtime: {error}")))?
             .block_on(run(cli))
@@ -160,7 +156,7 @@ async fn run(cli: Cli) -> Result<Exit, CliError> {
     let global = cli.global;
     match cli.command {
         Command::Up(command) => command.run(&global).await,
-        Command::Demo(command) => command.run(&global).await,
+        Command::Demo(command) => Box::pin(command.run(&global)).await,
         Command::Serve(command) => command.run(&global).await,
         Command::Worker(command) => command.run(&global).await,
         Command::Migrate(command) => command.run(&global).await,

@@ -53,9 +53,10 @@ impl Worker {
                     worker: Work::Jobs,
                     health,
                 };
-                daemon::run(&app, parts, &mut signals, &Stop::default(), async {
+                let stop = Stop::default();
+                Box::pin(daemon::run(&app, parts, &mut signals, &stop, async {
                     Ok(())
-                })
+                }))
                 .await
             }
             Err(error) => Err(error.into()),

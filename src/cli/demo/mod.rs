@@ -93,7 +93,7 @@ impl Demo {
             worker: Work::Jobs,
             health: None,
         };
-        let running = daemon::run(&app, parts, &mut signals, &stop, beside);
+        let running = Box::pin(daemon::run(&app, parts, &mut signals, &stop, beside));
         // The simulator outlives the drain: jobs in hand still ask it.
         let ended = match simulator {
             Some(simulator) => simulator.beside(running).await,

@@ -94,7 +94,7 @@ impl Evaluate {
         };
         let command = async |connection: Connection<'_>| {
             let settings = &connection.context.settings;
-            self.go(settings, Some(&connection), prepared, opened).await
+            Box::pin(self.go(settings, Some(&connection), prepared, opened)).await
         };
         let Some(simulated) = simulated else {
             return self.connection.run(global, Needs::Worker, command).await;
@@ -107,7 +107,7 @@ impl Evaluate {
         let running = self
             .connection
             .run_with(global, Needs::Worker, adjust, command);
-        simulated.beside(running).await
+        simulated.beside(Box::pin(running)).await
     }
 
     /// Runs without any service, until it is done or a signal comes.

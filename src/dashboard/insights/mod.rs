@@ -174,7 +174,7 @@ async fn insights(
     user: SessionUser,
     Address(choice): Address<Choice>,
 ) -> Page {
-    let figures = Figures::read(&state, &user, &choice).await?;
+    let figures = Box::pin(Figures::read(&state, &user, &choice)).await?;
     let Figures {
         distribution,
         trend,
