@@ -136,40 +136,55 @@ mod tests {
             attempt: 0,
         })
     }
-    /// Cases of each kind that a judge has a part in.
-    fn doubtful() -> [(Kind, Value); 3] {
+    /// A case that a judge has a part in.
+    struct Doubtful {
+        kind: Kind,
+        payload: Value,
+        /// Where its result says why no judge was asked.
+        told_at: &'static str,
+        /// What makes another part miss.
+        miss: (&'static str, Value),
+    }
+
+    fn doubtful() -> [Doubtful; 3] {
         let sql = json!({"generated_sql": "select a from t", "expected_sql": "select b from t"});
         let mut question = sql.clone();
         question["question"] = json!("How many?");
         question["expected_answer_type"] = json!("number");
         [
-            (
-                Kind::Query,
-                json!({"generated_kql": "T | where a == 1", "expected_kql": "T | where a == 2"}),
-            ),
-            (Kind::Qas, question),
-            (Kind::SqlMetrics, sql),
+            Doubtful {
+                kind: Kind::Query,
+                payload: json!({"generated_kql": "T | where a == 1", "expected_kql": "T | where a == 2"}),
+                told_at: "/components/llm_grading/error/class",
+                miss: ("generated_error", json!("no such table")),
+            },
+            Doubtful {
+                kind: Kind::Qas,
+                payload: question,
+                told_at: "/breakdown/semantic_explanation",
+                miss: ("success", json!(false)),
+            },
+            Doubtful {
+                kind: Kind::SqlMetrics,
+                payload: sql,
+                told_at: "/metrics/query_correctness/error/class",
+                miss: ("expected_tables", json!(["u"])),
+            },
         ]
     }
 
     #[test]
     fn a_judge_that_could_not_be_asked_is_told_alike_by_the_item_and_its_result() {
-        for (kind, payload) in doubtful() {
-            let item = item(kind, payload, Wanted::Yes);
-            assert_eq!(item.error.unwrap().class, "wait_expired", "{kind}");
+        for case in doubtful() {
+            let item = item(case.kind, case.payload, Wanted::Yes);
+            assert_eq!(item.error.unwrap().class, "wait_expired", "{}", case.kind);
             let result = item.result.unwrap();
             let text = result.to_string();
             assert!(
                 !text.contains("not_run") && !text.contains("transient"),
                 "{text}"
             );
-            let told = match kind {
-                Kind::Query => result.pointer("/components/llm_grading/error/class"),
-                Kind::Qas => result.pointer("/breakdown/semantic_explanation"),
-                Kind::SqlMetrics | Kind::Session => {
-                    result.pointer("/metrics/query_correctness/error/class")
-                }
-            };
+            let told = result.pointer(case.told_at);
             let told = told.and_then(Value::as_str).unwrap();
             assert!(told.contains("wait_expired"), "{told}");
         }
@@ -177,9 +192,9 @@ mod tests {
 
     #[test]
     fn a_judge_that_nobody_wanted_is_not_run() {
-        for (kind, payload) in doubtful() {
-            let item = item(kind, payload, Wanted::No);
-            assert_eq!(item.error.unwrap().class, "not_run", "{kind}");
+        for case in doubtful() {
+            let item = item(case.kind, case.payload, Wanted::No);
+            assert_eq!(item.error.unwrap().class, "not_run", "{}", case.kind);
             let text = item.result.unwrap().to_string();
             assert!(text.contains("not_run"), "{text}");
         }
@@ -187,18 +202,16 @@ mod tests {
 
     #[test]
     fn what_lacks_a_part_has_no_score_and_lacks_a_judge_only_where_it_needs_one() {
-        for (kind, mut payload) in doubtful() {
-            match kind {
-                Kind::Query => payload["generated_error"] = json!("no such table"),
-                Kind::Qas => payload["success"] = json!(false),
-                Kind::SqlMetrics | Kind::Session => payload["expected_tables"] = json!(["u"]),
-            }
+        for mut case in doubtful() {
+            let (field, value) = case.miss;
+            case.payload[field] = value;
             for wanted in [Wanted::No, Wanted::Yes] {
-                let item = item(kind, payload.clone(), wanted);
+                let item = item(case.kind, case.payload.clone(), wanted);
                 assert_eq!(
                     (item.outcome, item.total, item.passed),
                     (Outcome::Incomplete, None, None),
-                    "{kind} {wanted:?}"
+                    "{} {wanted:?}",
+                    case.kind
                 );
             }
         }
