@@ -68,8 +68,7 @@ mod tests {
     fn options(force: Force) -> JobOptions {
         JobOptions {
             force,
-            triggered_by: "test".to_owned(),
-            priority: Priority::Interactive,
+            ..JobOptions::new("test".to_owned(), Priority::Interactive)
         }
     }
 

@@ -91,6 +91,16 @@ pub struct JobOptions {
     pub priority: Priority,
 }
 
+impl JobOptions {
+    pub fn new(triggered_by: String, priority: Priority) -> Self {
+        Self {
+            force: Force::AsIs,
+            triggered_by,
+            priority,
+        }
+    }
+}
+
 /// What `enqueue` inserts; everything else on the row starts at its default.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewJob {

@@ -67,8 +67,10 @@ async fn post_job(
     check_hash(body.criteria_hash.as_deref(), Refusal::Unprocessable)?;
     let options = JobOptions {
         force: Force::of(body.force_rescore),
-        triggered_by: caller.name(Refusal::Unprocessable)?,
-        priority: body.priority.unwrap_or(Priority::Interactive),
+        ..JobOptions::new(
+            caller.name(Refusal::Unprocessable)?,
+            body.priority.unwrap_or(Priority::Interactive),
+        )
     };
     let job = match body.kind.is_case() {
         false => session_job(&state, body, options, effect).await?,

@@ -23,7 +23,7 @@ use crate::api::http::problem::{ApiError, Fault, Problem, Refusal};
 use crate::api::http::wait::Prefer;
 use crate::api::scores::accepted;
 use crate::enqueue::{EnqueueError, ScoreCase};
-use crate::job::{Force, Job, JobOptions, JobState, Kind, Priority, Usage};
+use crate::job::{Job, JobOptions, JobState, Kind, Priority, Usage};
 use crate::score::query::QueryScore;
 use crate::wire::JobRef;
 
@@ -149,11 +149,7 @@ async fn score_query(
     let request = ScoreCase {
         kind: Kind::Query,
         payload,
-        options: JobOptions {
-            force: Force::AsIs,
-            triggered_by: caller.name(Refusal::Unprocessable)?,
-            priority: Priority::Interactive,
-        },
+        options: JobOptions::new(caller.name(Refusal::Unprocessable)?, Priority::Interactive),
         new_id: effect.new_id(),
         batch: None,
     };

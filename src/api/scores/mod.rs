@@ -83,8 +83,7 @@ async fn score_session(
                 criteria_hash: body.criteria_hash,
                 options: JobOptions {
                     force: Force::of(body.force_rescore),
-                    triggered_by: caller.name(Refusal::BadRequest)?,
-                    priority: Priority::Interactive,
+                    ..JobOptions::new(caller.name(Refusal::BadRequest)?, Priority::Interactive)
                 },
                 new_id: effect.new_id(),
             },

@@ -250,8 +250,7 @@ impl Plan {
     fn options(&self, force: Force) -> JobOptions {
         JobOptions {
             force,
-            triggered_by: self.request.triggered_by.clone(),
-            priority: self.request.priority,
+            ..JobOptions::new(self.request.triggered_by.clone(), self.request.priority)
         }
     }
 }

@@ -242,8 +242,7 @@ impl Backlog {
         });
         let options = JobOptions {
             force: Force::of(self.plan.force_rescore),
-            triggered_by: self.row.created_by.clone(),
-            priority: self.plan.priority,
+            ..JobOptions::new(self.row.created_by.clone(), self.plan.priority)
         };
         for judge in &self.plan.judges {
             for _ in 0..self.plan.repeats {

@@ -18,7 +18,7 @@ pub(crate) mod world;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gavel::job::{Force, JobOptions, Priority};
+use gavel::job::{JobOptions, Priority};
 use gavel::store::{Store, StoreOptions};
 use sqlx::Connection as _;
 use sqlx::Executor as _;
@@ -180,9 +180,5 @@ pub(crate) fn beat(worker_id: uuid::Uuid, name: &str) -> gavel::store::Heartbeat
 
 /// How a batch asks for its items.
 pub(crate) fn in_bulk(triggered_by: &str) -> JobOptions {
-    JobOptions {
-        force: Force::AsIs,
-        triggered_by: triggered_by.to_owned(),
-        priority: Priority::Bulk,
-    }
+    JobOptions::new(triggered_by.to_owned(), Priority::Bulk)
 }
