@@ -50,11 +50,12 @@ impl Infrastructure {
         api: &ApiState,
         readiness: impl Future<Output = Readiness>,
     ) -> Result<Self, ApiError> {
+        // Boxed: every page holds this reading.
         let (queue, workers, judges, readiness) = tokio::try_join!(
-            judges::queue::status(api),
-            judges::workers(api),
-            judges::list(api),
-            async { Ok(readiness.await) },
+            Box::pin(judges::queue::status(api)),
+            Box::pin(judges::workers(api)),
+            Box::pin(judges::list(api)),
+            Box::pin(async { Ok(readiness.await) }),
         )?;
         Ok(Self {
             queue,

@@ -67,7 +67,7 @@ impl PageState {
         &self,
         user: &SessionUser,
     ) -> Result<Infrastructure, ApiError> {
-        let found = Box::pin(Infrastructure::read(self.api(user)?)).await?;
+        let found = Infrastructure::read(self.api(user)?).await?;
         self.keep(&found).await;
         Ok(found)
     }
@@ -77,7 +77,7 @@ impl PageState {
         &self,
         user: &SessionUser,
     ) -> Result<Infrastructure, ApiError> {
-        let found = Box::pin(Infrastructure::read_soon(self.api(user)?)).await?;
+        let found = Infrastructure::read_soon(self.api(user)?).await?;
         self.keep(&found).await;
         Ok(found)
     }
@@ -97,7 +97,7 @@ impl PageState {
         {
             return status_bar.clone();
         }
-        let read = async { Box::pin(Infrastructure::read_soon(self.api(user)?)).await };
+        let read = async { Infrastructure::read_soon(self.api(user)?).await };
         let status_bar = match read.await {
             Ok(found) => StatusBar::of(&found, self.about.clock.now()),
             Err(error) => StatusBar::unread(error),

@@ -70,7 +70,10 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ),
     ("history", &[All("store"), All("job"), All("wire"), SESSION]),
     ("events", &[All("job"), All("redis_client")]),
-    ("suite", &[All("job"), All("score"), All("report")]),
+    (
+        "suite",
+        &[All("job"), All("score"), All("report"), All("wire")],
+    ),
     ("api", FRONT),
     // The pages call the API's functions and its in-process client, and read a job's nouns.
     (
