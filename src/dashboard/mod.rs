@@ -38,6 +38,7 @@ mod queue;
 mod rescore;
 mod score;
 mod session;
+mod session_upload;
 mod sessions;
 mod sign_in;
 mod stale;
@@ -87,6 +88,7 @@ fn routes(client: InProcessClient, about: About) -> Router {
         .merge(system::routes())
         .merge(batches::routes())
         .merge(upload::routes())
+        .merge(session_upload::routes())
         .merge(suite_templates::routes())
         .merge(batch::routes())
         .merge(batch_item::routes())
