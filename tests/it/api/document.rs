@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 65] = [
+const ROUTES: [&str; 66] = [
     "get /api/v1/analytics/agreement",
     "get /api/v1/analytics/approaches",
     "get /api/v1/analytics/costs",
@@ -22,6 +22,7 @@ const ROUTES: [&str; 65] = [
     "get /api/v1/batches/{batch_id}/spread",
     "get /api/v1/batches/{batch_id}/{report}",
     "get /api/v1/events",
+    "get /api/v1/exports/scores",
     "get /api/v1/exports/training",
     "get /api/v1/jobs",
     "get /api/v1/jobs/{job_id}",
