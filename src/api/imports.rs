@@ -180,7 +180,14 @@ async fn get_import(
     let import = state.store.imports().get(import_id).await?;
     let import = import.ok_or(ApiError::ImportNotFound(import_id))?;
     let failures = state.store.imports().failures(import_id).await?;
+    let outdated = match import.state {
+        ImportState::Running => None,
+        ImportState::Completed | ImportState::Failed | ImportState::Cancelled => {
+            Some(state.store.sessions().outdated().await?)
+        }
+    };
     Ok(Json(ImportDetail {
+        outdated,
         import: import.into(),
         failures: failures
             .into_iter()

@@ -44,7 +44,7 @@ use operate::cluster_metrics::ClusterMetrics;
 pub use events::Streams;
 pub(crate) use http::auth::{Caller, Scope, TOKEN_COOKIE, cookie, hex};
 pub(crate) use http::guard::Transport;
-pub(crate) use http::in_process::InProcessClient;
+pub(crate) use http::in_process::{Done, InProcessClient};
 pub(crate) use http::layers::{Asked, PaintProblem};
 pub(crate) use http::params::Params;
 pub use http::problem;

@@ -1,4 +1,4 @@
-//! `gavel export`: sessions with their scores as a file.
+//! `gavel export`: sessions with their scores as a file, and scores as a table.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use super::Global;
 use super::connection::{Connection, ConnectionArgs, Needs};
 use super::outcome::{CliError, Exit};
 use super::output;
-use crate::client::Download;
+use crate::client::{ClientError, Download};
 use crate::report;
 use crate::wire::words;
 
-/// Export sessions with their scores
+/// Export sessions with their scores, or scores as CSV
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  gavel export training --output training.jsonl\n  gavel export training --min-score 90 --limit 1000 > best.jsonl"
+    after_help = "Examples:\n  gavel export training --output training.jsonl\n  gavel export training --min-score 90 --limit 1000 > best.jsonl\n  gavel export scores --criteria current --output scores.csv"
 )]
 pub(super) struct Export {
     #[command(subcommand)]
@@ -31,14 +31,29 @@ enum What {
                       their ids. Only scores of real judges that are current when the export begins.\n\nExit codes: 0 all are written, 3 \
                       the export broke off (a file is written whole or not at all), 4 there are none."
     )]
-    Training(Training),
+    Training {
+        /// Total at least, 0-100
+        #[arg(long, default_value_t = 85, value_parser = clap::value_parser!(u8).range(0..=100))]
+        min_score: u8,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Current scores as CSV, a row a score
+    #[command(
+        long_about = "Current scores of real judges as CSV, a row a score, in the order of their sessions' ids.\n\nExit codes: 0 all \
+                      are written, 3 the export broke off (a file is written whole or not at all)."
+    )]
+    Scores {
+        /// Total at least, 0-100
+        #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
+        min_score: u8,
+        #[command(flatten)]
+        which: Which,
+    },
 }
 
 #[derive(Debug, Args)]
-struct Training {
-    /// Total at least, 0-100
-    #[arg(long, default_value_t = 85, value_parser = clap::value_parser!(u8).range(0..=100))]
-    min_score: u8,
+struct Which {
     /// Scores made with these criteria: current, or a hash, at least its first 8 digits [default: any]
     #[arg(long, value_name = "CRITERIA")]
     criteria: Option<String>,
@@ -60,20 +75,26 @@ struct Training {
 
 impl Export {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        let What::Training(training) = &self.what;
-        let command = async |connection: Connection<'_>| {
-            let export = connection.client.training(&training.query()).await?;
-            training.write(export).await
+        let (What::Training { which, .. } | What::Scores { which, .. }) = &self.what;
+        let command = async |connection: Connection<'_>| match &self.what {
+            What::Training { min_score, which } => {
+                let mut query = which.query(*min_score);
+                query.push(("end", "true".to_owned()));
+                which.write(connection.client.training(&query).await?).await
+            }
+            What::Scores { min_score, which } => {
+                let query = which.query(*min_score);
+                which
+                    .table(connection.client.scores_table(&query).await?)
+                    .await
+            }
         };
-        training
-            .connection
-            .run(global, Needs::Existing, command)
-            .await
+        which.connection.run(global, Needs::Existing, command).await
     }
 }
 
-impl Training {
-    fn query(&self) -> Vec<(&'static str, String)> {
+impl Which {
+    fn query(&self, min_score: u8) -> Vec<(&'static str, String)> {
         let given = [
             ("criteria", self.criteria.clone()),
             ("from", self.from.clone()),
@@ -83,11 +104,31 @@ impl Training {
         let given = given
             .into_iter()
             .filter_map(|(name, value)| Some((name, value?)));
-        let fixed = [
-            ("min_score", self.min_score.to_string()),
-            ("end", "true".to_owned()),
-        ];
-        given.chain(fixed).collect()
+        given
+            .chain([("min_score", min_score.to_string())])
+            .collect()
+    }
+
+    async fn table(&self, mut export: Download) -> Result<Exit, CliError> {
+        let broke_off = |error: ClientError| {
+            CliError::incomplete(format!("the export broke off: {error}; try again"))
+        };
+        let Some(path) = &self.output else {
+            while let Some(chunk) = export.chunk().await.map_err(broke_off)? {
+                std::io::stdout().write_all(&chunk)?;
+            }
+            return Ok(Exit::Done);
+        };
+        let failed = |error: &dyn std::fmt::Display| {
+            CliError::incomplete(format!("writing {}: {error}", path.display()))
+        };
+        let mut file = report::beside(path).map_err(|e| failed(&e))?;
+        while let Some(chunk) = export.chunk().await.map_err(broke_off)? {
+            file.write_all(&chunk).map_err(|e| failed(&e))?;
+        }
+        file.persist(path).map_err(|e| failed(&e.error))?;
+        output::note(&format!("wrote {}", path.display()));
+        Ok(Exit::Done)
     }
 
     async fn write(&self, export: Download) -> Result<Exit, CliError> {

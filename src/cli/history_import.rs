@@ -120,7 +120,11 @@ async fn follow(client: &Client, id: Uuid) -> Result<ImportDetail, CliError> {
 }
 
 fn print(detail: &ImportDetail, as_json: bool) -> Result<Exit, CliError> {
-    let ImportDetail { import, failures } = detail;
+    let ImportDetail {
+        import,
+        failures,
+        outdated,
+    } = detail;
     for failure in failures.iter().take(NAMED) {
         let (id, reason) = (&failure.session_id, &failure.reason);
         output::note(&format!("session {id}: {reason}"));
@@ -130,11 +134,20 @@ fn print(detail: &ImportDetail, as_json: bool) -> Result<Exit, CliError> {
     if failed > named {
         output::note(&format!("and {} more failed", failed - named));
     }
+    if let Some(outdated) = outdated.as_ref().filter(|outdated| outdated.sessions > 0) {
+        let sessions = words::counted(outdated.sessions, "stored session");
+        let scores = words::counted(outdated.scores, "current score");
+        let from = &import.from;
+        output::note(&format!(
+            "an older release read {sessions} otherwise ({scores} made of them): fetch them again with \
+             gavel sessions import --from {from} --refresh, then score them again"
+        ));
+    }
     match as_json {
         true => output::json(&json!({
             "new": counts.new, "updated": counts.updated, "unchanged": counts.unchanged, "failed": failed,
             "total": counts.total, "import_id": import.import_id, "state": import.state, "from": import.from,
-            "generation": import.generation, "last_error": import.last_error, "failures": failures,
+            "generation": import.generation, "last_error": import.last_error, "failures": failures, "outdated": outdated,
         }))?,
         false => output::line(&words_of(counts))?,
     }

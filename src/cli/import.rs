@@ -1,6 +1,6 @@
 //! Session files on their way into the service. The file is checked here, so that a fault is named before anything is put.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use futures::stream::{self, StreamExt as _};
 use serde_json::Value;
@@ -11,7 +11,8 @@ use super::output;
 use super::progress::Progress;
 use crate::client::{Client, ClientError};
 use crate::history::ingest::parse_session_file;
-use crate::wire::{PutOutcome, SessionPut};
+use crate::suite::Format;
+use crate::wire::{PutOutcome, SessionFormat, SessionPut};
 
 const AT_ONCE: usize = 8;
 
@@ -31,8 +32,40 @@ pub(super) struct Imported {
     pub(super) refused: usize,
 }
 
-/// Reads and checks the sessions of a file; `-` is stdin. One fault, and none of the file's sessions is taken.
-pub(super) fn read(path: &Path) -> Result<Vec<FileSession>, CliError> {
+/// Reads and checks the sessions of files; `-` is stdin, and a folder stands for the files of JSON in it. One fault, and nothing is
+/// taken.
+pub(super) fn read(
+    paths: &[PathBuf],
+    format: Option<SessionFormat>,
+) -> Result<Vec<FileSession>, CliError> {
+    let mut sessions = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            for file in files_in(path)? {
+                sessions.extend(read_file(&file, format)?);
+            }
+        } else {
+            sessions.extend(read_file(path, format)?);
+        }
+    }
+    Ok(sessions)
+}
+
+/// The files of JSON in a folder, by name.
+fn files_in(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
+    let failed = |error| CliError::usage(format!("{}: can't be read: {error}", folder.display()));
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if matches!(Format::of_path(&path), Some(Format::Json | Format::Jsonl)) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn read_file(path: &Path, format: Option<SessionFormat>) -> Result<Vec<FileSession>, CliError> {
     let name = path.display().to_string();
     let text = if name == "-" {
         std::io::read_to_string(std::io::stdin().lock())
@@ -40,13 +73,17 @@ pub(super) fn read(path: &Path) -> Result<Vec<FileSession>, CliError> {
         std::fs::read_to_string(path)
     };
     let text = text.map_err(|error| CliError::usage(format!("{name}: can't be read: {error}")))?;
-    parse(&name, &text)
+    parse(&name, &text, format)
 }
 
 /// Takes the sessions of a text apart.
-pub(super) fn parse(name: &str, text: &str) -> Result<Vec<FileSession>, CliError> {
-    let sessions =
-        parse_session_file(name, text).map_err(|faults| CliError::usage(faults.to_string()))?;
+pub(super) fn parse(
+    name: &str,
+    text: &str,
+    format: Option<SessionFormat>,
+) -> Result<Vec<FileSession>, CliError> {
+    let sessions = parse_session_file(name, text, format)
+        .map_err(|faults| CliError::usage(faults.to_string()))?;
     sessions
         .into_iter()
         .map(|session| {

@@ -57,7 +57,7 @@ impl Score {
                         "{target}: there is no such file, and it is not the id of a session (a UUID) either"
                     )));
                 }
-                let read = import::read(&path)?;
+                let read = import::read(std::slice::from_ref(&path), None)?;
                 ids.extend(read.iter().map(|session| session.session_id));
                 sessions.extend(read);
             }

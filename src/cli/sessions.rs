@@ -13,12 +13,12 @@ use super::import;
 use super::outcome::{CliError, Exit};
 use super::output::{self, Items, Printed, Row, Said, or_empty};
 use crate::client::Client;
-use crate::wire::{PutOutcome, Score, Session, SessionItem};
+use crate::wire::{PutOutcome, Score, Session, SessionFormat, SessionItem};
 
 /// Import, list and show sessions
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  gavel sessions import sessions.jsonl\n  gavel sessions import --from https://tarsy.example.com --status completed --since 30d\n  gavel sessions list --status completed --scored no\n  gavel sessions show 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2 --json"
+    after_help = "Examples:\n  gavel sessions import sessions.jsonl\n  gavel sessions import --format langsmith runs/\n  gavel sessions import --from https://tarsy.example.com --status completed --since 30d\n  gavel sessions list --status completed --scored no\n  gavel sessions show 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2 --json"
 )]
 pub(super) struct Sessions {
     #[command(subcommand)]
@@ -36,9 +36,13 @@ enum What {
                       is down, 4 the files hold no session, 130 interrupted."
     )]
     Import {
-        /// Files with one session, a list, or one per line; - is stdin
-        #[arg(conflicts_with = "from", value_name = "FILE")]
+        /// Files with one session, a list, or one per line, or folders of them; - is stdin
+        #[arg(conflicts_with = "from", value_name = "FILE|DIR")]
         files: Vec<PathBuf>,
+        /// How others recorded them: messages (OpenAI, Anthropic), spans (OpenInference, OpenTelemetry), langsmith or inspect
+        /// [default: what the first object of each file shows]
+        #[arg(long, conflicts_with = "from")]
+        format: Option<SessionFormat>,
         #[command(flatten)]
         tarsy: Box<FromTarsy>,
         #[command(flatten)]
@@ -74,7 +78,12 @@ impl Sessions {
             What::Import { files, .. } if files.is_empty() => Err(CliError::usage(
                 "nothing to import from: name files (- is stdin), or a TARSy with --from URL",
             )),
-            What::Import { files, common, .. } => import_files(global, files, common).await,
+            What::Import {
+                files,
+                format,
+                common,
+                ..
+            } => import_files(global, files, *format, common).await,
             What::List {
                 status,
                 scored,
@@ -107,12 +116,10 @@ impl Sessions {
 async fn import_files(
     global: &Global,
     files: &[PathBuf],
+    format: Option<SessionFormat>,
     common: &Common,
 ) -> Result<Exit, CliError> {
-    let mut sessions = Vec::new();
-    for file in files {
-        sessions.extend(import::read(file)?);
-    }
+    let sessions = import::read(files, format)?;
     if sessions.is_empty() {
         output::note("nothing to import: the files hold no session");
         return Ok(Exit::Nothing);
@@ -184,6 +191,7 @@ impl Printed for Scored {
             ("session", session.session_id.to_string()),
             ("status", session.status.to_string()),
             ("source", session.source.clone()),
+            ("external id", or_empty(session.external_id.as_deref())),
             ("alert type", or_empty(session.alert_type.as_deref())),
             ("agent", or_empty(session.agent.as_deref())),
             ("author", or_empty(session.author.as_deref())),

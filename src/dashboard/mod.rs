@@ -40,6 +40,7 @@ mod rescore;
 mod score;
 mod session;
 mod session_item;
+mod session_upload;
 mod sessions;
 mod sign_in;
 mod stale;
@@ -90,6 +91,7 @@ fn routes(client: InProcessClient, about: About) -> Router {
         .merge(system::routes())
         .merge(batches::routes())
         .merge(upload::routes())
+        .merge(session_upload::routes())
         .merge(suite_templates::routes())
         .merge(batch::routes())
         .merge(batch_item::routes())

@@ -14,10 +14,10 @@ use uuid::Uuid;
 
 use super::frame::Frame;
 use super::links::query;
-use super::page::{Page, go, html, with_status};
+use super::page::{Fault, Page, go, html, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
-use crate::api::Problem;
+use crate::api::{Done, Problem};
 use crate::job::Kind;
 use crate::score::about;
 
@@ -48,19 +48,19 @@ pub(super) struct UploadForm {
 
 /// Why a file wasn't taken.
 #[derive(Debug)]
-struct Refused {
-    title: String,
-    detail: String,
-    remedy: Option<String>,
-    faults: Vec<Place>,
+pub(super) struct Refused {
+    pub(super) title: String,
+    pub(super) detail: String,
+    pub(super) remedy: Option<String>,
+    pub(super) faults: Vec<Place>,
 }
 
 /// One fault of a file.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
-    row: String,
-    column: String,
-    fault: String,
+pub(super) struct Place {
+    pub(super) row: String,
+    pub(super) column: String,
+    pub(super) fault: String,
 }
 
 impl UploadForm {
@@ -73,12 +73,31 @@ impl UploadForm {
         }
     }
 
+    fn nothing() -> &'static str {
+        "Nothing was queued."
+    }
+
     /// The kinds that a suite may be of, each with what its items hold.
     fn kinds() -> Vec<(Kind, &'static str)> {
         let kinds = Kind::to_choose().into_iter();
         kinds.map(|kind| (kind, about(kind).items)).collect()
     }
+}
 
+/// A form whose last field is a file that goes on to the API.
+pub(super) trait FileForm: Send + Sync {
+    /// Takes a field that stands before the file.
+    fn take(&mut self, name: &str, value: String);
+    /// Where the file goes.
+    fn path(&self) -> String;
+    /// The forms that a file may have, by the end of its name.
+    fn endings(&self) -> &'static str;
+    fn media_type(&self, file_name: &str) -> Option<&'static str>;
+    /// What makes the upload one effect however often it is sent.
+    fn key(&self) -> Option<&str>;
+}
+
+impl FileForm for UploadForm {
     fn take(&mut self, name: &str, value: String) {
         match name {
             "kind" => self.kind = value,
@@ -90,18 +109,31 @@ impl UploadForm {
         }
     }
 
-    fn query(&self) -> String {
-        query(&[
+    fn path(&self) -> String {
+        let query = query(&[
             ("kind", self.kind.as_str()),
             ("name", &self.name),
             ("threshold", &self.threshold),
             ("budget_usd", &self.budget_usd),
-        ])
+        ]);
+        format!("/api/v1/batches{query}")
+    }
+
+    fn endings(&self) -> &'static str {
+        ".xlsx, .csv and .jsonl"
+    }
+
+    fn media_type(&self, file_name: &str) -> Option<&'static str> {
+        media_type(file_name)
+    }
+
+    fn key(&self) -> Option<&str> {
+        Some(&self.key)
     }
 }
 
 impl Refused {
-    fn of(problem: &Problem) -> Self {
+    pub(super) fn of(problem: &Problem) -> Self {
         let faults = problem.errors.iter();
         Self {
             title: problem.title.clone(),
@@ -163,27 +195,35 @@ pub(super) async fn upload(
     multipart: Result<Multipart, MultipartRejection>,
 ) -> Page {
     let mut form = UploadForm::empty(&user);
-    let problem = match read(&state, &user, &mut form, multipart).await {
+    let sent = read(&state, &user, &mut form, multipart).await;
+    let problem = match sent.and_then(|done| done.json::<Made>()) {
         Ok(made) => return go(user.piece, &format!("/batches/{}", made.batch_id)),
         Err(problem) => problem,
     };
-    if matches!(problem.status, 401 | 403) && problem.slug() != "stale-form" {
-        return Err(problem.into());
-    }
-    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST);
-    form.refused = Some(Refused::of(&problem));
+    let (status, refused) = refusal(problem)?;
+    form.refused = Some(refused);
     // What was refused is no effect that the key could stand for.
     form.key = Uuid::new_v4().to_string();
     let frame = Frame::of(&state, user, "Batches", "Not taken · Upload a suite").await;
     with_status(status, &UploadPage { frame, form })
 }
 
-async fn read(
+/// Why a file wasn't taken, to be shown above its form; what the form can't mend is an error.
+pub(super) fn refusal(problem: Box<Problem>) -> Result<(StatusCode, Refused), Fault> {
+    if matches!(problem.status, 401 | 403) && problem.slug() != "stale-form" {
+        return Err(problem.into());
+    }
+    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST);
+    Ok((status, Refused::of(&problem)))
+}
+
+/// Reads a form, and sends its file on to the API as it comes.
+pub(super) async fn read(
     state: &PageState,
     user: &SessionUser,
-    form: &mut UploadForm,
+    form: &mut impl FileForm,
     multipart: Result<Multipart, MultipartRejection>,
-) -> Result<Made, Box<Problem>> {
+) -> Result<Done, Box<Problem>> {
     let broken = |text: String| Box::new(Problem::of_field("form", &text));
     let mut multipart = multipart.map_err(|error| broken(error.body_text()))?;
     let mut is_ours = false;
@@ -239,34 +279,35 @@ fn media_type(file_name: &str) -> Option<&'static str> {
     }
 }
 
-/// Streams the file into the API as it comes.
 async fn send(
     state: &PageState,
     user: &SessionUser,
-    form: &UploadForm,
+    form: &impl FileForm,
     mut field: Field<'_>,
-) -> Result<Made, Box<Problem>> {
+) -> Result<Done, Box<Problem>> {
     let file_name = field.file_name().unwrap_or_default().to_owned();
-    let Some(media_type) = media_type(&file_name) else {
+    let Some(media_type) = form.media_type(&file_name) else {
         let fault = if file_name.is_empty() {
             "is missing: choose one".to_owned()
         } else {
-            format!("{file_name:?} ends in none of .xlsx, .csv and .jsonl: save it as one of them")
+            let endings = form.endings();
+            format!("{file_name:?} ends in none of {endings}: save it as one of them")
         };
         return Err(Box::new(Problem::of_field("file", &fault)));
     };
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-    if let Ok(key) = HeaderValue::from_str(&form.key) {
+    let key = form.key().map(HeaderValue::from_str);
+    if let Some(Ok(key)) = key {
         headers.insert(HeaderName::from_static("idempotency-key"), key);
     }
     let (sender, receiver) = mpsc::channel(CHUNKS);
-    let path = format!("/api/v1/batches{}", form.query());
+    let path = form.path();
     let uploading = state
         .client
         .upload(&user.caller, &path, headers, body(receiver));
     let (done, ()) = tokio::join!(uploading, feed(&mut field, sender));
-    done?.json()
+    done
 }
 
 /// A piece of a file on its way; the last one says that it is whole.

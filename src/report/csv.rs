@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::columns::Columns;
+use super::columns::{Cell, Columns};
 use super::plain::Plain;
 use super::summary::Figures;
 use super::{ReportError, Source};
@@ -22,4 +22,12 @@ pub(super) fn write(
         csv.write_record(cells).map_err(|e| failed(&e))
     })?;
     csv.flush().map_err(|e| failed(&e))
+}
+
+/// One record of a table of its own; what [`super::plain`] says of cells holds here.
+pub(crate) fn record(cells: &[String]) -> std::io::Result<Vec<u8>> {
+    let mut csv = csv::Writer::from_writer(Vec::new());
+    let cells = cells.iter().map(|text| Cell::text(Some(text)));
+    csv.write_record(cells.map(|cell| Plain::from_cell(&cell).csv()))?;
+    csv.into_inner().map_err(|error| error.into_error())
 }

@@ -31,6 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::StoreError;
 
+pub(crate) use self::csv::record as csv_record;
 pub use batch::Batch;
 pub use decision::{Decision, Judgement, Judging};
 pub use format::Format;

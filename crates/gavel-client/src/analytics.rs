@@ -28,6 +28,12 @@ impl Client {
         self.get(&with_query(&path, query)).await
     }
 
+    /// Current scores as CSV.
+    pub async fn scores_table(&self, query: Query<'_>) -> Result<Download, ClientError> {
+        self.download(&with_query("/api/v1/exports/scores", query), EXPORT_TIMEOUT)
+            .await
+    }
+
     /// Sessions with good scores, line by line.
     pub async fn training(&self, query: Query<'_>) -> Result<Download, ClientError> {
         self.download(

@@ -114,8 +114,16 @@ pub fn near<'k>(key: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k s
         .map(|(_, name)| name)
 }
 
+/// The known name that a key was probably meant for.
+pub(super) fn meant<'k>(
+    key: &str,
+    known: impl Iterator<Item = &'k str> + Clone,
+) -> Option<&'k str> {
+    near(key, known.clone()).or_else(|| part_of(key, known))
+}
+
 fn unknown<'k>(key: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
-    match near(key, known.clone()).or_else(|| part_of(key, known.clone())) {
+    match meant(key, known.clone()) {
         Some(near) => format!("is unknown; did you mean {near}?"),
         None => {
             let known: Vec<&str> = known.collect();

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::Field;
-use super::faults::{Faults, kind, pointer, shown};
+use super::faults::{Faults, kind, meant, pointer, shown};
 use crate::Fault;
 use query_shape::sql::Dialect;
 
@@ -51,7 +51,8 @@ pub(super) struct Found<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// Begins with a payload's names: unknown ones, and a field that is given in both spellings, are faults.
+    /// Begins with a payload's names: a field that is given in both spellings is a fault, and so is a name that was meant for a
+    /// known one. Any other name is a note of whoever made the case, and stays in the payload.
     pub(super) fn begin(
         payload: &'a Value,
         fields: &[Field],
@@ -117,7 +118,9 @@ impl<'a> Reading<'a> {
             match field {
                 None => {
                     let names = fields.iter().map(|field| field.name);
-                    self.faults.add_unknown(&self.place, key, names);
+                    if !self.place.is_empty() || meant(key, names.clone()).is_some() {
+                        self.faults.add_unknown(&self.place, key, names);
+                    }
                 }
                 Some((name, _)) if name != key && map.contains_key(*name) => {
                     let message =

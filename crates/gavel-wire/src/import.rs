@@ -121,6 +121,17 @@ pub struct ImportFailure {
     pub reason: String,
 }
 
+/// Stored sessions from a TARSy that an older release read, and read otherwise: `refresh` fetches them again.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Outdated {
+    /// How many there are.
+    pub sessions: u64,
+    /// How many current scores rest on them.
+    pub scores: u64,
+    /// The first 20 of them.
+    pub session_ids: Vec<Uuid>,
+}
+
 /// An import with what it couldn't store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ImportDetail {
@@ -129,6 +140,8 @@ pub struct ImportDetail {
     pub import: Import,
     /// The sessions that couldn't be stored; at most 1,000, `counts.failed` has them all.
     pub failures: Vec<ImportFailure>,
+    /// What should be fetched again, of all that is stored from any TARSy; null while the import runs.
+    pub outdated: Option<Outdated>,
 }
 
 /// A page of imports, newest first.

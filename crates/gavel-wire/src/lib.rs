@@ -52,7 +52,7 @@ pub use criteria::{
 pub use failure::FailureClass;
 pub use import::{
     Import, ImportBody, ImportCounts, ImportDetail, ImportFailure, ImportFilter, ImportLinks,
-    ImportList, ImportState,
+    ImportList, ImportState, Outdated,
 };
 pub use job::{
     Call, Job, JobDetail, JobError, JobLinks, JobRef, JobRequest, JobResult, JobTimes,
@@ -70,8 +70,8 @@ pub use rescore::{
 };
 pub use score::{AlternativeApproach, Flag, JudgeRef, MissingTool, Score, ScoreVersion, Scores};
 pub use session::{
-    ActiveJob, Message, PutOutcome, Session, SessionItem, SessionLinks, SessionPut,
-    SessionScoreSummary, SessionStatus, Sessions,
+    ActiveJob, Message, PutOutcome, Session, SessionFormat, SessionItem, SessionLinks, SessionPut,
+    SessionScoreSummary, SessionStatus, Sessions, SessionsPut,
 };
 pub use spread::{Panel, PanelJudge, PanelSummary, Spread, Vote};
 pub use state::{JobState, WaitReason};

@@ -32,6 +32,20 @@ text_enum! {
     }
 }
 
+text_enum! {
+    /// What others' sessions are recorded in.
+    pub enum SessionFormat {
+        /// A list of messages as OpenAI and Anthropic have them.
+        Messages = "messages",
+        /// Spans of OpenInference, or of OpenTelemetry's conventions for GenAI.
+        Spans = "spans",
+        /// Runs of LangSmith.
+        LangSmith = "langsmith",
+        /// A log of Inspect.
+        Inspect = "inspect",
+    }
+}
+
 impl SessionStatus {
     /// Whether the session has ended; only such sessions are scored.
     pub fn is_terminal(self) -> bool {
@@ -65,6 +79,8 @@ pub struct Session {
     pub session_id: Uuid,
     /// Where it came from.
     pub source: String,
+    /// What it is called where it came from, if that isn't our id.
+    pub external_id: Option<String>,
     /// Where it stands.
     pub status: SessionStatus,
     /// Whether a score may be asked for: it has ended, and completed if `scoring.score_only_completed` says so.
@@ -180,8 +196,17 @@ pub struct SessionPut {
     pub status: SessionStatus,
     /// How many messages are stored.
     pub messages: usize,
+    /// What it is called where it came from, if that isn't our id.
+    pub external_id: Option<String>,
     /// Where to go from here.
     pub links: SessionLinks,
+}
+
+/// What putting the sessions of a file did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SessionsPut {
+    /// Each session, in the order of their ids.
+    pub items: Vec<SessionPut>,
 }
 
 /// Where to go from a session.

@@ -1,4 +1,4 @@
-//! Sessions with their scores, line by line, to train or to compare with. Read as the client takes them: memory holds a page of
+//! Sessions with their scores, line by line, to train or to compare with, and scores as a table. Read as the client takes them: memory holds a page of
 //! scores and one session, however many there are.
 
 use std::collections::VecDeque;
@@ -21,6 +21,7 @@ use crate::api::http::params::Params;
 use crate::api::http::problem::ApiError;
 use crate::api::scores;
 use crate::history::ingest::SessionInput;
+use crate::report::csv_record;
 use crate::store::{GoodScores, SessionRecord, SessionScoreRow, StoreError};
 use crate::wire::Score;
 
@@ -30,7 +31,9 @@ const MIN_SCORE: u8 = 85;
 const PAGE: u32 = 100;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(training))
+    OpenApiRouter::new()
+        .routes(routes!(training))
+        .routes(routes!(scores_table))
 }
 
 /// One line: a session as it can be put, and its current score.
@@ -49,6 +52,42 @@ enum LastLine {
     LeftOut,
 }
 
+/// What a line of an export is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// A session with its score, as JSON.
+    Training(LastLine),
+    /// A score, as CSV.
+    Table,
+}
+
+/// The columns of the table of scores.
+const COLUMNS: [&str; 23] = [
+    "session_id",
+    "external_id",
+    "alert_type",
+    "agent",
+    "status",
+    "tags",
+    "started_at",
+    "completed_at",
+    "score_id",
+    "total_score",
+    "rating",
+    "score_breakdown",
+    "flags",
+    "missing_tools",
+    "criteria_hash",
+    "is_current_criteria",
+    "judge_provider",
+    "judge_model",
+    "scored_at",
+    "scored_triggered_by",
+    "cost_usd",
+    "job_id",
+    "score_reasoning",
+];
+
 /// Where an export stands.
 struct Export {
     state: ApiState,
@@ -61,7 +100,9 @@ struct Export {
     after: Option<Uuid>,
     /// Whether the last page was read.
     read: bool,
-    last_line: LastLine,
+    form: Form,
+    /// What stands above the lines.
+    head: Option<Bytes>,
 }
 
 /// Streams sessions with good scores, a JSON object a line (JSONL), in the order of their ids.
@@ -97,6 +138,56 @@ async fn training(State(state): State<ApiState>, mut params: Params) -> Result<R
         min_score,
         at: state.clock.now(),
     };
+    streamed(state, good, left, Form::Training(last_line)).await
+}
+
+/// Streams current scores as CSV, a row a score, in the order of their sessions' ids.
+///
+/// Only scores that are current when the export begins, and only those of real judges. `score_breakdown` is JSON; tags, flags and
+/// missing tools are lists in JSON. A stream that breaks off ends without the end of its HTTP body.
+#[utoipa::path(
+    get, path = "/api/v1/exports/scores", tag = "analytics",
+    params(
+        ("min_score" = Option<u8>, Query, description = "Total at least, 0-100; default 0", maximum = 100),
+        Selection,
+        ("limit" = Option<u64>, Query, description = "At most so many rows; default all", minimum = 1),
+    ),
+    responses(
+        (status = 200, description = "The scores", body = String, content_type = "text/csv",
+            headers(("Content-Disposition" = String, description = "`attachment` with a file name"))),
+        (status = 404, description = "criteria-not-found"),
+    ),
+)]
+async fn scores_table(
+    State(state): State<ApiState>,
+    mut params: Params,
+) -> Result<Response, ApiError> {
+    let chosen = selection(&mut params, Unnamed::Any);
+    let min_score = params.whole("min_score", 0..=100).unwrap_or(0);
+    let left = params.whole("limit", 1..=u64::MAX);
+    params.finish()?;
+    let good = GoodScores {
+        filter: chosen.filter(&state).await?,
+        min_score,
+        at: state.clock.now(),
+    };
+    streamed(state, good, left, Form::Table).await
+}
+
+async fn streamed(
+    state: ApiState,
+    good: GoodScores,
+    left: Option<u64>,
+    form: Form,
+) -> Result<Response, ApiError> {
+    let (media_type, file) = match form {
+        Form::Training(_) => ("application/x-ndjson", "training.jsonl"),
+        Form::Table => ("text/csv; charset=utf-8", "scores.csv"),
+    };
+    let head = match form {
+        Form::Training(_) => None,
+        Form::Table => Some(Bytes::from(format!("{}\n", COLUMNS.join(",")))),
+    };
     let mut export = Export {
         state,
         good,
@@ -105,15 +196,16 @@ async fn training(State(state): State<ApiState>, mut params: Params) -> Result<R
         page: VecDeque::new(),
         after: None,
         read: false,
-        last_line,
+        form,
+        head,
     };
     // A database that is away is told by the status, not by a broken stream.
     export.fill().await?;
-    let headers: [(HeaderName, &str); 2] = [
-        (header::CONTENT_TYPE, "application/x-ndjson"),
+    let headers: [(HeaderName, String); 2] = [
+        (header::CONTENT_TYPE, media_type.to_owned()),
         (
             header::CONTENT_DISPOSITION,
-            "attachment; filename=\"training.jsonl\"",
+            format!("attachment; filename=\"{file}\""),
         ),
     ];
     let lines = stream::try_unfold(Some(export), async |export| match export {
@@ -129,6 +221,9 @@ type Piece = Option<(Bytes, Option<Export>)>;
 impl Export {
     /// The next line and the export behind it. An error ends the body without its end.
     async fn next(mut self) -> std::io::Result<Piece> {
+        if let Some(head) = self.head.take() {
+            return Ok(Some((head, Some(self))));
+        }
         let line = self.line().await.inspect_err(|error| {
             tracing::warn!(%error, sent = self.sent, "an export broke off");
         })?;
@@ -136,9 +231,9 @@ impl Export {
             self.sent += 1;
             return Ok(Some((line, Some(self))));
         }
-        Ok(match self.last_line {
-            LastLine::LeftOut => None,
-            LastLine::Given => {
+        Ok(match self.form {
+            Form::Training(LastLine::LeftOut) | Form::Table => None,
+            Form::Training(LastLine::Given) => {
                 let end = json!({ "end": true, "count": self.sent });
                 Some((Bytes::from(format!("{end}\n")), None))
             }
@@ -161,8 +256,14 @@ impl Export {
                     session: body_of(session),
                     score: scores::view::score(row, &current.hash.0),
                 };
-                let mut text = serde_json::to_vec(&line)?;
-                text.push(b'\n');
+                let text = match self.form {
+                    Form::Training(_) => {
+                        let mut text = serde_json::to_vec(&line)?;
+                        text.push(b'\n');
+                        text
+                    }
+                    Form::Table => csv_record(&cells(line)?)?,
+                };
                 return Ok(Some(text.into()));
             }
         }
@@ -187,11 +288,47 @@ impl Export {
     }
 }
 
+/// The cells of a score, in the order of [`COLUMNS`].
+fn cells(line: TrainingLine) -> serde_json::Result<[String; 23]> {
+    let TrainingLine { session, score } = line;
+    let text = Option::unwrap_or_default;
+    let tools = score.missing_tools.iter().map(|tool| &tool.tool_name);
+    Ok([
+        score.session_id.to_string(),
+        text(session.external_id),
+        text(session.alert_type),
+        text(session.agent),
+        text(session.status),
+        serde_json::to_string(&session.tags)?,
+        text(session.started_at),
+        text(session.completed_at),
+        score.score_id.to_string(),
+        score.total_score.to_string(),
+        score.rating.to_string(),
+        serde_json::to_string(&score.score_breakdown)?,
+        serde_json::to_string(&score.flags)?,
+        serde_json::to_string(&tools.collect::<Vec<_>>())?,
+        score.criteria_hash,
+        score.is_current_criteria.to_string(),
+        score.judge.provider,
+        score.judge.model,
+        score.scored_at.to_rfc3339_opts(SecondsFormat::AutoSi, true),
+        score.scored_triggered_by,
+        score
+            .usage
+            .cost_usd
+            .map_or_else(String::new, |cost| cost.to_string()),
+        score.job_id.to_string(),
+        score.score_reasoning,
+    ])
+}
+
 /// A stored session as the body that puts it.
 fn body_of(session: SessionRecord) -> SessionInput {
     let time = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::AutoSi, true);
     SessionInput {
         session_id: Some(session.session_id),
+        external_id: session.external_id,
         status: Some(session.status.as_str().to_owned()),
         alert_type: session.alert_type,
         agent: session.agent,

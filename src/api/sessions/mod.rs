@@ -3,6 +3,7 @@
 pub(crate) mod filter;
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -13,23 +14,26 @@ use uuid::Uuid;
 use self::filter::{SessionQuery, session_filter};
 use crate::api::ApiState;
 use crate::api::criteria::named::beginning;
-use crate::api::http::body::JsonText;
+use crate::api::http::body::{JsonText, whole as whole_body};
 use crate::api::http::etag::json_or_unchanged;
 use crate::api::http::links::{job_path, score_path};
 use crate::api::http::params::{Params, Segment, uuid};
 use crate::api::http::problem::{ApiError, Fault, Refusal};
 use crate::enqueue::ScoreOnly;
-use crate::history::ingest::{InvalidSession, SessionInput};
+use crate::history::ingest::{
+    FileFault, InvalidSession, SessionFileError, SessionInput, parse_session, parse_session_file,
+};
 use crate::score::session::Rating;
 use crate::store::{SessionOrder, SessionRecord, SessionSummary};
+use crate::suite::Format;
 use crate::wire::{
-    ActiveJob, PutOutcome, Session, SessionItem, SessionLinks, SessionPut, SessionScoreSummary,
-    Sessions,
+    ActiveJob, PutOutcome, Session, SessionFormat, SessionItem, SessionLinks, SessionPut,
+    SessionScoreSummary, Sessions, SessionsPut,
 };
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
-        .routes(routes!(list_sessions))
+        .routes(routes!(list_sessions, put_sessions))
         .routes(routes!(put_session, get_session))
 }
 
@@ -46,6 +50,7 @@ fn whole(session: SessionRecord, only: ScoreOnly) -> Session {
         scorable: only.takes(session.status),
         session_id: session.session_id,
         source: session.source,
+        external_id: session.external_id,
         status: session.status,
         alert_type: session.alert_type,
         agent: session.agent,
@@ -99,6 +104,9 @@ fn listed(session: SessionSummary, current_criteria: &str, only: ScoreOnly) -> S
 }
 
 /// Stores a session, or replaces it; its scores and jobs stay. Nothing is scored by this.
+///
+/// With a field `format` (`messages`, `spans`, `langsmith`, `inspect`) the other fields are those of that format, and hold one
+/// session: `{"format": "messages", "messages": [..]}`.
 #[utoipa::path(
     put, path = "/api/v1/sessions/{session_id}", tag = "sessions",
     params(("session_id" = Uuid, Path, description = "The session")),
@@ -128,7 +136,7 @@ async fn put_session(
 ) -> Result<Response, ApiError> {
     let session_id = uuid(&session_id, "session_id", Refusal::Unprocessable)?;
     params.finish()?;
-    let session = SessionInput::from_json(&body)
+    let session = parse_session(&body)
         .and_then(|input| input.into_record(session_id, "api"))
         .map_err(invalid)?;
     let outcome = state
@@ -140,19 +148,96 @@ async fn put_session(
         PutOutcome::New => StatusCode::CREATED,
         PutOutcome::Updated | PutOutcome::Unchanged => StatusCode::OK,
     };
-    let body = SessionPut {
-        session_id,
-        outcome,
-        status: session.status,
-        messages: session.conversation.len(),
-        links: links(session_id),
-    };
+    let body = put_of(&session, outcome);
     let location = HeaderValue::from_str(&body.links.this).ok();
     let mut response = (status, Json(body)).into_response();
     if let Some(location) = location.filter(|_| outcome == PutOutcome::New) {
         response.headers_mut().insert(header::LOCATION, location);
     }
     Ok(response)
+}
+
+fn put_of(session: &SessionRecord, outcome: PutOutcome) -> SessionPut {
+    SessionPut {
+        session_id: session.session_id,
+        external_id: session.external_id.clone(),
+        outcome,
+        status: session.status,
+        messages: session.conversation.len(),
+        links: links(session.session_id),
+    }
+}
+
+/// Stores the sessions of a file: all of them, or none. Nothing is scored by this.
+///
+/// The file is JSON (a session, a list of them) or JSON Lines, in our own form or in another `format`: conversations as OpenAI and
+/// Anthropic have them, spans of OpenInference or OpenTelemetry, runs of LangSmith, logs of Inspect. A session whose id is no UUID
+/// gets one of ours, always the same, and keeps its own as `external_id`.
+#[utoipa::path(
+    post, path = "/api/v1/sessions", tag = "sessions",
+    params(("format" = inline(Option<SessionFormat>), Query, description = "The form of others; left out, the first object shows it")),
+    request_body(
+        content(
+            (Value = "application/json", example = json!({"id": "run-17", "messages": [
+                {"role": "user", "content": "Why does cart-7d9f restart?"},
+                {"role": "assistant", "content": "It runs out of memory."}
+            ]})),
+            (String = "application/x-ndjson"),
+        ),
+    ),
+    responses(
+        (status = 200, description = "The sessions are stored", body = SessionsPut),
+        (status = 415, description = "unsupported-media-type"),
+    ),
+)]
+async fn put_sessions(
+    State(state): State<ApiState>,
+    mut params: Params,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<SessionsPut>, ApiError> {
+    const REFUSAL: Refusal = Refusal::Unprocessable;
+    let format = params.take("format");
+    params.finish()?;
+    let declared = headers.get(header::CONTENT_TYPE);
+    let declared = declared.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    match declared.as_deref().and_then(Format::of_media_type) {
+        Some(Format::Json | Format::Jsonl) => {}
+        Some(Format::Csv | Format::Xlsx) | None => {
+            return Err(ApiError::UnsupportedMediaType(declared));
+        }
+    }
+    let bytes = whole_body(body, &headers, &state.http, REFUSAL).await?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| ApiError::fault(REFUSAL, "", "the file is not UTF-8: save it as UTF-8"))?;
+    let sessions = parse_session_file("", &text, format).map_err(unreadable)?;
+    let mut records = Vec::with_capacity(sessions.len());
+    for session in sessions {
+        let id = session.session_id.unwrap_or_default(); // the parser asks for it
+        records.push(session.into_record(id, "api").map_err(invalid)?);
+    }
+    let now = state.clock.now();
+    let outcomes = state.store.sessions().put_all(&mut records, now).await?;
+    let puts = records.iter().zip(outcomes);
+    Ok(Json(SessionsPut {
+        items: puts
+            .map(|(session, outcome)| put_of(session, outcome))
+            .collect(),
+    }))
+}
+
+fn unreadable(SessionFileError { faults, .. }: SessionFileError) -> ApiError {
+    let faults = faults.into_iter().map(|FileFault { place, fault }| Fault {
+        pointer: fault.pointer,
+        message: match place.as_str() {
+            "" => fault.message,
+            place => format!("{place}: {}", fault.message),
+        },
+    });
+    ApiError::Invalid {
+        refusal: Refusal::Unprocessable,
+        faults: faults.collect(),
+    }
 }
 
 fn invalid(InvalidSession { faults }: InvalidSession) -> ApiError {

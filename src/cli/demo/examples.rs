@@ -8,7 +8,7 @@ use crate::history::examples::SESSIONS;
 pub(super) fn sessions() -> Result<Vec<FileSession>, CliError> {
     let mut sessions = Vec::new();
     for (name, text) in SESSIONS {
-        sessions.extend(import::parse(name, text)?);
+        sessions.extend(import::parse(name, text, None)?);
     }
     Ok(sessions)
 }

@@ -235,6 +235,8 @@ mod shipped {
     const CURRENT: &str = include_str!("../../../config/scoring_config.yaml");
     const OUTCOME_FIRST: &str = include_str!("../../../config/criteria/session_outcome_first.yaml");
 
+    const TASK: &str = include_str!("../../../config/criteria/session_task.yaml");
+
     fn criteria(text: &str, variables: &[(&str, &str)]) -> Criteria {
         let env = |name: &str| {
             let found = variables.iter().find(|(key, _)| *key == name)?;
@@ -244,7 +246,7 @@ mod shipped {
     }
 
     #[test]
-    fn both_files_are_criteria_over_their_own_dimensions() {
+    fn each_file_is_criteria_over_its_own_dimensions() {
         let default = [("DEFAULT_LLM_PROVIDER", "openai-default")];
         let current = criteria(CURRENT, &default);
         assert_eq!(
@@ -258,6 +260,9 @@ mod shipped {
             ["outcome", "evidence", "tools", "reasoning", "completeness"]
         );
         assert_ne!(current.hash, other.hash);
+        let task = criteria(TASK, &default);
+        assert_eq!(task.dimensions.iter().map(|d| d.max).sum::<u32>(), 100);
+        assert_eq!(task.dimensions[0].name, "task_completion");
         assert!(current.enabled && current.judge == "openai-default");
     }
 

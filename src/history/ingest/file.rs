@@ -1,4 +1,4 @@
-//! Session files: one JSON object, an array of them, or JSONL (one object a line).
+//! Session files: one JSON object, an array of them, or JSONL (one object a line), in our own form or in one of others.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,7 +6,9 @@ use std::fmt;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use super::format::{self, Document};
 use super::input::{InvalidSession, SessionFault, SessionInput};
+use crate::wire::SessionFormat;
 
 /// Faults that are told of one file.
 const MAX_FAULTS: usize = 20;
@@ -46,10 +48,11 @@ impl fmt::Display for SessionFileError {
 impl std::error::Error for SessionFileError {}
 
 /// Reads a session file whole: every session in it is checked as it would be when stored, each has a `session_id`, and no
-/// id stands in it twice. One fault anywhere, and nothing is given back.
+/// id stands in it twice. One fault anywhere, and nothing is given back. Without a `format` the first object shows it.
 pub fn parse_session_file(
     file_name: &str,
     text: &str,
+    format: Option<SessionFormat>,
 ) -> Result<Vec<SessionInput>, SessionFileError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut file = Reading::default();
@@ -61,11 +64,14 @@ pub fn parse_session_file(
                 "holds no session; a JSON object, an array of them, or one a line is expected",
             );
         }
-        Ok(pieces) => {
-            for (place, piece) in pieces {
-                file.session(place, piece);
+        Ok(pieces) => match format.or_else(|| format_of(&pieces)) {
+            Some(format) => file.others(format, pieces),
+            None => {
+                for (place, piece) in pieces {
+                    file.session(place, piece);
+                }
             }
-        }
+        },
         Err(message) => file.fault(String::new(), "", message),
     }
     if file.faults.is_empty() {
@@ -75,6 +81,55 @@ pub fn parse_session_file(
         file: file_name.to_owned(),
         faults: file.faults,
     })
+}
+
+fn format_of(pieces: &[(String, &str)]) -> Option<SessionFormat> {
+    let (_, first) = pieces.first()?;
+    format::detect(&serde_json::from_str(first).ok()?)
+}
+
+/// Reads the one session of a request's body; a field `format` says that it is in a form of others.
+pub fn parse_session(text: &str) -> Result<SessionInput, InvalidSession> {
+    /// What a body says of its form; in our own it says nothing.
+    #[derive(serde::Deserialize)]
+    struct Tag {
+        format: Option<String>,
+    }
+    let Ok(Tag { format: Some(word) }) = serde_json::from_str(text) else {
+        return SessionInput::from_json(text);
+    };
+    let invalid = |pointer: &str, message: String| InvalidSession {
+        faults: vec![SessionFault {
+            pointer: pointer.to_owned(),
+            message,
+        }],
+    };
+    let format: SessionFormat = word
+        .parse()
+        .map_err(|unknown: crate::wire::UnknownText| invalid("/format", unknown.to_string()))?;
+    let value = serde_json::from_str(text).map_err(|error| invalid("", error.to_string()))?;
+    let place = String::new();
+    match format::read(format, &[Document { place, value }]) {
+        Ok(sessions) if sessions.len() == 1 => {
+            let mut sessions = sessions.into_iter().map(|(_, session)| session);
+            let session = sessions.next().unwrap_or_default();
+            // The id is the request's to say.
+            Ok(SessionInput {
+                session_id: None,
+                ..session
+            })
+        }
+        Ok(sessions) => Err(invalid(
+            "",
+            format!(
+                "holds {} sessions, and one is put; send a file of them by POST /api/v1/sessions",
+                sessions.len()
+            ),
+        )),
+        Err(faults) => Err(InvalidSession {
+            faults: faults.into_iter().map(|fault| fault.fault).collect(),
+        }),
+    }
 }
 
 /// The sessions' texts, each with its place.
@@ -117,7 +172,49 @@ impl Reading {
         }
     }
 
-    fn check(&mut self, place: String, session: SessionInput) {
+    /// Sessions in a form of others.
+    fn others(&mut self, format: SessionFormat, pieces: Vec<(String, &str)>) {
+        let mut documents = Vec::new();
+        for (place, piece) in pieces {
+            match serde_json::from_str(piece) {
+                Ok(value) => documents.push(Document { place, value }),
+                Err(error) => self.fault(place, "", format!("is not JSON: {error}")),
+            }
+        }
+        if !self.faults.is_empty() {
+            return;
+        }
+        let first = documents.first().map(|document| &document.value);
+        if format == SessionFormat::Messages && first.is_some_and(format::is_message) {
+            // The file is one conversation, a message an entry.
+            let messages = documents.into_iter().map(|document| document.value);
+            documents = vec![Document {
+                place: String::new(),
+                value: messages.collect(),
+            }];
+        }
+        match format::read(format, &documents) {
+            Ok(sessions) if sessions.is_empty() => {
+                self.fault(
+                    String::new(),
+                    "",
+                    format!("holds no session of the format {format}"),
+                );
+            }
+            Ok(sessions) => {
+                for (place, session) in sessions {
+                    self.check(place, session);
+                }
+            }
+            Err(faults) => self.faults.extend(faults.into_iter().take(MAX_FAULTS)),
+        }
+    }
+
+    fn check(&mut self, place: String, mut session: SessionInput) {
+        if session.session_id.is_none() {
+            let external = session.external_id.as_deref();
+            session.session_id = external.map(|id| format::derived_id("gavel", id));
+        }
         let id = session.session_id;
         // A missing id is one fault; the others are told with it.
         if let Err(InvalidSession { faults }) =
@@ -126,7 +223,11 @@ impl Reading {
             self.all(&place, faults);
         }
         let Some(id) = id else {
-            self.fault(place, "/session_id", "is missing; a UUID is expected");
+            self.fault(
+                place,
+                "/session_id",
+                "is missing; a UUID is expected, or any text as external_id",
+            );
             return;
         };
         match self.places.get(&id) {

@@ -21,6 +21,10 @@ pub struct SessionInput {
     /// The session's id: needed in a file; in a request it may be left out, else it is the path's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<Uuid>,
+    /// What the session is called where it comes from; at most 255 characters. In a file it may stand in place of `session_id`, which
+    /// is then made of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_id: Option<String>,
     /// Where the session stands: pending, in_progress, paused, canceling, cancelling, completed, failed, cancelled, timed_out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = SessionStatus, required = true)]
@@ -34,9 +38,8 @@ pub struct SessionInput {
     /// Who started it; at most 255 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
-    /// The alert: an object or a string.
+    /// The alert or the task: an object or a string. Left out: the first message of the role `user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = true)]
     pub alert_data: Option<Value>,
     /// The investigation, oldest message first; at most 4 MiB of text. May be empty, but then it can't be scored.
     #[serde(default, deserialize_with = "null_is_default")]
@@ -137,11 +140,17 @@ impl SessionInput {
                 format!("differs from the id {session_id} that it is put under"),
             );
         }
+        let external_id = faults.name("/external_id", self.external_id);
         let status = faults.status(self.status.as_deref());
         let alert_type = faults.name("/alert_type", self.alert_type);
         let agent = faults.name("/agent", self.agent);
         let author = faults.name("/author", self.author);
-        let alert_data = faults.alert(self.alert_data);
+        let asked = self
+            .conversation
+            .iter()
+            .find(|message| message.role == "user" && !message.content.trim().is_empty());
+        let task = asked.map(|message| Value::String(message.content.clone()));
+        let alert_data = faults.alert(self.alert_data.or(task));
         let conversation = faults.conversation(self.conversation);
         let final_analysis = faults.analysis(self.final_analysis);
         let tools = faults.labels("/tools", self.tools, limits::TOOLS, limits::NAME);
@@ -157,6 +166,7 @@ impl SessionInput {
             (Some(status), Some(alert_data)) if faults.0.is_empty() => Ok(SessionRecord {
                 session_id,
                 source: source.to_owned(),
+                external_id,
                 status,
                 alert_type,
                 agent,
@@ -233,7 +243,11 @@ impl Faults {
                     limits::DEPTH
                 )
             }
-            None | Some(Value::Null) => format!("is missing; {EXPECTED}"),
+            None | Some(Value::Null) => {
+                format!(
+                    "is missing; {EXPECTED}, or a message of the role user, which stands for it"
+                )
+            }
             Some(Value::Bool(_)) => format!("is a boolean; {EXPECTED}"),
             Some(Value::Number(_)) => format!("is a number; {EXPECTED}"),
             Some(Value::Array(_)) => format!("is an array; {EXPECTED}"),

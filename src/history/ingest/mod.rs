@@ -4,9 +4,11 @@
 //! pointer. Nothing here opens a file, and nothing here scores.
 
 mod file;
+mod format;
 mod input;
 mod limits;
 
-pub use file::{FileFault, SessionFileError, parse_session_file};
+pub use file::{FileFault, SessionFileError, parse_session, parse_session_file};
+pub(in crate::history) use format::tool_text;
 pub(crate) use input::shortened;
 pub use input::{InvalidSession, SessionFault, SessionInput};

@@ -18,7 +18,7 @@ use super::{
     ListPage, Listed, PAGE_SIZE, Pagination, TarsyError, TarsySession, Window, about, add_tool,
     available_tool, read, status_of, tool_name,
 };
-use crate::history::ingest::SessionInput;
+use crate::history::ingest::{SessionInput, tool_text};
 use crate::score::session::Message;
 use crate::wire::Quality;
 
@@ -277,6 +277,7 @@ fn input(id: Uuid, detail: Detail, events: Vec<Event>, mut tools: Vec<String>) -
         .collect();
     SessionInput {
         session_id: Some(id),
+        external_id: None,
         agent: chain.first_agent.map(str::to_owned).or(detail.chain_id),
         status: detail.status,
         alert_type: detail.alert_type,
@@ -352,29 +353,9 @@ fn message(event: &Event, final_analysis: Option<&str>) -> Option<Message> {
 /// What was asked of a tool, and what it gave.
 fn tool_call(event: &Event, content: &str) -> String {
     let metadata = event.metadata.as_ref();
-    let arguments = metadata
-        .and_then(|m| m.get("arguments"))
-        .filter(|a| !a.is_null());
-    let failed = metadata
-        .and_then(|m| m.get("is_error"))
-        .and_then(Value::as_bool)
-        == Some(true);
-    let mut text = String::new();
-    if let Some(arguments) = arguments {
-        text.push_str("Arguments: ");
-        match arguments {
-            Value::String(arguments) => text.push_str(arguments),
-            other @ (Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::Array(_)
-            | Value::Object(_)) => text.push_str(&other.to_string()),
-        }
-        text.push('\n');
-    }
-    text.push_str(if failed { "Error:\n" } else { "Result:\n" });
-    text.push_str(content);
-    text
+    let failed = metadata.is_some_and(|metadata| metadata["is_error"] == true);
+    let arguments = metadata.and_then(|metadata| metadata.get("arguments"));
+    tool_text(arguments, Some((content, failed)))
 }
 
 fn time(text: &str) -> Option<DateTime<Utc>> {

@@ -156,6 +156,7 @@ fn input(id: Uuid, detail: Detail, analysis: FinalAnalysis) -> SessionInput {
     let alert_data = given(analysis.alert_data).or(given(detail.alert_data));
     SessionInput {
         session_id: Some(id),
+        external_id: None,
         status,
         alert_type: detail.alert_type,
         agent: detail.agent_type,

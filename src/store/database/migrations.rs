@@ -68,6 +68,7 @@ const COMMON: &[Version] = &[
     version!(22, "job_lists", "0022_job_lists"),
     version!(23, "liveness", "0023_liveness"),
     version!(25, "worker_judges", "0025_worker_judges"),
+    version!(26, "session_origin", "0026_session_origin"),
 ];
 
 const POSTGRES: &[Version] = &[

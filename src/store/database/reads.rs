@@ -25,7 +25,7 @@ const READING: &str = "reading what requests and runs need";
 const SESSIONS: usize = 64;
 
 /// The columns of a session, as `sessions` decodes them.
-pub(in crate::store) const SESSION_COLUMNS: &str = "session_id, source, status, alert_type, agent, author, alert_data, \
+pub(in crate::store) const SESSION_COLUMNS: &str = "session_id, source, external_id, status, alert_type, agent, author, alert_data, \
      conversation, final_analysis, tools, tags, started_at, completed_at";
 
 type Answer = oneshot::Sender<Result<Vec<Row>, StoreError>>;

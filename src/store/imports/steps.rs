@@ -14,14 +14,12 @@ use crate::store::database::sql::{Sql, all, sql};
 use crate::store::ratings::note_statement;
 use crate::store::sessions::outcome_of;
 use crate::store::sessions::put_statement;
+use crate::store::sessions::readers::TARSY;
 use crate::store::{Imports, SessionRecord, StoreError};
 use crate::wire::{ImportCounts, PutOutcome, Quality};
 
 /// Failures of one import whose reasons are kept; the others are counted.
 const REASONS: u64 = 1_000;
-
-/// Who is said to have given the ratings of a source.
-const SOURCE: &str = "tarsy";
 
 /// What an import saw since its last step.
 #[derive(Debug, Clone)]
@@ -90,7 +88,7 @@ impl Imports<'_> {
     /// Stores what an import saw, and counts it: all of it or nothing.
     pub async fn record(self, step: &ImportStep) -> Result<Walked, StoreError> {
         let puts = puts(step)?;
-        let ratings = note_statement(SOURCE, &step.ratings, step.now);
+        let ratings = note_statement(TARSY, &step.ratings, step.now);
         retry_once!("storing what an import saw", async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;

@@ -4,6 +4,7 @@ mod by_score;
 mod days;
 pub(super) mod filter;
 pub(super) mod list;
+pub(super) mod readers;
 pub(super) mod sort;
 pub(super) mod view;
 
@@ -15,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::score::session::{Message, SessionRequest};
+use crate::store::database::db::{Conn, retry_once};
 use crate::store::database::reads::SESSION_COLUMNS;
 use crate::store::database::sql::{Row, Sql, all, first, json_without_nul, sql};
 use crate::store::{Dialect, Sessions, StoreError};
@@ -27,6 +29,8 @@ pub struct SessionRecord {
     pub session_id: Uuid,
     /// Where it came from: `api`, `file`, `demo`, `tarsy`.
     pub source: String,
+    /// What it is called there, if that isn't our id.
+    pub external_id: Option<String>,
     /// Where it stands.
     pub status: SessionStatus,
     /// What kind of alert it was.
@@ -94,6 +98,29 @@ impl Sessions<'_> {
         now: DateTime<Utc>,
     ) -> Result<PutOutcome, StoreError> {
         self.put_row(&put_statement(session, now)?).await
+    }
+
+    /// Puts many sessions: all of them or none. In the order of their ids, so that two that meet can't lock each other out.
+    pub async fn put_all(
+        self,
+        sessions: &mut [SessionRecord],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<PutOutcome>, StoreError> {
+        sessions.sort_by_key(|session| session.session_id);
+        let puts = sessions.iter().map(|session| put_statement(session, now));
+        let puts = puts.collect::<Result<Vec<Sql>, StoreError>>()?;
+        retry_once!("storing sessions", async {
+            let mut conn: Conn = self.db.long_writer().await?;
+            let mut tx = conn.begin().await?;
+            let mut outcomes = Vec::with_capacity(puts.len());
+            for put in &puts {
+                let row = tx.fetch(put).await?.pop();
+                let revision = row.map(|row| row.get("revision")).transpose()?;
+                outcomes.push(outcome_of(revision));
+            }
+            tx.commit().await?;
+            Ok(outcomes)
+        })
     }
 
     /// `Sessions::put`, but a session that came in another way stays as it is: that is `Unchanged`.
@@ -177,8 +204,8 @@ fn upsert(session: &SessionRecord, now: DateTime<Utc>) -> Result<Sql, StoreError
     Ok(sql!(
         "insert into alert_sessions (session_id, source, status, alert_type, agent, author, alert_type_lower, agent_lower,
             author_lower, alert_data, conversation, message_count, final_analysis, tools, tags, started_at, completed_at,
-            created_at, updated_at, listed_at, content_hash, revision)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $18, $19, $20, 1)
+            created_at, updated_at, listed_at, content_hash, reader, external_id, revision)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $18, $19, $20, $21, $22, 1)
          on conflict (session_id) do update set source = excluded.source, status = excluded.status,
             alert_type = excluded.alert_type, agent = excluded.agent, author = excluded.author,
             alert_type_lower = excluded.alert_type_lower, agent_lower = excluded.agent_lower,
@@ -187,7 +214,8 @@ fn upsert(session: &SessionRecord, now: DateTime<Utc>) -> Result<Sql, StoreError
             final_analysis = excluded.final_analysis, tools = excluded.tools, tags = excluded.tags,
             started_at = excluded.started_at, completed_at = excluded.completed_at, updated_at = excluded.updated_at,
             listed_at = coalesce(excluded.completed_at, alert_sessions.created_at),
-            content_hash = excluded.content_hash, revision = alert_sessions.revision + 1
+            content_hash = excluded.content_hash, reader = excluded.reader, external_id = excluded.external_id,
+            revision = alert_sessions.revision + 1
          where alert_sessions.content_hash <> excluded.content_hash",
         session.session_id,
         &session.source,
@@ -208,7 +236,9 @@ fn upsert(session: &SessionRecord, now: DateTime<Utc>) -> Result<Sql, StoreError
         session.completed_at,
         now,
         session.completed_at.unwrap_or(now),
-        hash
+        hash,
+        readers::reader_of(&session.source),
+        session.external_id.as_deref()
     ))
 }
 
@@ -238,6 +268,13 @@ fn content_hash(session: &SessionRecord, conversation: &str, alert_data: &str) -
             part(Some(text));
         }
     }
+    // Read anew, a session is another one, though it may say the same.
+    if let Some(reader) = readers::reader_of(&session.source) {
+        part(Some(&reader.to_string()));
+    }
+    if let Some(id) = &session.external_id {
+        part(Some(id));
+    }
     hex::encode(hash.finalize())
 }
 
@@ -253,6 +290,7 @@ fn session(row: &Row) -> sqlx::Result<SessionRecord> {
     Ok(SessionRecord {
         session_id: row.get("session_id")?,
         source: row.get("source")?,
+        external_id: row.get("external_id")?,
         status: row.text_enum("status")?,
         alert_type: row.get("alert_type")?,
         agent: row.get("agent")?,

@@ -1,4 +1,7 @@
-//! What CSV and XLSX have in common: a header whose names are fields, and cells typed by them.
+//! What CSV and XLSX have in common: a header whose names are fields, and cells typed by them. In files of cases a column that is
+//! meant for no field is a note of whoever made it, and stays beside the fields.
+
+use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
@@ -9,8 +12,30 @@ use crate::suite::SuiteError;
 
 pub(super) struct Header {
     /// By place; `None`: a column without a name, where nothing may stand.
-    columns: Vec<Option<Field>>,
+    columns: Vec<Option<Column>>,
     depth: usize,
+}
+
+#[derive(PartialEq)]
+struct Column {
+    name: Cow<'static, str>,
+    form: FieldForm,
+}
+
+impl Column {
+    fn of(field: Field) -> Self {
+        Self {
+            name: Cow::Borrowed(field.name),
+            form: field.form,
+        }
+    }
+
+    fn note(name: &str) -> Self {
+        Self {
+            name: Cow::Owned(name.to_owned()),
+            form: FieldForm::Text,
+        }
+    }
 }
 
 pub(super) enum Cell {
@@ -39,7 +64,8 @@ impl Header {
             let own = kinds.iter().flat_map(|kind| fields(*kind));
             own.chain(reading.also).map(|field| field.name)
         };
-        let mut columns: Vec<Option<Field>> = Vec::with_capacity(names.len());
+        let takes_notes = !kinds.is_empty() && kinds.iter().all(|kind| kind.is_case());
+        let mut columns: Vec<Option<Column>> = Vec::with_capacity(names.len());
         for (n, name) in names.iter().enumerate() {
             let Some(name) = name else {
                 columns.push(None);
@@ -52,14 +78,18 @@ impl Header {
             }
             let also = || reading.also.iter().find(|field| field.name == name);
             let own = kinds.iter().find_map(|kind| field(*kind, name));
-            let Some(field) = own.or_else(|| also().copied()) else {
-                return Err(unknown(name, names.len(), line, known()));
+            let column = match own.or_else(|| also().copied()) {
+                Some(field) => Column::of(field),
+                None if takes_notes && names.len() > 1 && wanted(name, known()).is_none() => {
+                    Column::note(name)
+                }
+                None => return Err(unknown(name, names.len(), line, known())),
             };
-            if columns.contains(&Some(field)) {
+            if columns.iter().flatten().any(|known| *known == column) {
                 let fault = "stands in the header twice";
                 return Err(SuiteError::cell(line, name, fault));
             }
-            columns.push(Some(field));
+            columns.push(Some(column));
         }
         if columns.iter().all(Option::is_none) {
             return Err(SuiteError::whole(
@@ -78,7 +108,7 @@ impl Header {
 
     pub(super) fn name(&self, place: usize) -> String {
         match self.columns.get(place) {
-            Some(Some(field)) => field.name.to_owned(),
+            Some(Some(column)) => column.name.clone().into_owned(),
             Some(None) | None => (place + 1).to_string(),
         }
     }
@@ -115,13 +145,13 @@ impl Header {
                 match parse(text.as_bytes(), self.depth) {
                     Ok(value) => value,
                     Err(fault) if fault.starts_with("is nested") => {
-                        return Err(SuiteError::cell(line, field.name, fault));
+                        return Err(SuiteError::cell(line, field.name.as_ref(), fault));
                     }
                     Err(_) => Value::String(text),
                 }
             }
         };
-        row.insert(field.name.to_owned(), value);
+        row.insert(field.name.clone().into_owned(), value);
         Ok(())
     }
 }
@@ -129,6 +159,12 @@ impl Header {
 /// Whether a cell says this word, in any case.
 fn is(text: &str, word: &str) -> bool {
     text.trim().eq_ignore_ascii_case(word)
+}
+
+/// The field that a column's name was probably meant for.
+fn wanted<'k>(name: &str, known: impl Iterator<Item = &'k str> + Clone) -> Option<&'k str> {
+    let spelled = name.to_lowercase().replace([' ', '-'], "_");
+    near(&spelled, known.clone()).or_else(|| part_of(name, known))
 }
 
 fn unknown<'k>(
@@ -147,9 +183,7 @@ fn unknown<'k>(
     let message = if columns == 1 && (name.contains(';') || name.contains('\t')) {
         "is no field: separate the columns by commas".to_owned()
     } else {
-        let meant = name.to_lowercase().replace([' ', '-'], "_");
-        let known = names.iter().copied();
-        match near(&meant, known.clone()).or_else(|| part_of(name, known)) {
+        match wanted(name, names.iter().copied()) {
             Some(near) => format!("is no field; did you mean `{near}`?"),
             None => format!("is no field; there are [{}]", names.join(", ")),
         }

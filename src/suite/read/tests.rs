@@ -379,6 +379,26 @@ fn a_field_that_stands_in_an_item_twice_is_refused() {
 }
 
 #[test]
+fn a_column_of_a_case_that_is_meant_for_no_field_is_kept_as_a_note() {
+    let file = b"test_id,question,Ticket No,empty\n1,?,0042,\n";
+    let rows = rows_of(file, &Reading::of_kind(Format::Csv, Kind::Qas));
+    let fields = &rows[0].as_ref().unwrap().fields;
+    assert_eq!(
+        Value::Object(fields.clone()),
+        json!({"test_id": "1", "question": "?", "Ticket No": "0042"})
+    );
+    let twice = rows_of(
+        b"question,note,note\n",
+        &Reading::of_kind(Format::Csv, Kind::Qas),
+    );
+    let twice = twice[0].as_ref().unwrap_err().to_string();
+    assert!(
+        twice.contains("column note: stands in the header twice"),
+        "{twice}"
+    );
+}
+
+#[test]
 fn the_origins_names_of_a_question_lead_to_ours() {
     let reading = Reading::of_kind(Format::Csv, Kind::Qas);
     for (name, ours) in [("id", "test_id"), ("agent", "agent_used")] {

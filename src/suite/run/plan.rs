@@ -87,6 +87,9 @@ impl Plan {
         for row in rows(path, kind)?.take(take(limit)) {
             match row.map_err(|fault| vec![fault]).and_then(|row| {
                 let (item_no, line) = (row.item_no, row.line);
+                let own = about(kind).name;
+                let is_own = row.fields.contains_key(own) || !row.fields.contains_key("id");
+                let column = if is_own { own } else { "id" };
                 match row.fields.get(JUDGE).and_then(Value::as_str) {
                     Some(judge) if !judge.trim().is_empty() => {
                         // One name is as many rows as name it.
@@ -97,7 +100,7 @@ impl Plan {
                     Some(_) | None => plan.leaves_judge = true,
                 }
                 let work = Work::read(kind, row)?;
-                unique(kind, &work, line, &mut plan.names)?;
+                unique(kind, &work, (line, column), &mut plan.names)?;
                 Ok((item_no, work))
             }) {
                 Ok((item_no, Work::Question(question))) => {
@@ -147,10 +150,9 @@ impl BadSuite {
 fn unique(
     kind: Kind,
     work: &Work,
-    line: u64,
+    (line, column): (u64, &str),
     names: &mut HashSet<String>,
 ) -> Result<(), Vec<SuiteError>> {
-    let column = about(kind).name;
     let id = match work {
         Work::Question(question) => Some(question.test_id.clone()),
         Work::Case(payload) => id_of(kind, payload),

@@ -128,7 +128,7 @@ impl Question {
     }
 }
 
-/// Which names of its own a row of a question file has: faults are told by them.
+/// Whether a row of a question file has the names of such files, not those of a case: faults are told by them.
 #[derive(Debug, Default)]
 struct Written {
     id: bool,
@@ -137,8 +137,8 @@ struct Written {
 
 impl Written {
     fn note(&mut self, fields: &Map<String, Value>) {
-        self.id = fields.contains_key("id") && !fields.contains_key("test_id");
-        self.agent = fields.contains_key("agent") && !fields.contains_key("agent_used");
+        self.id = !fields.contains_key("test_id");
+        self.agent = !fields.contains_key("agent_used");
     }
 
     /// What the file calls a field of a case.
@@ -270,6 +270,11 @@ mod tests {
                 "id",
                 Value::Null,
                 "row 5, column id: give each question an id",
+            ),
+            (
+                "agent",
+                Value::Null,
+                "row 5, column agent: say who is to answer",
             ),
             (
                 "agent",

@@ -99,3 +99,55 @@ async fn an_export_that_breaks_off_is_no_whole_answer() {
     let refused = server.get("/api/v1/exports/training").send().await.unwrap();
     problem_of(refused, 503, "database-unavailable").await;
 }
+
+#[tokio::test]
+async fn current_scores_are_a_table_of_csv() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let bad = json!({"agent": "=cmd()", "external_id": "run, \"1\"", "tags": ["a", "b"]});
+        let id = server.session_with(bad).await;
+        server.scored_as(id, 71, false, &[]).await;
+        for total in [40, 90] {
+            server.scored_at(DAY, total, false, &["logs"]).await;
+        }
+        server.scored_at(DAY, 95, true, &[]).await;
+        let table = server
+            .get("/api/v1/exports/scores?min_score=50")
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(
+            header(&table, "content-type").as_deref(),
+            Some("text/csv; charset=utf-8")
+        );
+        let text = table.text().await.unwrap();
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let heads = reader.headers().unwrap().clone();
+        let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+        assert_eq!(
+            rows.len(),
+            2,
+            "neither a low one nor a simulated one: {text}"
+        );
+        let cell = |row: &csv::StringRecord, name: &str| {
+            let at = heads.iter().position(|head| head == name).unwrap();
+            row[at].to_owned()
+        };
+        let own = rows
+            .iter()
+            .find(|row| cell(row, "session_id") == id.to_string())
+            .unwrap();
+        assert_eq!(cell(own, "external_id"), "run, \"1\"");
+        assert_eq!(cell(own, "agent"), "'=cmd()");
+        assert_eq!(
+            (cell(own, "total_score"), cell(own, "rating")),
+            ("71".to_owned(), "adequate".to_owned())
+        );
+        assert_eq!(cell(own, "tags"), "[\"a\",\"b\"]");
+        let other = rows
+            .iter()
+            .find(|row| cell(row, "session_id") != id.to_string())
+            .unwrap();
+        assert_eq!(cell(other, "missing_tools"), "[\"logs\"]");
+    }
+}

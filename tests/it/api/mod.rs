@@ -29,6 +29,7 @@ mod post_score;
 mod ratings;
 mod read_score;
 mod rescore;
+mod session_files;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

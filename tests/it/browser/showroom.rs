@@ -115,6 +115,7 @@ impl Showroom {
         let mut rooms = vec![
             room("overview", "/"),
             room("sessions", "/sessions"),
+            room("session-upload", "/sessions/upload"),
             room("sessions-filtered", "/sessions?tag=nobody"),
             room("insights", "/insights"),
             room("criteria", "/criteria"),

@@ -167,6 +167,41 @@ fn the_second_criteria_file_scores_beside_the_first() {
 }
 
 #[test]
+fn any_agents_task_is_imported_from_a_folder_and_scored_by_criteria_for_tasks() {
+    let (place, _simulator) = place_with_judge();
+    std::fs::create_dir(place.path().join("runs")).unwrap();
+    let run = |id: &str| {
+        json!({"id": id, "messages": [
+            {"role": "user", "content": "Write the release notes."},
+            {"role": "assistant", "content": "Written."},
+        ]})
+        .to_string()
+    };
+    place.write("runs/a.json", &run("a"));
+    place.write("runs/b.jsonl", &format!("{}\n{}\n", run("b"), run("c")));
+    place.write("runs/README.md", "no session");
+    let imported = place.run(&["sessions", "import", "runs", "--json"]);
+    assert_eq!(imported.ends(0).json()["new"], 3);
+    place.write("runs/d.json", "{\"messages\": [7]}");
+    let refused = place.run(&["sessions", "import", "--format", "messages", "runs"]);
+    refused.ends(2).says("d.json: /messages/0: is no message");
+
+    let task = include_str!("../../../config/criteria/session_task.yaml");
+    place.write("task.yaml", task);
+    let added = place.run(&["criteria", "add", "task.yaml", "--json"]);
+    let added = added.ends(0).json();
+    let hash = added["criteria_hash"].as_str().unwrap();
+    let listed = place.run(&["sessions", "list", "--json"]).ends(0).json();
+    let id = listed["items"][0]["session_id"].as_str().unwrap();
+    let scored = place.run(&["score", "--criteria-hash", hash, "--json", id]);
+    let score = &scored.ends(0).json()["items"][0]["score"];
+    assert!(
+        score["score_breakdown"]["task_completion"].is_number(),
+        "{score}"
+    );
+}
+
+#[test]
 fn a_session_that_has_not_ended_is_exit_2_and_one_that_is_unknown_too() {
     let (place, _simulator) = place_with_judge();
     place.write("open.json", &session(Uuid::now_v7(), "in_progress"));

@@ -6,10 +6,14 @@ use crate::support::stores;
 const BAD: &str = "<script>alert(1)</script>";
 
 /// A form with a file, the token first, as the page's form has it.
-fn upload(token: &str, kind: &str, (name, file): (&str, &str)) -> (String, String) {
+pub(super) fn upload(
+    token: &str,
+    fields: &[(&str, &str)],
+    (name, file): (&str, &str),
+) -> (String, String) {
     let boundary = "----gavel";
     let mut body = String::new();
-    for (field, value) in [("form_token", token), ("kind", kind), ("name", BAD)] {
+    for (field, value) in [&[("form_token", token)], fields].concat() {
         body.push_str(&format!(
             "--{boundary}\r\nContent-Disposition: form-data; name=\"{field}\"\r\n\r\n{value}\r\n"
         ));
@@ -23,7 +27,7 @@ fn upload(token: &str, kind: &str, (name, file): (&str, &str)) -> (String, Strin
 
 impl Browser<'_> {
     async fn upload(&self, token: &str, kind: &str, file: (&str, &str)) -> Shown {
-        let (media_type, body) = upload(token, kind, file);
+        let (media_type, body) = upload(token, &[("kind", kind), ("name", BAD)], file);
         let request = self.server.post("/batches/upload");
         self.send(request.header("content-type", media_type).body(body))
             .await

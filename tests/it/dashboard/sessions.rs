@@ -78,3 +78,39 @@ async fn what_is_not_there_is_told_to_people_with_a_place_to_look() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_file_of_sessions_is_uploaded_whole_or_told_where_it_is_wrong() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let browser = Browser::of(&server);
+        let empty = browser.page("/sessions").await;
+        in_order(&empty, &["No sessions yet", "href=\"/sessions/upload\""]);
+        let form = browser.page("/sessions/upload").await;
+        in_order(
+            &form,
+            &["spans: OpenInference, OpenTelemetry", "type=\"file\""],
+        );
+        let send = async |file: (&str, &str)| {
+            let token = browser.form_token.as_str();
+            let (media_type, body) = batches::upload(token, &[("format", "")], file);
+            let request = server
+                .post("/sessions/upload")
+                .header("content-type", media_type);
+            browser.send(request.body(body)).await
+        };
+        let bad = "{\"id\":\"a\",\"messages\":[{\"role\":\"user\",\"content\":\"?\"}]}\n{\"id\":\"b\",\"messages\":[7]}\n";
+        for (file, said) in [
+            (("a.jsonl", bad), "line 2: is no message"),
+            (("a.csv", "x"), "ends in none of .json, .jsonl and .ndjson"),
+        ] {
+            let refused = send(file).await;
+            assert_eq!(refused.status, 422);
+            in_order(&refused.text, &["Nothing was stored.", said]);
+        }
+        assert!(browser.page("/sessions").await.contains("No sessions yet"));
+        let good = bad.replace("[7]", "[{\"role\":\"user\",\"content\":\"!\"}]");
+        assert_eq!(send(("a.jsonl", &good)).await.status, 303);
+        assert_eq!(browser.page("/sessions").await.matches("<tr").count(), 3);
+    }
+}

@@ -172,6 +172,10 @@ async fn a_second_import_fetches_only_what_changed(home: Home) {
     }
     let import = imported(&world.api, all_of(&server)).await;
     assert_eq!(import["counts"], counts(1, 1, 119, 0));
+    assert_eq!(
+        import["outdated"],
+        json!({"sessions": 0, "scores": 0, "session_ids": []})
+    );
     assert_eq!(server.asked("/timeline"), details + 2);
     let mut refresh = all_of(&server);
     refresh["refresh"] = json!(true);

@@ -44,6 +44,7 @@ pub(super) fn session(session_id: Uuid) -> SessionRecord {
     SessionRecord {
         session_id,
         source: "api".to_owned(),
+        external_id: None,
         status: SessionStatus::Completed,
         alert_type: Some("PodCrashLoop".to_owned()),
         agent: Some("kubernetes".to_owned()),

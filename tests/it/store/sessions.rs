@@ -15,7 +15,7 @@ use super::fixtures::{
     session, session_with_job,
 };
 use crate::support;
-use gavel::wire::{PutOutcome, SessionStatus};
+use gavel::wire::{Outdated, PutOutcome, SessionStatus};
 
 async fn put(store: &Store, session: &SessionRecord) -> PutOutcome {
     store.sessions().put(session, now()).await.unwrap()
@@ -75,6 +75,7 @@ async fn a_session_reads_back_as_it_was_put() {
         let bare = SessionRecord {
             session_id: Uuid::now_v7(),
             source: "file".to_owned(),
+            external_id: Some("run/7".to_owned()),
             status: SessionStatus::Pending,
             alert_type: None,
             agent: None,
@@ -95,6 +96,45 @@ async fn a_session_reads_back_as_it_was_put() {
         assert_eq!(
             test.store.sessions().get(Uuid::now_v7()).await.unwrap(),
             None
+        );
+    }
+}
+
+#[tokio::test]
+async fn sessions_of_an_older_reader_are_told_with_their_scores_until_they_are_put_again() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let mut ids = [(); 3].map(|()| Uuid::now_v7());
+        ids[0] = scored_session(store, 60).await;
+        ids.sort_unstable();
+        let of_tarsy = |id| SessionRecord {
+            source: "tarsy".to_owned(),
+            ..session(id)
+        };
+        for id in ids {
+            put(store, &of_tarsy(id)).await;
+        }
+        put(store, &session(Uuid::now_v7())).await;
+        assert_eq!(
+            store.sessions().outdated().await.unwrap(),
+            Outdated::default()
+        );
+
+        // As an older release left them: without a reader, and with a hash that knew none.
+        let older = "update alert_sessions set reader = null, content_hash = 'older'";
+        support::execute(&test.url, older).await.unwrap();
+        let found = Outdated {
+            sessions: 3,
+            scores: 1,
+            session_ids: ids.to_vec(),
+        };
+        assert_eq!(store.sessions().outdated().await.unwrap(), found);
+        for id in ids {
+            assert_eq!(put(store, &of_tarsy(id)).await, PutOutcome::Updated);
+        }
+        assert_eq!(
+            store.sessions().outdated().await.unwrap(),
+            Outdated::default()
         );
     }
 }

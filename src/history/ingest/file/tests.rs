@@ -10,7 +10,7 @@ fn session(id: u128) -> String {
 }
 
 fn ids(text: &str) -> Vec<u128> {
-    let sessions = parse_session_file("f", text).unwrap();
+    let sessions = parse_session_file("f", text, None).unwrap();
     sessions
         .iter()
         .map(|s| s.session_id.unwrap().as_u128())
@@ -18,7 +18,9 @@ fn ids(text: &str) -> Vec<u128> {
 }
 
 fn error(text: &str) -> String {
-    parse_session_file("f.json", text).unwrap_err().to_string()
+    parse_session_file("f.json", text, None)
+        .unwrap_err()
+        .to_string()
 }
 
 #[test]
@@ -53,7 +55,7 @@ fn a_fault_names_file_place_and_pointer() {
 fn each_session_in_a_file_needs_its_id() {
     assert_eq!(
         error(r#"{"status":"completed","alert_data":"x"}"#),
-        "f.json: /session_id: is missing; a UUID is expected"
+        "f.json: /session_id: is missing; a UUID is expected, or any text as external_id"
     );
 }
 
@@ -72,7 +74,13 @@ fn a_file_without_a_session_is_an_error() {
 #[test]
 fn no_more_than_twenty_faults_are_told() {
     let text = "[".to_owned() + &vec!["1"; 50].join(",") + "]";
-    assert_eq!(parse_session_file("f", &text).unwrap_err().faults.len(), 20);
+    assert_eq!(
+        parse_session_file("f", &text, None)
+            .unwrap_err()
+            .faults
+            .len(),
+        20
+    );
 }
 
 mod examples {
@@ -90,7 +98,7 @@ mod examples {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let text = std::fs::read_to_string(&path).unwrap();
-            let sessions = parse_session_file(&path.display().to_string(), &text);
+            let sessions = parse_session_file(&path.display().to_string(), &text, None);
             for session in sessions.unwrap_or_else(|error| panic!("{error}")) {
                 let id = session.session_id.unwrap();
                 records.push(session.into_record(id, "demo").unwrap());

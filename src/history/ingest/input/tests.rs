@@ -56,6 +56,12 @@ fn a_body_becomes_a_record() {
 }
 
 #[test]
+fn without_an_alert_the_first_message_of_a_user_is_what_was_asked() {
+    let record = record(&with(|b| b["alert_data"] = json!(null))).unwrap();
+    assert_eq!(record.alert_data, json!("Look."));
+}
+
+#[test]
 fn what_may_be_left_out_may_be_null_too() {
     let least = record(&json!({ "status": "failed", "alert_data": "disk full" })).unwrap();
     let nulls = record(&json!({
@@ -116,9 +122,12 @@ fn each_fault_has_a_pointer_and_says_what_is_expected() {
             "256 characters; at most 255",
         ),
         (
-            with(|b| b["alert_data"] = json!(null)),
+            with(|b| {
+                b["alert_data"] = json!(null);
+                b["conversation"] = json!([]);
+            }),
             "/alert_data",
-            "is missing; an object or a string",
+            "is missing; an object or a string is expected, or a message of the role user",
         ),
         (
             with(|b| b["alert_data"] = json!([1])),
@@ -242,7 +251,7 @@ fn an_unknown_key_is_named_with_the_nearest_known_one() {
         ),
         (
             with(|b| b["qqq"] = json!(1)),
-            "unknown key qqq; known: session_id, status",
+            "unknown key qqq; known: session_id, external_id, status",
         ),
     ] {
         let error = record(&value).unwrap_err();

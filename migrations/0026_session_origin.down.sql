@@ -1,0 +1,2 @@
+alter table alert_sessions drop column external_id;
+alter table alert_sessions drop column reader;

@@ -1,0 +1,612 @@
+//! The tests of reading others' sessions: each format in the shapes that its documentation shows.
+
+use serde_json::{Value, json};
+
+use super::super::{InvalidSession, SessionInput, parse_session, parse_session_file};
+use crate::wire::SessionFormat;
+
+/// What a message says: role, content, tool, agent.
+type Line<'a> = (&'a str, &'a str, Option<&'a str>, Option<&'a str>);
+
+fn read(file: &Value, format: Option<SessionFormat>) -> Vec<SessionInput> {
+    parse_session_file("f.json", &file.to_string(), format)
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The one session of a file whose format shows.
+fn only(file: &Value) -> SessionInput {
+    let mut sessions = read(file, None);
+    assert_eq!(sessions.len(), 1);
+    sessions.remove(0)
+}
+
+fn lines(session: &SessionInput) -> Vec<Line<'_>> {
+    let messages = session.conversation.iter();
+    messages
+        .map(|m| {
+            let (tool, agent) = (m.tool_name.as_deref(), m.agent.as_deref());
+            (m.role.as_str(), m.content.as_str(), tool, agent)
+        })
+        .collect()
+}
+
+fn error(file: &Value, format: Option<SessionFormat>) -> String {
+    parse_session_file("f.json", &file.to_string(), format)
+        .unwrap_err()
+        .to_string()
+}
+
+const WEATHER: &str = "Arguments: {\"location\":\"Paris\"}\nResult:\nrainy, 57°F";
+
+/// The same conversation in every shape of messages.
+fn assert_weather(session: &SessionInput, what: &str) {
+    assert_eq!(
+        lines(session),
+        [
+            ("system", "Be brief.", None, None),
+            ("user", "Weather in Paris?", None, None),
+            ("assistant", "I look it up.", None, None),
+            ("tool", WEATHER, Some("get_weather"), None),
+        ],
+        "{what}"
+    );
+    assert_eq!(
+        session.final_analysis.as_deref(),
+        Some("Rain, 57°F."),
+        "{what}"
+    );
+    assert_eq!(session.status.as_deref(), Some("completed"), "{what}");
+    assert_eq!(session.tools, ["get_weather"], "{what}");
+    // What the judge is shown in place of an alert.
+    let id = session.session_id.unwrap();
+    let record = session.clone().into_record(id, "file").unwrap();
+    assert_eq!(record.alert_data, json!("Weather in Paris?"), "{what}");
+}
+
+fn openai_messages() -> Value {
+    json!([
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "Weather in Paris?"}]},
+        {"role": "assistant", "content": "I look it up.", "tool_calls": [
+            {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": "{\"location\":\"Paris\"}"}}]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "rainy, 57°F"},
+        {"role": "assistant", "content": "Rain, 57°F.", "refusal": null},
+    ])
+}
+
+fn openai_tools() -> Value {
+    json!([{"type": "function", "function": {"name": "get_weather", "parameters": {}}}])
+}
+
+#[test]
+fn conversations_of_openai_and_anthropic_are_read() {
+    let mut completion = openai_messages();
+    let answer = completion.as_array_mut().unwrap().pop().unwrap();
+    let shapes = [
+        (
+            "chat completions",
+            json!({"model": "m", "messages": openai_messages(), "tools": openai_tools()}),
+        ),
+        (
+            "a stored completion",
+            json!({"id": "chatcmpl-1", "object": "chat.completion", "messages": completion,
+                "tools": openai_tools(), "choices": [{"index": 0, "message": answer}]}),
+        ),
+        (
+            "responses",
+            json!({"id": "resp_1", "object": "response", "status": "completed", "instructions": "Be brief.",
+            "input": "Weather in Paris?", "tools": [{"type": "function", "name": "get_weather"}],
+            "output": [
+                {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look it up.", "annotations": []}]},
+                {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "get_weather", "arguments": "{\"location\":\"Paris\"}"},
+                {"type": "function_call_output", "call_id": "call_1", "output": "rainy, 57°F"},
+                {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Rain, 57°F."}]}
+            ]}),
+        ),
+        (
+            "anthropic",
+            json!({"model": "m", "system": [{"type": "text", "text": "Be brief."}], "tools": [{"name": "get_weather", "input_schema": {}}],
+            "messages": [
+                {"role": "user", "content": "Weather in Paris?"},
+                {"role": "assistant", "content": [{"type": "text", "text": "I look it up."},
+                    {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"location": "Paris"}}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1",
+                    "content": [{"type": "text", "text": "rainy, 57°F"}]}]},
+                {"role": "assistant", "content": [{"type": "text", "text": "Rain, 57°F."}]},
+            ]}),
+        ),
+    ];
+    for (what, file) in shapes {
+        assert_weather(&only(&file), what);
+        // The field `format` of a request's body says the same.
+        let mut body = file.clone();
+        body["format"] = json!("messages");
+        let put = parse_session(&body.to_string()).unwrap();
+        assert_eq!(put.conversation, only(&file).conversation, "{what}");
+        assert_eq!(put.session_id, None, "{what}");
+    }
+    // A list alone is one conversation, on one line or on many.
+    let bare = only(&openai_messages());
+    assert_eq!(bare.conversation.len(), 4);
+    let each: Vec<String> = openai_messages()
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(Value::to_string)
+        .collect();
+    let lines = parse_session_file("f.jsonl", &each.join("\n"), None).unwrap();
+    assert_eq!(lines, [bare]);
+}
+
+#[test]
+fn errors_parallel_calls_pictures_and_calls_without_a_result_are_kept() {
+    let call = |id: &str| json!({"id": id, "function": {"name": "ping", "arguments": {"to": id}}});
+    let session = only(&json!({"messages": [
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:.."}}, {"type": "text", "text": "These."}]},
+        {"role": "assistant", "content": null, "tool_calls": [call("a"), call("b"), call("c")]},
+        {"role": "tool", "tool_call_id": "b", "content": "", "error": {"type": "timeout", "message": "too slow"}},
+        {"role": "tool", "tool_call_id": "a", "name": "ping", "content": "pong"},
+        {"role": "tool", "tool_call_id": "never asked", "name": "date", "content": "today"},
+    ]}));
+    assert_eq!(
+        lines(&session),
+        [
+            ("user", "[image_url]\nThese.", None, None),
+            (
+                "assistant",
+                "Arguments: {\"to\":\"c\"}\nNo result is recorded.",
+                Some("ping"),
+                None
+            ),
+            (
+                "tool",
+                "Arguments: {\"to\":\"b\"}\nError:\ntoo slow",
+                Some("ping"),
+                None
+            ),
+            (
+                "tool",
+                "Arguments: {\"to\":\"a\"}\nResult:\npong",
+                Some("ping"),
+                None
+            ),
+            ("tool", "Result:\ntoday", Some("date"), None),
+        ]
+    );
+    assert_eq!(session.final_analysis, None);
+}
+
+#[test]
+fn an_id_of_any_text_is_kept_beside_one_of_ours_that_is_always_the_same() {
+    let file = |id: Value| json!({"session_id": id, "messages": openai_messages()});
+    let named = only(&file(json!("nightly/run 17")));
+    assert_eq!(named.external_id.as_deref(), Some("nightly/run 17"));
+    assert_eq!(
+        named.session_id,
+        only(&file(json!("nightly/run 17"))).session_id
+    );
+    assert_ne!(
+        named.session_id,
+        only(&file(json!("nightly/run 18"))).session_id
+    );
+    assert_eq!(only(&file(json!(17))).external_id.as_deref(), Some("17"));
+    let ours = "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f";
+    let own = only(&file(json!(ours)));
+    assert_eq!(own.session_id.unwrap().to_string(), ours);
+    assert_eq!(own.external_id, None);
+    // Without one the content stands for it.
+    let nameless = only(&json!({"messages": openai_messages()}));
+    assert_eq!(nameless.external_id, None);
+    assert_eq!(
+        nameless.session_id,
+        only(&json!({"messages": openai_messages()})).session_id
+    );
+    // Our own form takes one, too.
+    let own =
+        only(&json!({"external_id": "run 17", "status": "failed", "alert_data": "disk full"}));
+    assert!(own.session_id.is_some() && own.session_id != named.session_id);
+}
+
+#[test]
+fn fields_of_our_own_form_stand_beside_messages() {
+    let session = only(&json!({
+        "messages": openai_messages(), "status": "failed", "agent": "weather", "alert_data": {"ticket": 7}, "tags": ["nightly"],
+        "final_analysis": "It rains.", "started_at": "2026-03-02T10:00:00Z", "temperature": 0.2,
+    }));
+    assert_eq!(
+        (session.status.as_deref(), session.agent.as_deref()),
+        (Some("failed"), Some("weather"))
+    );
+    assert_eq!(session.alert_data, Some(json!({"ticket": 7})));
+    assert_eq!(session.final_analysis.as_deref(), Some("It rains."));
+    assert_eq!(session.conversation.last().unwrap().content, "Rain, 57°F.");
+}
+
+/// A span as OTLP writes it.
+fn otlp(span: (&str, &str), name: &str, seconds: (u64, u64), attributes: &Value) -> Value {
+    let typed = |value: &Value| json!({"stringValue": value.as_str().unwrap()});
+    let pairs = attributes.as_object().unwrap().iter();
+    let nanos = |s: u64| (1_767_225_600_000_000_000 + s * 1_000_000_000).to_string();
+    json!({
+        "traceId": "4bf92f3577b34da6a3ce929d0e0e4736", "spanId": span.0, "parentSpanId": span.1, "name": name, "kind": 3,
+        "startTimeUnixNano": nanos(seconds.0), "endTimeUnixNano": nanos(seconds.1), "status": {},
+        "attributes": pairs.map(|(key, value)| json!({"key": key, "value": typed(value)})).collect::<Vec<_>>(),
+    })
+}
+
+fn resource(spans: Vec<Value>) -> Value {
+    json!({"resourceSpans": [{"resource": {"attributes": []}, "scopeSpans": [{"scope": {"name": "x"}, "spans": spans}]}]})
+}
+
+/// The messages of GenAI's conventions, before and after the call of the tool.
+fn genai() -> (Value, Value, Value, Value) {
+    let ask = json!({"role": "user", "parts": [{"type": "text", "content": "Weather in Paris?"}]});
+    let call = json!({"role": "assistant", "parts": [{"type": "text", "content": "I look it up."},
+        {"type": "tool_call", "id": "call_1", "name": "get_weather", "arguments": {"location": "Paris"}}], "finish_reason": "tool_call"});
+    let result = json!({"role": "tool", "parts": [{"type": "tool_call_response", "id": " call_1", "response": "rainy, 57°F"}]});
+    let answer = json!({"role": "assistant", "parts": [{"type": "text", "content": "Rain, 57°F."}], "finish_reason": "stop"});
+    (ask, call, result, answer)
+}
+
+#[test]
+fn a_message_that_genai_spans_repeat_stands_there_once() {
+    let (ask, call, result, answer) = genai();
+    let chat = |given: Value, gave: Value| {
+        json!({
+            "gen_ai.operation.name": "chat", "gen_ai.conversation.id": "conv-9",
+            "gen_ai.system_instructions": "[{\"type\":\"text\",\"content\":\"Be brief.\"}]",
+            "gen_ai.tool.definitions": openai_tools().to_string(),
+            "gen_ai.input.messages": given.to_string(), "gen_ai.output.messages": json!([gave]).to_string(),
+        })
+    };
+    let spans = |text: bool| {
+        let tool = json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "get_weather", "gen_ai.tool.call.id": if text { "" } else { "call_1" },
+            "gen_ai.tool.call.arguments": "{\"location\":\"Paris\"}", "gen_ai.tool.call.result": "rainy, 57°F"});
+        vec![
+            otlp(
+                ("c2", "a1"),
+                "chat",
+                (6, 8),
+                &chat(json!([ask, call, result]), answer.clone()),
+            ),
+            otlp(("t1", "a1"), "execute_tool get_weather", (4, 5), &tool),
+            otlp(
+                ("c1", "a1"),
+                "chat",
+                (1, 3),
+                &chat(json!([ask]), call.clone()),
+            ),
+            otlp(
+                ("a1", ""),
+                "invoke_agent weather",
+                (0, 9),
+                &json!({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "weather"}),
+            ),
+        ]
+    };
+    for text in [true, false] {
+        let session = only(&resource(spans(text)));
+        assert_weather(&session, "genai");
+        assert_eq!(session.external_id.as_deref(), Some("conv-9"));
+        assert_eq!(session.agent.as_deref(), Some("weather"));
+        assert_eq!(session.started_at.as_deref(), Some("2026-01-01T00:00:00Z"));
+        assert_eq!(
+            session.completed_at.as_deref(),
+            Some("2026-01-01T00:00:09Z")
+        );
+    }
+}
+
+#[test]
+fn spans_of_openinference_are_read_as_otlp_and_as_phoenix_writes_them() {
+    let first = json!({
+        "openinference.span.kind": "LLM", "llm.tools.0.tool.json_schema": "{\"type\":\"function\",\"function\":{\"name\":\"get_weather\"}}",
+        "llm.input_messages.0.message.role": "system", "llm.input_messages.0.message.content": "Be brief.",
+        "llm.input_messages.1.message.role": "user", "llm.input_messages.1.message.contents.0.message_content.type": "text",
+        "llm.input_messages.1.message.contents.0.message_content.text": "Weather in Paris?",
+        "llm.output_messages.0.message.role": "assistant", "llm.output_messages.0.message.content": "I look it up.",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.id": "call_1",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "get_weather",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments": "{\"location\":\"Paris\"}",
+    });
+    let mut second = first.clone();
+    for (key, value) in first.as_object().unwrap() {
+        if let Some(rest) = key.strip_prefix("llm.output_messages.0") {
+            second[format!("llm.input_messages.2{rest}")] = value.clone();
+            second.as_object_mut().unwrap().remove(key);
+        }
+    }
+    second["llm.input_messages.3.message.role"] = json!("tool");
+    second["llm.input_messages.3.message.content"] = json!("rainy, 57°F");
+    second["llm.input_messages.3.message.tool_call_id"] = json!("call_1");
+    second["llm.output_messages.0.message.role"] = json!("assistant");
+    second["llm.output_messages.0.message.content"] = json!("Rain, 57°F.");
+    let tool = json!({"openinference.span.kind": "TOOL", "tool.name": "get_weather",
+        "input.value": "{\"location\":\"Paris\"}", "output.value": "rainy, 57°F"});
+    let session = only(&resource(vec![
+        otlp(("c1", ""), "ChatCompletion", (1, 3), &first),
+        otlp(("t1", ""), "get_weather", (4, 5), &tool),
+        otlp(("c2", ""), "ChatCompletion", (6, 8), &second),
+    ]));
+    assert_weather(&session, "openinference, OTLP");
+    assert_eq!(
+        session.external_id.as_deref(),
+        Some("4bf92f3577b34da6a3ce929d0e0e4736")
+    );
+
+    let phoenix = |id: &str, kind: &str, at: u64, attributes: &Value| {
+        json!({"name": id, "span_kind": kind, "parent_id": null, "context": {"trace_id": "t", "span_id": id},
+            "start_time": format!("2026-01-01T00:00:0{at}.5+00:00"), "end_time": format!("2026-01-01T00:00:0{}Z", at + 1),
+            "status_code": "OK", "attributes": attributes})
+    };
+    let file = json!([
+        phoenix("c1", "LLM", 1, &first),
+        phoenix("t1", "TOOL", 4, &tool),
+        phoenix("c2", "LLM", 6, &second),
+    ]);
+    assert_weather(&only(&file), "openinference, Phoenix");
+}
+
+#[test]
+fn several_agents_are_named_and_a_tool_without_a_message_stands_in_its_time() {
+    let say = |text: &str| {
+        json!([{"role": "assistant", "parts": [{"type": "text", "content": text}]}]).to_string()
+    };
+    let agent =
+        |name: &str| json!({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name});
+    let chat = |asked: &[&str], said: &str| {
+        let asked = asked
+            .iter()
+            .map(|text| json!({"role": "user", "parts": [{"type": "text", "content": text}]}));
+        json!({"gen_ai.operation.name": "chat", "gen_ai.output.messages": say(said),
+            "gen_ai.input.messages": Value::from(asked.collect::<Vec<_>>()).to_string()})
+    };
+    let tool = json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "logs", "gen_ai.tool.call.result": "OOMKilled"});
+    let session = only(&resource(vec![
+        otlp(("a", ""), "", (0, 20), &agent("lead")),
+        otlp(("b", "a"), "", (2, 9), &agent("reader")),
+        otlp(
+            ("c1", "a"),
+            "",
+            (1, 2),
+            &chat(&["again", "again"], "Ask the reader."),
+        ),
+        otlp(("t1", "b"), "", (3, 4), &tool),
+        otlp(("c2", "b"), "", (5, 6), &chat(&["again"], "It was killed.")),
+        otlp(
+            ("c3", "a"),
+            "",
+            (10, 11),
+            &chat(&["again", "again", "Done?"], "Out of memory."),
+        ),
+    ]));
+    assert_eq!(
+        lines(&session),
+        [
+            ("user", "again", None, Some("lead")),
+            ("user", "again", None, Some("lead")),
+            ("assistant", "Ask the reader.", None, Some("lead")),
+            ("tool", "Result:\nOOMKilled", Some("logs"), Some("reader")),
+            ("user", "again", None, Some("reader")),
+            ("assistant", "It was killed.", None, Some("reader")),
+            ("user", "Done?", None, Some("lead")),
+        ]
+    );
+    assert_eq!(session.final_analysis.as_deref(), Some("Out of memory."));
+    assert_eq!(
+        (session.agent.as_deref(), session.tools),
+        (Some("lead"), vec!["logs".to_owned()])
+    );
+}
+
+/// A message as LangChain writes its objects.
+fn langchain(class: &str, kwargs: Value) -> Value {
+    json!({"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", class], "kwargs": kwargs})
+}
+
+#[test]
+fn runs_of_langsmith_are_read_flat_and_nested() {
+    let run = |id: &str, parent: Option<&str>, kind: &str, second: u64| {
+        json!({"id": id, "trace_id": "r0", "parent_run_id": parent, "name": if kind == "tool" { "get_weather" } else { "weather" }, "run_type": kind,
+            "start_time": format!("2026-01-01T00:00:0{second}.123456"), "end_time": format!("2026-01-01T00:00:0{}", second + 1),
+            "status": "success", "error": null, "inputs": {}, "outputs": {}, "feedback_stats": {"correctness": {"avg": 1.0}}})
+    };
+    let (system, user) = (
+        langchain("SystemMessage", json!({"content": "Be brief."})),
+        langchain("HumanMessage", json!({"content": "Weather in Paris?"})),
+    );
+    let call = langchain(
+        "AIMessage",
+        json!({"content": "I look it up.", "tool_calls": [{"name": "get_weather", "args": {"location": "Paris"}, "id": "call_1"}],
+        "additional_kwargs": {"tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": "{}"}}]}}),
+    );
+    let result = langchain(
+        "ToolMessage",
+        json!({"content": "rainy, 57°F", "tool_call_id": "call_1", "name": "get_weather"}),
+    );
+    let mut root = run("r0", None, "chain", 0);
+    root["extra"] = json!({"metadata": {"thread_id": "thread-4"}});
+    let mut first = run("r1", Some("r0"), "llm", 1);
+    first["extra"] = json!({"invocation_params": {"tools": openai_tools()}});
+    first["inputs"] = json!({"messages": [[system, user]]});
+    first["outputs"] = json!({"generations": [[{"text": "I look it up.", "message": call}]]});
+    let mut tool = run("r2", Some("r0"), "tool", 3);
+    tool["inputs"] = json!({"input": "{\"location\":\"Paris\"}"});
+    tool["outputs"] = json!({"output": result});
+    let mut second = run("r3", Some("r0"), "llm", 5);
+    second["inputs"] = json!({"messages": [[system, user, call, result]]});
+    second["outputs"] =
+        json!({"choices": [{"message": {"role": "assistant", "content": "Rain, 57°F."}}]});
+    let flat = json!([second, root, tool, first]);
+    for (file, what) in [
+        (flat.clone(), "flat"),
+        (json!({"runs": flat}), "an answer of the API"),
+    ] {
+        let session = only(&file);
+        assert_weather(&session, what);
+        assert_eq!(session.external_id.as_deref(), Some("thread-4"));
+        assert_eq!(
+            session.started_at.as_deref(),
+            Some("2026-01-01T00:00:00.123456Z")
+        );
+    }
+    let mut nested = root;
+    nested["child_runs"] = json!([first, tool, second]);
+    for run in nested["child_runs"].as_array_mut().unwrap() {
+        run.as_object_mut()
+            .unwrap()
+            .retain(|key, _| !matches!(key.as_str(), "trace_id" | "parent_run_id"));
+    }
+    assert_weather(&only(&nested), "nested");
+    nested["status"] = json!("error");
+    assert_eq!(only(&nested).status.as_deref(), Some("failed"));
+    let said = read(&nested, None)
+        .iter()
+        .any(|session| format!("{session:?}").contains("correctness"));
+    assert!(!said, "what others think of it would sway the judge");
+}
+
+#[test]
+fn a_trace_whose_models_say_nothing_is_what_its_outermost_step_was_asked_and_answered() {
+    let session = only(&json!([
+        {"id": "r0", "run_type": "chain", "name": "assistant", "inputs": {"question": "Why?"}, "outputs": {"answer": "So."}},
+        {"id": "r1", "trace_id": "r0", "parent_run_id": "r0", "run_type": "prompt", "name": "p", "inputs": {}, "outputs": {}},
+    ]));
+    assert_eq!(lines(&session), [("user", "Why?", None, None)]);
+    assert_eq!(session.final_analysis.as_deref(), Some("So."));
+    assert_eq!(session.agent.as_deref(), Some("assistant"));
+}
+
+#[test]
+fn each_sample_of_an_inspect_log_is_a_session() {
+    let mut messages = openai_messages();
+    messages[2]["tool_calls"] = json!([{"id": "call_1", "function": "get_weather", "arguments": {"location": "Paris"}, "type": "function"}]);
+    messages[3]["function"] = json!("get_weather");
+    let sample = |id: Value, epoch: u64| {
+        json!({"id": id, "epoch": epoch, "input": "Weather in Paris?", "target": "SECRET TARGET", "messages": messages,
+            "events": [{"event": "model", "tools": [{"name": "get_weather"}]}], "output": {"completion": "Rain, 57°F."},
+            "scores": {"includes": {"value": "C", "explanation": "SECRET SCORE"}}, "started_at": "2026-01-01T00:00:00+00:00"})
+    };
+    let log = json!({"version": 2, "status": "success", "eval": {"run_id": "R1", "task": "weather", "model": "openai/gpt-4o"}, "plan": {},
+        "samples": [sample(json!(1), 1), sample(json!("b"), 2)]});
+    let sessions = read(&log, None);
+    let ids: Vec<_> = sessions
+        .iter()
+        .map(|s| s.external_id.as_deref().unwrap())
+        .collect();
+    assert_eq!(ids, ["R1/1/1", "R1/b/2"]);
+    for session in &sessions {
+        assert_weather(session, "inspect");
+        assert_eq!(
+            (session.alert_type.as_deref(), session.agent.as_deref()),
+            (Some("weather"), Some("openai/gpt-4o"))
+        );
+        assert!(!format!("{session:?}").contains("SECRET"));
+    }
+    let mut put = log;
+    put["format"] = json!("inspect");
+    let InvalidSession { faults } = parse_session(&put.to_string()).unwrap_err();
+    assert!(faults[0].message.contains("holds 2 sessions"), "{faults:?}");
+}
+
+#[test]
+fn a_wrong_shape_is_named_with_its_place_and_the_remedy() {
+    use SessionFormat::{Inspect, LangSmith, Messages, Spans};
+    let span = otlp(
+        ("a", ""),
+        "chat",
+        (0, 1),
+        &json!({"gen_ai.operation.name": "chat"}),
+    );
+    let mut traceless = span.clone();
+    traceless.as_object_mut().unwrap().remove("traceId");
+    for (file, format, said) in [
+        (
+            json!({"messages": []}),
+            Some(Messages),
+            "f.json: /messages: holds no message; a list",
+        ),
+        (
+            json!({"messages": [{"role": "user", "content": "a"}, {"content": "b"}]}),
+            None,
+            "f.json: /messages/1: is no message; an object with a role",
+        ),
+        (
+            json!([{"messages": [{"role": "user", "content": "a"}]}, {"messages": "x"}]),
+            None,
+            "f.json: item 1: /messages: holds no message",
+        ),
+        (
+            json!({"messages": [{"role": "user", "content": "a"}], "tags": "x"}),
+            None,
+            "f.json: /tags: ",
+        ),
+        (
+            json!({"messages": [{"role": "user", "content": "a"}], "alert_data": 7}),
+            None,
+            "f.json: /alert_data: is a number; an object or a string",
+        ),
+        (
+            json!({"eval": {}, "plan": {}}),
+            None,
+            "f.json: /samples: holds no sample; write the log whole and as JSON: inspect log convert",
+        ),
+        (
+            json!({"samples": [{"messages": []}]}),
+            Some(Inspect),
+            "f.json: /samples/0/messages: holds no message",
+        ),
+        (
+            json!([{"id": "r"}]),
+            Some(LangSmith),
+            "f.json: item 0: is no run; an object with id, run_type",
+        ),
+        (
+            resource(vec![traceless]),
+            None,
+            "f.json: /traceId: span 0: is missing; a span of OTLP",
+        ),
+        (
+            resource(vec![span]),
+            None,
+            "trace 4bf92f3577b34da6a3ce929d0e0e4736 holds no message; record what models",
+        ),
+        (resource(vec![]), Some(Spans), "holds no session"),
+    ] {
+        let error = error(&file, format);
+        assert!(error.contains(said), "{file}: {error}");
+    }
+    let unknown = parse_session(&json!({"format": "mesages"}).to_string()).unwrap_err();
+    assert_eq!(unknown.faults[0].pointer, "/format");
+    assert!(
+        unknown.faults[0]
+            .message
+            .contains("messages, spans, langsmith, inspect")
+    );
+}
+
+#[test]
+fn hostile_shapes_neither_panic_nor_go_on_for_ever() {
+    let deep = "a.".repeat(100_000);
+    let twins = json!([
+        {"context": {"trace_id": "t", "span_id": "a"}, "parent_id": "b", "attributes": {"input.value": "x", (deep): 1}},
+        {"context": {"trace_id": "t", "span_id": "b"}, "parent_id": "a", "attributes": {"llm.input_messages.18446744073709551615.message.role": "user"}},
+    ]);
+    assert!(error(&twins, None).contains("f.json: "));
+    for format in SessionFormat::ALL {
+        for file in [
+            json!(1),
+            json!("x"),
+            json!(null),
+            json!([[]]),
+            json!({}),
+            json!([null]),
+            json!([{"a": [1, {"b": null}]}]),
+        ] {
+            assert!(
+                parse_session_file("f", &file.to_string(), Some(*format)).is_err(),
+                "{format} {file}"
+            );
+        }
+    }
+}
