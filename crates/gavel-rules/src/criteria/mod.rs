@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use gavel_wire::Kind;
+pub use row_match::Case;
 
 /// Where the conversation stands in a judge prompt.
 pub const CONVERSATION: &str = "SESSION_CONVERSATION";
@@ -121,6 +122,8 @@ pub struct Criteria {
     pub dimensions: Vec<Dimension>,
     /// `judge.trim`: whether a session may be made smaller to fit.
     pub trim: Trim,
+    /// `ignore_case`: how text in results of queries is compared; of kind `query` only.
+    pub case: Case,
 }
 
 /// What a kind makes of a definition once: the reply's schema and the template's hash.
@@ -180,6 +183,7 @@ impl Criteria {
             answer_prompt: read.answer_prompt.map(Prompt::new),
             dimensions: read.dimensions,
             trim: read.trim,
+            case: read.case,
         })
     }
 }
@@ -234,6 +238,11 @@ fn content_of_case(read: &read::Definition, scoring: &Value) -> Value {
     });
     if let Some(prompt) = &read.answer_prompt {
         content["answer_prompt"] = json!(prompt);
+    }
+    match read.case {
+        // Left out, so that criteria from before there was such a key keep their hash.
+        Case::Ignored => {}
+        Case::Heeded => content["ignore_case"] = json!(false),
     }
     content
 }

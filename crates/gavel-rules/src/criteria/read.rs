@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::{
-    ANSWER_PLACEHOLDERS, Criteria, CriteriaError, Dimension, Trim, default_dimensions, placeholders,
+    ANSWER_PLACEHOLDERS, Case, Criteria, CriteriaError, Dimension, Trim, default_dimensions,
+    placeholders,
 };
 use crate::near;
 use crate::template::{Segment, segments};
@@ -21,6 +22,7 @@ pub(super) struct Definition {
     pub(super) answer_prompt: Option<String>,
     pub(super) dimensions: Vec<Dimension>,
     pub(super) trim: Trim,
+    pub(super) case: Case,
 }
 
 pub(super) fn definition(value: &Value) -> Result<Definition, CriteriaError> {
@@ -62,6 +64,10 @@ pub(super) fn definition(value: &Value) -> Result<Definition, CriteriaError> {
             Kind::Query | Kind::Qas | Kind::SqlMetrics => Vec::new(),
         },
         trim: trim(file.get("judge"))?,
+        case: match boolean(file.get("ignore_case"), "ignore_case")? {
+            Some(false) => Case::Heeded,
+            Some(true) | None => Case::Ignored,
+        },
     })
 }
 
@@ -69,7 +75,8 @@ fn keys(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Session => &["kind", "scoring", "judge_prompt", "dimensions", "judge"],
         Kind::Qas => &["kind", "scoring", "judge_prompt", "answer_prompt"],
-        Kind::Query | Kind::SqlMetrics => &["kind", "scoring", "judge_prompt"],
+        Kind::Query => &["kind", "scoring", "judge_prompt", "ignore_case"],
+        Kind::SqlMetrics => &["kind", "scoring", "judge_prompt"],
     }
 }
 
