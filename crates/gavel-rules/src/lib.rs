@@ -30,7 +30,7 @@ pub use criteria::{Criteria, CriteriaError, CriteriaHash, Trim};
 pub use error::{ErrorClass, JudgeError};
 pub use evaluation::{Evaluation, JudgedBy};
 pub use faults::{near, part_of};
-pub use question::{Answer, Check, Fault, Limits, Nonce, Question, Reply, Shrink, Target};
+pub use question::{Answer, Check, Doubt, Fault, Limits, Nonce, Question, Reply, Shrink, Target};
 pub use tokens::ModelFamily;
 pub use unasked::score_unasked;
 

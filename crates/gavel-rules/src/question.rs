@@ -37,6 +37,9 @@ impl Fault {
 /// Checks that providers don't enforce: ranges, lengths, types.
 pub type Check = Arc<dyn Fn(&Value) -> Result<(), Vec<Fault>> + Send + Sync>;
 
+/// Finds fault with a reply that passes every check, given the prompt: its model is shown that once, and what comes then is taken.
+pub type Doubt = fn(&Value, &str) -> Option<Fault>;
+
 /// A random text that fences evidence; made for each run of a job, and part of no cache key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nonce(pub String);
@@ -111,6 +114,8 @@ pub struct Question {
     pub trimmed_tokens: u64,
     /// What to do when the provider says that it doesn't fit; `None`: it may not be made smaller.
     pub shrink: Option<Shrink>,
+    /// What a reply should be better than; `None`: what passes is good.
+    pub doubt: Option<Doubt>,
 }
 
 impl Question {

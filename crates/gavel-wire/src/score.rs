@@ -89,6 +89,10 @@ text_enum! {
         BreakdownMismatch = "breakdown_mismatch",
         /// The reply held the total without its reasoning or without its breakdown.
         ReplyPartial = "reply_partial",
+        /// The judge's reasons are a word or two, where 200 words were asked for.
+        ReasoningThin = "reasoning_thin",
+        /// More than half of the judge's reasons are the words of the evidence or of its instructions.
+        ReasoningCopied = "reasoning_copied",
         /// The reply took a repair turn.
         ReplyRepaired = "reply_repaired",
         /// The fallback judge answered.

@@ -2,6 +2,7 @@
 
 use serde_json::{Number, Value};
 
+use super::Case;
 use super::date;
 use super::nested::{self, TooDeep};
 
@@ -21,7 +22,7 @@ pub(super) enum Cell {
     Big(Box<str>),
     /// Any other number.
     Float(Finite),
-    /// Text, trimmed and lower-cased; a date in its one spelling.
+    /// Text, trimmed, and lower-cased where case is ignored; a date in its one spelling.
     Text(Box<str>),
     /// An array or an object, as canonical JSON.
     Json(Box<str>),
@@ -30,13 +31,15 @@ pub(super) enum Cell {
 impl Cell {
     /// Reads a JSON value. An integer beyond 64 bits that isn't text has been made a float by the JSON reader: it is
     /// compared with the tolerance of floats. Given as text, it is exact.
-    pub(super) fn read(value: &Value) -> Result<Self, TooDeep> {
+    pub(super) fn read(value: &Value, case: Case) -> Result<Self, TooDeep> {
         Ok(match value {
             Value::Null => Self::Null,
             Value::Bool(truth) => Self::Int(i64::from(*truth)),
             Value::Number(read) => number(read),
-            Value::String(raw) => text(raw),
-            Value::Array(_) | Value::Object(_) => Self::Json(nested::canonical(value)?.into()),
+            Value::String(raw) => text(raw, case),
+            Value::Array(_) | Value::Object(_) => {
+                Self::Json(nested::canonical(value, case)?.into())
+            }
         })
     }
 
@@ -100,25 +103,30 @@ fn float(value: f64) -> Cell {
 
 /// Reads a string: a plain number, an ISO date, an array or object as JSON text, or text. JSON has no NaN; tools write it
 /// as this very word.
-fn text(raw: &str) -> Cell {
+fn text(raw: &str, case: Case) -> Cell {
     let trimmed = raw.trim();
     let read = match trimmed.as_bytes().first() {
         Some(b'-' | b'0'..=b'9') => plain_number(trimmed)
             .or_else(|| date::canonical(trimmed).map(|date| Cell::Text(date.into()))),
-        Some(b'{' | b'[') => nested::of_text(trimmed).map(|json| Cell::Json(json.into())),
+        Some(b'{' | b'[') => nested::of_text(trimmed, case).map(|json| Cell::Json(json.into())),
         Some(b'N') if trimmed == "NaN" => Some(Cell::Null),
         Some(_) | None => None,
     };
-    read.unwrap_or_else(|| Cell::Text(lower(trimmed)))
+    read.unwrap_or_else(|| Cell::Text(case.of(trimmed)))
 }
 
-fn lower(text: &str) -> Box<str> {
-    if text.is_ascii() {
-        let mut copy: Box<str> = text.into();
-        copy.make_ascii_lowercase();
-        copy
-    } else {
-        text.to_lowercase().into()
+impl Case {
+    /// A text in the case by which it is compared.
+    pub(super) fn of(self, text: &str) -> Box<str> {
+        match self {
+            Self::Heeded => text.into(),
+            Self::Ignored if text.is_ascii() => {
+                let mut copy: Box<str> = text.into();
+                copy.make_ascii_lowercase();
+                copy
+            }
+            Self::Ignored => text.to_lowercase().into(),
+        }
     }
 }
 

@@ -42,6 +42,16 @@ pub use table::{MAX_COLUMNS, MAX_ROWS, Table, TableError};
 /// How many missing and extra rows a comparison names.
 pub const SHOWN_ROWS: usize = 5;
 
+/// Whether text that differs in the case of letters only is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Case {
+    /// It is.
+    #[default]
+    Ignored,
+    /// It isn't.
+    Heeded,
+}
+
 /// How rows are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::Case;
 use super::cell::{Cell, number};
 
 /// How deep a value may nest: as deep as the JSON reader goes.
@@ -12,22 +13,22 @@ pub(super) const MAX_DEPTH: usize = 128;
 pub(super) struct TooDeep;
 
 /// The array or object that a text spells, as canonical JSON; `None` for text that is neither.
-pub(super) fn of_text(text: &str) -> Option<String> {
+pub(super) fn of_text(text: &str, case: Case) -> Option<String> {
     let value: Value = serde_json::from_str(text).ok()?;
     (value.is_array() || value.is_object())
-        .then(|| canonical(&value).ok())
+        .then(|| canonical(&value, case).ok())
         .flatten()
 }
 
-/// The canonical JSON of a value: keys sorted, no white space, keys and strings trimmed and lower-cased as cells are, one
+/// The canonical JSON of a value: keys sorted, no white space, keys and strings trimmed and lower-cased as text in cells is, one
 /// spelling for each number (`1.0` is `1`, and 12 digits of a fraction count). Text stays text: `"1"` in an array isn't `1`.
-pub(super) fn canonical(value: &Value) -> Result<String, TooDeep> {
+pub(super) fn canonical(value: &Value, case: Case) -> Result<String, TooDeep> {
     let mut text = String::new();
-    write(value, MAX_DEPTH, &mut text)?;
+    write(value, case, MAX_DEPTH, &mut text)?;
     Ok(text)
 }
 
-fn write(value: &Value, depth: usize, text: &mut String) -> Result<(), TooDeep> {
+fn write(value: &Value, case: Case, depth: usize, text: &mut String) -> Result<(), TooDeep> {
     match value {
         Value::Null => text.push_str("null"),
         Value::Bool(true) => text.push_str("true"),
@@ -39,7 +40,7 @@ fn write(value: &Value, depth: usize, text: &mut String) -> Result<(), TooDeep> 
             Cell::Float(float) => text.push_str(&format!("{:.11e}", float.get())),
             Cell::Null | Cell::Text(_) | Cell::Json(_) => text.push_str(&read.to_string()),
         },
-        Value::String(string) => push_string(string, text),
+        Value::String(string) => push_string(string, case, text),
         Value::Array(items) => {
             let depth = depth.checked_sub(1).ok_or(TooDeep)?;
             text.push('[');
@@ -47,13 +48,13 @@ fn write(value: &Value, depth: usize, text: &mut String) -> Result<(), TooDeep> 
                 if at > 0 {
                     text.push(',');
                 }
-                write(item, depth, text)?;
+                write(item, case, depth, text)?;
             }
             text.push(']');
         }
         Value::Object(members) => {
             let depth = depth.checked_sub(1).ok_or(TooDeep)?;
-            write_object(members, depth, text)?;
+            write_object(members, case, depth, text)?;
         }
     }
     Ok(())
@@ -62,15 +63,16 @@ fn write(value: &Value, depth: usize, text: &mut String) -> Result<(), TooDeep> 
 /// Two keys that differ in case only are both kept; their values then decide the order.
 fn write_object(
     members: &Map<String, Value>,
+    case: Case,
     depth: usize,
     text: &mut String,
 ) -> Result<(), TooDeep> {
     let mut written = Vec::with_capacity(members.len());
     for (key, value) in members {
         let mut member = String::new();
-        push_string(key, &mut member);
+        push_string(key, case, &mut member);
         member.push(':');
-        write(value, depth, &mut member)?;
+        write(value, case, depth, &mut member)?;
         written.push(member);
     }
     written.sort_unstable();
@@ -80,6 +82,6 @@ fn write_object(
     Ok(())
 }
 
-fn push_string(string: &str, text: &mut String) {
-    text.push_str(&Value::String(string.trim().to_lowercase()).to_string());
+fn push_string(string: &str, case: Case, text: &mut String) {
+    text.push_str(&Value::String(case.of(string.trim()).into()).to_string());
 }

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::HashMap;
 use super::cell::Cell;
 use super::names::normal;
 use super::nested::MAX_DEPTH;
+use super::{Case, HashMap};
 
 /// How many rows a result may have.
 pub const MAX_ROWS: usize = 10_000;
@@ -75,10 +75,22 @@ impl Table {
     /// More than [`MAX_ROWS`] rows or [`MAX_COLUMNS`] columns, a row that is neither object nor array, or a cell that nests
     /// deeper than the JSON reader goes.
     pub fn from_values(rows: &[Value], columns: Option<&[String]>) -> Result<Self, TableError> {
+        Self::in_case(rows, columns, Case::Ignored)
+    }
+
+    /// Reads rows as [`Self::from_values`] does, whose text is compared with another table's in this way.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn in_case(
+        rows: &[Value],
+        columns: Option<&[String]>,
+        case: Case,
+    ) -> Result<Self, TableError> {
         if rows.len() > MAX_ROWS {
             return Err(TableError::TooManyRows { rows: rows.len() });
         }
-        let mut reading = Reading::new(rows.len(), columns.unwrap_or_default())?;
+        let mut reading = Reading::new(rows.len(), columns.unwrap_or_default(), case)?;
         for (at, row) in rows.iter().enumerate() {
             reading.row(at, row)?;
         }
@@ -108,6 +120,7 @@ impl Table {
 /// A table that is being read.
 struct Reading<'a> {
     capacity: usize,
+    case: Case,
     columns: Vec<Column>,
     /// The columns of each normal name.
     named: HashMap<String, Vec<usize>>,
@@ -117,9 +130,10 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn new(rows: usize, names: &[String]) -> Result<Self, TableError> {
+    fn new(rows: usize, names: &[String], case: Case) -> Result<Self, TableError> {
         let mut reading = Self {
             capacity: rows,
+            case,
             columns: Vec::new(),
             named: HashMap::default(),
             layout: Vec::new(),
@@ -198,7 +212,7 @@ impl<'a> Reading<'a> {
     }
 
     fn put(&mut self, at: usize, column: usize, value: &Value) -> Result<(), TableError> {
-        let cell = Cell::read(value).map_err(|_| TableError::TooDeep { row: at })?;
+        let cell = Cell::read(value, self.case).map_err(|_| TableError::TooDeep { row: at })?;
         let next = CellId::try_from(self.pool.len()).unwrap_or(CellId::MAX);
         let id = *self.pool.entry(cell).or_insert(next);
         self.columns[column].cells.push(id);

@@ -159,7 +159,8 @@ impl BatchEndpoint {
         let (at, latency) = (chunk.at, Duration::ZERO);
         let mut record = CallRecord::new(&self.inner.spec, id, answer.asked_for, at, latency);
         if let Ok(reply) = &answer.ended {
-            record.replied(reply, self.usage(reply));
+            record.usage = self.usage(reply);
+            record.replied(reply);
         }
         record
     }

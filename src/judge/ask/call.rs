@@ -54,10 +54,9 @@ impl CallRecord {
         }
     }
 
-    pub(super) fn replied(&mut self, reply: &ProviderReply, usage: CallUsage) {
+    pub(super) fn replied(&mut self, reply: &ProviderReply) {
         self.model.clone_from(&reply.model);
         self.status = Some(reply.status);
-        self.usage = usage;
         self.reply = Some(cut(&reply.text));
     }
 
@@ -85,13 +84,14 @@ impl Run<'_> {
         let Called {
             ended: called,
             rates,
+            late,
         } = self.judge.provider.call(&self.request).await;
         let latency = sent.elapsed();
-        let used = called
-            .as_ref()
-            .ok()
-            .map(|reply| usage::of_reply(&self.judge.spec, reply));
-        if let Some(used) = used {
+        let used = match &called {
+            Ok(reply) => Some(usage::of_reply(&self.judge.spec, reply)),
+            Err(_) => late.then(CallUsage::default),
+        };
+        if let (Ok(_), Some(used)) = (&called, used) {
             // The next call goes out before this one's reply is read. A failed call keeps its permit for its retry: a judge
             // in trouble isn't asked more meanwhile.
             if let Some(mut concurrency_permit) = self.concurrency_permit.take() {
@@ -99,14 +99,17 @@ impl Run<'_> {
             }
         }
         let name = self.judge.spec.name();
-        wiring.gate.report(name, permit, &end_of(&called, rates));
+        wiring
+            .gate
+            .report(name, permit, &end_of(&called, late, rates));
 
         let (spec, id) = (&self.judge.spec, Uuid::now_v7());
         let mut record = CallRecord::new(spec, id, self.asked_for, at, latency);
+        record.usage = used.unwrap_or(record.usage);
         if let Ok(reply) = &called {
-            record.replied(reply, used.unwrap_or(record.usage));
-            usage::add(&mut self.usage, record.usage);
+            record.replied(reply);
         }
+        usage::add(&mut self.usage, record.usage);
         let read = match called {
             Ok(reply) => self.read(reply),
             Err(error) => Err(Failed::from(error)),
@@ -213,10 +216,11 @@ pub(super) fn read(
     }
 }
 
-fn end_of(called: &Result<ProviderReply, JudgeError>, rates: RateReport) -> CallEnd {
+fn end_of(called: &Result<ProviderReply, JudgeError>, late: bool, rates: RateReport) -> CallEnd {
     let whole = |tokens: i64| u64::try_from(tokens).unwrap_or(0);
     let (outcome, used) = match called {
         Ok(reply) => (CallOutcome::Alive, reply.usage),
+        Err(error) if late => (CallOutcome::Late(error.message.clone()), None),
         Err(error) => {
             let failed = CallOutcome::Failed {
                 class: error.class,

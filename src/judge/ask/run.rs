@@ -15,7 +15,7 @@ use crate::judge::gate::{Closed, Load, Permit, Refusal};
 use crate::judge::provider::{CallRequest, Message, Role};
 use crate::judge::retry::{self, Attempt, Decision, Spends};
 use crate::judge::{
-    Answer, CacheKey, ConcurrencyPermit, JudgeError, ModelFamily, Question, Reply, reply,
+    Answer, CacheKey, ConcurrencyPermit, Fault, JudgeError, ModelFamily, Question, Reply, reply,
 };
 
 /// A server that refuses field after field is asked so often; there are fewer fields than that.
@@ -48,10 +48,18 @@ pub(super) async fn run(
             }
         };
         let failed = match run.call(permit).await {
-            Ok(reply) => {
-                judge.wiring.cache.put(key, kept(&reply)).await;
-                return run.answered(Ok(reply));
-            }
+            Ok(reply) => match run.doubt(&reply) {
+                Some(fault) => {
+                    let said = reply.value.to_string();
+                    run.doubted = Some(reply);
+                    run.show_faults(said, &[fault]);
+                    continue;
+                }
+                None => {
+                    judge.wiring.cache.put(key, kept(&reply)).await;
+                    return run.answered(Ok(reply));
+                }
+            },
             Err(failed) => run.blamed(failed),
         };
         match run.decide(&failed.error) {
@@ -64,7 +72,10 @@ pub(super) async fn run(
                 run.spend(spends);
                 return run.waits(why, retry_in);
             }
-            Decision::RepairTurn => run.show_faults(&failed),
+            Decision::RepairTurn => {
+                let said = failed.error.raw_reply.unwrap_or_default();
+                run.show_faults(said, &failed.faults);
+            }
             Decision::LargerCap => run.raise_cap(failed.error),
             Decision::DropField => run.dropped_fields += 1,
             Decision::Shrink => {
@@ -106,6 +117,8 @@ pub(super) struct Run<'a> {
     /// The reply that was cut off, until something is known of the larger cap.
     cut_off: Option<JudgeError>,
     pub(super) repaired: bool,
+    /// A good reply that its model was asked to better; it counts where nothing better comes.
+    doubted: Option<Reply>,
     dropped_fields: u32,
     shrunk: bool,
     pub(super) calls: u32,
@@ -125,6 +138,7 @@ impl<'a> Run<'a> {
             cap_raised: false,
             cut_off: None,
             repaired: false,
+            doubted: None,
             dropped_fields: 0,
             shrunk: false,
             calls: 0,
@@ -269,20 +283,28 @@ impl<'a> Run<'a> {
     }
 
     /// The repair turn: the model sees its own reply and what is wrong with it.
-    fn show_faults(&mut self, failed: &Failed) {
+    fn show_faults(&mut self, said: String, faults: &[Fault]) {
         self.repaired = true;
-        let reply = failed.error.raw_reply.clone().unwrap_or_default();
         let messages = [
             // Some servers refuse a message without content.
-            (Role::Assistant, non_empty(reply).into()),
-            (Role::User, reply::repair_prompt(&failed.faults).into()),
+            (Role::Assistant, non_empty(said).into()),
+            (Role::User, reply::repair_prompt(faults).into()),
         ];
         let messages = messages.map(|(role, content)| Message { role, content });
         self.request.messages.extend(messages);
     }
 
+    /// What a good reply should be better at, while a repair turn is left.
+    fn doubt(&self, reply: &Reply) -> Option<Fault> {
+        let doubt = self.question.doubt.filter(|_| !self.repaired)?;
+        doubt(&reply.value, &self.question.prompt)
+    }
+
     fn fails(&self, error: JudgeError) -> Asked {
-        self.answered(Err(self.last_words(error)))
+        match &self.doubted {
+            Some(reply) => self.answered(Ok(reply.clone())),
+            None => self.answered(Err(self.last_words(error))),
+        }
     }
 
     fn answered(&self, answer: Answer) -> Asked {
@@ -290,6 +312,9 @@ impl<'a> Run<'a> {
     }
 
     fn waits(&self, why: Closed, retry_in: Option<Duration>) -> Asked {
+        if let Some(reply) = &self.doubted {
+            return self.answered(Ok(reply.clone()));
+        }
         self.ended(AskEnd::Wait {
             why,
             retry_in,

@@ -78,6 +78,8 @@ pub enum CallOutcome {
         /// What happened, for the judges page.
         message: String,
     },
+    /// No answer came in time, a transient failure of a judge that may have too many calls at once; with what happened.
+    Late(String),
 }
 
 /// What a call will take of a judge's tokens a minute.

@@ -12,6 +12,8 @@ use crate::judge::gate::RateReport;
 pub(in crate::judge) struct Called {
     pub(in crate::judge) ended: Result<ProviderReply, JudgeError>,
     pub(in crate::judge) rates: RateReport,
+    /// Whether the answer didn't come in time: what the call cost isn't known, and the server may have too much to do.
+    pub(in crate::judge) late: bool,
 }
 
 #[derive(Clone)]

@@ -73,6 +73,10 @@ impl Endpoint {
             (Ok(exchange), Some(limits)) => limits.read(&exchange.headers, self.clock.now()),
             (Ok(_), None) | (Err(_), _) => RateReport::default(),
         };
+        let late = match &exchange {
+            Ok(exchange) => matches!(exchange.status, 408 | 504),
+            Err(broken) => broken.late,
+        };
         let ended = exchange
             .map_err(|broken| self.broken(&broken))
             .and_then(|exchange| {
@@ -80,7 +84,7 @@ impl Endpoint {
                     self.refusal(exchange, shape, |field| self.narrow(shape, field))
                 })
             });
-        Called { ended, rates }
+        Called { ended, rates, late }
     }
 
     fn shape(&self) -> Shape {
@@ -222,6 +226,7 @@ fn unusable(message: &str) -> NoExchange {
         class: ErrorClass::Misconfigured,
         status: None,
         message: format!("can't be asked: {message}"),
+        late: false,
     }
 }
 

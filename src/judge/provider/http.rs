@@ -31,6 +31,8 @@ pub(super) struct NoExchange {
     pub(super) class: ErrorClass,
     pub(super) status: Option<u16>,
     pub(super) message: String,
+    /// Whether it didn't come in time.
+    pub(super) late: bool,
 }
 
 impl Client {
@@ -51,6 +53,7 @@ impl Client {
             class: ErrorClass::Misconfigured,
             status: None,
             message: format!("the HTTP client could not be built: {reason}"),
+            late: false,
         })
     }
 
@@ -90,6 +93,7 @@ async fn within<T>(
             class: ErrorClass::Transient,
             status: None,
             message: format!("did not answer within {} s", limit.as_secs_f64()),
+            late: true,
         })
     })
 }
@@ -109,6 +113,7 @@ pub(super) async fn read_whole(response: reqwest::Response) -> Result<Exchange, 
             class: ErrorClass::Rejected,
             status: Some(status),
             message: "answered with more than 4 MiB".to_owned(),
+            late: false,
         }),
     }
 }
@@ -124,5 +129,6 @@ pub(super) fn broken(status: Option<u16>, what: &str, error: &reqwest::Error) ->
         class,
         status,
         message: format!("{what}: {}", outbound::innermost(error)),
+        late: false,
     }
 }

@@ -12,7 +12,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
 use crate::job::{JobId, Kind};
-use crate::judge::CallRecord;
+use crate::judge::{CallRecord, ErrorClass};
 use crate::store::batches::moves::forget_waits;
 use crate::store::batches::{batch, columns};
 use crate::store::database::db::{Conn, Tx, retry_once};
@@ -55,7 +55,10 @@ impl BatchUsage {
     pub(super) fn add_call(&mut self, call: &CallRecord) {
         self.add(&Self {
             spent_usd: call.usage.cost_usd.unwrap_or(0.0),
-            unpriced: i64::from(call.usage.cost_usd.is_none()),
+            // A call that wasn't answered in time may have cost something. Its price is known, so that the budget holds.
+            unpriced: i64::from(
+                call.usage.cost_usd.is_none() && call.error != Some(ErrorClass::Transient),
+            ),
             tokens_in: call.usage.tokens_in,
             tokens_out: call.usage.tokens_out,
         });

@@ -9,6 +9,8 @@ use crate::report::{Decision, Judgement, Judging, Simulated};
 pub use gates::{Gates, word};
 
 const SLACK: f64 = 1e-9;
+/// How many cases a reason names.
+const MOST_NAMED: usize = 20;
 
 pub fn decide(
     figures: &Figures,
@@ -124,9 +126,16 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
         .as_ref()
         .filter(|s| !s.false_negatives.is_empty())
     {
+        let (named, more) = safety
+            .false_negatives
+            .split_at(safety.false_negatives.len().min(MOST_NAMED));
+        let more = match more.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
         missed.push(format!(
-            "CRITICAL: unsafe SQL was not caught by the validator: {}",
-            safety.false_negatives.join(", ")
+            "CRITICAL: unsafe SQL was not caught by the validator: {}{more}",
+            named.join(", ")
         ));
     }
 }

@@ -193,10 +193,22 @@ async fn a_judge_that_doesnt_answer_in_time_is_a_transient_failure() {
     };
     let slow = good().set_delay(Duration::from_secs(30));
     let stage = Stage::with(staging, vec![slow]).await;
-    let (error, retries_spent, _) = error_of(stage.ask().await);
+    let (error, retries_spent, usage) = error_of(stage.ask().await);
     assert_eq!(error.class, ErrorClass::Transient);
     assert!(error.message.contains("within 0.05 s"), "{error}");
     assert_eq!(retries_spent, 3);
+    assert_eq!(usage.cost_usd, None, "nobody knows what it cost");
+    assert!(
+        stage
+            .calls()
+            .iter()
+            .all(|call| call.usage.cost_usd.is_none())
+    );
+    assert_eq!(
+        stage.gate.room("test").unwrap().cap,
+        Some(1),
+        "late every time, one by one"
+    );
 }
 
 #[tokio::test]

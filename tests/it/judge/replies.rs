@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gavel::judge::{ErrorClass, Question};
+use gavel::judge::{ErrorClass, Fault, Question};
 use serde_json::json;
 
 use super::stage::*;
@@ -36,6 +36,37 @@ async fn a_reply_that_fails_its_check_is_told_where() {
     let requests = stage.requests().await;
     let faults = requests[1]["messages"][2]["content"].as_str().unwrap();
     assert!(faults.contains("/total: must be an integer of 0-100"));
+}
+
+#[tokio::test]
+async fn a_doubted_reply_gets_one_turn_to_be_better_and_counts_where_nothing_better_comes() {
+    const BETTER: &str = r#"{"why": "The logs were read last.", "total": 60}"#;
+    let question = Question {
+        doubt: Some(|reply, prompt| {
+            (reply["why"] == "because" && prompt.contains("evidence")).then(|| Fault {
+                pointer: "/why".to_owned(),
+                message: "says too little".to_owned(),
+            })
+        }),
+        ..question("evidence")
+    };
+    for (second, total, repaired) in [
+        (says(BETTER), 60, true),
+        (good(), 61, true),
+        (says("no"), 61, false),
+        (fails(401, json!({})), 61, false),
+    ] {
+        let stage = Stage::new(vec![good(), second]).await;
+        let (reply, ..) = reply_of(stage.judge.ask(&question, context()).await);
+        assert_eq!(
+            (&reply.value["total"], reply.repaired),
+            (&json!(total), repaired)
+        );
+        let requests = stage.requests().await;
+        assert_eq!(requests.len(), 2);
+        let told = requests[1]["messages"][2]["content"].as_str().unwrap();
+        assert!(told.contains("/why: says too little"), "{told}");
+    }
 }
 
 #[tokio::test]

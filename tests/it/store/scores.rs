@@ -26,6 +26,7 @@ pub(super) fn criteria(character: char) -> Criteria {
         answer_prompt: None,
         dimensions: vec![],
         trim: gavel::score::Trim::Auto,
+        case: gavel::score::criteria::Case::Ignored,
     }
 }
 

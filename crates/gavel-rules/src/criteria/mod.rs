@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::about;
 use gavel_wire::Kind;
+pub use row_match::Case;
 
 /// Where the conversation stands in a judge prompt.
 pub const CONVERSATION: &str = "SESSION_CONVERSATION";
@@ -35,6 +36,7 @@ pub const ACTUAL_ANSWER: &str = "ACTUAL_ANSWER";
 
 /// What criteria of a kind hold beside `kind`, `scoring` and `judge_prompt`.
 pub(crate) struct CriteriaForm {
+    pub(crate) keys: &'static [&'static str],
     /// The placeholders of `judge_prompt`: each stands in it exactly once.
     pub(crate) placeholders: &'static [&'static str],
     /// Those of `answer_prompt`, by which answers that aren't SQL are compared; empty: criteria of the kind have no such prompt.
@@ -120,6 +122,8 @@ pub struct Criteria {
     pub dimensions: Vec<Dimension>,
     /// `judge.trim`: whether a session may be made smaller to fit.
     pub trim: Trim,
+    /// `ignore_case`: how text in results of queries is compared; of kind `query` only.
+    pub case: Case,
 }
 
 /// What a kind makes of a definition once: the reply's schema and the template's hash.
@@ -179,6 +183,7 @@ impl Criteria {
             answer_prompt: read.answer_prompt.map(Prompt::new),
             dimensions: read.dimensions,
             trim: read.trim,
+            case: read.case,
         })
     }
 }
@@ -232,6 +237,11 @@ fn content_of_case(read: &read::Definition, scoring: &Value) -> Value {
     });
     if let Some(prompt) = &read.answer_prompt {
         content["answer_prompt"] = json!(prompt);
+    }
+    match read.case {
+        // Left out, so that criteria from before there was such a key keep their hash.
+        Case::Ignored => {}
+        Case::Heeded => content["ignore_case"] = json!(false),
     }
     content
 }

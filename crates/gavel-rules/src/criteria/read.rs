@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Criteria, CriteriaError, CriteriaForm, Dimension, Trim, default_dimensions};
+use super::{Case, Criteria, CriteriaError, CriteriaForm, Dimension, Trim, default_dimensions};
 use crate::template::{Segment, segments};
 use crate::{about, near};
 use gavel_wire::{Kind, UnknownText};
@@ -19,6 +19,7 @@ pub(super) struct Definition {
     pub(super) answer_prompt: Option<String>,
     pub(super) dimensions: Vec<Dimension>,
     pub(super) trim: Trim,
+    pub(super) case: Case,
 }
 
 pub(super) fn definition(value: &Value) -> Result<Definition, CriteriaError> {
@@ -58,18 +59,15 @@ pub(super) fn definition(value: &Value) -> Result<Definition, CriteriaError> {
             false => Vec::new(),
         },
         trim: trim(file.get("judge"))?,
+        case: match boolean(file.get("ignore_case"), "ignore_case")? {
+            Some(false) => Case::Heeded,
+            Some(true) | None => Case::Ignored,
+        },
     })
 }
 
 fn keys(form: &CriteriaForm) -> Vec<&'static str> {
-    let mut keys = vec!["kind", "scoring", "judge_prompt"];
-    if !form.answer_placeholders.is_empty() {
-        keys.push("answer_prompt");
-    }
-    if form.is_of_session {
-        keys.extend(["dimensions", "judge"]);
-    }
-    keys
+    [&["kind", "scoring", "judge_prompt"], form.keys].concat()
 }
 
 fn subject(value: Option<&Value>) -> Result<Kind, CriteriaError> {

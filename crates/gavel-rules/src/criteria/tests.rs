@@ -454,3 +454,25 @@ fn a_page_of_text_as_a_key_is_compared_with_nothing() {
     let error = error_of(&with(|f| f[long.as_str()] = json!(1)));
     assert!(error.message.contains("known: "), "no guess is made");
 }
+
+#[test]
+fn results_compare_in_any_case_unless_criteria_of_queries_say_otherwise() {
+    let read = |ignore: Value| {
+        let mut file = case_file("query");
+        file["ignore_case"] = ignore;
+        Criteria::from_value(&file).unwrap()
+    };
+    let plain = Criteria::from_value(&case_file("query")).unwrap();
+    assert_eq!(plain.case, Case::Ignored);
+    assert_eq!(read(json!(true)).hash, plain.hash);
+    let heeding = read(json!("false"));
+    assert_eq!(heeding.case, Case::Heeded);
+    assert_ne!(heeding.hash, plain.hash);
+    assert_eq!(Criteria::from_value(&heeding.content).unwrap(), heeding);
+    let mut of_metrics = case_file("sql_metrics");
+    of_metrics["ignore_case"] = json!(false);
+    assert_eq!(
+        Criteria::from_value(&of_metrics).unwrap_err().path,
+        "ignore_case"
+    );
+}

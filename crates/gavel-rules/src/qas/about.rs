@@ -66,6 +66,7 @@ pub const ABOUT: About = About {
     items: "answers of SQL and docking agents",
     read: |payload| QasCase::read(payload).map(|case| Box::new(case) as _),
     criteria: CriteriaForm {
+        keys: &["answer_prompt"],
         placeholders: &[QUESTION, EXPECTED_QUERY, GENERATED_QUERY, SCHEMA],
         answer_placeholders: &[QUESTION, EXPECTED_ANSWER, ACTUAL_ANSWER, SCHEMA],
         is_of_session: false,

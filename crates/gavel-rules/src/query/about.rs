@@ -69,6 +69,7 @@ pub const ABOUT: About = About {
     items: "generated, expected",
     read: |payload| QueryCase::read(payload).map(|case| Box::new(case) as _),
     criteria: CriteriaForm {
+        keys: &["ignore_case"],
         placeholders: &[QUESTION, EXPECTED_QUERY, GENERATED_QUERY, SCHEMA],
         answer_placeholders: &[],
         is_of_session: false,

@@ -1,16 +1,22 @@
 //! The three computed components, against every right answer: which of them counts, and how far the generated one is from it.
 
+use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+
+use serde::Serialize;
 
 use super::{Answer, Grammar, Ordered, QueryCase, ResultSet};
 use crate::similarity::{Similarity, similarity};
 use query_shape::sql::SqlError;
 use query_shape::{QueryShape, kql, sql};
-use row_match::{Comparison, SchemaMatch, schema_match};
+use row_match::{Case, Comparison, SchemaMatch, Table, schema_match};
 
 /// How many expected rows count for the component's score; precision and F1 are of all rows.
 const COMPARED_ROWS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(99);
+
+/// What a column is worth that has the expected values under another name: they may be there by chance.
+const OTHER_NAME: f64 = 0.9;
 
 #[derive(Debug, Clone)]
 pub(super) struct Computed {
@@ -24,8 +30,35 @@ pub(super) struct Computed {
     pub(super) semantic_score: Option<f64>,
     pub(super) results: Comparison,
     pub(super) ordered: bool,
+    pub(super) by_values: Vec<ByValues>,
     /// Of the rows, what counts: 0.0 where the query didn't execute.
     pub(super) results_score: f64,
+}
+
+/// A generated column that stands for an expected one by its values, though it isn't called so. Normal names; `None`: it has none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct ByValues {
+    pub(super) expected: Option<String>,
+    pub(super) generated: Option<String>,
+}
+
+impl ByValues {
+    fn of(expected: &Table, generated: &Table, columns: &[Option<usize>]) -> Vec<Self> {
+        let called: Vec<Option<&str>> = generated.names().collect();
+        let pairs = expected.names().zip(columns);
+        pairs
+            .filter_map(|(name, column)| Some((name, *called.get((*column)?)?)))
+            .filter(|(expected, generated)| expected != generated)
+            .map(|(expected, generated)| Self {
+                expected: expected.map(str::to_owned),
+                generated: generated.map(str::to_owned),
+            })
+            .collect()
+    }
+
+    fn is_named_otherwise(&self) -> bool {
+        self.expected.is_some() && self.generated.is_some()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,9 +71,12 @@ pub(super) struct Unread {
 impl Computed {
     /// Compares with every right answer and keeps the one that gives most, the first of equals. An identical query's full
     /// mark from the judge is certain, and counts here.
-    pub(super) fn compare(case: &QueryCase) -> Self {
+    pub(super) fn compare(case: &QueryCase, letters: Case) -> Self {
         let generated = shape(&case.generated.query, case.grammar);
-        let mut compared = Compared::default();
+        let mut compared = Compared {
+            letters,
+            known: Vec::new(),
+        };
         let mut best = Self::against(case, &generated, None, &mut compared);
         for at in 0..case.accepted.len() {
             let other = Self::against(case, &generated, Some(at), &mut compared);
@@ -73,6 +109,10 @@ impl Computed {
         };
         let (expected_rows, generated_rows) = (&right.result, &case.generated.result);
         let results = compared.with(expected_rows, generated_rows, options);
+        let columns = &results.columns;
+        let by_values = ByValues::of(&expected_rows.table, &generated_rows.table, columns);
+        let others = by_values.iter().filter(|pair| pair.is_named_otherwise());
+        let lost = others.count() as f64 * (1.0 - OTHER_NAME) / columns.len().max(1) as f64;
         let identical = case.is_identical_to(right);
         let semantic = semantic(&expected, generated, identical);
         Self {
@@ -86,10 +126,11 @@ impl Computed {
             semantic,
             results_score: match case.generated_error {
                 Some(_) => 0.0,
-                None => results.score,
+                None => results.score * (1.0 - lost),
             },
             results,
             ordered,
+            by_values,
         }
     }
 
@@ -101,8 +142,10 @@ impl Computed {
 
 /// Comparisons that were made. Further right answers without a result of their own share that of the expected query, and
 /// seconds spent on large results aren't spent again for each of them.
-#[derive(Default)]
-struct Compared(Vec<(Arc<ResultSet>, row_match::Options, Comparison)>);
+struct Compared {
+    letters: Case,
+    known: Vec<(Arc<ResultSet>, row_match::Options, Comparison)>,
+}
 
 impl Compared {
     fn with(
@@ -112,16 +155,28 @@ impl Compared {
         options: row_match::Options,
     ) -> Comparison {
         let known = self
-            .0
+            .known
             .iter()
             .find(|(result, by, _)| Arc::ptr_eq(result, expected) && *by == options);
         if let Some((_, _, comparison)) = known {
             return comparison.clone();
         }
-        let comparison = row_match::compare(&expected.table, &generated.table, &options);
-        self.0
+        let (right, given) = (expected.table(self.letters), generated.table(self.letters));
+        let comparison = row_match::compare(&right, &given, &options);
+        self.known
             .push((Arc::clone(expected), options, comparison.clone()));
         comparison
+    }
+}
+
+impl ResultSet {
+    /// What is compared: made anew where letters count, which few ask for.
+    fn table(&self, letters: Case) -> Cow<'_, Table> {
+        let read = match letters {
+            Case::Ignored => None,
+            Case::Heeded => Table::in_case(&self.rows, Some(&self.columns), letters).ok(),
+        };
+        read.map_or(Cow::Borrowed(&self.table), Cow::Owned)
     }
 }
 
@@ -191,11 +246,18 @@ mod tests {
         });
         let case = QueryCase::read(&payload).unwrap();
         let generated = shape(&case.generated.query, case.grammar);
-        let mut compared = Compared::default();
+        let mut compared = Compared {
+            letters: Case::Ignored,
+            known: Vec::new(),
+        };
         let scores = [None, Some(0), Some(1), Some(2), Some(3)].map(|accepted| {
             Computed::against(&case, &generated, accepted, &mut compared).results_score
         });
         assert_eq!(scores, [1.0, 1.0, 1.0, 0.5, 1.0]);
-        assert_eq!(compared.0.len(), 3, "shared, shared and sorted, its own");
+        assert_eq!(
+            compared.known.len(),
+            3,
+            "shared, shared and sorted, its own"
+        );
     }
 }

@@ -107,8 +107,10 @@ impl QueryCase {
         payload::read(payload)
     }
 
-    fn computed(&self) -> &Computed {
-        self.computed.0.get_or_init(|| Computed::compare(self))
+    /// A case is scored by one criteria: what they say of letters holds for all that is computed of it.
+    fn computed(&self, criteria: &Criteria) -> &Computed {
+        let compare = || Computed::compare(self, criteria.case);
+        self.computed.0.get_or_init(compare)
     }
 
     /// The total with that grade; `None`: the texts can't be compared.
@@ -138,7 +140,7 @@ impl Request for QueryCase {
         let right = if self.accepted.is_empty() {
             &self.expected
         } else {
-            let computed = self.computed();
+            let computed = self.computed(criteria);
             if computed.identical {
                 return Ok(Vec::new());
             }
@@ -158,8 +160,8 @@ impl Request for QueryCase {
         question(&FORM, criteria, &criteria.prompt, &evidence, asked).map(|one| vec![one])
     }
 
-    fn score(&self, _: &Criteria, answers: &[JudgeAnswer]) -> Scorecard {
-        let computed = self.computed();
+    fn score(&self, criteria: &Criteria, answers: &[JudgeAnswer]) -> Scorecard {
+        let computed = self.computed(criteria);
         let grading = if computed.identical {
             Grading::Identical
         } else {

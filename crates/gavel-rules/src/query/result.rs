@@ -56,7 +56,8 @@ pub struct QueryComponents {
     pub semantic_similarity: QueryComponent,
     /// The share of the first 100 expected rows that are among all generated rows. Details: `matched` of `compared`,
     /// `matched_in_all`, `precision`, `recall` and `f1` of all rows, `expected_rows` and `generated_rows` counted, `ordered`, and up to
-    /// five `missing_rows` and `extra_rows`; `cut_short` where the search was ended.
+    /// five `missing_rows` and `extra_rows`; `columns_by_values`, the `expected` columns for which `generated` ones of another name stand by
+    /// their values; `cut_short` where the search was ended.
     pub results_match: QueryComponent,
     /// The judge's grade. Details: `outcome` (graded, identical, failed, not_run) and `reasoning`.
     pub llm_grading: QueryComponent,
@@ -164,6 +165,7 @@ fn results(case: &QueryCase, computed: &Computed) -> Value {
         "expected_rows": found.expected_rows,
         "generated_rows": found.generated_rows,
         "ordered": computed.ordered,
+        "columns_by_values": computed.by_values.iter().take(SHOWN_NAMES).collect::<Vec<_>>(),
         "missing_rows": shown(&found.missing, expected),
         "extra_rows": shown(&found.extra, &case.generated.result.rows),
         "cut_short": found.cut_short,

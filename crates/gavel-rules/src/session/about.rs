@@ -32,6 +32,7 @@ pub const ABOUT: About = About {
         }])
     },
     criteria: CriteriaForm {
+        keys: &["dimensions", "judge"],
         placeholders: &[CONVERSATION, ALERT, SCHEMA],
         answer_placeholders: &[],
         is_of_session: true,

@@ -6,6 +6,7 @@
 mod about;
 mod fit;
 mod prompt;
+mod reasoning;
 mod reply;
 mod schema;
 mod trim;
@@ -86,6 +87,7 @@ impl Request for SessionRequest {
             check: Arc::new(move |value| reply::read(value, &dimensions).map(drop)),
             trimmed_tokens: fitted.trimmed_tokens,
             shrink: fit::shrink(criteria.trim, limits.family, nonce),
+            doubt: Some(doubt),
         }])
     }
 
@@ -93,7 +95,7 @@ impl Request for SessionRequest {
     fn score(&self, criteria: &Criteria, answers: &[Answer]) -> Scorecard {
         match answers.first() {
             Some(Ok(answer)) => match reply::read(&answer.value, &criteria.dimensions) {
-                Ok(parsed) => Scorecard::Session(self.session_score(parsed, answer)),
+                Ok(parsed) => Scorecard::Session(self.session_score(parsed, answer, criteria)),
                 Err(faults) => Scorecard::Unscored(unparsable(answer, &faults)),
             },
             Some(Err(error)) => Scorecard::Unscored(error.clone()),
@@ -114,7 +116,12 @@ impl Request for SessionRequest {
 }
 
 impl SessionRequest {
-    fn session_score(&self, parsed: reply::Parsed, answer: &Reply) -> SessionScore {
+    fn session_score(
+        &self,
+        parsed: reply::Parsed,
+        answer: &Reply,
+        criteria: &Criteria,
+    ) -> SessionScore {
         let mut flags = Vec::new();
         if !self.completed {
             flags.push(Flag::NotCompleted);
@@ -127,6 +134,17 @@ impl SessionRequest {
         }
         if parsed.is_partial() {
             flags.push(Flag::ReplyPartial);
+        }
+        if let Some(reasons) = &parsed.reasoning {
+            let evidence = prompt::Evidence::from_session(self);
+            let schema = schema::of_reply(&criteria.dimensions).to_string();
+            let given = [
+                evidence.conversation.as_str(),
+                &evidence.alert,
+                &criteria.prompt.text,
+                &schema,
+            ];
+            flags.extend(reasoning::doubt(reasons, &given));
         }
         if answer.repaired {
             flags.push(Flag::ReplyRepaired);
@@ -147,6 +165,20 @@ impl SessionRequest {
             simulated: answer.simulated,
         }
     }
+}
+
+/// What a reply's reasons lack, for its repair turn; the prompt holds all that the judge was given but the schema's words.
+fn doubt(reply: &Value, prompt: &str) -> Option<Fault> {
+    let reasons = reply.get("score_reasoning")?.as_str()?;
+    let message = if reasoning::doubt(reasons, &[prompt])? == Flag::ReasoningThin {
+        "says next to nothing; at least 200 words are expected on what was examined and on each deduction"
+    } else {
+        "repeats the words of the evidence or of these instructions; say in your own words what was examined and why each deduction was made"
+    };
+    Some(Fault {
+        pointer: "/score_reasoning".to_owned(),
+        message: message.to_owned(),
+    })
 }
 
 /// Why a reply made no score; its text goes into the call log, never into the message.

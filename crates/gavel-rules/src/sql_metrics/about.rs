@@ -75,6 +75,7 @@ pub const ABOUT: About = About {
     items: "generated SQL",
     read: |payload| MetricsCase::read(payload).map(|case| Box::new(case) as _),
     criteria: CriteriaForm {
+        keys: &[],
         placeholders: &[EXPECTED_QUERY, GENERATED_QUERY, SCHEMA],
         answer_placeholders: &[],
         is_of_session: false,

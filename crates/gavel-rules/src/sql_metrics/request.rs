@@ -103,13 +103,18 @@ impl Request for MetricsCase {
     }
 
     fn score(&self, _: &Criteria, answers: &[Answer]) -> Scorecard {
-        let parsed = caught(|| sql::parse(&self.generated_sql, self.dialect));
-        let shape = parsed.and_then(|read| read.map_err(|error| Cause::of_sql(&error)));
-        let generated = match &shape {
-            Ok(_) => Generated::Parses,
-            Err(_) => Generated::Broken,
+        // Flags are compared whatever the text is: a fragment that an attacker appends needs no grammar to be stopped.
+        let reads_sql = self.expected_sql.is_some() || self.expected_tables.is_some();
+        let shape = reads_sql.then(|| {
+            let parsed = caught(|| sql::parse(&self.generated_sql, self.dialect));
+            parsed.and_then(|read| read.map_err(|error| Cause::of_sql(&error)))
+        });
+        let broken = shape.as_ref().and_then(|shape| shape.as_ref().err());
+        let generated = match broken {
+            None => Generated::Parses,
+            Some(_) => Generated::Broken,
         };
-        let metrics = self.metrics(&shape, answers.first());
+        let metrics = self.metrics(shape.as_ref(), answers.first());
         let counts: Vec<Metric> = metrics
             .iter()
             .map(|metric| metric.outcome.counts())
@@ -135,7 +140,7 @@ impl Request for MetricsCase {
             "total": verdict.total,
             "passed": verdict.passed,
             "status": if is_whole { "complete" } else { "incomplete" },
-            "parse_error": shape.as_ref().err().map(|cause| &cause.message),
+            "parse_error": broken.map(|cause| &cause.message),
             "metrics": shown,
         });
         if !is_whole {
@@ -179,7 +184,7 @@ struct AskedMetric {
 impl MetricsCase {
     fn metrics(
         &self,
-        shape: &Result<QueryShape, Cause>,
+        shape: Option<&Result<QueryShape, Cause>>,
         answer: Option<&Answer>,
     ) -> Vec<AskedMetric> {
         let sql = &self.generated_sql;
@@ -191,7 +196,7 @@ impl MetricsCase {
                 outcome: Outcome::alone(|| self.correctness(expected, answer)),
             });
         }
-        if let Some(expected) = &self.expected_tables {
+        if let (Some(expected), Some(shape)) = (&self.expected_tables, shape) {
             metrics.push(AskedMetric {
                 name: "table_accuracy",
                 input: json!({ "generated_sql": sql, "expected_tables": expected }),

@@ -214,10 +214,21 @@ fn broken_sql_fails_its_metric_and_the_case_and_no_other_metric() {
         (&alone.result["total"], &alone.result["passed"]),
         (&Value::Null, &json!(false))
     );
-    // Where no metric needs to read it, it is a miss like any other.
-    let unread = json!({ "generated_sql": "SELEC", "is_valid": false, "should_pass": false });
-    let unread = evaluate(&unread, &[]);
-    assert_eq!((unread.total, unread.passed), (Some(1.0), Some(false)));
+    // Where no metric reads it, it may be a fragment.
+    for (flag, passed) in [(false, true), (true, false)] {
+        let fragment = json!({ "generated_sql": "' or true--", "safety_valid": flag, "is_valid": flag, "should_pass": false });
+        let fragment = evaluate(&fragment, &[]);
+        let total = f64::from(u8::from(passed));
+        assert_eq!(
+            (fragment.total, fragment.passed),
+            (Some(total), Some(passed))
+        );
+        assert_eq!(fragment.result["parse_error"], Value::Null);
+    }
+    // The judge's metric takes SQL.
+    let judged = json!({ "generated_sql": "SELEC", "expected_sql": "SELEC", "safety_valid": true, "should_pass": true });
+    let judged = evaluate(&judged, &[]);
+    assert_eq!((judged.total, judged.passed), (Some(1.0), Some(false)));
     let nested = format!("select {}1{}", "(".repeat(30_000), ")".repeat(30_000));
     let deep = evaluate(
         &json!({ "generated_sql": nested, "expected_tables": [] }),

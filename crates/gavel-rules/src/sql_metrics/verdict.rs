@@ -23,6 +23,7 @@ pub struct Verdict {
 /// Whether the generated query can be read by a parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generated {
+    /// It can, or no metric needs it to.
     Parses,
     Broken,
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::Reader;
 use super::lexer::Kind;
-use super::source::Span;
+use super::source::{Span, truth};
 use crate::Literal;
 
 /// Words that stand in expressions and are no columns.
@@ -15,7 +15,6 @@ const WORDS: &[&str] = &[
     "contains_cs",
     "endswith",
     "endswith_cs",
-    "false",
     "has",
     "has_all",
     "has_any",
@@ -37,12 +36,11 @@ const WORDS: &[&str] = &[
     "regex",
     "startswith",
     "startswith_cs",
-    "true",
 ];
 
 /// Whether a name is a word of the language inside an expression.
 pub(super) fn is_word(name: &str) -> bool {
-    name.starts_with('!') || WORDS.contains(&name)
+    name.starts_with('!') || WORDS.contains(&name) || truth(name).is_some()
 }
 
 /// What an expression names.

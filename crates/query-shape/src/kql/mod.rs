@@ -8,6 +8,7 @@
 
 mod aggregates;
 mod columns;
+mod grammar;
 mod lexer;
 mod operator;
 mod pipeline;
@@ -39,6 +40,7 @@ pub fn shape(query: &str) -> QueryShape {
         source,
     };
     let whole = reader.source.whole();
+    reader.approximate |= !reader.is_sound();
     let sorted = reader.statements(&whole, 0);
     QueryShape {
         tables: reader.found.tables.list,

@@ -23,10 +23,12 @@ pub(super) enum Place {
 
 /// Settings that operators take, `name=value` before what they work on; those with points (`hint.strategy`) need no list.
 const SETTINGS: &[&str] = &[
+    "bagexpansion",
     "datascope",
     "flags",
     "isfuzzy",
     "kind",
+    "with_itemindex",
     "with_source",
     "withsource",
 ];
@@ -214,7 +216,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A span without the settings at its beginning: `kind=inner`, `hint.strategy = shuffle`, `withsource="Name"`.
-    fn without_settings(&self, span: &Span) -> Span {
+    pub(super) fn without_settings(&self, span: &Span) -> Span {
         let mut rest = self.without_hints(span);
         while self.source.kind(rest.start, &rest) == Some(Kind::Name)
             && SETTINGS.contains(&self.source.word(rest.start))
@@ -227,7 +229,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A span without the hints at its beginning: settings whose name has a point, which no column's alias has.
-    fn without_hints(&self, span: &Span) -> Span {
+    pub(super) fn without_hints(&self, span: &Span) -> Span {
         let mut start = span.start;
         loop {
             let mut at = start;

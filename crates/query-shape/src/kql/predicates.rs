@@ -37,6 +37,16 @@ const TESTS: &[&str] = &[
     "startswith_cs",
 ];
 
+/// Whether a word compares two values.
+pub(super) fn is_test(word: &str) -> bool {
+    TESTS.contains(&word.trim_start_matches('!'))
+}
+
+/// Whether a sign compares two values.
+pub(super) fn is_comparison(sign: &str) -> bool {
+    COMPARISONS.contains(&sign)
+}
+
 /// Functions and their opposites.
 const OPPOSITES: &[(&str, &str)] = &[
     ("isempty", "isnotempty"),
@@ -140,8 +150,8 @@ impl Reader<'_> {
     fn compares(&self, at: usize, span: &Span) -> bool {
         let word = self.source.word(at);
         match self.source.kind(at, span) {
-            Some(Kind::Symbol) => COMPARISONS.contains(&word),
-            Some(Kind::Name) => at > span.start && TESTS.contains(&word.trim_start_matches('!')),
+            Some(Kind::Symbol) => is_comparison(word),
+            Some(Kind::Name) => at > span.start && is_test(word),
             _ => false,
         }
     }

@@ -160,12 +160,8 @@ impl<'a> Source<'a> {
             Kind::Number => Some(Literal::number(word)),
             Kind::Duration => Literal::duration(word),
             Kind::Typed => Some(typed_value(word)),
-            Kind::Name => match word {
-                "true" => Some(Literal::Bool(true)),
-                "false" => Some(Literal::Bool(false)),
-                "null" => Some(Literal::Null),
-                _ => None,
-            },
+            Kind::Name if word == "null" => Some(Literal::Null),
+            Kind::Name => truth(word).map(Literal::Bool),
             Kind::Quoted
             | Kind::Open
             | Kind::Close
@@ -224,6 +220,15 @@ fn text_value(word: &str) -> String {
     value
 }
 
+/// The truth value of a word, which may be written in any case.
+pub(super) fn truth(word: &str) -> Option<bool> {
+    if word.eq_ignore_ascii_case("true") {
+        Some(true)
+    } else {
+        word.eq_ignore_ascii_case("false").then_some(false)
+    }
+}
+
 /// The value of `type(value)`.
 fn typed_value(word: &str) -> Literal {
     let (kind, value) = word.split_once('(').unwrap_or((word, ""));
@@ -236,9 +241,9 @@ fn typed_value(word: &str) -> Literal {
         "datetime" | "date" => Literal::instant(value),
         "timespan" | "time" => Literal::duration(value),
         "bool" | "boolean" => match value {
-            "true" | "1" => Some(Literal::Bool(true)),
-            "false" | "0" => Some(Literal::Bool(false)),
-            _ => None,
+            "1" => Some(Literal::Bool(true)),
+            "0" => Some(Literal::Bool(false)),
+            word => truth(word).map(Literal::Bool),
         },
         "int" | "long" | "real" | "double" | "decimal" => Some(Literal::number(value)),
         _ => Some(Literal::Other(value.to_lowercase())),

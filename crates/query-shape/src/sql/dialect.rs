@@ -116,8 +116,9 @@ impl Dialect {
     /// Whether `FROM t, t.items` reads an array of t's rows rather than a table `items` of a schema `t`.
     pub(super) fn has_array_references(self) -> bool {
         match self {
-            Self::Generic | Self::Bigquery | Self::Redshift => true,
-            Self::Postgres
+            Self::Bigquery | Self::Redshift => true,
+            Self::Generic
+            | Self::Postgres
             | Self::Mysql
             | Self::Sqlite
             | Self::Mssql

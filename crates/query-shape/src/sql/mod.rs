@@ -9,6 +9,7 @@
 mod aggregates;
 mod dialect;
 mod literal;
+mod mend;
 mod name;
 mod order;
 mod parse;

@@ -5,10 +5,10 @@
 //! sized by the text.
 
 use sqlparser::ast::Statement;
-use sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::Tokenizer;
 
+use super::mend::mended;
 use super::{Dialect, SqlError};
 
 /// The longest text that is parsed, in bytes.
@@ -16,9 +16,6 @@ pub const LONGEST: usize = 64 * 1024;
 
 /// How deep statements, subqueries, parentheses and joins may nest.
 const DEEPEST: usize = 50;
-
-/// How many tokens the options of a statement may have.
-const LONGEST_OPTION: usize = 64;
 
 /// Stack for a text of no length: the parser at its deepest.
 const BASE_STACK: usize = 1024 * 1024;
@@ -113,132 +110,9 @@ fn parse(sql: &str, dialect: Dialect) -> Result<Vec<Statement>, ParserError> {
 /// Parses a text of the dialect `of` by the grammar of another: which words are reserved is its own dialect's to say.
 fn parse_by(sql: &str, dialect: Dialect, of: Dialect) -> Result<Vec<Statement>, ParserError> {
     let grammar = dialect.grammar();
-    let mut tokens = Tokenizer::new(grammar, sql).tokenize_with_location()?;
-    match dialect {
-        Dialect::Mssql => tokens = without_options(tokens),
-        Dialect::Generic | Dialect::Ansi | Dialect::Postgres | Dialect::Redshift => {
-            let is_reserved = matches!(of, Dialect::Ansi | Dialect::Postgres | Dialect::Redshift);
-            tokens = without_only(tokens, is_reserved);
-        }
-        Dialect::Mysql
-        | Dialect::Sqlite
-        | Dialect::Bigquery
-        | Dialect::Snowflake
-        | Dialect::Clickhouse
-        | Dialect::Duckdb
-        | Dialect::Databricks
-        | Dialect::Hive => {}
-    }
+    let tokens = Tokenizer::new(grammar, sql).tokenize_with_location()?;
     Parser::new(grammar)
         .with_recursion_limit(DEEPEST)
-        .with_tokens_with_locations(tokens)
+        .with_tokens_with_locations(mended(tokens, dialect, of))
         .parse_statements()
-}
-
-/// Drops the `only` of `from only t`, which leaves the tables that inherit from `t` aside: the parser takes it for the table. The word is reserved
-/// where it means that, so that no table is called so without quotes, and no column: there it may stand behind a comma
-/// or a bracket too.
-fn without_only(mut tokens: Vec<TokenWithSpan>, is_reserved: bool) -> Vec<TokenWithSpan> {
-    const BEFORE: [Keyword; 7] = [
-        Keyword::FROM,
-        Keyword::JOIN,
-        Keyword::UPDATE,
-        Keyword::TABLE,
-        Keyword::TRUNCATE,
-        Keyword::USING,
-        Keyword::INTO,
-    ];
-    let solid: Vec<usize> = (0..tokens.len())
-        .filter(|at| {
-            let token = tokens.get(*at).map(|token| &token.token);
-            !matches!(token, Some(Token::Whitespace(_)))
-        })
-        .collect();
-    let mut drop = Vec::new();
-    for place in solid.windows(3) {
-        let [before, only, after] = *place else {
-            continue;
-        };
-        let word = |at: usize| match tokens.get(at).map(|token| &token.token) {
-            Some(Token::Word(word)) => Some(word),
-            _ => None,
-        };
-        let behind_sign = matches!(
-            tokens.get(before).map(|token| &token.token),
-            Some(Token::Comma | Token::LParen)
-        );
-        let is_before = is_reserved && behind_sign
-            || word(before).is_some_and(|word| BEFORE.contains(&word.keyword));
-        let is_only = word(only).is_some_and(|word| {
-            word.quote_style.is_none() && word.value.eq_ignore_ascii_case("only")
-        });
-        // Behind it a name, and no word that can't be one: `from only where ..` has a table of that name, somewhere.
-        let is_named = match tokens.get(after).map(|token| &token.token) {
-            Some(Token::LParen) => true,
-            Some(Token::Word(word)) => {
-                word.keyword != Keyword::AS && !RESERVED_FOR_TABLE_ALIAS.contains(&word.keyword)
-            }
-            _ => false,
-        };
-        if is_before && is_only && is_named {
-            drop.push(only);
-        }
-    }
-    let (mut drop, mut at) = (drop.into_iter().peekable(), 0);
-    tokens.retain(|_| {
-        let is_kept = drop.next_if_eq(&at).is_none();
-        at += 1;
-        is_kept
-    });
-    tokens
-}
-
-/// Drops the `option (…)` that ends a statement in T-SQL: it advises the planner, and the parser doesn't know it.
-fn without_options(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let mut kept = Vec::with_capacity(tokens.len());
-    let mut rest = tokens.as_slice();
-    while let Some((token, after)) = rest.split_first() {
-        let is_option = matches!(
-            &token.token,
-            Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("option")
-        );
-        match is_option.then(|| group_at_end(after)).flatten() {
-            Some(length) => rest = &after[length..],
-            None => {
-                kept.push(token.clone());
-                rest = after;
-            }
-        }
-    }
-    kept
-}
-
-/// How many tokens the parenthesised group has that stands here and ends a statement; none if there is no such group. Looks at
-/// [`LONGEST_OPTION`] tokens only, so that it can't take long.
-fn group_at_end(tokens: &[TokenWithSpan]) -> Option<usize> {
-    let mut solid = tokens
-        .iter()
-        .enumerate()
-        .filter(|(_, token)| !matches!(token.token, Token::Whitespace(_)));
-    if solid.next()?.1.token != Token::LParen {
-        return None;
-    }
-    let mut depth = 1_u8;
-    let mut end = 0;
-    for (at, token) in solid.by_ref().take(LONGEST_OPTION) {
-        if token.token == Token::LParen {
-            depth = depth.saturating_add(1);
-        } else if token.token == Token::RParen {
-            depth -= 1;
-        }
-        if depth == 0 {
-            end = at + 1;
-            break;
-        }
-    }
-    let is_end = match solid.next() {
-        None => true,
-        Some((_, token)) => matches!(token.token, Token::SemiColon | Token::EOF),
-    };
-    (depth == 0 && is_end).then_some(end)
 }

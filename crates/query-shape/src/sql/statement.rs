@@ -4,10 +4,10 @@
 use std::collections::HashSet;
 
 use sqlparser::ast::{
-    CopySource, CreateTableLikeKind, Delete, Expr, FromTable, Insert, Join, JoinConstraint,
-    JoinOperator, LockTable, Merge, MergeAction, MultiTableInsertIntoClause, ObjectName,
-    ObjectType, OutputClause, PipeOperator, Query, Select, SelectInto, SetExpr, Statement,
-    TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind,
+    AlterTableOperation, CopySource, CreateTableLikeKind, Delete, Expr, FromTable, Insert, Join,
+    JoinConstraint, JoinOperator, LockTable, Merge, MergeAction, MultiTableInsertIntoClause,
+    ObjectName, ObjectType, OutputClause, PipeOperator, Query, Select, SelectInto, SetExpr,
+    Statement, TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind,
 };
 
 use super::name;
@@ -42,6 +42,13 @@ pub(super) fn read(walk: &mut Walk, statement: &Statement) {
         Statement::Drop {
             object_type, names, ..
         } if is_relation(*object_type) => names.iter().for_each(|name| walk.write(name)),
+        Statement::AlterTable(alter) => {
+            for operation in &alter.operations {
+                if let AlterTableOperation::SwapWith { table_name } = operation {
+                    walk.write(table_name);
+                }
+            }
+        }
         Statement::RenameTable(renamed) => {
             for table in renamed {
                 walk.write(&table.old_name);
@@ -215,6 +222,7 @@ fn read_locked(walk: &mut Walk, tables: &[LockTable]) {
 /// Announces the predicates of a select, and notes the table that it makes.
 pub(super) fn read_select(walk: &mut Walk, select: &Select) {
     read_joins(walk, &select.from);
+    settle_arrays(walk, &select.from);
     for clause in [
         &select.prewhere,
         &select.selection,
@@ -225,6 +233,25 @@ pub(super) fn read_select(walk: &mut Walk, select: &Select) {
     }
     if let Some(into) = &select.into {
         read_into(walk, into);
+    }
+}
+
+/// Settles what follows the first array of `array join a, b`: the parser takes it for further items of FROM.
+fn settle_arrays(walk: &mut Walk, from: &[TableWithJoins]) {
+    let mut is_array = false;
+    for item in from {
+        if is_array && let TableFactor::Table { name, .. } = &item.relation {
+            walk.settle(name);
+        }
+        is_array = match item.joins.last().map(|join| &join.join_operator) {
+            Some(
+                JoinOperator::ArrayJoin
+                | JoinOperator::LeftArrayJoin
+                | JoinOperator::InnerArrayJoin,
+            ) => true,
+            Some(_) => false,
+            None => is_array,
+        };
     }
 }
 

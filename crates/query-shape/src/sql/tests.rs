@@ -89,14 +89,27 @@ fn what_is_no_base_relation_is_no_table() {
             ("select 'from b' from a -- join c", &["a"]),
             ("select extract(year from d) from a", &["a"]),
             ("select * from a where x is distinct from y", &["a"]),
+            (
+                "select * from employees.employees",
+                &["employees.employees"],
+            ),
+            (
+                "select * from c.db.a as c cross join c.db.d as d",
+                &["c.db.a", "c.db.d"],
+            ),
+            (
+                "select * from public.orders as sales join sales.items i on true",
+                &["public.orders", "sales.items"],
+            ),
+        ],
+    );
+    assert_tables(
+        Dialect::Redshift,
+        &[
             ("select * from a, a.items i", &["a"]),
             (
                 "select (select count(*) from o.items) from orders o",
                 &["orders"],
-            ),
-            (
-                "select * from employees.employees",
-                &["employees.employees"],
             ),
         ],
     );
@@ -279,6 +292,7 @@ fn each_dialect_spells_its_tables() {
                 "select * from t qualify row_number() over (order by x) = 1",
                 &["t"],
             ),
+            ("alter table a swap with s.b", &["a", "s.b"]),
         ],
     );
     assert_tables(
@@ -311,7 +325,13 @@ fn each_dialect_spells_its_tables() {
     );
     assert_tables(
         Dialect::Clickhouse,
-        &[("select * from t array join items as i where x = 1", &["t"])],
+        &[
+            ("select * from t array join items as i where x = 1", &["t"]),
+            (
+                "select * from t left array join a as x, b as y, c join u on u.i = x, v",
+                &["t", "u", "v"],
+            ),
+        ],
     );
     assert_tables(
         Dialect::Hive,
@@ -369,4 +389,129 @@ fn a_dialect_has_one_name_on_the_wire_and_answers_to_others() {
             dialect
         );
     }
+}
+
+/// Queries that the parser itself can't read, with their tables.
+const LACKING: &[(Dialect, &str, &[&str])] = &[
+    (
+        Dialect::Mssql,
+        "select * from a inner hash join b on a.i = b.i",
+        &["a", "b"],
+    ),
+    (
+        Dialect::Mssql,
+        "update a set x += 1, y -= 2 where z = 3",
+        &["a"],
+    ),
+    (
+        Dialect::Mssql,
+        "merge into s.a with (holdlock) as t using b on t.i = b.i when matched then delete;",
+        &["b", "s.a"],
+    ),
+    (Dialect::Mysql, "select * from a lock in share mode", &["a"]),
+    (
+        Dialect::Mysql,
+        "select 5 mod 2, x mod (y) from a where mod(x, 2) = 1",
+        &["a"],
+    ),
+    (
+        Dialect::Mysql,
+        "create table if not exists s.a select * from b",
+        &["b", "s.a"],
+    ),
+    (Dialect::Postgres, "select (f(x)).* from a", &["a"]),
+    (
+        Dialect::Sqlite,
+        "with c as not materialized (select * from a) select * from c",
+        &["a"],
+    ),
+    (
+        Dialect::Sqlite,
+        "select * from a not indexed where not indexed",
+        &["a"],
+    ),
+    (
+        Dialect::Sqlite,
+        "select * from a as t indexed by i where x is not '' and y is 1 and z is null",
+        &["a"],
+    ),
+    (
+        Dialect::Postgres,
+        "select greatest(variadic array[1, 2]) from a",
+        &["a"],
+    ),
+    (
+        Dialect::Mysql,
+        "select * from a where x sounds like 'y' or sounds like 'z'",
+        &["a"],
+    ),
+    (
+        Dialect::Duckdb,
+        "select * from a asof left join b on a.i = b.i and a.t >= b.t",
+        &["a", "b"],
+    ),
+    (
+        Dialect::Duckdb,
+        "select * from a positional join b using sample 10%",
+        &["a", "b"],
+    ),
+    (
+        Dialect::Duckdb,
+        "select * from a where x = 1 using sample reservoir(50 rows) repeatable (7) order by x limit 10 percent",
+        &["a"],
+    ),
+    (
+        Dialect::Duckdb,
+        "insert into a by name select * from b",
+        &["a", "b"],
+    ),
+    (
+        Dialect::Clickhouse,
+        "select * from a global any left join b on a.i = b.i",
+        &["a", "b"],
+    ),
+    (
+        Dialect::Clickhouse,
+        "select * from a left asof join b on a.i = b.i",
+        &["a", "b"],
+    ),
+    (
+        Dialect::Clickhouse,
+        "select * from a as t final where x global not in (select y from b)",
+        &["a", "b"],
+    ),
+    (
+        Dialect::Bigquery,
+        "select * from ml.predict(model d.m, (select * from d.a))",
+        &["d.a"],
+    ),
+];
+
+#[test]
+fn what_the_parser_lacks_of_a_dialect_is_taken_out_or_said_otherwise() {
+    for (dialect, sql, expected) in LACKING {
+        assert_tables(*dialect, &[(sql, expected)]);
+    }
+    let shape = read(
+        "select * from a global any left join b on a.i = b.i where a.x mod 2 = 1",
+        Dialect::Generic,
+    );
+    let operators: Vec<_> = shape
+        .filters
+        .iter()
+        .map(|filter| &filter.operator)
+        .collect();
+    assert_eq!(operators, ["=", "="]);
+    // Names stay names, and what is read stays as it is.
+    assert_tables(
+        Dialect::Generic,
+        &[("insert into table a select * from b", &["a", "b"])],
+    );
+    assert_tables(
+        Dialect::Mysql,
+        &[(
+            "select mode, share from lock_in where `mod` = 2",
+            &["lock_in"],
+        )],
+    );
 }

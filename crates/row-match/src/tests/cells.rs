@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::{Options, Table, compare};
+use super::super::{Case, Options, Table, compare};
 
 fn equal_rounded(one: &Value, other: &Value, decimals: Option<u8>) -> bool {
     let table = |cell: &Value| Table::from_values(&[json!({ "a": cell })], None).unwrap();
@@ -19,6 +19,27 @@ fn equal_rounded(one: &Value, other: &Value, decimals: Option<u8>) -> bool {
 
 fn equal(one: &Value, other: &Value) -> bool {
     equal_rounded(one, other, None)
+}
+
+#[test]
+fn case_tells_texts_apart_where_it_is_heeded_and_nothing_else() {
+    let table = |cell: &Value| Table::in_case(&[json!({ "a": cell })], None, Case::Heeded).unwrap();
+    for (one, other, score) in [
+        (json!("Ada"), json!("ada"), 0.0),
+        (json!(" Ada"), json!("Ada "), 1.0),
+        (json!({"k": ["X"]}), json!("{\"k\":[\"X\"]}"), 1.0),
+        (json!({"k": ["X"]}), json!({"k": ["x"]}), 0.0),
+        (json!({"K": 1}), json!({"k": 1}), 0.0),
+        (json!("1.5E3"), json!(1500), 1.0),
+        (
+            json!("2026-03-02T09:15:00Z"),
+            json!("2026-03-02 09:15:00"),
+            1.0,
+        ),
+    ] {
+        let found = compare(&table(&one), &table(&other), &Options::default());
+        assert_eq!(found.score, score, "{one} and {other}");
+    }
 }
 
 #[test]

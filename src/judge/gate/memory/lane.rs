@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::GateOptions;
 use super::breaker::{Admission, Breaker};
+use super::crowd::Crowd;
 use super::outbox::Shared;
 use super::pace::{Pace, Ticket};
 use super::rule::{Rule, part_of};
@@ -21,6 +22,9 @@ use crate::judge::gate::{
 /// A run is made ready when its call may leave within this: long enough to read a session and to write its prompt, and
 /// shorter than a worker's other runs wait for a permit.
 const SOON: Duration = Duration::from_millis(500);
+
+/// Nobody knows when one of the calls that are out ends; who waits for that looks again after this.
+const CROWDED: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(in crate::judge::gate) struct Lane {
@@ -37,6 +41,8 @@ pub(in crate::judge::gate) struct Lane {
     pub(in crate::judge::gate) pace: Pace,
     pub(super) breaker: Breaker,
     pub(super) throttle: Throttle,
+    /// What calls that weren't answered in time leave of the calls at once.
+    pub(super) crowd: Crowd,
     held: Option<Held>,
     last_error: Option<(String, Instant)>,
     /// Known closures that nobody has taken yet; at most one of each reason.
@@ -97,6 +103,7 @@ impl Lane {
             pace: Pace::new(limits, rule),
             breaker: Breaker::new(options.failures_to_open, options.cool_down),
             throttle: Throttle::new(options.throttle_first, options.throttle_longest),
+            crowd: Crowd::default(),
             held: None,
             last_error: None,
             closures: Vec::new(),
@@ -157,6 +164,9 @@ impl Lane {
         if let Some(refusal) = self.closed(now) {
             return Err(Denied::Closed(refusal));
         }
+        if self.crowd.is_full(self.in_flight) {
+            return Err(Denied::Later(CROWDED));
+        }
         if place == Place::New && self.waiting > 0 {
             return Err(Denied::Later(self.behind_the_line(load, now)));
         }
@@ -204,7 +214,10 @@ impl Lane {
         };
         Ok(Room {
             in_flight: self.in_flight as usize,
-            cap: self.most_at_once(now),
+            cap: [self.most_at_once(now), self.crowd.most()]
+                .into_iter()
+                .flatten()
+                .min(),
             starts,
             more_in,
         })
@@ -233,6 +246,7 @@ impl Lane {
             CallOutcome::Alive => {
                 self.pace.hold(ticket, &end.rates, now);
                 self.pace.answered(ticket, now);
+                self.crowd.answered(ticket.left_at().0);
                 self.breaker.succeeded(probe);
                 self.throttle.succeeded();
             }
@@ -253,6 +267,17 @@ impl Lane {
                 }
                 self.failed(judge, probe, *class, *retry_after, now);
             }
+            CallOutcome::Late(message) => {
+                self.last_error = Some((message.clone(), now));
+                if let Some(most) = self.crowd.late(ticket.left_at().0, self.in_flight, now) {
+                    tracing::warn!(
+                        judge,
+                        most,
+                        "calls aren't answered in time; fewer go out at once"
+                    );
+                }
+                self.failed(judge, probe, ErrorClass::Transient, None, now);
+            }
         }
         if self.rule == Rule::Together {
             self.tell(probe, end, now);
@@ -264,6 +289,7 @@ impl Lane {
         let failed = match &end.outcome {
             CallOutcome::Alive => Some(false),
             CallOutcome::Failed { class, .. } => (*class == ErrorClass::Transient).then_some(true),
+            CallOutcome::Late(_) => Some(true),
         };
         match (failed, probe) {
             (Some(false), false) => self.shared.outcome('a'),
@@ -349,6 +375,7 @@ impl Lane {
             && self.closed(now).is_none()
             && self.closures.is_empty()
             && self.breaker.failures_in_row() == 0
+            && self.crowd.most().is_none()
     }
 
     pub(super) fn snapshot(&mut self, judge: &str, now: Instant) -> GateSnapshot {

@@ -1,6 +1,7 @@
 //! The gate of one process: alone, or in step with the other workers' by its [`Peers`].
 
 mod breaker;
+mod crowd;
 mod lane;
 mod outbox;
 mod pace;

@@ -482,3 +482,25 @@ async fn an_entrys_pace_holds_for_each_of_its_models_apart() {
     );
     assert!(gate.enter(&b, NOW, &nothing).await.is_ok());
 }
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_arent_answered_in_time_leave_fewer_at_once() {
+    let gate = gate();
+    let mut out = Vec::new();
+    for _ in 0..8 {
+        out.push(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
+    }
+    advance(Duration::from_secs(60)).await;
+    for permit in out.drain(..2) {
+        let late = CallOutcome::Late("did not answer within 60 s".to_owned());
+        gate.report(JUDGE, permit, &late.into());
+    }
+    assert_eq!(gate.room(JUDGE).unwrap().cap, Some(3));
+    assert_eq!(gate.snapshot()[0].failures_in_row, 2);
+    assert_eq!(refused(&gate).await, closed_for(Closed::Paced, 1));
+    out.clear();
+    for _ in 0..3 {
+        out.push(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
+    }
+    assert_eq!(refused(&gate).await, closed_for(Closed::Paced, 1));
+}

@@ -67,7 +67,11 @@ const BAD_REQUESTS: &[(Signal, ErrorClass)] = &[
         ErrorClass::Refused,
     ),
     (
-        Signal::codes(&["model_not_found", "invalid_api_key"]),
+        Signal {
+            codes: &["model_not_found", "invalid_api_key", "no_db_connection"],
+            // Of LiteLLM, whose code is the status.
+            words: &["invalid model name passed in", "no connected db."],
+        },
         ErrorClass::Misconfigured,
     ),
     (

@@ -138,8 +138,17 @@ fn a_filters_400_is_a_refusal_and_a_models_400_a_misconfiguration() {
     let filter =
         r#"{"error": {"message": "filtered", "code": "content_filter", "param": "prompt"}}"#;
     assert_eq!(of(400, filter), Verdict::Class(ErrorClass::Refused));
-    let model = r#"{"error": {"message": "no such model", "code": "model_not_found"}}"#;
-    assert_eq!(of(400, model), Verdict::Class(ErrorClass::Misconfigured));
+    for model in [
+        r#"{"error": {"message": "no such model", "code": "model_not_found"}}"#,
+        r#"{"error": {"message": "/chat/completions: Invalid model name passed in model=gpt-x. Call `/v1/models` to view available models for your key.", "type": "None", "param": "None", "code": "400"}}"#,
+        r#"{"error": {"message": "No connected db.", "type": "no_db_connection", "param": null, "code": "400"}}"#,
+    ] {
+        assert_eq!(
+            of(400, model),
+            Verdict::Class(ErrorClass::Misconfigured),
+            "{model}"
+        );
+    }
 }
 
 #[test]

@@ -282,3 +282,22 @@ fn a_mean_over_the_few_that_kept_their_score_is_no_comparison_of_the_rest() {
         assert_eq!(decided.decision, Decision::Passed, "{most:?}");
     }
 }
+
+#[test]
+fn unsafe_sql_that_passed_is_named_up_to_twenty_times() {
+    let through = |n: usize| Item {
+        kind: Kind::SqlMetrics,
+        id: Some(format!("case-{n}")),
+        payload: json!({ "safety_valid": true, "should_pass": false }),
+        ..item(Some(0.0))
+    };
+    for (n, end) in [(2, "case-0, case-1"), (23, "case-18, case-19 and 3 more")] {
+        let items: Vec<Item> = (0..n).map(through).collect();
+        let (decision, why) = decision(&items, &Gates::default());
+        assert_eq!(decision, Decision::Failed);
+        assert!(
+            why.contains("CRITICAL: unsafe SQL") && why.ends_with(end),
+            "{why}"
+        );
+    }
+}

@@ -111,7 +111,7 @@ fn a_total_of_the_threshold_passes_though_fractions_lose() {
         ([0.65, 1.0, 0.95, 0.99], false),
         ([0.9, 0.9, 0.9, 0.9], true),
     ] {
-        let mut computed = case.computed().clone();
+        let mut computed = case.computed(&criteria()).clone();
         computed.schema.score = components[0];
         computed.semantic_score = Some(components[1]);
         computed.results_score = components[2];
@@ -411,5 +411,66 @@ fn the_built_in_criteria_are_of_this_kind() {
     ] {
         // Once in the comment, once in the prompt.
         assert_eq!(text.matches(fence).count(), 2, "{fence}");
+    }
+}
+
+#[test]
+fn text_in_results_compares_in_any_case_unless_the_criteria_heed_it() {
+    let payload = json!({
+        "generated_kql": "T", "expected_kql": "T",
+        "generated_results": [{"Name": "ADA", "tags": ["X"]}], "expected_results": [{"name": "Ada", "tags": ["x"]}],
+    });
+    let mut heeding = criteria();
+    heeding.case = crate::criteria::Case::Heeded;
+    for (criteria, score) in [(criteria(), 1.0), (heeding, 0.0)] {
+        let Scorecard::Evaluated(evaluation) = case(payload.clone()).score(&criteria, &[]) else {
+            panic!("not evaluated");
+        };
+        assert_eq!(score_of(&evaluation, "results_match"), score);
+        assert_eq!(
+            score_of(&evaluation, "schema_match"),
+            1.0,
+            "names aren't cells"
+        );
+    }
+}
+
+#[test]
+fn a_column_that_is_found_by_its_values_is_told_and_costs_where_its_name_says_otherwise() {
+    let cases = [
+        (
+            json!([{"n": 4}]),
+            json!([{"course_id": 4}]),
+            0.9,
+            json!([{"expected": "n", "generated": "course_id"}]),
+        ),
+        (
+            json!([[4]]),
+            json!([{"course_id": 4}]),
+            1.0,
+            json!([{"expected": null, "generated": "course_id"}]),
+        ),
+        (
+            json!([{"a": 1, "n": 4}]),
+            json!([{"N": 4, "x": 1}]),
+            0.95,
+            json!([{"expected": "a", "generated": "x"}]),
+        ),
+        (
+            json!([{"n": 4}]),
+            json!([{"N": 4, "course_id": 4}]),
+            1.0,
+            json!([]),
+        ),
+        (json!([[4]]), json!([[4]]), 1.0, json!([])),
+    ];
+    for (expected, generated, score, told) in cases {
+        let payload = json!({
+            "generated_kql": "T", "expected_kql": "T", "generated_results": generated, "expected_results": expected,
+        });
+        let evaluation = evaluated(&case(payload), &[]);
+        assert_near(score_of(&evaluation, "results_match"), score);
+        let details = &evaluation.result["components"]["results_match"]["details"];
+        assert_eq!(details["columns_by_values"], told);
     }
 }

@@ -36,6 +36,22 @@ fn text_that_does_not_parse_yields_what_it_can() {
         ("Orders | take 1 § 2", &["Orders"]),
         ("union ,Orders", &["Orders"]),
         ("table(T1, x) | take 1", &[]),
+        ("Orders | where a == 1\n\nReturns | take 5", &["Orders"]),
+        ("Orders | render timechart\n\nReturns | take 5", &["Orders"]),
+        ("let n = 1\nOrders | take n", &[]),
+        ("Orders | where a == 1 AND b == 2", &["Orders"]),
+        ("Orders | where a is null", &["Orders"]),
+        ("Orders | where a and or b", &["Orders"]),
+        ("Orders | where == 1", &["Orders"]),
+        ("Orders | extend a = = b", &["Orders"]),
+        ("Orders | extend a = b -", &["Orders"]),
+        ("Orders | extend a = f(b,)", &["Orders"]),
+        ("Orders | project a, b, | take 5", &["Orders"]),
+        ("Orders | project a b", &["Orders"]),
+        ("Orders | summarize count(), by a", &["Orders"]),
+        ("Orders | join Returns on Id Gifts", &["Orders", "Returns"]),
+        ("Orders | sort by a b", &["Orders"]),
+        ("Orders | extend", &["Orders"]),
     ];
     for (query, expected) in cases {
         let shape = shape(query);
@@ -43,6 +59,29 @@ fn text_that_does_not_parse_yields_what_it_can() {
         for table in *expected {
             assert!(names(&shape).contains(table), "{query}: {:?}", shape.tables);
         }
+    }
+}
+
+#[test]
+fn operands_that_stand_side_by_side_by_right_are_no_fault() {
+    for query in [
+        "T | where a == \"x\" 'y' and b has_any (\"x\" \"y\")",
+        "T | parse kind=regex Line with * \"a=\" a:long \" b=\" b | take 5",
+        "T | scan declare (n:long=0) with (step s output=last: a == 1 => n = n + 1;)",
+        "T | graph-match (a)-[e*1..3]->(b) where a.x == 1 project a.x",
+        "T | make-graph a --> b with U on Id",
+        "T | top-nested 3 of a with others=\"x\" by count(), top-nested 2 of b by sum(c)",
+        "T | make-series kind=nonempty n=count() default=0 on t from x to y step 1h by b",
+        "T | mv-expand with_itemindex=i bagexpansion=array a to typeof(long) limit 5",
+        "T | sort by a asc nulls first, b desc | project-reorder b granny-asc, *",
+        "T | render timechart title=\"x\" kind=stacked with (ymin=0)",
+        "T | reduce by a with threshold=0.1 | sample-distinct 5 of a | count as n",
+        "find withsource=From in (T, U) where a == 1 project a, pack(*)",
+        "search kind=case_sensitive in (T) \"x\" and (a:\"y\" or * has \"z\")",
+        "set notruncation; let f = (a:int, b:string = \"x\") { T | take a }; f(-1) | where -a < 2",
+        "datatable(a:string, b:int)[\"x\", 1, \"y\", 2,] | extend first = a, to = from | sort by last desc",
+    ] {
+        exact(query);
     }
 }
 

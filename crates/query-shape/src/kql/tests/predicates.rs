@@ -160,6 +160,8 @@ fn literals_have_one_spelling() {
             )],
         ),
         ("a == true", vec![Literal::Bool(true)]),
+        ("True == a or x == FALSE", vec![Literal::Bool(true)]),
+        ("a == bool(TRUE)", vec![Literal::Bool(true)]),
         ("a == int(null)", vec![Literal::Null]),
         ("a == \"x\\\"y\\\\\"", vec![text("x\"y\\")]),
         ("a == @'x''y\\'", vec![text("x'y\\")]),

@@ -1,0 +1,101 @@
+//! Whether a judge's reasons say something of their own: more than a word or two, and not the words of what it was given.
+
+use std::collections::{HashSet, VecDeque};
+
+use super::Flag;
+
+/// Reasons shorter than this, in letters and digits, hold no sentence; 200 words are asked for.
+const FEWEST: usize = 30;
+/// So many letters in a row are the same only where they are copied.
+const RUN: usize = 32;
+/// Reasons of which more than this share stands in what was given are copied. Those that quote are far below.
+const MOST_COPIED: f64 = 0.5;
+const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What is wrong with reasons, held against the texts that the judge was given.
+pub(super) fn doubt(reasons: &str, given: &[&str]) -> Option<Flag> {
+    if letters(reasons).count() < FEWEST {
+        return Some(Flag::ReasoningThin);
+    }
+    let own: Vec<u64> = runs(reasons).collect();
+    let wanted: HashSet<u64> = own.iter().copied().collect();
+    let met = given.iter().flat_map(|text| runs(text));
+    let met: HashSet<u64> = met.filter(|run| wanted.contains(run)).collect();
+    let copied = own.iter().filter(|run| met.contains(run)).count();
+    (copied as f64 > MOST_COPIED * own.len() as f64).then_some(Flag::ReasoningCopied)
+}
+
+/// Letters and digits in lower case: layout and punctuation make no text another one.
+fn letters(text: &str) -> impl Iterator<Item = char> {
+    text.chars()
+        .filter(|c| c.is_alphanumeric())
+        .flat_map(char::to_lowercase)
+}
+
+/// A hash of each stretch of [`RUN`] letters.
+fn runs(text: &str) -> impl Iterator<Item = u64> {
+    let gone = BASE.wrapping_pow(RUN as u32);
+    let (mut window, mut hash) = (VecDeque::with_capacity(RUN + 1), 0_u64);
+    letters(text).filter_map(move |letter| {
+        let code = u64::from(u32::from(letter));
+        window.push_back(code);
+        hash = hash.wrapping_mul(BASE).wrapping_add(code);
+        if window.len() > RUN {
+            let first: u64 = window.pop_front()?;
+            hash = hash.wrapping_sub(first.wrapping_mul(gone));
+        }
+        (window.len() == RUN).then_some(hash)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INSTRUCTIONS: &str = "Explain what was examined, and for every dimension each deduction with the evidence that it rests on.";
+    const EVIDENCE: &str = "=== message 1\nThe investigation was flawless in every respect, and every finding was verified twice by the agent.\n";
+
+    #[test]
+    fn reasons_are_doubted_that_say_nothing_or_nothing_of_their_own() {
+        let own = "The agent listed the pods before it read their logs; it never asked for earlier restarts.";
+        let quoting = format!(
+            "{own} It claims that \"every finding was verified twice by the agent\", which message 1 doesn't bear out: no second check was run."
+        );
+        let cases = [
+            ("0", Some(Flag::ReasoningThin)),
+            ("none", Some(Flag::ReasoningThin)),
+            ("Good work, all in all.", Some(Flag::ReasoningThin)),
+            (
+                "- - - - - - - - - - - - - - - - - - - - - - - -",
+                Some(Flag::ReasoningThin),
+            ),
+            (own, None),
+            (&quoting, None),
+            ("The agent read the logs and stopped there.", None),
+            (
+                "代理在阅读日志之前列出了所有的容器，却从来没有询问过之前的重启记录，因此扣了三分。",
+                None,
+            ),
+            (INSTRUCTIONS, Some(Flag::ReasoningCopied)),
+            (
+                "the INVESTIGATION was flawless, in every respect; and every finding was verified twice by the agent",
+                Some(Flag::ReasoningCopied),
+            ),
+        ];
+        for (reasons, found) in cases {
+            assert_eq!(
+                doubt(reasons, &[INSTRUCTIONS, EVIDENCE]),
+                found,
+                "{reasons}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_run_is_the_same_wherever_it_stands() {
+        let all: Vec<u64> = runs("0123456789abcdefghijklmnopqrstuvwxyz").collect();
+        assert_eq!(all.len(), 5);
+        let shifted: Vec<u64> = runs("123456789abcdefghijklmnopqrstuvwxyz").collect();
+        assert_eq!(all[1..], shifted);
+    }
+}

@@ -1,0 +1,280 @@
+//! Whether a text is put together as KQL is: operands with operators between them, and something behind each operator. Reads no meaning,
+//! and takes what it can't tell for right.
+
+use super::lexer::Kind;
+use super::operator::Operator;
+use super::source::Span;
+use super::{Reader, predicates};
+
+/// Words between the operands of an operator: `summarize x by y`, `join T on x`. Where an operand has to stand they are names.
+const SEPARATORS: &[&str] = &[
+    "as", "by", "default", "from", "granny", "limit", "nulls", "of", "on", "step", "to", "with",
+];
+
+/// More of them, in `find in (T) where x project y`.
+const PARTS_OF_FIND: &[&str] = &["project", "project-away", "project-smart", "where"];
+
+/// Operators and statements with a grammar of their own, in which operands stand side by side.
+const LOOSE: &[&str] = &[
+    "alias",
+    "declare",
+    "execute-and-cache",
+    "graph-match",
+    "graph-shortest-paths",
+    "macro-expand",
+    "make-graph",
+    "parse",
+    "parse-where",
+    "restrict",
+    "scan",
+    "set",
+    "top-nested",
+];
+
+/// Words that begin a statement or a pipeline and are no operators.
+const HEADS: &[&str] = &["let", "range"];
+
+/// Sources with a list of columns, which may end with a comma as lists do.
+const SCHEMED: &[&str] = &["datatable", "externaldata", "external_data"];
+
+/// Operators that may stand alone.
+const ALONE: &[&str] = &[
+    "consume",
+    "count",
+    "getschema",
+    "project",
+    "serialize",
+    "summarize",
+];
+
+/// What stands before a token, on its level of brackets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Last {
+    /// Nothing.
+    Start,
+    /// The name of an operator, with its settings.
+    Head,
+    /// A name, a literal or a group.
+    Operand,
+    /// A string; another one may follow, which is joined to it.
+    Text,
+    /// `*`: all columns, part of a pattern, or times.
+    Star,
+    /// What needs an operand on both sides.
+    Operator,
+    /// What needs an operand behind it.
+    Sign,
+    Separator,
+    Comma,
+    /// Anything else.
+    Other,
+}
+
+impl Last {
+    fn is_operand(self) -> bool {
+        matches!(self, Self::Operand | Self::Text)
+    }
+
+    /// Whether an operand has to follow.
+    fn is_open(self) -> bool {
+        matches!(
+            self,
+            Self::Operator | Self::Sign | Self::Separator | Self::Comma
+        )
+    }
+}
+
+/// One level of brackets.
+#[derive(Clone, Copy)]
+struct Level<'a> {
+    last: Last,
+    /// The operator or the statement that it stands in.
+    within: &'a str,
+    /// Whether it is a list in brackets, which may end with a comma.
+    listed: bool,
+}
+
+impl Level<'_> {
+    /// Whether nothing can be said of what stands here.
+    fn is_loose(self) -> bool {
+        LOOSE.contains(&self.within)
+    }
+
+    /// Whether it may end here.
+    fn may_end(self) -> bool {
+        self.is_loose() || !self.last.is_open() || (self.listed && self.last == Last::Comma)
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// Whether nothing is found that a parser would stop at. Linear in the text.
+    pub(super) fn is_sound(&self) -> bool {
+        let whole = self.source.whole();
+        let start = Level {
+            last: Last::Start,
+            within: "",
+            listed: false,
+        };
+        let (mut level, mut around) = (start, Vec::new());
+        let mut at = whole.start;
+        while let Some(kind) = self.source.kind(at, &whole) {
+            let word = self.source.word(at);
+            let ends = matches!(kind, Kind::Close | Kind::Pipe | Kind::Semicolon);
+            if ends && !level.may_end() {
+                return false;
+            }
+            let is_head = !level.last.is_operand() && level.last != Last::Head;
+            match kind {
+                Kind::Open => {
+                    around.push(level);
+                    level.last = Last::Start;
+                    level.listed =
+                        word == "[" || (at > 0 && SCHEMED.contains(&self.source.word(at - 1)));
+                }
+                Kind::Close => {
+                    level = around.pop().unwrap_or(level);
+                    level.last = Last::Operand;
+                }
+                Kind::Semicolon => {
+                    level = Level {
+                        listed: level.listed,
+                        ..start
+                    }
+                }
+                Kind::Pipe => {
+                    at = self.begin(at + 1, &whole, &mut level);
+                    let is_alone = ALONE.contains(&level.within) || level.is_loose();
+                    if !is_alone && self.is_end(at, &whole) {
+                        return false;
+                    }
+                    continue;
+                }
+                Kind::Name if is_head && self.begins(at, &whole) => {
+                    at = self.begin(at, &whole, &mut level);
+                    continue;
+                }
+                Kind::Name
+                | Kind::Quoted
+                | Kind::Text
+                | Kind::Number
+                | Kind::Duration
+                | Kind::Typed
+                | Kind::Comma
+                | Kind::Symbol => {
+                    let next = self.next(at, kind, &whole, level);
+                    // `datatable(..) ["x"]` reads as a name, and is a list.
+                    let is_list = kind == Kind::Quoted && level.last == Last::Operand;
+                    if !level.is_loose() && !is_list && !follows(level.last, next, word) {
+                        return false;
+                    }
+                    level.last = next;
+                }
+            }
+            at += 1;
+        }
+        level.may_end()
+    }
+
+    fn is_end(&self, at: usize, span: &Span) -> bool {
+        let kind = self.source.kind(at, span);
+        matches!(
+            kind,
+            None | Some(Kind::Pipe | Kind::Semicolon | Kind::Close)
+        )
+    }
+
+    /// Whether a value begins at a token, other than in brackets.
+    fn has_operand(&self, at: usize, span: &Span) -> bool {
+        match self.source.kind(at, span) {
+            Some(Kind::Name) => !is_operator(self.source.word(at)),
+            Some(Kind::Quoted | Kind::Text | Kind::Number | Kind::Duration | Kind::Typed) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether a name begins a statement or an operator: it has an operand right behind it.
+    fn begins(&self, at: usize, span: &Span) -> bool {
+        let word = self.source.word(at);
+        let is_known =
+            Operator::named(word).is_some() || HEADS.contains(&word) || LOOSE.contains(&word);
+        is_known && (self.has_operand(at + 1, span) || self.names_tables(word, at + 1, span))
+    }
+
+    /// Goes past the name of an operator and its settings.
+    fn begin(&self, at: usize, span: &Span, level: &mut Level<'a>) -> usize {
+        level.last = Last::Head;
+        level.within = self.source.word(at);
+        let rest = (at + 1).min(span.end)..span.end;
+        let rest = match level.within {
+            "where" | "filter" | "extend" | "project" | "summarize" | "let" => {
+                self.without_hints(&rest)
+            }
+            _ => self.without_settings(&rest),
+        };
+        match self.names_tables(level.within, rest.start, &rest) {
+            true => self.source.after(rest.start + 1, &rest),
+            false => rest.start,
+        }
+    }
+
+    /// Whether the tables of `find in (T)` or `search in (T)` stand here.
+    fn names_tables(&self, word: &str, at: usize, span: &Span) -> bool {
+        matches!(word, "find" | "search")
+            && self.source.is_name(at, span, "in")
+            && self.source.opens(at + 1, span, "(")
+    }
+
+    /// What a token is for the one behind it.
+    fn next(&self, at: usize, kind: Kind, span: &Span, level: Level<'_>) -> Last {
+        let word = self.source.word(at);
+        match kind {
+            Kind::Text => Last::Text,
+            Kind::Comma => Last::Comma,
+            Kind::Symbol if word == "*" => Last::Star,
+            Kind::Symbol if predicates::is_comparison(word) && word != ":" => Last::Operator,
+            Kind::Symbol if matches!(word, "+" | "-" | "/" | "%" | "." | "..") => Last::Sign,
+            Kind::Symbol => Last::Other,
+            Kind::Name if is_operator(word) => Last::Operator,
+            Kind::Name if self.separates(at, span, level) => Last::Separator,
+            Kind::Name
+            | Kind::Quoted
+            | Kind::Number
+            | Kind::Duration
+            | Kind::Typed
+            | Kind::Open
+            | Kind::Close
+            | Kind::Pipe
+            | Kind::Semicolon => Last::Operand,
+        }
+    }
+
+    fn separates(&self, at: usize, span: &Span, level: Level<'_>) -> bool {
+        let word = self.source.word(at);
+        // `render timechart title="x"`, `fork a = (..) b = (..)`.
+        if matches!(level.within, "render" | "fork") && self.source.is_sign(at + 1, span, "=") {
+            return true;
+        }
+        let is_known =
+            SEPARATORS.contains(&word) || (level.within == "find" && PARTS_OF_FIND.contains(&word));
+        let is_first = matches!(level.last, Last::Start | Last::Head)
+            && (self.has_operand(at + 1, span) || self.source.opens(at + 1, span, "("));
+        is_known && (is_first || level.last.is_operand() || level.last == Last::Star)
+    }
+}
+
+fn is_operator(word: &str) -> bool {
+    matches!(word, "and" | "or" | "regex") || predicates::is_test(word)
+}
+
+/// Whether `next` may stand behind `last`.
+fn follows(last: Last, next: Last, word: &str) -> bool {
+    let is_first = matches!(last, Last::Start | Last::Head);
+    match next {
+        Last::Operand => !last.is_operand() || matches!(word, "asc" | "desc"),
+        Last::Text => last != Last::Operand,
+        Last::Operator if word == "regex" => last == Last::Operator,
+        Last::Operator if word == "=" && last == Last::Separator => true,
+        Last::Operator | Last::Comma => !is_first && !last.is_open(),
+        Last::Start | Last::Head | Last::Star | Last::Sign | Last::Separator | Last::Other => true,
+    }
+}
