@@ -3,9 +3,9 @@
 use super::settings::Settings;
 use crate::job::Kind;
 
-/// The criteria file of a kind: the path that the settings give it (empty: the built-in one), its name, and the built-in text.
-pub fn criteria_file(settings: &Settings, kind: Kind) -> (&str, &'static str, &'static str) {
-    let (name, built_in) = match kind {
+/// The criteria of a kind that are built in: the file's name, and its text.
+pub fn built_in_criteria(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
         Kind::Session => (
             "scoring_config.yaml",
             include_str!("../../config/scoring_config.yaml"),
@@ -19,7 +19,12 @@ pub fn criteria_file(settings: &Settings, kind: Kind) -> (&str, &'static str, &'
             "query_correctness.yaml",
             include_str!("../../config/criteria/query_correctness.yaml"),
         ),
-    };
+    }
+}
+
+/// The criteria file of a kind: the path that the settings give it (empty: the built-in one), its name, and the built-in text.
+pub fn criteria_file(settings: &Settings, kind: Kind) -> (&str, &'static str, &'static str) {
+    let (name, built_in) = built_in_criteria(kind);
     let path = match kind.is_case() {
         false => &settings.scoring_config,
         true => settings.criteria.get(&kind).map_or("", String::as_str),

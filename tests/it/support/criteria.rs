@@ -11,12 +11,10 @@ use serde_json::Value;
 /// The definitions, with judge `judge-a` for the kinds that `session` isn't for.
 pub(crate) fn current(session: &Value) -> CurrentCriteria {
     let one = |kind: Kind| {
-        let text = match kind {
-            Kind::Session => return Ok(Arc::new(Criteria::from_value(session).unwrap())),
-            Kind::Query => include_str!("../../../config/criteria/query.yaml"),
-            Kind::Qas => include_str!("../../../config/criteria/qas.yaml"),
-            Kind::SqlMetrics => include_str!("../../../config/criteria/query_correctness.yaml"),
-        };
+        if !kind.is_case() {
+            return Ok(Arc::new(Criteria::from_value(session).unwrap()));
+        }
+        let (_, text) = gavel::config::built_in_criteria(kind);
         let value = gavel::config::yaml::resolve("criteria", text, &|name| {
             (name == "DEFAULT_LLM_PROVIDER").then(|| "judge-a".to_owned())
         });
