@@ -20,7 +20,7 @@ use crate::job::{Job, JobId, Lane, Priority, Usage};
 use crate::judge::Judges;
 use crate::judge::gate::{Gate, Room};
 use crate::queue::backend::{Admission, Admit, LaneRoom, OpenLane, Refused};
-use crate::queue::{Claim, Claimed, Push};
+use crate::queue::{Claim, Claimed, Push, Queue};
 use crate::store::{DueJob, Ending, Fence, Record, Store, StoreError};
 
 /// How long the list of lanes in the store is believed.
@@ -28,6 +28,7 @@ const LANES_FRESH: Duration = Duration::from_secs(1);
 
 pub(super) struct StoreAdmit {
     store: Arc<Store>,
+    queue: Arc<dyn Queue>,
     gate: Arc<Gate>,
     clock: Arc<dyn Clock>,
     holds: Arc<Holds>,
@@ -53,6 +54,7 @@ impl StoreAdmit {
         configured.insert(Lane::of_judge(Lane::NONE));
         Self {
             store: parts.store.clone(),
+            queue: parts.queue.clone(),
             gate: parts.gate.clone(),
             clock: parts.clock.clone(),
             holds,
@@ -128,7 +130,16 @@ impl StoreAdmit {
             self.owned.doubt();
         }
         let jobs = claimed?.into_iter();
-        Ok(jobs.map(|job| self.owned.take(job)).collect())
+        let jobs: Vec<OwnedJob> = jobs.map(|job| self.owned.take(job)).collect();
+        let mut given_back = self.store.jobs().take_given_back().await;
+        given_back.retain(|due| !jobs.iter().any(|owned| owned.job.job_id == due.job_id));
+        if !given_back.is_empty() {
+            let pushes: Vec<Push> = given_back.into_iter().map(push_of).collect();
+            if let Err(error) = self.queue.push_first(&pushes).await {
+                tracing::debug!(%error, "not pushed; rescue will push them");
+            }
+        }
+        Ok(jobs)
     }
 }
 

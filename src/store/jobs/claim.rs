@@ -35,6 +35,8 @@ pub(in crate::store) struct Claimer(Mutex<Claiming>);
 struct Claiming {
     connection: DedicatedConnection,
     unsure: Vec<Unsure>,
+    /// Rows that were given back, until somebody pushes their ids.
+    given_back: Vec<DueJob>,
     closed: bool,
 }
 
@@ -43,6 +45,7 @@ impl Claimer {
         Self(Mutex::new(Claiming {
             connection,
             unsure: Vec::new(),
+            given_back: Vec::new(),
             closed: false,
         }))
     }
@@ -113,6 +116,12 @@ impl Jobs<'_> {
             claiming.put_off(unreadable).await?;
         }
         Ok(claimed)
+    }
+
+    /// Rows that claims whose answer was lost have given back since this was asked last. Their ids may have left the queue: whoever took
+    /// them meanwhile found the rows running.
+    pub async fn take_given_back(self) -> Vec<DueJob> {
+        std::mem::take(&mut self.claimer.0.lock().await.given_back)
     }
 
     /// The rows that say that this worker runs them since before `before`, and their claims; at most 20,000.
@@ -229,15 +238,18 @@ impl Claiming {
                 unsure.at
             );
             statement.push_list(unsure.ids.iter().map(|id| id.0));
-            statement.push(" returning job_id");
-            let given_back = self.run(&statement).await?.len();
-            if given_back > 0 {
+            statement.push(" returning job_id, lane, priority, due_at");
+            let rows = self.run(&statement).await?;
+            self.unsure.pop();
+            if !rows.is_empty() {
                 tracing::warn!(
-                    given_back,
+                    given_back = rows.len(),
                     "a claim's answer was lost; its jobs are queued again"
                 );
             }
-            self.unsure.pop();
+            let given_back: sqlx::Result<Vec<DueJob>> = rows.iter().map(due_job).collect();
+            let given_back = given_back.map_err(|e| StoreError::of(CLAIMING, &e))?;
+            self.given_back.extend(given_back);
         }
         Ok(())
     }

@@ -395,6 +395,10 @@ async fn a_claim_whose_answer_is_lost_is_given_back_and_made_again() {
     assert!(wire.has_swallowed());
     // The lost claim was committed: this is the second.
     assert_eq!(run.claim_no, 2);
+    let given_back = store.jobs().take_given_back().await;
+    let given_back: Vec<JobId> = given_back.iter().map(|due| due.job_id).collect();
+    assert_eq!(given_back, [id], "its id may have left the queue meanwhile");
+    assert_eq!(store.jobs().take_given_back().await, []);
     assert_eq!(
         recorded(store, record_of(&run, failed())).await,
         Recorded::Applied
