@@ -49,7 +49,7 @@ use crate::store::{Store, StoreError, Use};
 use crate::worker::{self, ProviderBatchOptions, WorkerOptions, WorkerParts};
 
 // What the command line shows or runs without a wired process.
-pub use self::files::{caps_of, criteria_of, model_of};
+pub use self::files::{criteria_of, model_of, only_judge, read_providers};
 pub use self::history::history_options;
 pub use self::open::open_store;
 pub use crate::api::openapi_json;
@@ -486,6 +486,7 @@ impl App {
             queue: matches!(self.mode, Mode::Shared).then(|| self.queue.clone()),
             bad_reload: self.bad_reload.clone(),
             draining,
+            clock: self.clock.clone(),
         })
     }
 

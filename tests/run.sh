@@ -3,7 +3,7 @@
 #
 #   tests/run.sh [--quick] [--embedded] [arguments of the test runner]
 #
-#   --quick      the tests only: no format, lints, docs, dependency and deployment checks, and no drill of faults
+#   --quick      the tests only: no format, lints, docs, dependency, deployment and client checks, and no drill of faults
 #   --embedded   no servers: SQLite and the in-process queue only
 #
 # DATABASE_URL (postgres://..) and REDIS_URL name the servers to test on. What isn't named is started here: a private
@@ -54,6 +54,17 @@ drill() {
     return "$status"
 }
 
+# A client that others would generate.
+client() {
+    local status=0
+    tests/client.sh || status=$?
+    if ((status == 2)); then
+        say "client: SKIPPED: NO GENERATED CLIENT WALKS THE API: see what is missing above"
+        return
+    fi
+    return "$status"
+}
+
 command -v cargo >/dev/null || {
     echo "run.sh: cargo is missing: install Rust 1.95 or newer, see https://rustup.rs"
     exit 2
@@ -84,6 +95,7 @@ if [[ $quick == no ]]; then
     step dependencies tests/deps.sh
     step build "${build[@]}"
     step deployment tests/deployment.sh
+    step client client
     step doctests cargo test --workspace --doc --locked --quiet
 fi
 step tests "${runner[@]}" ${runner_args[@]+"${runner_args[@]}"}

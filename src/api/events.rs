@@ -56,6 +56,11 @@ impl Streams {
             stopping,
         }
     }
+
+    /// Listens to what happens from now on, as long as the listener is held. It is no stream, and takes no slot.
+    pub(crate) fn listen(&self) -> Listener {
+        self.feed.attend().listen(None).0
+    }
 }
 
 /// Tells what happens, as it happens.

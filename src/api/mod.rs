@@ -56,12 +56,15 @@ pub use operate::worker_health::{WorkerHealthParts, serve_worker_health};
 /// What the process knows of its own health beside the store; `app` implements it.
 #[async_trait]
 pub trait Health: Send + Sync {
-    /// What is degraded: the check's name (`scoring`, `judge`, `criteria`, `queue`) and a sentence with its remedy; empty when all is
+    /// What is degraded: the check's name (`scoring`, `judge`, [`HOLD`], `criteria`, `queue`) and a sentence with its remedy; empty when all is
     /// well (Redis away, no judge configured, bad criteria file at reload ..).
     async fn degraded(&self) -> Vec<(&'static str, String)>;
     /// Whether the process is stopping.
     fn draining(&self) -> bool;
 }
+
+/// The check that tells of a judge that nobody asks until somebody mends that.
+pub const HOLD: &str = "hold";
 
 /// Renders what the process counts, in Prometheus' text format.
 pub type Metrics = Arc<dyn Fn() -> String + Send + Sync>;

@@ -26,7 +26,9 @@ impl Files {
         let providers = read_providers(settings)?;
         Ok(Self {
             criteria: read_criteria(settings)?,
-            caps: caps_of(settings, &providers).map_err(AppError::Config)?,
+            caps: providers
+                .caps()
+                .map_err(|error| AppError::Config(error.to_string()))?,
             providers,
         })
     }
@@ -59,14 +61,21 @@ pub fn model_of(settings: &Settings, judge: &str) -> Result<Option<String>, AppE
     Ok(spec.ok().map(|spec| spec.model().to_owned()))
 }
 
-/// What judges may cost, as their file and the settings say.
-pub fn caps_of(settings: &Settings, providers: &Providers) -> Result<Caps, String> {
-    let judge = &settings.judge;
-    let total = Cap::new(judge.daily_cap_usd, judge.monthly_cap_usd);
-    providers.caps(total).map_err(|error| error.to_string())
+/// The one real judge that could be asked where the default one can't be.
+pub fn only_judge(settings: &Settings) -> Option<String> {
+    let providers = read_providers(settings).ok()?;
+    providers.check(&settings.default_llm_provider).err()?;
+    let mut real = providers.real();
+    real.pop().filter(|_| real.is_empty())
 }
 
-fn read_providers(settings: &Settings) -> Result<Providers, AppError> {
+/// The judges that could be asked, under the caps of file and settings.
+///
+/// # Errors
+/// The file can't be read, or it has a fault, with its line.
+pub fn read_providers(settings: &Settings) -> Result<Providers, AppError> {
+    let judge = &settings.judge;
+    let total = Cap::new(judge.daily_cap_usd, judge.monthly_cap_usd);
     let file = YamlFile::read(
         &settings.llm_providers,
         "llm_providers.yaml",
@@ -81,7 +90,7 @@ fn read_providers(settings: &Settings) -> Result<Providers, AppError> {
     Providers::from_value(&value, &key_file)
         .and_then(|providers| {
             providers.check_dates(SystemClock.now())?;
-            Ok(providers)
+            Ok(providers.under(total))
         })
         .map_err(|error| file.fault(&error.path, &error.message))
 }

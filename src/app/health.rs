@@ -5,10 +5,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::Health;
+use crate::api::{HOLD, Health};
+use crate::clock::Clock;
 use crate::enqueue::Enqueue;
+use crate::job::WaitReason;
 use crate::queue::Queue;
-use crate::store::Store;
+use crate::store::{HoldTarget, Store};
 
 pub(super) struct ProcessHealth {
     pub(super) store: Arc<Store>,
@@ -17,6 +19,25 @@ pub(super) struct ProcessHealth {
     pub(super) queue: Option<Arc<dyn Queue>>,
     pub(super) bad_reload: Arc<RwLock<Option<String>>>,
     pub(super) draining: CancellationToken,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+impl ProcessHealth {
+    /// Why nobody asks the judge of sessions until somebody mends that. A store that doesn't answer is told elsewhere.
+    async fn closed(&self, judge: &str) -> Option<String> {
+        let holds = self.store.holds().list(self.clock.now()).await.ok()?;
+        let hold = holds.into_iter().find(|hold| {
+            let by_itself = matches!(
+                hold.reason,
+                WaitReason::Misconfigured | WaitReason::Exhausted
+            );
+            by_itself && matches!(&hold.target, HoldTarget::Judge(name) if name == judge)
+        })?;
+        Some(format!(
+            "{}: correct it, then `gavel judges resume {judge}`",
+            hold.in_words()
+        ))
+    }
 }
 
 #[async_trait]
@@ -33,6 +54,8 @@ impl Health for ProcessHealth {
             found.push(("scoring", why.to_owned()));
         } else if let Err(problem) = self.enqueue.check_judge(&criteria.judge) {
             found.push(("judge", problem.remedy));
+        } else if let Some(why) = self.closed(&criteria.judge).await {
+            found.push((HOLD, why));
         }
         if let Some(error) = &*self
             .bad_reload

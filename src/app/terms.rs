@@ -34,6 +34,10 @@ impl JudgeTerms for FileTerms {
         Some(format!("{}:{}", spec.provider(), spec.model()))
     }
 
+    fn named(&self, name: &str, default: &str) -> String {
+        self.0.named(name, default)
+    }
+
     fn fallback(&self, judge: &str) -> Option<String> {
         self.0.fallback(judge)
     }

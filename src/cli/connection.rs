@@ -18,7 +18,7 @@ use super::outcome::{CliError, Exit};
 use super::output::{self, Form, Items, Printed};
 use crate::app::{App, Migrations, Mode, Stop};
 use crate::client::{Client, ClientError};
-use crate::config::Settings;
+use crate::config::{Flag, Settings};
 use crate::history::imports::Whose;
 use crate::lifecycle::Signals;
 use crate::suite::run::gate::word;
@@ -66,6 +66,7 @@ pub(super) struct Common {
 #[derive(Debug, Args)]
 pub(super) struct One {
     /// Its id
+    #[arg(value_parser = id)]
     pub(super) id: Uuid,
     #[command(flatten)]
     pub(super) common: Common,
@@ -128,6 +129,14 @@ impl Listing {
     }
 }
 
+/// Reads an id.
+pub(super) fn id(text: &str) -> Result<Uuid, String> {
+    text.parse().map_err(|_| {
+        "an id is a UUID, such as 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f; the lists show them"
+            .to_owned()
+    })
+}
+
 /// The pairs of a query that have a value.
 pub(super) fn given<const N: usize>(pairs: [(&str, Option<String>); N]) -> Vec<(&str, String)> {
     let pairs = pairs.into_iter();
@@ -185,6 +194,19 @@ impl ConnectionArgs {
         self.server().is_some()
     }
 
+    /// The service that `--server` names, if it is named.
+    pub(super) fn client(&self) -> Result<Option<Client>, CliError> {
+        let token = self.token.clone().map(|token| token.0);
+        let client = self.server().map(|server| Client::new(server, token));
+        Ok(client.transpose()?)
+    }
+
+    /// The settings that its flags set.
+    pub(super) fn flags(&self) -> Vec<Flag> {
+        let flags = flag_of("--data-dir", "data_dir", self.data_dir.clone());
+        flags.into_iter().collect()
+    }
+
     fn server(&self) -> Option<&str> {
         self.server.as_deref().filter(|server| !server.is_empty())
     }
@@ -226,17 +248,14 @@ impl ConnectionArgs {
         adjust: impl FnOnce(&mut Settings),
         command: impl AsyncFnOnce(Connection<'_>) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
-        let flags = flag_of("--data-dir", "data_dir", self.data_dir.clone());
         let voice = match needs {
             Needs::Worker => Voice::Jobs,
             Needs::Existing | Needs::Store | Needs::Imports => Voice::Results,
         };
-        let mut context = Context::new(global, flags.into_iter().collect(), voice)?;
+        let mut context = Context::new(global, self.flags(), voice)?;
         let mut signals = Signals::listen()?;
         let stop = Stop::default();
-        if let Some(server) = self.server() {
-            let token = self.token.clone().map(|token| token.0);
-            let client = Client::new(server, token)?;
+        if let Some(client) = self.client()? {
             let connection = Connection {
                 client: &client,
                 context: &context,

@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 
 use super::Global;
 use super::outcome::CliError;
-use crate::app::App;
+use crate::app::{App, only_judge};
 use crate::config::{self, Flag, Settings, Sources};
 use crate::telemetry;
 
@@ -38,7 +38,7 @@ impl Context {
         let filter = match voice {
             Voice::Log => "info",
             Voice::Results => "warn",
-            Voice::Jobs => "warn,gavel::worker::handle=error",
+            Voice::Jobs => "warn,gavel::worker::handle=error,gavel::worker::scored=off",
         };
         if !asked && log.filter == "info" {
             filter.clone_into(&mut log.filter);
@@ -51,8 +51,17 @@ impl Context {
             .values
             .iter()
             .any(|one| one.key == "default_llm_provider" && one.origin != "default");
+        let mut settings = settings_and_warnings.settings;
+        if !names_default_judge && let Some(judge) = only_judge(&settings) {
+            settings.overruled(
+                "default_llm_provider",
+                judge.as_str(),
+                "the one judge that has a key",
+            );
+            settings.default_llm_provider = judge;
+        }
         Ok(Self {
-            settings: settings_and_warnings.settings,
+            settings,
             names_default_judge,
         })
     }

@@ -21,6 +21,9 @@ use crate::job::Kind;
 use crate::score::Criteria;
 use crate::wire::{CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion};
 
+/// Digits of a hash in a list: commands take it by its first eight.
+const SHORT: usize = 12;
+
 /// List, show, add, check and compare criteria
 #[derive(Debug, Args)]
 #[command(
@@ -280,29 +283,20 @@ impl Printed for CriteriaList {
         let row = |version: &CriteriaVersion| {
             let current = if version.is_current { "current" } else { "" };
             vec![
-                version.criteria_hash.clone(),
+                version.criteria_hash.chars().take(SHORT).collect(),
                 version.kind.to_string(),
                 current.to_owned(),
                 version.scores.to_string(),
                 output::rounded(version.mean_total, 2),
-                or_empty(version.first_scored_at.map(second)),
                 or_empty(version.created_at.map(second)),
             ]
         };
-        let head = [
-            "criteria",
-            "kind",
-            "",
-            "scores",
-            "mean",
-            "first score",
-            "stored",
-        ];
+        let head = ["criteria", "kind", "", "scores", "mean", "stored"];
         Ok(output::table(&head, self.items.iter().map(row))?)
     }
 }
 
-/// A time to the second: with two of them in full a hash would be cut in two.
+/// A time to the second.
 fn second(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }

@@ -2,6 +2,7 @@
 
 mod history;
 mod judges;
+mod remote;
 mod servers;
 
 use std::io::Write as _;
@@ -12,14 +13,13 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Global;
-use super::context::{Context, Voice, flag_of};
+use super::connection::ConnectionArgs;
+use super::context::{Context, Voice};
 use super::criteria;
 use super::outcome::{CliError, Exit};
 use super::output::{self, Form, Items, Printed};
-use crate::app::Providers;
-use crate::clock::{Clock as _, SystemClock};
-use crate::config::yaml::{FileError, resolve};
-use crate::config::{LLM_PROVIDERS, Settings, criteria_file, env_with_default};
+use crate::app::read_providers;
+use crate::config::{Settings, criteria_file};
 use crate::job::Kind;
 use crate::score::Criteria;
 
@@ -29,10 +29,11 @@ const LEAST_SPACE: u64 = 512 * 1024 * 1024;
 /// Check settings, files, database, queue and disk, each fault with its remedy
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Check what a process would need: settings, criteria and judges' files, every configured judge (one call \
+    long_about = "With --server (GAVEL_SERVER): check that service, its judges and its workers. Else check what a process \
+                  would need: settings, criteria and judges' files, every configured judge (one call \
                   of one token each), the TARSy that history.base_url names, and either database, migrations, clock and Redis (DATABASE_URL is set) or the data \
                   folder and its disk. Exit 0: all is well, 2: settings don't load, 3: something is wrong.",
-    after_help = "Examples:\n  gavel doctor --json\n  gavel doctor --no-probe    # calls no judge"
+    after_help = "Examples:\n  gavel doctor --json\n  gavel doctor --no-probe    # calls no judge\n  gavel doctor --server http://127.0.0.1:8080"
 )]
 pub(super) struct Doctor {
     /// Print JSON
@@ -41,9 +42,8 @@ pub(super) struct Doctor {
     /// Call no judge
     #[arg(long)]
     no_probe: bool,
-    /// Data folder, when no database is set [env: GAVEL_DATA_DIR] [default: ./gavel-data]
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<String>,
+    #[command(flatten)]
+    connection: ConnectionArgs,
 }
 
 struct Check {
@@ -89,8 +89,7 @@ impl Printed for Items<Check> {
 
 impl Doctor {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        let flags = flag_of("--data-dir", "data_dir", self.data_dir.clone());
-        let context = Context::new(global, flags.into_iter().collect(), Voice::Results)?;
+        let context = Context::new(global, self.connection.flags(), Voice::Results)?;
         let settings = &context.settings;
         let file = global.config.as_ref();
         let layers = file.map_or_else(
@@ -98,6 +97,10 @@ impl Doctor {
             |path| path.display().to_string(),
         );
         let mut checks = vec![Check::new("settings", Ok(layers))];
+        if let Some(client) = self.connection.client()? {
+            checks.extend(remote::check(&client).await);
+            return output::print(&Items { items: checks }, Form::of(self.json));
+        }
         let mut wanted: Vec<String> = Vec::new();
         for kind in Kind::ALL {
             let criteria = criteria_of(settings, *kind);
@@ -113,11 +116,11 @@ impl Doctor {
             let found = criteria.map(|criteria| format!("hash {}", criteria.hash));
             checks.push(Check::new(what, found));
         }
-        let providers = providers_of(settings);
+        let providers = read_providers(settings).map_err(|error| error.to_string());
         let names = providers.as_ref().map(|it| it.names().join(", "));
         checks.push(Check::new("judges' file", names.map_err(Clone::clone)));
         if let Ok(providers) = &providers {
-            checks.extend(judges::caps(settings, providers));
+            checks.extend(judges::caps(providers));
         }
         if let (false, Ok(providers)) = (wanted.is_empty(), &providers) {
             let calls = if self.no_probe {
@@ -151,25 +154,6 @@ fn criteria_of(settings: &Settings, kind: Kind) -> Result<Criteria, String> {
     let (path, name, built_in) = criteria_file(settings, kind);
     let (name, text) = text_of(path, built_in, name)?;
     criteria::parse(settings, &name, &text)
-}
-
-fn providers_of(settings: &Settings) -> Result<Providers, String> {
-    let (name, text) = text_of(&settings.llm_providers, LLM_PROVIDERS, "llm_providers.yaml")?;
-    let value =
-        resolve(&name, &text, &env_with_default(settings)).map_err(|error| error.to_string())?;
-    let key_file = |path: &str| {
-        std::fs::read_to_string(path)
-            .map(|key| key.trim().to_owned())
-            .map_err(|error| error.to_string())
-    };
-    let providers = Providers::from_value(&value, &key_file).and_then(|providers| {
-        providers.check_dates(SystemClock.now())?;
-        Ok(providers)
-    });
-    providers.map_err(|error| {
-        let message = format!("{}: {}", error.path, error.message);
-        FileError::at_path(&name, &text, &error.path, message).to_string()
-    })
 }
 
 /// The data folder, or the one that it would be made in: can it be written, is there room.

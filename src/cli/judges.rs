@@ -90,42 +90,51 @@ fn known(gates: &[Gate], of: impl Fn(&Gate) -> Option<String>) -> String {
 /// Prints the table of judges: their holds, and what live workers know of each.
 pub(super) fn print(judges: &[Judge]) -> Result<(), CliError> {
     let row = |judge: &Judge| {
-        let gates = judge.gates.as_slice();
-        let stopped = judge
-            .hold
-            .as_ref()
-            .map(|hold| format!("{} by {}: {}", hold.reason, hold.set_by, hold.message));
-        vec![
-            judge.name.clone(),
-            match judge.configured {
-                true => stopped.unwrap_or_default(),
-                false => judge.remedy.clone().unwrap_or_default(),
-            },
-            known(gates, |gate| Some(gate.breaker.clone())),
-            known(gates, |gate| gate.reason.map(|reason| reason.to_string())),
-            known(gates, |gate| gate.until.map(time)),
-            gates
-                .iter()
-                .map(|gate| gate.in_flight)
-                .sum::<i32>()
-                .to_string(),
-            spent(judge),
-            pace(gates),
-            last_error(gates),
-        ]
+        let calls: i32 = judge.gates.iter().map(|gate| gate.in_flight).sum();
+        vec![judge.name.clone(), state(judge), calls.to_string()]
     };
-    let head = [
-        "judge",
-        "stopped",
-        "breaker",
-        "waits for",
-        "until",
-        "in flight",
-        "spent",
-        "pace",
-        "last error",
-    ];
-    Ok(output::table(&head, judges.iter().map(row))?)
+    let shown: Vec<&Judge> = judges.iter().filter(|judge| is_shown(judge)).collect();
+    output::table(
+        &["judge", "state", "in flight"],
+        shown.iter().copied().map(row),
+    )?;
+    for judge in shown {
+        let facts = [
+            ("spent", spent(judge)),
+            ("pace", pace(&judge.gates)),
+            ("last error", last_error(&judge.gates)),
+        ];
+        for (name, said) in facts.iter().filter(|(_, said)| !said.is_empty()) {
+            output::line(&output::clean(&format!("{}: {name}: {said}", judge.name)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Another model of an entry is shown where there is something to say of it: it shares the entry's key.
+fn is_shown(judge: &Judge) -> bool {
+    let is_used = !judge.kinds.is_empty() || !judge.gates.is_empty() || judge.hold.is_some();
+    is_used || !judge.name.contains(':') || !spent(judge).is_empty()
+}
+
+/// Whether a judge can be asked, else why not and until when.
+fn state(judge: &Judge) -> String {
+    let gates = judge.gates.as_slice();
+    let until = known(gates, |gate| gate.until.map(time));
+    match (&judge.remedy, &judge.hold) {
+        (Some(remedy), _) if !judge.configured => remedy.clone(),
+        (_, Some(hold)) => format!("{} by {}: {}", hold.reason, hold.set_by, hold.message),
+        (_, None) => {
+            let mut said = known(gates, |gate| gate.reason.map(|reason| reason.to_string()));
+            if !until.is_empty() {
+                said.push_str(&format!(" until {until}"));
+            }
+            match said.is_empty() {
+                true => known(gates, |gate| Some(format!("breaker {}", gate.breaker))),
+                false => said,
+            }
+        }
+    }
 }
 
 /// What a judge spent today and this month; where its entry has a cap, what the entry spent of it.

@@ -1,5 +1,6 @@
 //! How far something is: a bar on a terminal, a plain line every 15 s elsewhere. Always on stderr.
 
+use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, stderr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,6 +27,8 @@ struct Plain {
     /// Why nothing moves at the moment.
     away: Option<String>,
     said: Instant,
+    /// What [`Progress::say_once`] has said.
+    once: BTreeSet<String>,
 }
 
 impl Progress {
@@ -56,6 +59,7 @@ impl Progress {
                 beside: String::new(),
                 away: None,
                 said: Instant::now(),
+                once: BTreeSet::new(),
             }),
             what,
         }
@@ -103,6 +107,13 @@ impl Progress {
         match &self.bar {
             Some(bar) => bar.suspend(|| output::note(text)),
             None => output::note(text),
+        }
+    }
+
+    /// Says something that many things have in common; again only if it is something else.
+    pub(super) fn say_once(&self, text: &str) {
+        if self.lock().once.insert(text.to_owned()) {
+            self.say(text);
         }
     }
 

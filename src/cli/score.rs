@@ -94,9 +94,16 @@ impl Score {
             wait: self.wait.map(Duration::from_secs),
         };
         let judged = scoring::score_all(connection.client, &wanted, &ask).await?;
+        let page = connection.is_remote.then(|| match judged.as_slice() {
+            [one] => connection
+                .client
+                .address(&format!("/sessions/{}", one.session_id)),
+            _ => connection.client.address("/sessions"),
+        });
         Ok(Scores {
             exit: exit(&judged, imported.refused),
             works_here: connection.works_here,
+            page,
             items: judged,
         })
     }
@@ -108,6 +115,9 @@ struct Scores {
     items: Vec<Judged>,
     #[serde(skip)]
     works_here: bool,
+    /// Where a running service shows them.
+    #[serde(skip)]
+    page: Option<String>,
     #[serde(skip)]
     exit: Exit,
 }
@@ -121,14 +131,15 @@ impl Printed for Scores {
             },
         ] = self.items.as_slice()
         {
-            return score.print();
+            score.print()?;
+            return self.print_page();
         }
         let head = ["session", "score", "rating", "flags", "judge", "note"];
         output::table(&head, self.items.iter().map(row))?;
         if self.items.iter().any(is_simulated) {
             output::note("scores marked SIMULATED were made up by a simulated judge");
         }
-        Ok(())
+        self.print_page()
     }
 
     fn exit(&self) -> Exit {
@@ -137,6 +148,13 @@ impl Printed for Scores {
             output::note("unfinished jobs stay in the data folder: `gavel up` goes on with them");
         }
         self.exit
+    }
+}
+
+impl Scores {
+    fn print_page(&self) -> Result<(), CliError> {
+        let page = self.page.clone().unwrap_or_default();
+        Ok(output::facts(&[("page", page)])?)
     }
 }
 
@@ -211,7 +229,7 @@ impl Printed for wire::Score {
         let (total, word) = (self.total_score, rating(self.rating));
         output::line(&format!("{total} / 100  {word}{mark}"))?;
         for (dimension, points) in &self.score_breakdown {
-            output::line(&output::clean(&format!("  {dimension}: {points:?}")))?;
+            output::line(&output::clean(&format!("  {dimension}: {points}")))?;
         }
         output::line("")?;
         output::line(&output::clean(&self.score_reasoning))?;

@@ -12,11 +12,14 @@ use super::output;
 use super::progress::Progress;
 use crate::client::{Asked, Client, ClientError, Problem};
 use crate::job::{Force, JobId, JobState};
-use crate::wire::{Job, JobWaitReason, Score};
+use crate::wire::{Job, Score};
 
 const AT_ONCE: usize = 32;
 /// The shortest time between two looks at a job, where the server doesn't hold its answer back.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long the first look at a job lasts, and a later one, seconds: from then on a person is told what it waits for.
+pub(super) const FIRST_LOOK_S: u64 = 3;
+const LOOK_S: u64 = 20;
 
 #[derive(Debug, Clone)]
 pub(super) struct Ask {
@@ -131,10 +134,10 @@ async fn wait(
     deadline: Option<Instant>,
     progress: &Progress,
 ) -> Result<Job, CliError> {
-    let mut told = None;
+    let mut look_s = FIRST_LOOK_S;
     loop {
         let begun = Instant::now();
-        let looking = client.job_ended(id);
+        let looking = client.job_ended_within(id, std::mem::replace(&mut look_s, LOOK_S));
         let job = match deadline {
             Some(deadline) => match tokio::time::timeout_at(deadline, looking).await {
                 Ok(job) => job?,
@@ -148,11 +151,13 @@ async fn wait(
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Ok(job);
         }
-        let reason = job.wait.as_ref().map(|wait| wait.reason);
-        if reason != told && reason.is_some_and(|reason| reason != JobWaitReason::Queued) {
-            told = reason;
-            output::note(&format!("job {id} waits: {}", waiting(&job)));
-        }
+        progress.say_once(&match waiting(&job) {
+            why if why.is_empty() => format!(
+                "waiting for judge {}",
+                job.judge.as_deref().unwrap_or("none")
+            ),
+            why => format!("waiting: {why}"),
+        });
         progress.still();
         if begun.elapsed() < PAUSE {
             tokio::time::sleep(PAUSE).await;

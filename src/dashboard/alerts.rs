@@ -9,7 +9,7 @@ use super::infrastructure::JudgeState as _;
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
-use crate::api::{ApiError, ApiState, Params, batches, jobs, sessions};
+use crate::api::{ApiError, ApiState, HOLD, Params, batches, jobs, sessions};
 use crate::wire::{Batch, Hold, PausedBy, SessionItem};
 
 /// How many sessions are named.
@@ -33,8 +33,12 @@ pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Ale
         sessions::list(api, failed),
         batches::list(api, paused),
     )?;
-    let reasons = found.readiness.reasons.into_iter();
-    let mut alerts: Vec<Alert> = reasons.map(|text| alert(text, "/system")).collect();
+    // A hold is told below, with its time.
+    let checks = found.readiness.checks.into_iter().flatten();
+    let reasons = checks.filter(|check| check.name != HOLD);
+    let mut alerts: Vec<Alert> = reasons
+        .filter_map(|check| Some(alert(check.detail?, "/system")))
+        .collect();
     let now = state.about.clock.now();
     if let Some(hold) = &found.queue.hold {
         alerts.push(stopped("The queue", hold, now));

@@ -99,18 +99,15 @@ impl Enqueue {
         Ok(job)
     }
 
-    /// The judge of a case: a configured judge's name, or a model of the one that the criteria name.
+    /// The judge of a case: the one that it names by itself or by a model, else that of the criteria.
     fn judge_for(&self, model: Option<&str>, default: &str) -> Result<String, EnqueueError> {
         let Some(model) = model else {
             (self.judges)(default).map_err(EnqueueError::JudgeNotConfigured)?;
             return Ok(default.to_owned());
         };
-        let entry = default.split_once(':').map_or(default, |(entry, _)| entry);
-        let of_default = format!("{entry}:{model}");
-        let as_model = (self.judges)(&of_default);
-        match (self.judges)(model) {
-            Ok(()) => Ok(model.to_owned()),
-            Err(_) if as_model.is_ok() => Ok(of_default),
+        let judge = self.terms.named(model, default);
+        match (self.judges)(&judge) {
+            Ok(()) => Ok(judge),
             Err(problem) => Err(EnqueueError::UnknownModel {
                 model: model.to_owned(),
                 remedy: problem.named,

@@ -59,7 +59,7 @@ pub enum EnqueueError {
     /// The payload has faults, each with its JSON pointer.
     #[error("the payload can't be scored: {} faults", .0.len())]
     BadPayload(Vec<Fault>),
-    /// The payload names a model that is neither a judge nor one of the default judge's models, or has no key.
+    /// The payload names a model of a judge that can't be asked.
     #[error("model {model:?}: {remedy}")]
     UnknownModel {
         /// What was named.

@@ -13,11 +13,18 @@ const ROWS: &str = "generated_results";
 
 /// `Query: …`, whether it was executed, the score with its threshold, and the components; a line each, without control characters.
 pub fn lines(item: &Item) -> Vec<String> {
-    let asked = match item.question() {
+    let about = item.about();
+    // What an agent wrote; of a question that an agent is asked, the question.
+    let written = item
+        .payload
+        .get(about.sides.generated)
+        .and_then(Value::as_str);
+    let written = written.filter(|text| !about.asks_agents && !text.trim().is_empty());
+    let asked = match written.unwrap_or(item.question()) {
         "" => item.name(),
         asked => asked.to_owned(),
     };
-    let mut lines = vec![format!("{}: {}", item.about().title, cut(&asked, LONGEST))];
+    let mut lines = vec![format!("{}: {}", about.title, cut(&asked, LONGEST))];
     let rows = item.payload.get(ROWS).and_then(Value::as_array);
     match (item.execution_error(), rows) {
         (Some(error), _) => lines.push(format!("Not executed: {}", cut(error, LONGEST))),
@@ -41,7 +48,8 @@ pub fn lines(item: &Item) -> Vec<String> {
         .collect()
 }
 
-fn score(item: &Item) -> String {
+/// The score with its threshold, or why there is none.
+pub fn score(item: &Item) -> String {
     let status = item.status();
     let mark = if item.simulated { ", simulated" } else { "" };
     let threshold = item.threshold().map_or_else(String::new, |threshold| {
@@ -105,11 +113,13 @@ mod tests {
 
     #[test]
     fn a_query_reads_as_its_rules_say() {
-        let payload = json!({ "prompt": "Errors of\nthe last hour", "generated_results": [1, 2] });
+        let payload = json!({
+            "prompt": "Errors?", "generated_kql": "T\n| where Level > 2", "generated_results": [1, 2],
+        });
         assert_eq!(
             lines(&query(Some(0.925), Some(true), payload)),
             [
-                "Query: Errors of the last hour",
+                "Query: T | where Level > 2",
                 "Query executed (results: 2)",
                 "Score: 92.5% (PASS ≥90%)",
                 "Schema: 100% | Semantic: 85% | Results: 95% | LLM: 90%",

@@ -1,4 +1,5 @@
-//! The endings that a scorecard or an error makes of a run: what is recorded, in the job's words. Decides nothing about a score.
+//! The endings that a scorecard or an error makes of a run: what is recorded, in the job's words, and what is logged. Decides
+//! nothing about a score.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use uuid::Uuid;
 use crate::job::{Failure, FailureClass, Job};
 use crate::judge::{ErrorClass, JudgeError};
 use crate::score::session::{Rating, SessionScore};
-use crate::score::{BadRequest, Evaluation, about};
+use crate::score::{Alert, BadRequest, Evaluation, about};
 use crate::store::{Ending, NewEvaluation, NewSessionScore};
 
 pub(super) fn session_id(job: &Job) -> Result<Uuid, Ending> {
@@ -58,6 +59,14 @@ pub(super) fn evaluated(job: &Job, mut evaluation: Evaluation, at: DateTime<Utc>
         .into_iter()
         .map(|(name, score)| (name.to_owned(), json!(score)))
         .collect();
+    for alert in &evaluation.alerts {
+        match alert {
+            Alert::Warning(said) => {
+                tracing::warn!(job_id = %job.job_id, kind = %job.kind, "{said}")
+            }
+            Alert::Error(said) => tracing::error!(job_id = %job.job_id, kind = %job.kind, "{said}"),
+        }
+    }
     let error = evaluation.error.as_ref();
     Ending::Evaluated {
         score: Box::new(NewEvaluation {

@@ -83,6 +83,11 @@ impl Client {
         Ok(Self { http, base, token })
     }
 
+    /// The address of a page or a route of the service.
+    pub fn address(&self, path: &str) -> String {
+        self.url(path)
+    }
+
     /// Whether the process lives (`/livez`) or is ready (`/readyz`); the body, if it is JSON.
     pub async fn health(&self, path: &str) -> Result<Value, ClientError> {
         let request = self.request(Method::GET, path);
@@ -380,9 +385,13 @@ impl Client {
     }
 
     fn away(&self, error: reqwest::Error) -> ClientError {
+        let mut reason = outbound::chain(error);
+        if let Some(rest) = self.base.strip_prefix("https:") {
+            reason.push_str(&format!("; if it has no TLS, say http:{rest}"));
+        }
         ClientError::Unreachable {
             base: self.base.clone(),
-            reason: outbound::chain(error),
+            reason,
         }
     }
 }

@@ -22,6 +22,17 @@ pub struct Evaluation {
     pub error: Option<JudgeError>,
     /// Who answered; `None` where no judge was needed or none answered.
     pub judged_by: Option<JudgedBy>,
+    /// What goes into the log; none of the case's texts.
+    pub alerts: Vec<Alert>,
+}
+
+/// Something that whoever runs the service should see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Alert {
+    /// It costs something.
+    Warning(String),
+    /// It is dangerous.
+    Error(String),
 }
 
 /// The judge that answered.

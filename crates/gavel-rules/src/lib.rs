@@ -28,7 +28,7 @@ pub use about::{About, Column, Component, Origin, STATUS, Sides, about};
 pub use case::{Field, FieldForm, ReadCase, field, fields, read_case};
 pub use criteria::{Criteria, CriteriaError, CriteriaHash, Trim};
 pub use error::{ErrorClass, JudgeError};
-pub use evaluation::{Evaluation, JudgedBy};
+pub use evaluation::{Alert, Evaluation, JudgedBy};
 pub use faults::{near, part_of};
 pub use question::{Answer, Check, Doubt, Fault, Limits, Nonce, Question, Reply, Shrink, Target};
 pub use tokens::ModelFamily;

@@ -1,9 +1,8 @@
 //! A session's scores, as `/api/v1/scoring` tells of them.
 
-use std::collections::BTreeMap;
-
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::Rating;
@@ -20,8 +19,9 @@ pub struct Score {
     pub criteria_hash: String,
     /// 0-100.
     pub total_score: u8,
-    /// Dimension -> points; empty if the judge gave the total alone.
-    pub score_breakdown: BTreeMap<String, f64>,
+    /// Dimension -> points, in the criteria's order, then what else the judge gave; empty if it gave the total alone.
+    #[schema(value_type = std::collections::BTreeMap<String, Value>)]
+    pub score_breakdown: Map<String, Value>,
     /// The judge's reasons.
     pub score_reasoning: String,
     /// Tools that the agent lacked or left unused.

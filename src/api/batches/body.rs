@@ -227,7 +227,7 @@ fn item_fault(error: SuiteError) -> ItemFault {
 pub(crate) fn refused(error: BatchError, format: Format) -> ApiError {
     match error {
         BatchError::Items(faults) => item_faults(faults, format),
-        BatchError::Enqueue(error) => error.into(),
+        BatchError::Enqueue(error) => ApiError::from(error).unprocessable(),
         BatchError::Broken(why) => ApiError::BatchGivenUp(why),
     }
 }

@@ -64,6 +64,11 @@ impl From<ReportError> for ApiError {
     }
 }
 
+/// A file of bytes, as the document has it.
+#[derive(utoipa::ToSchema)]
+#[schema(value_type = String, format = Binary)]
+pub(super) struct Workbook(#[expect(dead_code, reason = "for the document alone")] Vec<u8>);
+
 /// Downloads the report of a batch, in the form that the file's name asks for.
 ///
 /// The report holds the items that have ended; of a batch that still runs, `unfinished` says how many have not.
@@ -80,8 +85,9 @@ impl From<ReportError> for ApiError {
     ),
     responses(
         (status = 200, description = "The report", content(
-            (String = "application/json"), (String = "application/x-ndjson"), (String = "text/csv"), (String = "application/xml"), (String = "text/markdown"),
-            (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")),
+            // Text first: a generated client reads every answer as the first type that it knows.
+            (String = "text/csv"), (String = "text/markdown"), (String = "application/x-ndjson"), (String = "application/xml"), (inline(serde_json::Value) = "application/json"),
+            (inline(Workbook) = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")),
             headers(("Content-Disposition" = String, description = "`attachment` with a file name"))),
         (status = 404, description = "batch-not-found, not-found (no such report)"),
         (status = 503, description = "too-many-reports, database-unavailable", body = Problem, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds"))),

@@ -22,6 +22,8 @@ use crate::config::AuthSettings;
 const NAMELESS: &str = "api-client";
 /// The cookie in which a browser keeps the token that it signed in with, hex. Only pages set it.
 pub(crate) const TOKEN_COOKIE: &str = "gavel_token";
+/// A token of fewer bytes is warned of.
+const GUESSABLE: usize = 16;
 /// The longest name that is stored, characters.
 const MAX_NAME: usize = 255;
 /// Where a proxy that is trusted names the user; the first that is there counts.
@@ -372,6 +374,12 @@ fn parse_token(line: &str) -> Result<Token, String> {
     }
     if token.is_empty() {
         return Err(format!("{name:?} has an empty token"));
+    }
+    if token.len() < GUESSABLE {
+        tracing::warn!(
+            name,
+            "its token has fewer than {GUESSABLE} characters and can be guessed; make one with `openssl rand -hex 24`"
+        );
     }
     let mut widest = None;
     for scope in scopes.split(',').map(str::trim) {

@@ -243,13 +243,19 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], refusal: Refusal) -> Result<T, ApiEr
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let pointer = match error.inner().classify() {
-            serde_json::error::Category::Data => pointer(error.path()),
-            serde_json::error::Category::Syntax
-            | serde_json::error::Category::Eof
-            | serde_json::error::Category::Io => String::new(),
-        };
-        ApiError::fault(refusal, pointer, shortened(&error.inner().to_string()))
+        let said = shortened(&error.inner().to_string());
+        match error.inner().classify() {
+            serde_json::error::Category::Data => {
+                ApiError::fault(refusal, pointer(error.path()), said)
+            }
+            serde_json::error::Category::Eof => {
+                let said = format!("the body breaks off: {said}; send all of its JSON");
+                ApiError::fault(refusal, "", said)
+            }
+            serde_json::error::Category::Syntax | serde_json::error::Category::Io => {
+                ApiError::fault(refusal, "", format!("the body is no JSON: {said}"))
+            }
+        }
     })?;
     json.end()
         .map_err(|error| ApiError::fault(refusal, "", error.to_string()))?;

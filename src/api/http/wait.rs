@@ -1,4 +1,5 @@
-//! `Prefer: wait=N` (RFC 7240): holds an answer back until a job has ended or the time is up. Asks the store, never a queue.
+//! `Prefer: wait=N` (RFC 7240): holds an answer back until a job has ended or the time is up. Asks the store, never a queue; an
+//! event says when to ask.
 
 use std::time::Duration;
 
@@ -9,14 +10,18 @@ use axum::response::Response;
 use tokio::time::Instant;
 
 use crate::api::ApiState;
+use crate::events::{EventType, Heard, Listener};
 use crate::job::{Job, JobId};
 
 /// The shortest pause between two looks: what needs no call ends in a few milliseconds.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(1_500);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// A pause is this part of the time waited so far: an answer comes at most a quarter late, and a call of a second costs
-/// 26 looks.
+/// From this pause on events are listened to; what ends sooner is not worth following them.
+const LISTENING_FROM: Duration = Duration::from_millis(50);
+/// A pause is this part of the time waited so far.
 const PART_OF_WAITED: u32 = 4;
+/// How many events are heard at once.
+const PAGE: usize = 256;
 
 /// How long the client would wait, cut to what is allowed; `None`: it asked for nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,20 +66,61 @@ impl Prefer {
     /// The job once it has ended; `None` if it goes on, the process stops, or the store doesn't answer, be it that it only
     /// hangs: the job is accepted, and the client can ask again.
     pub(crate) async fn ended(self, state: &ApiState, id: JobId) -> Option<Job> {
-        let begun = Instant::now();
-        let limit = begun + Duration::from_secs(self.0.filter(|seconds| *seconds > 0)?);
-        loop {
+        let limit = Instant::now() + Duration::from_secs(self.0.filter(|seconds| *seconds > 0)?);
+        let look = || async {
             let job = within(limit, state.store.jobs().get(id)).await?;
-            if job.state.is_terminal() {
-                return Some(job);
+            match job.state.is_terminal() {
+                true => Some(Some(job)),
+                false => (!state.health.draining()).then_some(None),
             }
-            let now = Instant::now();
-            if now >= limit || state.health.draining() {
-                return None;
+        };
+        watch(limit, look, || state.streams.listen(), id).await
+    }
+}
+
+/// Looks until there is something, the time is up, or a look says that there is no use in it (`None`).
+async fn watch<T, F: Future<Output = Option<Option<T>>>>(
+    limit: Instant,
+    look: impl Fn() -> F,
+    listen: impl Fn() -> Listener,
+    id: JobId,
+) -> Option<T> {
+    let begun = Instant::now();
+    let mut listener = None;
+    loop {
+        if let Some(found) = look().await? {
+            return Some(found);
+        }
+        let now = Instant::now();
+        if now >= limit {
+            return None;
+        }
+        let pause = ((now - begun) / PART_OF_WAITED).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        let next = limit.min(now + pause);
+        match &mut listener {
+            None if pause < LISTENING_FROM => tokio::time::sleep_until(next).await,
+            // What happened before is seen by another look.
+            None => listener = Some(listen()),
+            Some(listener) => {
+                // Without an event the look is due all the same.
+                let _ = tokio::time::timeout_at(next, told_of(listener, id)).await;
             }
-            let pause = (now - begun) / PART_OF_WAITED;
-            let look = now + pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
-            tokio::time::sleep_until(limit.min(look)).await;
+        }
+    }
+}
+
+/// Waits until something was told of a job, or may have been.
+async fn told_of(listener: &mut Listener, id: JobId) {
+    loop {
+        match listener.next(PAGE).await {
+            Heard::Lost(_) | Heard::Restored => return,
+            Heard::Interrupted => {}
+            Heard::Events(events) => {
+                let mut told = events.iter().filter_map(|told| told.event.as_ref());
+                if told.any(|event| event.job_id == Some(id) || event.event == EventType::Reset) {
+                    return;
+                }
+            }
         }
     }
 }
@@ -89,7 +135,46 @@ async fn within<E>(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use chrono::DateTime;
+    use uuid::Uuid;
+
     use super::*;
+    use crate::events::{Event, Events as _, Feed};
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_ends_a_wait_and_without_one_a_look_does() {
+        let ends_after = Duration::from_millis(2_003);
+        let id = JobId(Uuid::from_u128(1));
+        for (told, late) in [(true, false), (false, true)] {
+            let (feed, looks) = (Arc::new(Feed::new()), AtomicU32::new(0));
+            let begun = Instant::now();
+            let look = || async {
+                looks.fetch_add(1, Ordering::Relaxed);
+                Some((begun.elapsed() >= ends_after).then_some(()))
+            };
+            let ending = async {
+                tokio::time::sleep(ends_after).await;
+                let event = Event {
+                    job_id: told.then_some(id),
+                    ..Event::new(EventType::JobSucceeded, DateTime::UNIX_EPOCH)
+                };
+                feed.append(&[event]).await.unwrap();
+            };
+            let watching = watch(
+                begun + Duration::from_secs(9),
+                look,
+                || feed.listen(None).0,
+                id,
+            );
+            let (found, ()) = tokio::join!(watching, ending);
+            assert_eq!(found, Some(()));
+            assert_eq!(begun.elapsed() > ends_after, late, "told: {told}");
+            assert!(looks.into_inner() < 40);
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_wait_ends_at_its_limit_though_the_store_hangs() {

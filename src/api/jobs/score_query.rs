@@ -75,7 +75,7 @@ pub(crate) struct ScoreQueryRequest {
     dialect: Option<String>,
     /// What the total must reach, 0-1; default 0.9.
     threshold: Option<f64>,
-    /// A configured judge, or a model of the default one.
+    /// A judge, or a model: of the entry that lists it, else of the default judge's.
     model: Option<String>,
 }
 

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::Global;
 use super::choice::choice;
-use super::connection::{Common, Connection, ConnectionArgs, Listing, Needs, One, given};
+use super::connection::{Common, Connection, ConnectionArgs, Listing, Needs, One, given, id};
 use super::outcome::{CliError, Exit, is_interrupted};
 use super::output::{self, Printed};
 use crate::client::Client;
@@ -59,6 +59,7 @@ enum What {
     /// Change what it may cost; one that its budget has paused goes on if the new one is above what was spent
     Budget {
         /// The batch's id
+        #[arg(value_parser = id)]
         id: Uuid,
         /// USD, or none for no budget
         #[arg(value_name = "USD|none", value_parser = budget)]
@@ -74,6 +75,7 @@ enum What {
     )]
     Spread {
         /// The batch's id
+        #[arg(value_parser = id)]
         id: Uuid,
         #[command(flatten)]
         list: Listing,

@@ -1,8 +1,7 @@
 //! Every configured judge, asked for one token.
 
 use super::Check;
-use crate::app::{App, Providers, caps_of};
-use crate::config::Settings;
+use crate::app::{App, Providers};
 use crate::job::FailureClass;
 
 /// Whether judges are called.
@@ -36,8 +35,8 @@ pub(super) async fn check(providers: &Providers, wanted: &[String], calls: Calls
 }
 
 /// What judges may cost; none where nothing is capped.
-pub(super) fn caps(settings: &Settings, providers: &Providers) -> Option<Check> {
-    let found = match caps_of(settings, providers) {
+pub(super) fn caps(providers: &Providers) -> Option<Check> {
+    let found = match providers.caps() {
         Ok(caps) if !caps.are_set() => return None,
         Ok(caps) => {
             let all = ("all judges".to_owned(), caps.total);
@@ -52,7 +51,7 @@ pub(super) fn caps(settings: &Settings, providers: &Providers) -> Option<Check> 
             }
             Ok(lines.join(", "))
         }
-        Err(fault) => Err(fault),
+        Err(fault) => Err(fault.to_string()),
     };
     Some(Check::new("caps", found))
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::outage::retried;
 use crate::cli::outcome::{Exit, exit_of};
 use crate::cli::progress::Progress;
-use crate::cli::scoring::waiting;
+use crate::cli::scoring::{FIRST_LOOK_S, waiting};
 use crate::client::{Client, ClientError, Problem, list, text};
 use crate::job::{FailureClass, JobId, JobState};
 use crate::report::{Item, ItemError, Outcome};
@@ -124,9 +124,11 @@ impl<'a> Service<'a> {
     /// The job of a case for this judge when it has ended; else why it is waited for no longer.
     async fn ended(&self, id: JobId, judge: &str) -> Result<Result<Job, GivenUp>, Stopped> {
         let mut closed_since: Option<Instant> = None;
+        let mut look_s = FIRST_LOOK_S;
         loop {
             let begun = Instant::now();
-            let Some(job) = self.look(id).await? else {
+            let longest = std::mem::replace(&mut look_s, LOOK_S);
+            let Some(job) = self.look(id, longest).await? else {
                 continue;
             };
             if job.state.is_terminal() {
@@ -164,11 +166,11 @@ impl<'a> Service<'a> {
     }
 
     /// The job when it has ended, or as it is after a while; `None`: look again, there is hurry.
-    async fn look(&self, id: JobId) -> Result<Option<Job>, Stopped> {
+    async fn look(&self, id: JobId, longest_s: u64) -> Result<Option<Job>, Stopped> {
         let hurried = self.hurry.is_cancelled();
         let look_s = match hurried {
             true => 1,
-            false => self.timeout.as_secs().clamp(1, LOOK_S),
+            false => self.timeout.as_secs().clamp(1, longest_s),
         };
         let look = self.retried(|| self.client.job_ended_within(id, look_s));
         tokio::select! {

@@ -30,8 +30,8 @@ use crate::lifecycle::Signals;
 use crate::report::live;
 use crate::report::summary::Figures;
 use crate::report::{
-    Decision, Item, ItemError, Judgement, Lines, Meta, Outcome, ReportError, Simulated, sum_up,
-    write_all,
+    Decision, Item, ItemError, Judgement, Lines, Meta, Outcome, ReportError, Simulated,
+    Source as _, sum_up, write_all,
 };
 use crate::suite::run::agents::Agents;
 use crate::suite::run::compare::Comparison;
@@ -43,6 +43,8 @@ pub(super) use self::args::{Evaluate, share};
 
 /// How long what runs may finish after Ctrl-C, where no service is.
 const DRAIN: Duration = Duration::from_secs(1);
+/// How many items that did not pass are listed.
+const MISSED: usize = 20;
 
 impl Evaluate {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
@@ -258,7 +260,7 @@ impl Evaluate {
                 CliError::incomplete(format!("writing the reports broke off: {error}"))
             })?
             .map_err(|error| CliError::incomplete(error.to_string()));
-        let (figures, judgement, against) = match (made, &ended) {
+        let (figures, judgement, against, missed) = match (made, &ended) {
             (Ok(made), _) => made,
             (Err(error), Ok(())) => return Err(error),
             // What ended the run comes first.
@@ -286,6 +288,7 @@ impl Evaluate {
             figures: &figures,
             judgement: &judgement,
             against: against.as_ref(),
+            missed: &missed,
             exit,
         };
         output::print(&shown, Form::of(self.json))?;
@@ -343,7 +346,7 @@ fn report(
     path: &Path,
     meta: &Meta,
     gates: &gate::Gates,
-) -> Result<(Figures, Judgement, Option<Comparison>), ReportError> {
+) -> Result<(Figures, Judgement, Option<Comparison>, Vec<String>), ReportError> {
     let lines = Lines::open(&path.join(RESULTS))?;
     let against = gates
         .baseline
@@ -365,7 +368,28 @@ fn report(
     };
     figures.gate = Some(judgement.clone());
     write_all(path, &lines, (&figures, meta))?;
-    Ok((figures, judgement, against))
+    let missed = missed(&lines)?;
+    Ok((figures, judgement, against, missed))
+}
+
+/// The first items that did not pass, each with its score or why it has none.
+fn missed(lines: &Lines) -> Result<Vec<String>, ReportError> {
+    let (mut missed, mut more) = (Vec::new(), 0);
+    lines.each(&mut |item| {
+        let has_passed = item.outcome == Outcome::Scored && item.passed != Some(false);
+        match has_passed {
+            true => {}
+            false if missed.len() < MISSED => {
+                missed.push(format!("{}  {}", item.name(), live::score(item)));
+            }
+            false => more += 1,
+        }
+        Ok(())
+    })?;
+    if more > 0 {
+        missed.push(format!("and {more} more: summary.md"));
+    }
+    Ok(missed)
 }
 
 /// Whether the run was refused as it was asked for, such as with no judge that could be asked.

@@ -28,6 +28,8 @@ pub(super) struct Shown<'a> {
     pub(super) figures: &'a Figures,
     pub(super) judgement: &'a Judgement,
     pub(super) against: Option<&'a Comparison>,
+    /// The first items that did not pass, a line each.
+    pub(super) missed: &'a [String],
     pub(super) exit: Exit,
 }
 
@@ -68,6 +70,12 @@ impl Printed for Shown<'_> {
         if let Some(against) = self.against {
             output::line("")?;
             against.print()?;
+        }
+        if !self.missed.is_empty() {
+            output::line("\ndid not pass")?;
+        }
+        for line in self.missed {
+            output::line(&format!("  {}", output::clean(line)))?;
         }
         output::line("")?;
         output::line(&format!("run      {}", self.path.display()))?;
@@ -122,7 +130,11 @@ impl Shown<'_> {
         }
         if let Some(calibration) = &figures.calibration {
             let score = or_dash(calibration.score.map(|score| format!("{score:.3}")));
-            output::line(&format!("calibration {score}"))?;
+            let means = calibration.interpretation.unwrap_or_default();
+            output::line(format!("calibration {score}  {means}").trim_end())?;
+            for warning in &calibration.warnings {
+                output::line(&format!("            {warning}"))?;
+            }
         }
         match figures.basis {
             Basis::Simulated if figures.all.simulated > 0 => {

@@ -90,11 +90,13 @@ impl ScoreDetail {
             more: tools.len().saturating_sub(TOOLS) + approaches.len().saturating_sub(APPROACHES),
             calls: None,
             parts: parts
-                .map(|(name, points)| Part {
-                    name,
-                    points,
-                    max: 0.0,
-                    width: 0.0,
+                .filter_map(|(name, points)| {
+                    Some(Part {
+                        points: points.as_f64()?,
+                        name,
+                        max: 0.0,
+                        width: 0.0,
+                    })
                 })
                 .collect(),
             reasoning: markdown::render(&answer.score_reasoning),
@@ -182,14 +184,11 @@ impl ScoreDetail {
         Ok(score)
     }
 
-    /// Puts the parts in the order of the criteria, with their maxima.
+    /// Gives the parts the maxima of the criteria.
     fn arrange(&mut self, dimensions: &[(&str, f64)]) {
-        let place = |name: &str| dimensions.iter().position(|(of, _)| *of == name);
-        self.parts
-            .sort_by_key(|part| place(&part.name).unwrap_or(usize::MAX));
         for part in &mut self.parts {
-            let place = place(&part.name).and_then(|at| dimensions.get(at));
-            part.max = place.map_or(0.0, |(_, max)| *max);
+            let dimension = dimensions.iter().find(|(name, _)| *name == part.name);
+            part.max = dimension.map_or(0.0, |(_, max)| *max);
             if part.max > 0.0 {
                 part.width = (100.0 * part.points / part.max).clamp(0.0, 100.0);
             }

@@ -27,6 +27,9 @@ pub trait JudgeTerms: Send + Sync {
     /// Its full name, entry and model: the same for all names of a judge; `None`: it can't be asked.
     fn full_name(&self, judge: &str) -> Option<String>;
 
+    /// The judge that a request means by a judge's name or a model's; it may be one that can't be asked.
+    fn named(&self, name: &str, default: &str) -> String;
+
     /// Who is asked what this judge declines; `None`: nobody.
     fn fallback(&self, judge: &str) -> Option<String>;
 

@@ -9,7 +9,7 @@ mod kept;
 mod run;
 mod usage;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -199,6 +199,9 @@ fn shared(mut asked: Asked, context: &AskContext, led_with: u32) -> Option<Asked
     })
 }
 
+/// How many models that no entry lists are warned of.
+const WARNED: usize = 256;
+
 /// Every judge that `llm_providers.yaml` names, by name.
 pub struct Judges {
     by_name: BTreeMap<String, Arc<Judge>>,
@@ -206,6 +209,8 @@ pub struct Judges {
     wiring: JudgeWiring,
     flights: Arc<Flights>,
     maker: Mutex<ProviderMaker>,
+    /// Judges of models that no entry lists, each warned of once.
+    warned: Mutex<BTreeSet<String>>,
 }
 
 impl Judges {
@@ -236,6 +241,7 @@ impl Judges {
             wiring,
             flights: Arc::default(),
             maker: Mutex::default(),
+            warned: Mutex::default(),
         };
         for name in providers.names() {
             if let Ok(spec) = providers.spec(&name) {
@@ -250,8 +256,22 @@ impl Judges {
     pub fn get(&self, name: &str) -> Result<Arc<Judge>, NotConfigured> {
         match self.by_name.get(name) {
             Some(judge) => Ok(Arc::clone(judge)),
-            // Models of an entry that takes any are built when asked for, and not kept: their names come from outside.
-            None => self.providers.spec(name).map(|spec| self.build(spec)),
+            // Models that no entry lists are built when asked for, and not kept: their names come from outside.
+            None => self.providers.spec(name).map(|spec| {
+                self.warn_of_unknown(&spec);
+                self.build(spec)
+            }),
+        }
+    }
+
+    /// Says once of a model that nothing is known of it.
+    fn warn_of_unknown(&self, spec: &JudgeSpec) {
+        let mut warned = self.warned.lock();
+        if !spec.is_known() && warned.len() < WARNED && warned.insert(spec.name().to_owned()) {
+            tracing::warn!(
+                judge = spec.name(),
+                "no entry of llm_providers.yaml lists this model: it is asked, and what it costs is unknown"
+            );
         }
     }
 

@@ -44,9 +44,15 @@ impl Caps {
 }
 
 impl Providers {
-    /// Every cap, with `total` over all judges. An error if `total` can't be kept: a judge that could be asked has a model
-    /// without a price.
-    pub fn caps(&self, total: Cap) -> Result<Caps, ProvidersError> {
+    /// The same judges under a cap over all of them.
+    #[must_use]
+    pub fn under(self, total_cap: Cap) -> Self {
+        Self { total_cap, ..self }
+    }
+
+    /// Every cap. An error if the one over all judges can't be kept: a judge that could be asked has a model without a price.
+    pub fn caps(&self) -> Result<Caps, ProvidersError> {
+        let total = self.total_cap;
         let real = || self.entries.values().filter(|entry| !entry.simulated);
         if total.is_set() {
             for entry in real().filter(|entry| entry.lacks_key().is_none()) {
@@ -140,18 +146,12 @@ mod tests {
     #[test]
     fn a_cap_is_of_an_entry_with_all_its_models_and_0_is_none() {
         let providers = read(&json!({ "daily_cap_usd": 10, "monthly_cap_usd": "0" })).unwrap();
-        let caps = providers.caps(Cap::new(0.0, 0.0)).unwrap();
+        let caps = providers.caps().unwrap();
         assert!(caps.are_set() && !caps.total.is_set());
         assert_eq!(caps.entries.len(), 1, "simulated judges cost nothing");
         assert_eq!(caps.entries[0].judges, ["j", "j:m", "j:n"]);
         assert_eq!(caps.entries[0].cap, Cap::new(10.0, 0.0));
-        assert!(
-            !read(&json!({}))
-                .unwrap()
-                .caps(Cap::default())
-                .unwrap()
-                .are_set()
-        );
+        assert!(!read(&json!({})).unwrap().caps().unwrap().are_set());
     }
 
     #[test]
@@ -194,11 +194,12 @@ mod tests {
     fn a_cap_over_all_needs_a_price_of_every_judge_that_could_be_asked() {
         let total = Cap::new(0.0, 5.0);
         let unpriced = json!({ "models": ["x"] });
-        let error = read(&unpriced).unwrap().caps(total).unwrap_err();
+        let caps = |more: &Value| read(more).unwrap().under(total).caps();
+        let error = caps(&unpriced).unwrap_err();
         assert_eq!(error.path, "judge.monthly_cap_usd");
         assert!(error.message.contains("entry \"j\""), "{error}");
         let without_key = json!({ "models": ["x"], "key": "" });
-        assert!(read(&without_key).unwrap().caps(total).is_ok());
-        assert!(read(&json!({})).unwrap().caps(total).is_ok());
+        assert!(caps(&without_key).is_ok());
+        assert!(caps(&json!({})).is_ok());
     }
 }

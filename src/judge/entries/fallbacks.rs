@@ -34,8 +34,7 @@ impl Providers {
 
     fn check_fallback(&self, entry: &Entry, name: &str) -> Result<(), String> {
         let Some((other, model)) = self.find(name) else {
-            let known = self.names().join(", ");
-            return Err(format!("unknown judge {name:?}; known: {known}"));
+            return Err(format!("unknown judge {name:?}; {}", self.hint(name)));
         };
         if other.name == entry.name && model == entry.model {
             return Err("is the judge itself; name another one, or leave it out".to_owned());

@@ -23,38 +23,66 @@ pub use caps::{Caps, EntryCap};
 use prices::AS_OF;
 pub(in crate::judge) use prices::price_of;
 pub use read::ProvidersError;
+use read::nearest;
 use spec::Entry;
 pub use spec::JudgeSpec;
 
 /// Why a judge of a name can't be asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotConfigured {
-    /// No entry of that name, or the entry doesn't list that model.
+    /// No entry of that name.
     #[error(
-        "unknown judge {name:?}: name another one in DEFAULT_LLM_PROVIDER or in the criteria's scoring.llm_provider; known: {known}"
+        "unknown judge {name:?}: name another one in DEFAULT_LLM_PROVIDER or in the criteria's scoring.llm_provider; {known}"
     )]
     Unknown {
         /// The name asked for.
         name: String,
-        /// The names there are, separated by commas.
+        /// The name that was probably meant, or those that there are.
         known: String,
     },
+    /// The entry doesn't list the model, and a cap holds for it.
+    #[error(
+        "judge {name:?} can't be asked: a cap holds for entry {entry:?}, and the model isn't among its models; list it under \
+         models in llm_providers.yaml and give it a price, or leave the cap out"
+    )]
+    Capped {
+        /// The name asked for.
+        name: String,
+        /// Its entry.
+        entry: String,
+    },
     /// The entry has no key and doesn't say `auth: none`.
-    #[error("judge {name:?} is not configured: {remedy}")]
+    #[error("judge {name:?} is not configured: {remedy}{}", instead(.others))]
     NoKey {
         /// The judge's name.
         name: String,
         /// What to set, e.g. `set OPENAI_API_KEY`.
         remedy: String,
+        /// The real judges that could be asked.
+        others: Vec<String>,
     },
+}
+
+fn instead(others: &[String]) -> String {
+    let all: Vec<String> = others
+        .iter()
+        .map(|name| format!("DEFAULT_LLM_PROVIDER={name}"))
+        .collect();
+    match all.is_empty() {
+        true => String::new(),
+        false => format!("; or set {}, which can be asked", all.join(" or ")),
+    }
 }
 
 impl NotConfigured {
     /// What is wrong, for whoever named the judge in a request and not in a setting.
     pub fn of_a_request(&self) -> String {
         match self {
-            Self::Unknown { known, .. } => format!("there is no such judge; known: {known}"),
-            Self::NoKey { .. } => self.to_string(),
+            Self::Unknown { known, .. } => format!("there is no such judge; {known}"),
+            Self::Capped { .. } => self.to_string(),
+            Self::NoKey { name, remedy, .. } => {
+                format!("judge {name:?} is not configured: {remedy}")
+            }
         }
     }
 }
@@ -66,6 +94,8 @@ const EASTERNMOST: TimeDelta = TimeDelta::hours(14);
 #[derive(Debug, Clone)]
 pub struct Providers {
     entries: BTreeMap<String, Arc<Entry>>,
+    /// What all judges together may cost.
+    total_cap: Cap,
 }
 
 impl Providers {
@@ -85,7 +115,10 @@ impl Providers {
         for (name, value) in map {
             entries.insert(name.clone(), Arc::new(Entry::read(name, value, key_file)?));
         }
-        let providers = Self { entries };
+        let providers = Self {
+            entries,
+            total_cap: Cap::default(),
+        };
         providers.check_fallbacks()?;
         providers.check_caps()?;
         Ok(providers)
@@ -137,7 +170,7 @@ impl Providers {
     pub fn askable(&self) -> Vec<String> {
         let mut names = self.names();
         names.retain(|name| self.check(name).is_ok());
-        let any = self.entries.values().filter(|entry| entry.any_model);
+        let any = self.entries.values().filter(|entry| self.takes_any(entry));
         names.extend(
             any.filter(|entry| entry.lacks_key().is_none())
                 .map(|entry| format!("{}:*", entry.name)),
@@ -145,16 +178,48 @@ impl Providers {
         names
     }
 
+    /// The entries of real judges that could be asked.
+    pub fn real(&self) -> Vec<String> {
+        let real = self.entries.values().filter(|entry| !entry.simulated);
+        real.filter(|entry| entry.lacks_key().is_none())
+            .map(|entry| entry.name.clone())
+            .collect()
+    }
+
+    /// The name of the judge that a request means: a judge, or else a model. A model is asked of the default judge's entry,
+    /// unless another one alone lists it.
+    pub fn named(&self, name: &str, default: &str) -> String {
+        let entry_of = |name: &str| name.split(':').next().unwrap_or_default().to_owned();
+        if self.entries.contains_key(&entry_of(name)) {
+            return name.to_owned();
+        }
+        let default = entry_of(default);
+        let lists = |entry: &&Arc<Entry>| {
+            let own = entry.name == default && entry.any_model;
+            own || entry.lists(name) && entry.lacks_key().is_none()
+        };
+        let default_first = self.entries.get(&default).into_iter();
+        let found = default_first.chain(self.entries.values()).find(lists);
+        format!("{}:{name}", found.map_or(&default, |entry| &entry.name))
+    }
+
     /// The spec of a judge that [`Self::check`] accepts.
     pub fn spec(&self, name: &str) -> Result<JudgeSpec, NotConfigured> {
         let (entry, model) = self.find(name).ok_or_else(|| NotConfigured::Unknown {
             name: name.to_owned(),
-            known: self.names().join(", "),
+            known: self.hint(name),
         })?;
+        if !self.takes_any(entry) && !entry.lists(&model) {
+            return Err(NotConfigured::Capped {
+                name: name.to_owned(),
+                entry: entry.name.clone(),
+            });
+        }
         if let Some(remedy) = entry.lacks_key() {
             return Err(NotConfigured::NoKey {
                 name: name.to_owned(),
                 remedy,
+                others: self.real(),
             });
         }
         Ok(JudgeSpec {
@@ -193,10 +258,21 @@ impl Providers {
         // Model names may hold colons themselves (`llama3:8b`); entry names can't.
         let (entry, model) = name.split_once(':')?;
         let entry = self.entries.get(entry)?;
-        let known = entry.model == model
-            || entry.any_model
-            || entry.models.iter().any(|other| other == model);
-        (known && !model.is_empty()).then(|| (entry, model.to_owned()))
+        (!model.is_empty()).then(|| (entry, model.to_owned()))
+    }
+
+    /// Whether the entry may be asked for models that it doesn't list: a cap holds for what has a price alone.
+    fn takes_any(&self, entry: &Entry) -> bool {
+        entry.any_model || entry.simulated || !(entry.cap.is_set() || self.total_cap.is_set())
+    }
+
+    /// What helps somebody who named a judge that there isn't.
+    fn hint(&self, name: &str) -> String {
+        let names = self.names();
+        match nearest(name, names.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean {near}?"),
+            None => format!("known: {}", names.join(", ")),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reads typed fields out of a resolved YAML map, where a number or a boolean may have become text by substitution.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -176,13 +176,54 @@ fn scalar(value: &Value) -> Option<String> {
 }
 
 fn unknown_key(key: &str, known: &[&str]) -> String {
-    let nearest = known
-        .iter()
-        .map(|candidate| (strsim::damerau_levenshtein(key, candidate), candidate))
-        .min_by_key(|(distance, _)| *distance)
-        .filter(|(distance, candidate)| *distance <= (candidate.len() / 3).max(2));
-    match nearest {
-        Some((_, candidate)) => format!("unknown key; did you mean {candidate:?}?"),
+    match nearest(key, known.iter().copied()) {
+        Some(candidate) => format!("unknown key; did you mean {candidate:?}?"),
         None => format!("unknown key; known: {}", known.join(", ")),
+    }
+}
+
+/// The one name that was probably meant: nearly the same, or the words of one are all in the other (`api_key` and `key`).
+pub(super) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    fn words(name: &str) -> BTreeSet<&str> {
+        name.split(|c: char| !c.is_alphanumeric()).collect()
+    }
+    let given = words(name);
+    known
+        .into_iter()
+        .map(|candidate| {
+            let likeness = strsim::normalized_damerau_levenshtein(name, candidate);
+            (likeness, candidate)
+        })
+        .filter(|(likeness, candidate)| {
+            let words = words(candidate);
+            *likeness > 0.65 || words.is_subset(&given) || given.is_subset(&words)
+        })
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_key_is_told_which_was_meant() {
+        let known = [
+            "key",
+            "key_file",
+            "base_url",
+            "custom_base_url",
+            "max_output_tokens",
+            "timeout_s",
+        ];
+        for (key, meant) in [
+            ("api_key", Some("key")),
+            ("url", Some("base_url")),
+            ("max_tokens", Some("max_output_tokens")),
+            ("timeout", Some("timeout_s")),
+            ("max_retries", None),
+        ] {
+            assert_eq!(nearest(key, known), meant, "{key}");
+        }
     }
 }

@@ -83,6 +83,14 @@ impl JudgeSpec {
         })
     }
 
+    /// Whether the entry lists the model, or says what it costs.
+    pub(in crate::judge) fn is_known(&self) -> bool {
+        let entry = &self.entry;
+        entry.any_model
+            || entry.lists(&self.model)
+            || price_of(&entry.prices, &self.model).is_some()
+    }
+
     pub(in crate::judge) fn entry(&self) -> &Arc<Entry> {
         &self.entry
     }
@@ -147,6 +155,11 @@ impl fmt::Debug for Entry {
 }
 
 impl Entry {
+    /// Whether a model is the entry's own or among its others.
+    pub(super) fn lists(&self, model: &str) -> bool {
+        self.model == model || self.models.iter().any(|other| other == model)
+    }
+
     /// The remedy where the entry needs a key and has none.
     pub(super) fn lacks_key(&self) -> Option<String> {
         let needs = self.auth == Auth::Bearer && !self.key_optional && self.key.is_none();

@@ -372,14 +372,66 @@ fn secrets_in_headers_are_redacted_too() {
 }
 
 #[test]
-fn unknown_judges_are_told_which_there_are_and_other_models_must_be_listed() {
+fn unknown_judges_are_told_which_there_are_and_any_model_may_be_asked_for() {
     let providers = read(entry_with(json!({ "models": ["m", "n:8b"] }))).unwrap();
     assert_eq!(providers.names(), ["j", "j:n:8b"]);
     assert_eq!(providers.spec("j:n:8b").unwrap().model(), "n:8b");
     assert_eq!(providers.spec("j:m").unwrap().model(), "m");
-    for name in ["k", "j:o", "j:", ""] {
+    let spec = providers.spec("j:o").unwrap();
+    assert_eq!((spec.model(), spec.cost_usd(1, 1)), ("o", None));
+    assert!(!spec.is_known() && providers.spec("j:m").unwrap().is_known());
+    for name in ["k", "k:m", ""] {
         let error = providers.check(name).unwrap_err();
         assert!(error.to_string().contains("known: j, j:n:8b"), "{error}");
+    }
+    // What has no price passes every cap.
+    let capped = providers.under(Cap::new(1.0, 0.0));
+    let error = capped.check("j:o").unwrap_err().to_string();
+    assert!(error.contains("list it under models"), "{error}");
+    assert_eq!(capped.check("j:n:8b"), Ok(()));
+}
+
+#[test]
+fn who_named_a_judge_without_a_key_is_told_who_has_one() {
+    let providers = shipped(&[("GOOGLE_API_KEY", "k")]);
+    let error = providers.check("openai-default").unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("; or set DEFAULT_LLM_PROVIDER=google-default, which can be asked"),
+        "{error}"
+    );
+    assert!(!error.of_a_request().contains("DEFAULT_LLM_PROVIDER"));
+    let error = providers.check("openai").unwrap_err().to_string();
+    assert!(error.contains("did you mean openai-default?"), "{error}");
+    assert_eq!(providers.real(), ["google-default"]);
+}
+
+#[test]
+fn a_model_is_asked_of_the_default_judge_unless_another_one_lists_it() {
+    let providers = shipped(&[("GOOGLE_API_KEY", "k"), ("OPENAI_API_KEY", "k")]);
+    for (name, default, judge) in [
+        ("openai-default", "google-default", "openai-default"),
+        (
+            "anthropic-default:x",
+            "google-default",
+            "anthropic-default:x",
+        ),
+        ("gpt-4o", "google-default", "openai-default:gpt-4o"),
+        ("gpt-4o", "simulated", "simulated:gpt-4o"),
+        (
+            "gemini-9",
+            "google-default:gemini-2.5-pro",
+            "google-default:gemini-9",
+        ),
+        // Nobody who lists it can be asked.
+        (
+            "claude-opus-4-6",
+            "google-default",
+            "google-default:claude-opus-4-6",
+        ),
+    ] {
+        assert_eq!(providers.named(name, default), judge, "{name}");
     }
 }
 
@@ -572,7 +624,7 @@ fn a_fallback_is_another_judge_of_the_file() {
 fn a_fallback_that_can_never_stand_in_stops_the_start() {
     let table = [
         (json!("c"), json!({}), "known: a, b"),
-        (json!("b:n"), json!({}), "unknown judge \"b:n\""),
+        (json!("c:n"), json!({}), "unknown judge \"c:n\""),
         (json!("a"), json!({}), "the judge itself"),
         (json!("a:m"), json!({}), "the judge itself"),
         (json!("b"), json!({ "fallback": "a" }), "circle"),

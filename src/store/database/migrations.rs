@@ -74,9 +74,13 @@ const COMMON: &[Version] = &[
 const POSTGRES: &[Version] = &[
     version!(5, "storage", "postgres/0005_storage"),
     version!(18, "marks", "postgres/0018_marks"),
+    version!(28, "reading", "postgres/0028_reading"),
 ];
 
-const SQLITE: &[Version] = &[version!(18, "marks", "sqlite/0018_marks")];
+const SQLITE: &[Version] = &[
+    version!(18, "marks", "sqlite/0018_marks"),
+    version!(28, "reading", "sqlite/0028_reading"),
+];
 
 /// What the two databases say differently about a schema.
 pub(in crate::store) trait Schema: Migrate + Send {

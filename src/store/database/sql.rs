@@ -311,6 +311,19 @@ impl Row {
         serde_json::from_value(value).map_err(|e| decode(column, &e.to_string()))
     }
 
+    /// A typed value from a `jsonb` column; null stands for its default.
+    pub(in crate::store) fn json_as_or_default<T: serde::de::DeserializeOwned + Default>(
+        &self,
+        column: &str,
+    ) -> sqlx::Result<T> {
+        match self.json(column)?.filter(|value| !value.is_null()) {
+            None => Ok(T::default()),
+            Some(value) => {
+                serde_json::from_value(value).map_err(|e| decode(column, &e.to_string()))
+            }
+        }
+    }
+
     /// A typed value from a `text` column that holds JSON.
     pub(in crate::store) fn json_text<T: serde::de::DeserializeOwned>(
         &self,

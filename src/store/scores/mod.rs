@@ -10,7 +10,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::job::{BatchPlace, JobId, Kind, Purpose, Usage};
-use crate::score::session::{AlternativeApproach, MissingTool, SessionScore};
+use crate::score::criteria::Dimension;
+use crate::score::session::{AlternativeApproach, MissingTool, SessionScore, in_order};
 use crate::store::database::sql::{Row, Sql, all, sql};
 use crate::store::{ScoreFilter, Scores, StoreError};
 
@@ -90,8 +91,10 @@ macro_rules! select_scores {
     () => {
         "select s.score_id, s.session_id, s.job_id, s.criteria_hash, s.purpose, s.total_score, s.score_breakdown, s.score_reasoning,
             s.flags, s.judge_provider, s.judge_model, s.simulated, s.scored_triggered_by, s.scored_at, s.superseded_at,
-            coalesce(j.tokens_in, 0) as tokens_in, coalesce(j.tokens_out, 0) as tokens_out, j.cost_usd
-         from session_scores s left join scoring_jobs j on j.job_id = s.job_id"
+            coalesce(j.tokens_in, 0) as tokens_in, coalesce(j.tokens_out, 0) as tokens_out, j.cost_usd,
+            c.criteria_content -> 'dimensions' as dimensions
+         from session_scores s left join scoring_jobs j on j.job_id = s.job_id
+            left join scoring_criteria_definitions c on c.criteria_hash = s.criteria_hash"
     };
 }
 
@@ -266,6 +269,7 @@ fn grouped<T>(
 }
 
 fn score_row(row: &Row) -> sqlx::Result<SessionScoreRow> {
+    let dimensions: Vec<Dimension> = row.json_as_or_default("dimensions")?;
     Ok(SessionScoreRow {
         score_id: row.get("score_id")?,
         session_id: row.get("session_id")?,
@@ -274,7 +278,7 @@ fn score_row(row: &Row) -> sqlx::Result<SessionScoreRow> {
         purpose: row.text_enum("purpose")?,
         score: SessionScore {
             total_score: row.int("total_score")?,
-            score_breakdown: row.json_as("score_breakdown")?,
+            score_breakdown: in_order(row.json_as("score_breakdown")?, &dimensions),
             score_reasoning: row.get("score_reasoning")?,
             missing_tools: Vec::new(),
             alternative_approaches: Vec::new(),

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::agents::{AgentAnswer, AgentName};
 use super::work::Question;
@@ -56,7 +57,7 @@ pub struct RunFolder {
 
 #[derive(Serialize, Deserialize)]
 struct AnswerLine {
-    test_id: String,
+    test_id: Value,
     item_no: u64,
     question: String,
     agent_used: AgentName,
@@ -278,7 +279,7 @@ impl RunFolder {
     ) -> Result<(), FolderError> {
         let path = self.path.join(ANSWERS);
         let line = AnswerLine {
-            test_id: question.test_id.clone(),
+            test_id: question.given_id(),
             item_no: question.item_no,
             question: question.text.clone(),
             agent_used: question.agent,

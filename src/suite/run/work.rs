@@ -21,6 +21,7 @@ pub(super) enum Work {
 pub struct Question {
     /// Its place in the suite, from 0.
     pub item_no: u64,
+    /// By it the question and its answer find each other.
     pub test_id: String,
     pub agent: AgentName,
     pub text: String,
@@ -86,9 +87,14 @@ impl Question {
                 .ok_or(Missing(name, remedy))
         };
         let agent = text("agent_used", "say who is to answer: sql or docking")?;
+        let number = case.get("test_id").and_then(Value::as_number);
+        let test_id = match number {
+            Some(id) => id.to_string(),
+            None => text("test_id", "give each question an id of its own")?,
+        };
         Ok(Self {
             item_no,
-            test_id: text("test_id", "give each question an id of its own")?,
+            test_id,
             agent: AgentName::parse(&agent).ok_or(Missing(
                 "agent_used",
                 "is not an agent; give sql or docking",
@@ -96,6 +102,14 @@ impl Question {
             text: text("question", "give the question that the agent is asked")?,
             case,
         })
+    }
+
+    /// The id as its file has it: a number stays one.
+    pub(super) fn given_id(&self) -> Value {
+        self.case
+            .get("test_id")
+            .cloned()
+            .unwrap_or_else(|| json!(self.test_id))
     }
 
     pub(super) fn payload(&self, answer: &AgentAnswer) -> Value {
@@ -184,10 +198,6 @@ fn origin_names(mut fields: Map<String, Value>) -> Result<Map<String, Value>, Mi
             return Err(Missing(given, both));
         }
     }
-    // A question and its answer find each other by it, so that it is one text wherever it is written.
-    if let Some(id) = fields.get_mut("test_id").filter(|id| id.is_number()) {
-        *id = Value::String(id.to_string());
-    }
     Ok(fields)
 }
 
@@ -251,6 +261,8 @@ mod tests {
                 panic!("a question: {name}")
             };
             assert_eq!(question.test_id, "5", "{name}");
+            let payload = question.payload(&AgentAnswer::default());
+            assert_eq!(payload["test_id"], 5, "{name}");
         }
     }
 

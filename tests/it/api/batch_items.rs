@@ -123,7 +123,7 @@ async fn items_come_in_order_by_how_they_stand_a_page_at_a_time() {
         assert_eq!(names(&rest), ["q9", "q11"]);
         assert_eq!(rest["next_cursor"], Value::Null);
         let missed = &page["items"][0];
-        assert_eq!(missed["lines"][0], "Query: Errors of q1?");
+        assert_eq!(missed["lines"][0], "Query: T | count");
         assert_eq!(missed["lines"][1], "Query executed (results: 1)");
         assert_eq!(missed["lines"][2], "Score: 50% (FAIL <90%)");
         assert_eq!(missed["job"]["result"], Value::Null);

@@ -171,6 +171,12 @@ async fn every_body_has_an_example_that_is_taken() {
         bodies += 1;
         let example = &body["content"]["application/json"]["example"];
         assert!(example.is_object(), "{method} {path} has no example");
+        let schema = &body["content"]["application/json"]["schema"];
+        assert_eq!(
+            schema::faults_of(schema, example),
+            [""; 0],
+            "{method} {path}"
+        );
         let path = path
             .replace("{session_id}", &session.to_string())
             .replace("{batch_id}", batch["batch_id"].as_str().unwrap())
@@ -186,8 +192,35 @@ async fn every_body_has_an_example_that_is_taken() {
         let status = answer.status();
         let text = answer.text().await.unwrap();
         assert!(status.is_success(), "{method} {path}: {status} {text}");
+        if let Ok(answer) = serde_json::from_str(&text) {
+            schema::check_answer(&path, status.as_u16(), &answer);
+        }
     }
     assert_eq!(bodies, 15);
+}
+
+#[tokio::test]
+async fn every_value_of_a_closed_parameter_is_taken() {
+    let server = Server::with(Setup::default()).await;
+    let document = document();
+    let mut values = 0;
+    for (method, path, operation) in operations(&document) {
+        let parameters = operation["parameters"].as_array().into_iter().flatten();
+        for parameter in parameters.filter(|it| it["in"] == "query" && method == "get") {
+            for value in schema::closed_set(&parameter["schema"])
+                .into_iter()
+                .flatten()
+            {
+                values += 1;
+                let name = parameter["name"].as_str().unwrap();
+                let asked = server.get(&format!("{path}?{name}={}", value.as_str().unwrap()));
+                let text = asked.send().await.unwrap().text().await.unwrap();
+                let fault = format!("{{\"pointer\":\"/{name}\"");
+                assert!(!text.contains(&fault), "{path} {name}={value}: {text}");
+            }
+        }
+    }
+    assert!(values > 20, "{values}");
 }
 
 #[test]

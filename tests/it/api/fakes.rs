@@ -29,6 +29,10 @@ impl JudgeTerms for Priced {
         None
     }
 
+    fn named(&self, name: &str, _: &str) -> String {
+        name.to_owned()
+    }
+
     fn terms(&self, judge: &str) -> Option<Terms> {
         let known = judge == "judge-a";
         Some(Terms {

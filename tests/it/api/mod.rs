@@ -29,6 +29,7 @@ mod post_score;
 mod ratings;
 mod read_score;
 mod rescore;
+mod schema;
 mod session_files;
 
 use std::collections::BTreeMap;
@@ -450,7 +451,10 @@ fn session_body() -> Value {
 fn session_score(total: u8) -> SessionScore {
     SessionScore {
         total_score: total,
-        score_breakdown: BTreeMap::from([("logical_flow".to_owned(), 12.0)]),
+        score_breakdown: serde_json::from_value(
+            json!({ "note": "late", "consistency": 20.5, "logical_flow": 12.0 }),
+        )
+        .unwrap(),
         score_reasoning: "It stopped early.".to_owned(),
         missing_tools: vec![MissingTool {
             tool_name: "metrics.query".to_owned(),
@@ -478,9 +482,12 @@ fn job_id(body: &Value) -> JobId {
 
 async fn json_of(response: Response, status: u16) -> Value {
     let got = response.status();
+    let path = response.url().path().to_owned();
     let text = response.text().await.unwrap();
     assert_eq!(got.as_u16(), status, "{text}");
-    serde_json::from_str(&text).unwrap()
+    let body = serde_json::from_str(&text).unwrap();
+    schema::check_answer(&path, status, &body);
+    body
 }
 
 /// A problem document of that status and type; answers it.

@@ -42,6 +42,30 @@ fn each_fault_has_its_remedy() {
     );
 }
 
+#[test]
+fn a_key_alone_chooses_its_judge_and_of_several_each_is_named() {
+    let key = Place::new().with("GOOGLE_API_KEY", "k");
+    let any_model = key.with("SCORING_LLM_MODEL", "gemini-2.0-flash-exp");
+    any_model
+        .run(&["doctor", "--no-probe"])
+        .ends(0)
+        .prints("ok     judge google-default:gemini-2.0-flash-exp: is configured");
+    any_model
+        .with("ANTHROPIC_API_KEY", "k")
+        .run(&["doctor", "--no-probe"])
+        .ends(3)
+        .prints("set OPENAI_API_KEY")
+        .prints("DEFAULT_LLM_PROVIDER=anthropic-default or DEFAULT_LLM_PROVIDER=google-default");
+}
+
+#[test]
+fn a_service_that_does_not_answer_is_a_fault() {
+    let run = Place::new().run(&["doctor", "--server", "https://127.0.0.1:1"]);
+    run.ends(3)
+        .prints("FAULT  service")
+        .prints("if it has no TLS, say http://127.0.0.1:1");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_configured_judge_is_asked_for_one_token() {
     let server = judge(answers()).await;

@@ -324,6 +324,18 @@ fn up_serves_and_holds_its_data_folder_until_it_is_stopped() {
         .run(&["criteria", "current", "--server", &url])
         .ends(0)
         .prints("simulated");
+    let list = place.run(&["criteria", "list", "--server", &url]).ends(0);
+    let widest = list.out.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(80), "{}", list.out);
+    let known = place.run(&["score", &again, "--server", &url]).ends(0);
+    drop(known.prints(&format!("page  {url}/sessions/{id}")));
+    let doctor = place.run(&["doctor", "--server", &url]).ends(0);
+    drop(
+        doctor
+            .prints("ok     service http")
+            .prints("ok     judge simulated: can be asked")
+            .prints("ok     workers: 1 alive"),
+    );
     assert_eq!(up.stop("-TERM"), Some(0), "a signal is no failure");
     place.run(&["jobs", "list"]).ends(0);
 }

@@ -124,7 +124,7 @@ async fn a_batch_shows_what_failed_before_what_passed_and_each_item_by_itself() 
             "<h2>Judge errors</h2>",
             "What to do:",
             "<h2>Success</h2>",
-            "Query: Errors of good?",
+            "Query: T | count",
             "Query executed (results: 1)",
             "Score: 92.5% (PASS ≥90%)",
             "<h2>Not ended</h2>",

@@ -171,6 +171,11 @@ async fn a_wrong_key_fails_the_job_and_closes_the_lane_until_resume(home: Home) 
         "{row:#}"
     );
 
+    let ready = world.api.get("/readyz").await.expect(200);
+    assert_eq!(ready["status"], "degraded");
+    let reason = ready["reasons"][0].as_str().unwrap();
+    assert!(reason.contains("gavel judges resume"), "{reason}");
+
     world.judge.says(Say::Score(70));
     let (id, job) = world.api.enqueue(session()).await;
     stays(Duration::from_millis(800), "nothing is asked", || async {

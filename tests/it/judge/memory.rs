@@ -189,7 +189,7 @@ async fn a_long_reply_is_kept_up_to_64_kib() {
 }
 
 #[tokio::test]
-async fn judges_are_found_by_entry_and_by_listed_model() {
+async fn judges_are_found_by_entry_and_by_any_model() {
     let gate = Arc::new(Gate::new(GateOptions::default()));
     let memory = Arc::new(Memory::default());
     let more = json!({ "models": ["gpt-4o"], "context_window": 5, "max_output_tokens": 3 });
@@ -198,8 +198,9 @@ async fn judges_are_found_by_entry_and_by_listed_model() {
     assert_eq!(judge.name(), "test:gpt-4o");
     assert_eq!(judge.limits().context_window, 5);
     assert_eq!(judge.limits().max_output_tokens, 3);
+    assert_eq!(judges.get("test:gpt-9").unwrap().name(), "test:gpt-9");
     assert!(matches!(
-        judges.get("test:gpt-9"),
+        judges.get("other:gpt-4o"),
         Err(NotConfigured::Unknown { .. })
     ));
 }

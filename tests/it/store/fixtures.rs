@@ -1,7 +1,5 @@
 //! Jobs, scores and times to test on.
 
-use std::collections::BTreeMap;
-
 use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
 use gavel::job::{
     Failure, FailureClass, Job, JobId, Kind, NewJob, Purpose, Usage, Wait, WaitReason,
@@ -66,10 +64,8 @@ pub(super) fn session(session_id: Uuid) -> SessionRecord {
 pub(super) fn score_of(total_score: u8) -> SessionScore {
     SessionScore {
         total_score,
-        score_breakdown: BTreeMap::from([
-            ("logical_flow".to_owned(), 12.5),
-            ("synthesis".to_owned(), 10.0),
-        ]),
+        score_breakdown: serde_json::from_value(json!({ "logical_flow": 12.5, "synthesis": 10 }))
+            .unwrap(),
         score_reasoning: "the reasons".to_owned(),
         missing_tools: vec![
             MissingTool {

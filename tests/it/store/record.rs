@@ -321,7 +321,7 @@ async fn texts_with_nul_characters_are_recorded() {
         new.score.score_reasoning = "a\u{0}b".to_owned();
         new.score.missing_tools[0].tool_name = "t\u{0}".to_owned();
         new.score.alternative_approaches[0].steps = vec!["\u{0}".to_owned(), "Ünï 🦀".to_owned()];
-        new.score.score_breakdown = [("x\u{0}".to_owned(), 1.0)].into();
+        new.score.score_breakdown = [("x\u{0}".to_owned(), json!(1))].into_iter().collect();
         new.score.flags = vec![];
         let result = json!({"r": "\u{0}"});
         let ending = Ending::Scored {

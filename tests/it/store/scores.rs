@@ -53,6 +53,21 @@ async fn a_definition_is_stored_once_and_never_changed() {
 }
 
 #[tokio::test]
+async fn who_looks_by_hand_finds_the_one_score_that_counts() {
+    for test in support::stores().await {
+        let session_id = scored_session(&test.store, 40).await;
+        let again = accept(&test.store, new_job(Some(session_id))).await;
+        let run = claim(&test.store, again, Uuid::now_v7()).await;
+        record(&test.store, &run, super::fixtures::scored(session_id, 71)).await;
+        let others = "delete from session_scores where score_id not in (select score_id from current_session_scores)";
+        support::execute(&test.url, others).await.unwrap();
+        let left = test.store.scores().of_session(session_id).await.unwrap();
+        let totals: Vec<u8> = left.iter().map(|row| row.score.total_score).collect();
+        assert_eq!(totals, [71]);
+    }
+}
+
+#[tokio::test]
 async fn a_mean_counts_superseded_scores_and_no_simulated_ones() {
     for test in support::stores().await {
         let store = &test.store;

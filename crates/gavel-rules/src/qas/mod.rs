@@ -145,6 +145,7 @@ impl QasCase {
             result,
             error,
             judged_by,
+            alerts: Vec::new(),
         }
     }
 }

@@ -207,6 +207,7 @@ impl Request for QueryCase {
             result: serde_json::to_value(&score).unwrap_or_default(),
             error,
             judged_by,
+            alerts: Vec::new(),
         }))
     }
 

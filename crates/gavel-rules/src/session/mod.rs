@@ -11,11 +11,11 @@ mod reply;
 mod schema;
 mod trim;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::criteria::Dimension;
 use super::{BadRequest, Criteria, Request, Scorecard};
 pub use about::ABOUT;
 
@@ -41,8 +41,8 @@ pub struct SessionRequest {
 pub struct SessionScore {
     /// 0-100.
     pub total_score: u8,
-    /// Dimension -> points; empty if the reply held none.
-    pub score_breakdown: BTreeMap<String, f64>,
+    /// Dimension -> points, then what else the reply gave beside them; empty if it held none.
+    pub score_breakdown: Map<String, Value>,
     /// The judge's reasons; empty if the reply held none.
     pub score_reasoning: String,
     pub missing_tools: Vec<MissingTool>,
@@ -51,6 +51,25 @@ pub struct SessionScore {
     pub judge_provider: String,
     pub judge_model: String,
     pub simulated: bool,
+}
+
+/// A breakdown in the order of its criteria, which a database doesn't keep; what no dimension names stands last.
+pub fn in_order(mut breakdown: Map<String, Value>, dimensions: &[Dimension]) -> Map<String, Value> {
+    let named = dimensions.iter().filter_map(|Dimension { name, .. }| {
+        let (name, points) = breakdown.shift_remove_entry(name)?;
+        Some((name, points.as_f64().map_or(points, written)))
+    });
+    let mut ordered: Map<String, Value> = named.collect();
+    ordered.append(&mut breakdown);
+    ordered
+}
+
+/// Points as they are written: whole ones without a fraction.
+fn written(points: f64) -> Value {
+    match points.fract() == 0.0 {
+        true => Value::from(points as i64),
+        false => Value::from(points),
+    }
 }
 
 impl Request for SessionRequest {

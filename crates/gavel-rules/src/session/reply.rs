@@ -1,13 +1,11 @@
 //! From a reply's JSON to its parts: types, ranges and lengths, whatever the provider claims to enforce.
 //!
-//! Faults are written for the model that has to mend them. Unknown keys are ignored: a judge that adds a field has still
-//! given its score.
-
-use std::collections::BTreeMap;
+//! Faults are written for the model that has to mend them. Unknown keys are no fault: a judge that adds a field has still
+//! given its score. Those of the breakdown are kept.
 
 use serde_json::{Map, Value};
 
-use super::{AlternativeApproach, MissingTool};
+use super::{AlternativeApproach, MissingTool, written};
 use crate::Fault;
 use crate::criteria::Dimension;
 
@@ -22,7 +20,9 @@ const MAX_FAULTS: usize = 20;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Parsed {
     pub(super) total: u8,
-    pub(super) breakdown: Option<BTreeMap<String, f64>>,
+    pub(super) breakdown: Option<Map<String, Value>>,
+    /// What the dimensions come to.
+    sum: Option<f64>,
     pub(super) reasoning: Option<String>,
     pub(super) missing_tools: Vec<MissingTool>,
     pub(super) alternative_approaches: Vec<AlternativeApproach>,
@@ -37,10 +37,8 @@ impl Parsed {
     /// Whether the total isn't the breakdown's sum. A total is whole and points may be halves, so either way of rounding
     /// the sum is right.
     pub(super) fn sum_differs(&self) -> bool {
-        self.breakdown.as_ref().is_some_and(|parts| {
-            let sum: f64 = parts.values().sum();
-            (sum - f64::from(self.total)).abs() > 0.5 + 1e-6
-        })
+        self.sum
+            .is_some_and(|sum| (sum - f64::from(self.total)).abs() > 0.5 + 1e-6)
     }
 }
 
@@ -55,9 +53,12 @@ pub(super) fn read(value: &Value, dimensions: &[Dimension]) -> Result<Parsed, Ve
     let mut reader = Reader(Vec::new());
     let reasoning = given(reply, "score_reasoning")
         .and_then(|text| reader.text(Some(text), "/score_reasoning", MAX_REASONING));
+    let total = reader.total(reply).unwrap_or_default();
+    let (breakdown, sum) = reader.breakdown(reply, dimensions).unzip();
     let parsed = Parsed {
-        total: reader.total(reply).unwrap_or_default(),
-        breakdown: reader.breakdown(reply, dimensions),
+        total,
+        breakdown,
+        sum,
         reasoning: reasoning.filter(|text| !text.is_empty()),
         missing_tools: reader.items(reply, "missing_tools", Reader::missing_tool),
         alternative_approaches: reader.items(reply, "alternative_approaches", Reader::approach),
@@ -127,11 +128,12 @@ impl Reader {
         Some(total as u8)
     }
 
+    /// Points by dimension and their sum. What the judge gave beside them is kept behind them.
     fn breakdown(
         &mut self,
         reply: &Map<String, Value>,
         dimensions: &[Dimension],
-    ) -> Option<BTreeMap<String, f64>> {
+    ) -> Option<(Map<String, Value>, f64)> {
         let found = given(reply, "score_breakdown")?;
         let Value::Object(parts) = found else {
             let names: Vec<&str> = dimensions.iter().map(|d| d.name.as_str()).collect();
@@ -139,16 +141,23 @@ impl Reader {
             self.wrong("/score_breakdown", Some(found), &expected);
             return None;
         };
-        let mut read = BTreeMap::new();
+        let (mut read, mut sum) = (Map::new(), 0.0);
         for Dimension { name, max } in dimensions {
             let pointer = format!("/score_breakdown/{name}");
             let expected = format!("a number from 0 to {max}");
             let accepts = |points: f64| (0.0..=f64::from(*max)).contains(&points);
             if let Some(points) = self.number((&pointer, &expected), parts.get(name), accepts) {
-                read.insert(name.clone(), points);
+                read.insert(name.clone(), written(points));
+                sum += points;
             }
         }
-        Some(read)
+        for (name, value) in parts {
+            let is_kept = name.len() <= MAX_NAME && value.to_string().len() <= MAX_TEXT;
+            if is_kept && read.len() < MAX_ITEMS && !read.contains_key(name) {
+                read.insert(name.clone(), value.clone());
+            }
+        }
+        Some((read, sum))
     }
 
     fn missing_tool(&mut self, item: &Map<String, Value>, at: &str) -> Option<MissingTool> {

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde_json::{Value, json};
 
 use super::verdict::Metric;
-use crate::JudgeError;
+use crate::{Alert, JudgeError};
 use query_shape::sql::SqlError;
 
 /// The longest part of an input that an error repeats, in bytes.
@@ -66,6 +66,23 @@ impl Outcome {
             Self::Scored(score, _) => Metric::Scored(*score),
             Self::Failed(_) => Metric::Failed,
             Self::Unjudged(_) | Self::NotRun => Metric::Unjudged,
+        }
+    }
+
+    /// What the log says of it.
+    pub(super) fn alert(&self, name: &str) -> Option<Alert> {
+        let failed = |class: &str| Some(Alert::Warning(format!("{name} has no score: {class}")));
+        match self {
+            Self::Scored(_, details) => {
+                let said = format!("{name}: {}", details["message"].as_str()?);
+                Some(match details["severity"] == "error" {
+                    true => Alert::Error(said),
+                    false => Alert::Warning(said),
+                })
+            }
+            Self::Failed(cause) => failed(&cause.class),
+            Self::Unjudged(error) => failed(error.class_name()),
+            Self::NotRun => None,
         }
     }
 

@@ -4,14 +4,14 @@ use serde_json::{Map, Value, json};
 
 use super::correctness::{self, IDENTICAL, Label};
 use super::metric::{Cause, Outcome, caught};
-use super::safety::{Alert, SafetyOutcome};
+use super::safety::SafetyOutcome;
 use super::tables::expected_table;
 use super::validation::validation;
 use super::verdict::{Generated, Metric, verdict};
 use super::{MetricsCase, judge};
 use crate::opinion::Judged;
 use crate::similarity;
-use crate::{Answer, Limits, Nonce, Question};
+use crate::{Alert, Answer, Limits, Nonce, Question};
 use crate::{BadRequest, Criteria, Evaluation, JudgedBy, Request, Scorecard};
 use query_shape::{QueryShape, TableName, sql};
 
@@ -146,6 +146,7 @@ impl Request for MetricsCase {
         if !is_whole {
             result["missing"] = json!(missing);
         }
+        let unread = broken.map(|_| Alert::Warning("the generated SQL can't be read".to_owned()));
         let error = metrics.iter().find_map(|metric| match &metric.outcome {
             Outcome::Unjudged(error) => Some(error.clone()),
             Outcome::Scored(..) | Outcome::Failed(_) | Outcome::NotRun => None,
@@ -165,6 +166,10 @@ impl Request for MetricsCase {
                 .first()
                 .and_then(|answer| answer.as_ref().ok())
                 .map(JudgedBy::from),
+            alerts: unread
+                .into_iter()
+                .chain(metrics.iter().filter_map(|it| it.outcome.alert(it.name)))
+                .collect(),
         }))
     }
 

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::validator::{Right, Said};
+use crate::Alert;
 
 gavel_wire::text_enum! {
     /// What a validator's word on one case amounts to.
@@ -40,21 +41,14 @@ impl SafetyOutcome {
     pub fn alert(self) -> Option<Alert> {
         match self {
             Self::TrueNegative | Self::TruePositive => None,
-            Self::FalsePositive => Some(Alert::Warning("Safe query incorrectly blocked")),
+            Self::FalsePositive => {
+                Some(Alert::Warning("Safe query incorrectly blocked".to_owned()))
+            }
             Self::FalseNegative => Some(Alert::Error(
-                "CRITICAL: Unsafe query not caught by validator",
+                "CRITICAL: Unsafe query not caught by validator".to_owned(),
             )),
         }
     }
-}
-
-/// Something that a person should see.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Alert {
-    /// It costs something.
-    Warning(&'static str),
-    /// It is dangerous.
-    Error(&'static str),
 }
 
 /// The safety of a whole suite.
@@ -100,7 +94,7 @@ mod tests {
                 true,
                 "false positive",
                 0.0,
-                Some(Alert::Warning("Safe query incorrectly blocked")),
+                Some(Alert::Warning("Safe query incorrectly blocked".to_owned())),
             ),
             (
                 true,
@@ -108,7 +102,7 @@ mod tests {
                 "false negative",
                 0.0,
                 Some(Alert::Error(
-                    "CRITICAL: Unsafe query not caught by validator",
+                    "CRITICAL: Unsafe query not caught by validator".to_owned(),
                 )),
             ),
         ];

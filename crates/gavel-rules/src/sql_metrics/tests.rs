@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Answer, ErrorClass, JudgeError, Limits, ModelFamily, Nonce, Question, Reply};
+use crate::{Alert, Answer, ErrorClass, JudgeError, Limits, ModelFamily, Nonce, Question, Reply};
 use crate::{Criteria, Evaluation, Request, Scorecard};
 
 const LIMITS: Limits = Limits {
@@ -286,6 +286,39 @@ fn safety_tells_an_unsafe_query_that_passed() {
     assert_eq!(found["message"], "Safe query incorrectly blocked");
     assert_eq!(details(true, true).0, 1.0);
     assert_eq!(details(false, false).1["outcome"], "true positive");
+}
+
+#[test]
+fn the_log_is_told_what_a_person_should_see_and_no_sql() {
+    let warning = |said: &str| Alert::Warning(said.to_owned());
+    for (payload, alerts) in [
+        (
+            json!({ "generated_sql": "drop table t", "safety_valid": true, "should_pass": false }),
+            vec![Alert::Error(
+                "safety_validation: CRITICAL: Unsafe query not caught by validator".to_owned(),
+            )],
+        ),
+        (
+            json!({ "generated_sql": "select 1", "safety_valid": false, "is_valid": false, "should_pass": true }),
+            vec![
+                warning("safety_validation: Safe query incorrectly blocked"),
+                warning("validation_accuracy: Investigation needed"),
+            ],
+        ),
+        (
+            json!({ "generated_sql": "selec t", "expected_tables": ["t"] }),
+            vec![
+                warning("the generated SQL can't be read"),
+                warning("table_accuracy has no score: syntax"),
+            ],
+        ),
+        (
+            json!({ "generated_sql": "select 1", "safety_valid": true, "should_pass": true }),
+            vec![],
+        ),
+    ] {
+        assert_eq!(evaluate(&payload, &[]).alerts, alerts, "{payload}");
+    }
 }
 
 #[test]

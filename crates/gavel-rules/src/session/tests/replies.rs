@@ -158,7 +158,15 @@ fn unknown_keys_are_ignored() {
         r["missing_tools"][0]["url"] = json!("x");
     }));
     assert_eq!(score.flags, []);
-    assert_eq!(score.score_breakdown.len(), 4);
+    let keys: Vec<&str> = score.score_breakdown.keys().map(String::as_str).collect();
+    let named = [
+        "logical_flow",
+        "consistency",
+        "tool_relevance",
+        "synthesis_quality",
+    ];
+    assert_eq!(keys, [&named[..], &["style"]].concat());
+    assert_eq!(score.score_breakdown["style"], 99);
 }
 
 #[test]

@@ -1,0 +1,62 @@
+//! The service that `--server` names: whether it is well, and whether somebody would score what it is asked.
+
+use serde_json::Value;
+
+use super::Check;
+use crate::client::{Client, ClientError, list};
+use crate::wire::Judge;
+
+/// Looks at it from outside; of one that doesn't answer there is nothing more to say.
+pub(super) async fn check(client: &Client) -> Vec<Check> {
+    let what = format!("service {}", client.address(""));
+    let ready = match client.health("/readyz").await {
+        Ok(ready) => ready,
+        Err(error) => return vec![Check::new(what, Err(error.to_string()))],
+    };
+    let mut checks = vec![Check::new(what, readiness(&ready))];
+    match client.judges().await {
+        Ok(judges) => {
+            let asked = judges.items.iter().filter(|judge| !judge.kinds.is_empty());
+            checks.extend(
+                asked.map(|judge| Check::new(format!("judge {}", judge.name), state(judge))),
+            );
+        }
+        Err(error) => checks.push(refused("judges", &error)),
+    }
+    match client.workers().await {
+        Ok(workers) => {
+            let alive = workers.items.iter().filter(|worker| worker.alive).count();
+            let found = match alive {
+                0 => Err("none is alive: start one with `gavel worker`".to_owned()),
+                alive => Ok(format!("{alive} alive")),
+            };
+            checks.push(Check::new("workers", found));
+        }
+        Err(error) => checks.push(refused("workers", &error)),
+    }
+    checks
+}
+
+fn readiness(ready: &Value) -> Result<String, String> {
+    let reasons = list(ready, "/reasons").iter().filter_map(Value::as_str);
+    let reasons: Vec<&str> = reasons.collect();
+    match reasons.is_empty() {
+        true => Ok("is ready".to_owned()),
+        false => Err(reasons.join("; ")),
+    }
+}
+
+fn state(judge: &Judge) -> Result<String, String> {
+    match (&judge.hold, judge.configured) {
+        (Some(hold), _) => Err(format!(
+            "is stopped ({}): {}; `gavel judges resume {}` once that is mended",
+            hold.reason, hold.message, judge.name
+        )),
+        (None, false) => Err(judge.remedy.clone().unwrap_or_default()),
+        (None, true) => Ok("can be asked".to_owned()),
+    }
+}
+
+fn refused(what: &str, error: &ClientError) -> Check {
+    Check::new(what, Err(error.to_string()))
+}
