@@ -79,9 +79,9 @@ async fn a_suite_is_refused_by_row_and_column_then_taken_and_followed_to_its_rep
         json!(["Errors", "Judge errors", "Success"])
     );
     for (class, sign, head) in [
-        ("bad", "✗", "Which?"),
-        ("warn", "!", "Declined?"),
-        ("ok", "✓", "How many?"),
+        ("bad", "✗", "T | take 5"),
+        ("warn", "!", "T | take 5"),
+        ("ok", "✓", "T | count"),
     ] {
         let item = format!("li.item.{class}");
         site.shows(&item, sign).await;
