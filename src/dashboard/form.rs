@@ -5,7 +5,7 @@ use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse as _, Response};
 use serde::de::DeserializeOwned;
 
-use super::links::is_ours;
+use super::links;
 use super::stale;
 use super::user::SessionUser;
 use crate::api::Problem;
@@ -76,7 +76,7 @@ impl Form {
 
     /// Where to go afterwards: a path of ours.
     pub(super) fn back(&self) -> Option<&str> {
-        self.text("back").filter(|to| is_ours(to))
+        links::back(&self.fields)
     }
 }
 

@@ -19,6 +19,12 @@ pub(super) fn is_ours(to: &str) -> bool {
     to.starts_with('/') && !to.starts_with("//") && !to.contains(strange)
 }
 
+/// Where a form says that its sender goes afterwards, if that is ours.
+pub(super) fn back(fields: &[(String, String)]) -> Option<&str> {
+    let to = fields.iter().find(|(name, _)| name == "back");
+    to.map(|(_, to)| to.trim()).filter(|to| is_ours(to))
+}
+
 /// A value as a part of a path.
 pub(super) fn segment(text: &str) -> String {
     percent_encoded(text)

@@ -12,15 +12,7 @@ use super::page::{Page, go, html, with_status};
 use super::state::PageState;
 use super::upload::{FileForm, Refused, read, refusal};
 use super::user::SessionUser;
-
-/// The forms that sessions may be recorded in, with their names for people.
-const FORMATS: [(&str, &str); 5] = [
-    ("", "what the file shows"),
-    ("messages", "messages: OpenAI, Anthropic"),
-    ("spans", "spans: OpenInference, OpenTelemetry"),
-    ("langsmith", "runs of LangSmith"),
-    ("inspect", "logs of Inspect"),
-];
+use crate::wire::SessionFormat;
 
 /// The routes of this file. How long a file may be is the API's to say.
 pub(super) fn routes() -> Router<PageState> {
@@ -42,8 +34,18 @@ impl SessionUploadPage {
         "Nothing was stored."
     }
 
-    fn formats() -> [(&'static str, &'static str); 5] {
-        FORMATS
+    /// The forms that sessions may be recorded in, with their names for people.
+    fn formats() -> impl Iterator<Item = (&'static str, &'static str)> {
+        let named = SessionFormat::ALL.iter().map(|format| {
+            let name = match format {
+                SessionFormat::Messages => "messages: OpenAI, Anthropic",
+                SessionFormat::Spans => "spans: OpenInference, OpenTelemetry",
+                SessionFormat::LangSmith => "runs of LangSmith",
+                SessionFormat::Inspect => "logs of Inspect",
+            };
+            (format.as_str(), name)
+        });
+        std::iter::once(("", "what the file shows")).chain(named)
     }
 }
 

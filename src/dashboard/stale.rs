@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 
-use super::links::{PARTS, is_ours, query};
+use super::links::{PARTS, back, is_ours, query};
 use super::page::with_status;
 use super::user::SessionUser;
 use crate::api::{Asked, Problem};
@@ -68,11 +68,7 @@ pub(super) fn signed_out(asked: &Asked) -> Option<Response> {
     {
         return None;
     }
-    let back = fields.iter().find(|(name, _)| name == "back");
-    let back = back.map_or("/", |(_, to)| to).to_owned();
-    let back = Some(back)
-        .filter(|to| is_ours(to))
-        .unwrap_or_else(|| "/".to_owned());
+    let back = back(&fields).unwrap_or("/").to_owned();
     let path = asked.target.split('?').next().unwrap_or_default();
     let page = StaleForm {
         title: "You are signed out".to_owned(),
@@ -109,15 +105,13 @@ pub(super) fn answer(user: SessionUser, sent: &[(String, String)], parts: &Parts
         .cloned()
         .partition(|(name, _)| SECRET.contains(&name.as_str()));
     let path = parts.uri.path();
-    let back = sent.iter().find(|(name, _)| name == "back");
-    let back = back.map(|(_, to)| to.trim()).filter(|to| is_ours(to));
     let page = StaleForm {
         title: problem.title,
         why: CHANGED,
         sign_in: None,
         action: (same_site && secret.is_empty()).then(|| path.to_owned()),
         back: match secret.is_empty() {
-            true => back.unwrap_or("/").to_owned(),
+            true => back(sent).unwrap_or("/").to_owned(),
             false => path.to_owned(),
         },
         fields,

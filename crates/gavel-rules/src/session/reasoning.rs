@@ -4,8 +4,10 @@ use std::collections::{HashSet, VecDeque};
 
 use super::Flag;
 
-/// Reasons shorter than this, in letters and digits, hold no sentence; 200 words are asked for.
-const FEWEST: usize = 30;
+/// Reasons shorter than this, in letters and digits, are a word or two; 200 words are asked for.
+const FEWEST: usize = 20;
+/// Reasons this long are what was asked for. Holding those against a long session would cost more than all else of a reply.
+const ENOUGH: usize = 1_000;
 /// So many letters in a row are the same only where they are copied.
 const RUN: usize = 32;
 /// Reasons of which more than this share stands in what was given are copied. Those that quote are far below.
@@ -14,8 +16,10 @@ const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What is wrong with reasons, held against the texts that the judge was given.
 pub(super) fn doubt(reasons: &str, given: &[&str]) -> Option<Flag> {
-    if letters(reasons).count() < FEWEST {
-        return Some(Flag::ReasoningThin);
+    match letters(reasons).take(ENOUGH).count() {
+        0..FEWEST => return Some(Flag::ReasoningThin),
+        FEWEST..RUN | ENOUGH.. => return None,
+        RUN..ENOUGH => {}
     }
     let own: Vec<u64> = runs(reasons).collect();
     let wanted: HashSet<u64> = own.iter().copied().collect();
@@ -89,6 +93,14 @@ mod tests {
                 "{reasons}"
             );
         }
+    }
+
+    #[test]
+    fn reasons_as_long_as_was_asked_for_are_taken() {
+        let copied = INSTRUCTIONS.repeat(20);
+        assert_eq!(doubt(&copied, &[&copied]), None);
+        let short = INSTRUCTIONS.repeat(2);
+        assert_eq!(doubt(&short, &[&short]), Some(Flag::ReasoningCopied));
     }
 
     #[test]

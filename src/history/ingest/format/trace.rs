@@ -8,11 +8,14 @@ use std::collections::{HashMap, HashSet};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::Value;
 
-use super::transcript::{NO_MESSAGE, Piece, Said, conversation, pieces, plain};
+use super::transcript::{NO_MESSAGE, Piece, Said, conversation, key, once, pieces, plain};
 use super::{Placed, fault, identify};
 use crate::history::ingest::file::FileFault;
 use crate::history::ingest::input::SessionInput;
 use crate::wire::{SessionFormat, SessionStatus};
+
+/// How far up a step looks for its agent. A parent may be its own child, and nobody nests deeper.
+const HIGHEST: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Work {
@@ -122,8 +125,7 @@ impl<'a> Trace<'a> {
     /// The agent that a step belongs to: its own word, else the nearest agent above it.
     fn agent(&self, step: &'a Step) -> Option<&'a str> {
         let mut at = Some(step);
-        // A parent that is its own child must not go on for ever.
-        for _ in 0..self.steps.len() {
+        for _ in 0..HIGHEST {
             let step = at?;
             let own = (step.work == Work::Agent)
                 .then_some(step.name.as_deref())
@@ -201,15 +203,10 @@ impl<'a> Trace<'a> {
 
     /// The tools that were at hand, or used.
     fn tools(&self) -> Vec<String> {
-        let mut tools: Vec<String> = Vec::new();
         let used = self.steps.iter().filter(|step| step.work == Work::Tool);
         let used = used.filter_map(|step| step.name.as_ref());
-        for tool in self.steps.iter().flat_map(|step| &step.tools).chain(used) {
-            if !tools.contains(tool) {
-                tools.push(tool.clone());
-            }
-        }
-        tools
+        let at_hand = self.steps.iter().flat_map(|step| &step.tools);
+        once(at_hand.chain(used).cloned())
     }
 
     /// What models and tools said.
@@ -221,13 +218,24 @@ impl<'a> Trace<'a> {
                 (read(step, &step.given)?, read(step, &step.gave)?),
             ));
         }
-        let results: Vec<&Piece> = models
+        // A tool's step doesn't always know the id of its call: the same text is the same result, too.
+        let (mut ids, mut texts) = (HashSet::new(), HashSet::new());
+        for piece in models
             .iter()
             .flat_map(|(_, (given, gave))| given.iter().chain(gave))
-            .filter(|piece| matches!(piece, Piece::Result { .. }))
-            .collect();
-        let is_in_messages =
-            |result: &Piece| results.iter().any(|known| is_same_result(known, result));
+        {
+            if let Piece::Result { id, text, .. } = piece {
+                ids.extend(id.as_deref());
+                texts.insert(text.trim());
+            }
+        }
+        texts.remove("");
+        let is_in_messages = |result: &Piece| match result {
+            Piece::Result { id, text, .. } => {
+                id.as_deref().is_some_and(|id| ids.contains(id)) || texts.contains(text.trim())
+            }
+            Piece::Text { .. } | Piece::Call { .. } => false,
+        };
         let in_messages: HashSet<&str> = self
             .steps
             .iter()
@@ -328,36 +336,6 @@ impl Before {
             }
         }
         new
-    }
-}
-
-/// What makes a piece the same one when it is sent again.
-fn key(piece: &Piece) -> String {
-    match piece {
-        Piece::Text { role, text } => format!("{role}\n{}", text.trim()),
-        Piece::Call { id: Some(id), .. } => format!("call {id}"),
-        Piece::Result { id: Some(id), .. } => format!("result {id}"),
-        call @ Piece::Call { .. } => format!("{call:?}"),
-        result @ Piece::Result { .. } => format!("{result:?}"),
-    }
-}
-
-fn is_same_result(one: &Piece, other: &Piece) -> bool {
-    match (one, other) {
-        // A tool's step doesn't always know the id of its call.
-        (
-            Piece::Result {
-                id: one_id,
-                text: one,
-                ..
-            },
-            Piece::Result {
-                id: other_id,
-                text: other,
-                ..
-            },
-        ) => one_id == other_id || one.trim() == other.trim() && !one.trim().is_empty(),
-        (Piece::Text { .. } | Piece::Call { .. } | Piece::Result { .. }, _) => false,
     }
 }
 

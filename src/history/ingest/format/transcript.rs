@@ -1,7 +1,7 @@
 //! Messages in the shapes that OpenAI, Anthropic, OpenTelemetry, LangChain and Inspect write, as ours. A call of a tool stands
 //! where its result does, with what was asked, as in sessions from a TARSy.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
@@ -84,21 +84,24 @@ pub(super) fn pieces(message: &Value) -> Option<Vec<Piece>> {
             .collect(),
     ];
     // Frameworks record a call twice: as the provider wrote it, and in their own words.
+    let mut known: HashSet<String> = pieces.iter().map(key).collect();
     for call in calls.iter().flatten().map(call) {
-        let is_same = |known: &Piece| match (known, &call) {
-            (
-                Piece::Call {
-                    id: Some(known), ..
-                },
-                Piece::Call { id: Some(id), .. },
-            ) => known == id,
-            (known, call) => known == call,
-        };
-        if !pieces.iter().any(is_same) {
+        if known.insert(key(&call)) {
             pieces.push(call);
         }
     }
     Some(pieces)
+}
+
+/// What makes a piece the same one when it is sent again.
+pub(super) fn key(piece: &Piece) -> String {
+    match piece {
+        Piece::Text { role, text } => format!("{role}\n{}", text.trim()),
+        Piece::Call { id: Some(id), .. } => format!("call {id}"),
+        Piece::Result { id: Some(id), .. } => format!("result {id}"),
+        call @ Piece::Call { .. } => format!("{call:?}"),
+        result @ Piece::Result { .. } => format!("{result:?}"),
+    }
 }
 
 /// A message out of what LangChain puts around it, with the name of its class or type.
@@ -339,13 +342,13 @@ pub(super) fn tool_names(definitions: &Value) -> Vec<String> {
         let named = places.iter().find_map(|place| text(place, &["name"]));
         named.or_else(|| definition.as_str().map(str::to_owned))
     };
-    let mut names: Vec<String> = Vec::new();
-    for found in list(definitions).iter().filter_map(name) {
-        if !names.contains(&found) {
-            names.push(found);
-        }
-    }
-    names
+    once(list(definitions).iter().filter_map(name))
+}
+
+/// Each name once, in the order in which they first stand.
+pub(super) fn once(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut known = HashSet::new();
+    names.filter(|name| known.insert(name.clone())).collect()
 }
 
 /// A message of plain text.
