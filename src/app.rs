@@ -239,6 +239,14 @@ impl App {
         self.enqueue.current_criteria()
     }
 
+    /// The current criteria's judge and the most calls that it gets at once, where this worker has slots for more.
+    pub fn capped_judge(&self) -> Option<(String, u32)> {
+        let judge = self.criteria().judge.clone();
+        let cap = self.providers.spec(&judge).ok()?.max_concurrency()?;
+        (usize::try_from(cap).is_ok_and(|cap| cap < self.settings().worker.concurrency))
+            .then_some((judge, cap))
+    }
+
     /// The judges' names, each with `None` if it can be asked, else what to do.
     pub fn judges(&self) -> Vec<(String, Option<String>)> {
         self.providers

@@ -25,7 +25,7 @@ pub mod queue;
 pub mod worker;
 
 // 4  one question to one model, patiently
-pub mod judge;
+pub use gavel_judge as judge;
 
 // 5  the rules, pure
 pub use gavel_rules as score;
@@ -53,11 +53,11 @@ pub mod suite;
 pub mod app;
 pub mod cli;
 pub use gavel_client as client;
-pub mod clock;
+pub use gavel_clock as clock;
 pub mod config;
 pub mod lifecycle;
 pub use gavel_outbound as outbound;
-pub mod redis_client;
+pub use gavel_redis as redis_client;
 pub mod telemetry;
 
 #[cfg(test)]

@@ -93,6 +93,14 @@ pub(super) async fn run(
         Work::Jobs => Duration::from_secs(app.settings().worker.drain_timeout_s) + WORKER_LATE,
         Work::Nothing => app.answers_on() + REQUESTS,
     };
+    if parts.worker == Work::Jobs
+        && let Some((judge, cap)) = app.capped_judge()
+    {
+        tracing::warn!(
+            %judge, cap, concurrency = app.settings().worker.concurrency,
+            "the judge gets fewer calls at once than this worker has slots; raise its max_concurrency in llm_providers.yaml"
+        );
+    }
     let reload = || match app.reload_criteria() {
         Ok(()) => tracing::info!(criteria_hash = %app.criteria().hash, "reloaded"),
         Err(error) => tracing::error!(%error, "not reloaded: the criteria before stay"),

@@ -128,7 +128,9 @@ impl Doctor {
             } else {
                 judges::Calls::OneToken
             };
-            checks.extend(judges::check(providers, &wanted, calls).await);
+            checks.extend(
+                judges::check(providers, &wanted, calls, settings.worker.concurrency).await,
+            );
         }
         checks.extend(history::check(settings).await);
         if settings.database.url.is_empty() {

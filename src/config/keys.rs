@@ -9,10 +9,11 @@ use config::{FileFormat, Map, Source as _, Value, ValueKind};
 pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
 
 /// Variables that are read under a name of their own; the `GAVEL_` name of the key wins.
-pub(super) const ALIASES: [(&str, &str); 3] = [
+pub(super) const ALIASES: [(&str, &str); 4] = [
     ("DATABASE_URL", "database.url"),
     ("REDIS_URL", "redis.url"),
     ("DEFAULT_LLM_PROVIDER", "default_llm_provider"),
+    ("RUST_LOG", "log.filter"),
 ];
 
 /// `GAVEL_` variables that are no setting: the client's, the settings file's, and one that criteria and judges may name.

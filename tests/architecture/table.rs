@@ -63,7 +63,6 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
             All("events"),
         ],
     ),
-    ("judge", &[All("redis_client")]),
     (
         "store",
         &[All("job"), All("wire"), All("score"), JUDGE_ROWS],
@@ -127,16 +126,17 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
         ],
     ),
     ("main", &[All("cli")]),
-    ("clock", &[]),
     ("config", &[All("job")]),
     ("lifecycle", &[]),
-    ("redis_client", &[]),
     ("telemetry", &[]),
     // Packages below `crates/`, which the root names as modules. Cargo holds what they may import.
     ("wire", &[]),
     ("client", &[]),
     ("score", &[]),
     ("outbound", &[]),
+    ("judge", &[]),
+    ("redis_client", &[]),
+    ("clock", &[]),
 ];
 
 /// What the API and the pages may import: never a judge, a queue or a worker.
@@ -160,15 +160,12 @@ pub(crate) const PURE: &[&str] = &["job"];
 pub(crate) const CRATES: &[(&[&str], &[&str])] = &[
     (
         &["axum", "utoipa_axum", "utoipa_swagger_ui"],
-        &["api", "dashboard", "judge/provider/simulated"],
+        &["api", "dashboard"],
     ),
     (&["sqlx"], &["store"]),
     (&["apalis", "apalis_core"], &["queue", "worker"]),
-    (
-        &["redis"],
-        &["redis_client", "queue", "judge/gate", "events"],
-    ),
-    (&["reqwest"], &["judge/provider", "history", "suite"]),
+    (&["redis"], &["queue", "events"]),
+    (&["reqwest"], &["history", "suite"]),
     (
         &[
             "clap",
@@ -183,8 +180,17 @@ pub(crate) const CRATES: &[(&[&str], &[&str])] = &[
     (&["query_shape", "row_match"], &[]),
     // Everybody else names them by their place at the root.
     (&["gavel_wire"], &["lib", "job"]),
-    (&["gavel_client", "gavel_outbound"], &["lib"]),
-    (&["gavel_rules"], &["lib", "judge"]),
+    (
+        &[
+            "gavel_client",
+            "gavel_clock",
+            "gavel_judge",
+            "gavel_outbound",
+            "gavel_redis",
+            "gavel_rules",
+        ],
+        &["lib"],
+    ),
 ];
 
 /// What is pure.

@@ -32,25 +32,23 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(retry_job))
 }
 
-impl From<JudgeCallRow> for Call {
-    fn from(call: JudgeCallRow) -> Self {
-        Self {
-            call_id: call.call_id,
-            judge: call.judge,
-            model: call.model,
-            at: call.at,
-            latency_ms: u64::try_from(call.latency.as_millis()).unwrap_or(u64::MAX),
-            error: call.error.map(|class| class.as_str().to_owned()),
-            message: call.message,
-            status: call.status,
-            usage: Usage {
-                tokens_in: call.usage.tokens_in,
-                tokens_out: call.usage.tokens_out,
-                cost_usd: call.usage.cost_usd,
-            },
-            tokens_in_cached: call.usage.tokens_in_cached,
-            reply: call.reply,
-        }
+fn shown_call(call: JudgeCallRow) -> Call {
+    Call {
+        call_id: call.call_id,
+        judge: call.judge,
+        model: call.model,
+        at: call.at,
+        latency_ms: u64::try_from(call.latency.as_millis()).unwrap_or(u64::MAX),
+        error: call.error.map(|class| class.as_str().to_owned()),
+        message: call.message,
+        status: call.status,
+        usage: Usage {
+            tokens_in: call.usage.tokens_in,
+            tokens_out: call.usage.tokens_out,
+            cost_usd: call.usage.cost_usd,
+        },
+        tokens_in_cached: call.usage.tokens_in_cached,
+        reply: call.reply,
     }
 }
 
@@ -157,7 +155,7 @@ pub(crate) async fn read_with_calls(state: &ApiState, id: &str) -> Result<JobDet
 
 async fn calls_of(state: &ApiState, id: JobId) -> Result<Vec<Call>, ApiError> {
     let rows = state.store.calls().of_job(id).await?;
-    Ok(rows.into_iter().map(Call::from).collect())
+    Ok(rows.into_iter().map(shown_call).collect())
 }
 
 /// Cancels a job that has not ended. What its judge still answers is dropped.

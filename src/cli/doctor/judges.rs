@@ -13,7 +13,12 @@ pub(super) enum Calls {
 
 /// The judges of the criteria, which must be configured, as must their fallbacks, and every other entry that is. The simulator's own entry needs no
 /// key and is always there: it is asked only where the criteria name it.
-pub(super) async fn check(providers: &Providers, wanted: &[String], calls: Calls) -> Vec<Check> {
+pub(super) async fn check(
+    providers: &Providers,
+    wanted: &[String],
+    calls: Calls,
+    slots: usize,
+) -> Vec<Check> {
     let mut names = wanted.to_vec();
     for fallback in wanted.iter().filter_map(|judge| providers.fallback(judge)) {
         if !names.contains(&fallback) {
@@ -29,6 +34,7 @@ pub(super) async fn check(providers: &Providers, wanted: &[String], calls: Calls
     names.extend(others);
     let checks = names.into_iter().map(|name| async move {
         let found = one(providers, &name, calls).await;
+        let found = found.map(|said| said + &fewer_than(slots, providers, &name));
         Check::new(format!("judge {name}"), found)
     });
     futures::future::join_all(checks).await
@@ -54,6 +60,18 @@ pub(super) fn caps(providers: &Providers) -> Option<Check> {
         Err(fault) => Err(fault.to_string()),
     };
     Some(Check::new("caps", found))
+}
+
+/// What a worker with more slots than the judge gets calls at once should know.
+fn fewer_than(slots: usize, providers: &Providers, name: &str) -> String {
+    let spec = providers.spec(name).ok();
+    let cap = spec.and_then(|spec| spec.max_concurrency());
+    match cap.filter(|cap| usize::try_from(*cap).is_ok_and(|cap| cap < slots)) {
+        Some(cap) => format!(
+            "; gets {cap} calls at once (max_concurrency), a worker has {slots} slots (worker.concurrency)"
+        ),
+        None => String::new(),
+    }
 }
 
 async fn one(providers: &Providers, name: &str, calls: Calls) -> Result<String, String> {

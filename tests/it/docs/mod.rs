@@ -4,7 +4,7 @@ mod transcript;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use crate::support::client::{Api, PATIENCE};
@@ -173,11 +173,48 @@ async fn the_readmes_curl_lines_store_a_session_and_score_it() {
 }
 
 #[test]
-fn the_readme_links_the_page() {
-    assert!(document("README.md").contains("(docs/http.md)"));
-    assert!(
-        Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("docs/http.md")
-            .is_file()
-    );
+fn every_link_leads_to_a_file_and_its_heading() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let docs = std::fs::read_dir(root.join("docs")).unwrap();
+    let docs = docs.map(|entry| entry.unwrap().path());
+    let texts: Vec<PathBuf> = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]
+        .map(|name| root.join(name))
+        .into_iter()
+        .chain(docs.filter(|path| path.extension().is_some_and(|kind| kind == "md")))
+        .collect();
+    let mut dead = Vec::new();
+    for from in &texts {
+        let text = std::fs::read_to_string(from).unwrap();
+        let links = text.split("](").skip(1);
+        let links = links.filter_map(|rest| rest.split(')').next());
+        for link in links.filter(|link| !link.contains("://")) {
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let to = match path {
+                "" => from.clone(),
+                path => from.parent().unwrap().join(path),
+            };
+            let leads = match anchor {
+                "" => to.exists(),
+                anchor => std::fs::read_to_string(&to)
+                    .is_ok_and(|text| text.lines().any(|line| heading(line) == anchor)),
+            };
+            if !leads {
+                dead.push(format!("{}: {link}", from.display()));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "{}", dead.join("\n"));
+}
+
+/// What a heading's link is called, as GitHub makes it.
+fn heading(line: &str) -> String {
+    let title = line.trim_start_matches('#').trim().to_lowercase();
+    title
+        .chars()
+        .filter_map(|c| match c {
+            ' ' => Some('-'),
+            '-' | '_' => Some(c),
+            c => Some(c).filter(|c| c.is_alphanumeric()),
+        })
+        .collect()
 }

@@ -1,0 +1,247 @@
+//! One call of a run: sent, reported to the gate, read, checked and logged.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::run::Run;
+use super::usage;
+use crate::error::ErrorClass;
+use crate::gate::{CallEnd, CallOutcome, Permit, RateReport, TokensUsed};
+use crate::provider::{Called, ProviderReply, Stop};
+use crate::{CallRecord, CallUsage, Fault, JudgeError, JudgeSpec, Question, Reply, reply};
+
+/// A reply's text is kept up to this.
+const LONGEST_REPLY: usize = 64 * 1024;
+
+pub(super) struct Failed {
+    pub(super) error: JudgeError,
+    pub(super) faults: Vec<Fault>,
+}
+
+impl From<JudgeError> for Failed {
+    fn from(error: JudgeError) -> Self {
+        Self {
+            error,
+            faults: Vec::new(),
+        }
+    }
+}
+
+impl CallRecord {
+    /// A call of which nothing came yet.
+    pub(super) fn new(
+        spec: &JudgeSpec,
+        call_id: Uuid,
+        asked_for: Uuid,
+        at: DateTime<Utc>,
+        latency: Duration,
+    ) -> Self {
+        Self {
+            call_id,
+            asked_for,
+            judge: spec.name().to_owned(),
+            model: spec.model().to_owned(),
+            at,
+            latency,
+            error: None,
+            message: None,
+            status: None,
+            usage: usage::nothing(),
+            reply: None,
+        }
+    }
+
+    pub(super) fn replied(&mut self, reply: &ProviderReply) {
+        self.model.clone_from(&reply.model);
+        self.status = Some(reply.status);
+        self.reply = Some(cut(&reply.text));
+    }
+
+    pub(super) fn failed(&mut self, error: &JudgeError) {
+        self.error = Some(error.class);
+        self.message = Some(error.message.clone());
+        self.status = error.status;
+        // A refusal's words stand beside the reply's text, which is empty then.
+        self.reply = error.raw_reply.as_deref().map(cut).or(self.reply.take());
+        if error.class == ErrorClass::Unparsable {
+            tracing::warn!(call_id = %self.call_id, asked_for = %self.asked_for, judge = self.judge, "a reply can't be used; it is kept with its call");
+        }
+    }
+}
+
+impl Run<'_> {
+    pub(super) async fn call(&mut self, permit: Permit) -> Result<Reply, Failed> {
+        let wiring = &self.judge.wiring;
+        self.calls += 1;
+        let at = wiring.clock.now();
+        let sent = Instant::now();
+        if let Some(concurrency_permit) = &mut self.concurrency_permit {
+            concurrency_permit.calls();
+        }
+        let Called {
+            ended: called,
+            rates,
+            late,
+        } = self.judge.provider.call(&self.request).await;
+        let latency = sent.elapsed();
+        let used = match &called {
+            Ok(reply) => Some(usage::of_reply(&self.judge.spec, reply)),
+            Err(_) => late.then(CallUsage::default),
+        };
+        if let (Ok(_), Some(used)) = (&called, used) {
+            // The next call goes out before this one's reply is read. A failed call keeps its permit for its retry: a judge
+            // in trouble isn't asked more meanwhile.
+            if let Some(mut concurrency_permit) = self.concurrency_permit.take() {
+                concurrency_permit.used(used);
+            }
+        }
+        let name = self.judge.spec.name();
+        wiring
+            .gate
+            .report(name, permit, &end_of(&called, late, rates));
+
+        let (spec, id) = (&self.judge.spec, Uuid::now_v7());
+        let mut record = CallRecord::new(spec, id, self.asked_for, at, latency);
+        record.usage = used.unwrap_or(record.usage);
+        if let Ok(reply) = &called {
+            record.replied(reply);
+        }
+        usage::add(&mut self.usage, record.usage);
+        let read = match called {
+            Ok(reply) => self.read(reply),
+            Err(error) => Err(Failed::from(error)),
+        };
+        if let Err(Failed { error, .. }) = &read {
+            record.failed(error);
+        }
+        wiring.log.log(record);
+        read
+    }
+
+    /// From what the provider gave to a checked reply.
+    fn read(&self, reply: ProviderReply) -> Result<Reply, Failed> {
+        let cap = self.request.max_output_tokens;
+        read(&self.judge.spec, &self.question, cap, reply).map(|reply| Reply {
+            repaired: self.repaired,
+            ..reply
+        })
+    }
+
+    /// What a question's last error says besides what happened.
+    pub(super) fn last_words(&self, mut error: JudgeError) -> JudgeError {
+        match error.class {
+            ErrorClass::Transient => {
+                let calls = self.retries_spent.saturating_add(1);
+                error.message = format!("{}; gave up after {calls} calls", error.message);
+            }
+            ErrorClass::Unparsable => {
+                error.message = format!("{}, also after a repair turn", error.message);
+            }
+            ErrorClass::TooLarge => {
+                let limits = self.judge.spec.limits();
+                let prompt = limits.family.tokens(&self.question.prompt);
+                let trimmed = match self.question.trimmed_tokens {
+                    0 => "untrimmed".to_owned(),
+                    tokens => format!("after about {tokens} tokens were left out"),
+                };
+                error.message = format!(
+                    "{}; the prompt is about {prompt} tokens, {trimmed}, for a context_window of {} as configured; set it to the model's own in llm_providers.yaml",
+                    error.message, limits.context_window
+                );
+            }
+            ErrorClass::Throttled
+            | ErrorClass::Exhausted
+            | ErrorClass::Misconfigured
+            | ErrorClass::Capability
+            | ErrorClass::Truncated
+            | ErrorClass::Refused
+            | ErrorClass::Rejected => {}
+        }
+        error
+    }
+}
+
+/// From what a provider gave to a checked reply; `cap`: the most tokens that it was allowed.
+pub(super) fn read(
+    spec: &JudgeSpec,
+    question: &Question,
+    cap: u32,
+    reply: ProviderReply,
+) -> Result<Reply, Failed> {
+    let failed = |class, what: String, faults, raw: &str| Failed {
+        error: JudgeError {
+            status: Some(reply.status),
+            raw_reply: Some(cut(raw)),
+            ..JudgeError::new(class, format!("judge {:?} {what}", spec.name()))
+        },
+        faults,
+    };
+    let stopped = match &reply.stop {
+        Stop::Complete => None,
+        Stop::Truncated => {
+            let what = format!("was cut off by the output cap of {cap} tokens");
+            Some((ErrorClass::Truncated, what, &reply.text))
+        }
+        Stop::Refused(words) => Some((ErrorClass::Refused, "declined to answer".to_owned(), words)),
+        Stop::Unknown(reason) => {
+            let reason: String = reason.chars().take(64).collect();
+            let what = format!("stopped for an unknown reason, {reason:?}");
+            Some((ErrorClass::Rejected, what, &reply.text))
+        }
+    };
+    if let Some((class, what, raw)) = stopped {
+        return Err(failed(class, what, Vec::new(), raw));
+    }
+    match reply::parse(&reply.text, &question.check) {
+        Ok(value) => Ok(Reply {
+            value,
+            provider: spec.provider().to_owned(),
+            model: reply.model,
+            simulated: reply.simulated,
+            repaired: false,
+            cached: false,
+            by_fallback: false,
+            trimmed_tokens: question.trimmed_tokens,
+        }),
+        Err(faults) => {
+            let what = format!(
+                "gave a reply that can't be used: {}",
+                reply::summary(&faults)
+            );
+            Err(failed(ErrorClass::Unparsable, what, faults, &reply.text))
+        }
+    }
+}
+
+fn end_of(called: &Result<ProviderReply, JudgeError>, late: bool, rates: RateReport) -> CallEnd {
+    let whole = |tokens: i64| u64::try_from(tokens).unwrap_or(0);
+    let (outcome, used) = match called {
+        Ok(reply) => (CallOutcome::Alive, reply.usage),
+        Err(error) if late => (CallOutcome::Late(error.message.clone()), None),
+        Err(error) => {
+            let failed = CallOutcome::Failed {
+                class: error.class,
+                retry_after: error.retry_after,
+                message: error.message.clone(),
+            };
+            (failed, None)
+        }
+    };
+    CallEnd {
+        outcome,
+        used: used.map(|used| TokensUsed {
+            input: whole(used.input),
+            output: whole(used.output),
+        }),
+        rates,
+    }
+}
+
+fn cut(text: &str) -> String {
+    text.get(..text.floor_char_boundary(LONGEST_REPLY))
+        .unwrap_or_default()
+        .to_owned()
+}

@@ -1,0 +1,210 @@
+//! The second judge (`fallback:`), which is asked what the first one declined to answer.
+//!
+//! Only a refusal leads here: every other error has a remedy of its own, and a second judge would hide it. One level is
+//! followed, so a fallback that declines too ends the question. It is a judge like any other: its own gate, retries, limits,
+//! cache key and prices. The refusal is remembered for the asker (a job), so that a run that had to wait for the fallback
+//! doesn't pay for it twice. A simulated reply never stands in for a real one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::json;
+
+use super::{AskContext, AskEnd, Asked, Inner, usage};
+use crate::call_log::CallUsage;
+use crate::error::ErrorClass;
+use crate::gate::Closed;
+use crate::{
+    Answer, CacheKey, CachedReply, CallPermits, ConcurrencyPermit, JudgeError, JudgeSpec, Limits,
+    NotConfigured, Question, Reply,
+};
+
+/// A closed fallback is looked at again after this at the latest: whoever opens it before its time wakes no job of another
+/// lane.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// The same where nothing is wrong and all its calls are taken.
+const LOOK_AGAIN_SOON: Duration = Duration::from_secs(5);
+
+/// The judge that stands in for another.
+pub(super) struct Fallback {
+    pub(super) name: String,
+    /// Why it can't be asked, where it can't.
+    pub(super) judge: Result<Arc<Inner>, NotConfigured>,
+}
+
+/// What the first judge said when it declined.
+struct Refusal {
+    message: String,
+    /// Retries that were spent by then, over all runs: the fallback has its own.
+    retries_spent: u32,
+    /// What this run spent on being refused; nothing where an earlier run was.
+    usage: CallUsage,
+}
+
+/// Asks the first judge, unless it declined in an earlier run, and then its fallback.
+pub(super) async fn ask(
+    first: &Arc<Inner>,
+    fallback: &Fallback,
+    question: &Question,
+    context: &AskContext,
+) -> Asked {
+    let key = CacheKey::of_refusal(&first.spec, question, context.asked_for);
+    let remembered = first.wiring.cache.get(&key).await;
+    let (refusal, own) = match remembered.as_ref().and_then(Refusal::recalled) {
+        Some(mut refusal) => {
+            // A job that was retried by hand counts from zero again.
+            refusal.retries_spent = refusal.retries_spent.min(context.retries_spent);
+            let own = AskContext {
+                retries_spent: context.retries_spent - refusal.retries_spent,
+                ..context.clone()
+            };
+            (refusal, own)
+        }
+        None => match first.ask(question, context).await {
+            Asked {
+                end: AskEnd::Answered(Err(error)),
+                retries_spent,
+                usage,
+            } if error.class == ErrorClass::Refused => {
+                let refusal = Refusal {
+                    message: error.message,
+                    retries_spent,
+                    usage,
+                };
+                first.wiring.cache.put(key, refusal.kept(first)).await;
+                // The question was asked once already: it isn't sent elsewhere for want of a permit.
+                let own = AskContext {
+                    retries_spent: 0,
+                    concurrency: Arc::new(AskedOnce(Arc::clone(&context.concurrency))),
+                    ..context.clone()
+                };
+                (refusal, own)
+            }
+            ended => return ended,
+        },
+    };
+    let second = match &fallback.judge {
+        Ok(second) => second,
+        Err(why) => return refusal.ends(not_asked(&refusal, fallback, &why.to_string())),
+    };
+    let limits = second.spec.limits();
+    let Some(fitting) = question.fit_into(&limits) else {
+        return refusal.ends(not_asked(&refusal, fallback, &too_large(question, &limits)));
+    };
+    let asked = second.ask(&fitting, &own).await;
+    refusal.with(&first.spec, &second.spec, asked)
+}
+
+impl Refusal {
+    fn kept(&self, judge: &Inner) -> CachedReply {
+        CachedReply {
+            provider: judge.spec.provider().to_owned(),
+            model: judge.spec.model().to_owned(),
+            reply: json!({ "declined": self.message, "retries_spent": self.retries_spent }),
+            simulated: judge.spec.simulated(),
+            repaired: false,
+        }
+    }
+
+    fn recalled(kept: &CachedReply) -> Option<Self> {
+        let retries_spent = kept.reply.get("retries_spent")?.as_u64()?;
+        Some(Self {
+            message: kept.reply.get("declined")?.as_str()?.to_owned(),
+            retries_spent: u32::try_from(retries_spent).ok()?,
+            usage: usage::nothing(),
+        })
+    }
+
+    /// The question ends here: nobody else was asked.
+    fn ends(&self, error: JudgeError) -> Asked {
+        Asked {
+            end: AskEnd::Answered(Err(error)),
+            retries_spent: self.retries_spent,
+            usage: self.usage,
+        }
+    }
+
+    /// What the fallback's end comes to, with what both spent.
+    fn with(&self, first: &JudgeSpec, second: &JudgeSpec, asked: Asked) -> Asked {
+        let mut usage = self.usage;
+        usage::add(&mut usage, asked.usage);
+        Asked {
+            end: match asked.end {
+                AskEnd::Answered(answer) => AskEnd::Answered(self.answer(first, second, answer)),
+                AskEnd::Wait { why, retry_in, .. } => {
+                    let longest = match why == Closed::Busy {
+                        true => LOOK_AGAIN_SOON,
+                        false => LOOK_AGAIN,
+                    };
+                    AskEnd::Wait {
+                        why,
+                        retry_in: Some(retry_in.unwrap_or(longest).min(longest)),
+                        fallback: Some(second.name().to_owned()),
+                    }
+                }
+            },
+            retries_spent: self.retries_spent.saturating_add(asked.retries_spent),
+            usage,
+        }
+    }
+
+    fn answer(&self, first: &JudgeSpec, second: &JudgeSpec, answer: Answer) -> Answer {
+        let name = second.name();
+        match answer {
+            Ok(reply) if reply.simulated && !first.simulated() => Err(refused(format!(
+                "{}; its fallback {name:?} gave a simulated reply, which never stands in for a real one",
+                self.message
+            ))),
+            Ok(reply) => Ok(Reply {
+                by_fallback: true,
+                ..reply
+            }),
+            Err(error) => {
+                let message = match error.class == ErrorClass::Refused {
+                    true => format!("{}, and so did its fallback {name:?}", self.message),
+                    false => format!(
+                        "{}; it was asked as the fallback, since {}",
+                        error.message, self.message
+                    ),
+                };
+                Err(JudgeError { message, ..error })
+            }
+        }
+    }
+}
+
+fn not_asked(refusal: &Refusal, fallback: &Fallback, why: &str) -> JudgeError {
+    refused(format!(
+        "{}; its fallback {:?} was not asked: {why}",
+        refusal.message, fallback.name
+    ))
+}
+
+fn too_large(question: &Question, limits: &Limits) -> String {
+    format!(
+        "the prompt is about {} tokens, and its context_window of {} leaves {} for it",
+        question.tokens(limits.family),
+        limits.context_window,
+        limits.for_the_question()
+    )
+}
+
+fn refused(message: String) -> JudgeError {
+    JudgeError::new(ErrorClass::Refused, message)
+}
+
+/// The permits of a question that was answered once: it waits for its next one, however long.
+#[derive(Debug)]
+struct AskedOnce(Arc<dyn CallPermits>);
+
+#[async_trait]
+impl CallPermits for AskedOnce {
+    async fn first(&self) -> Option<ConcurrencyPermit> {
+        Some(self.another().await)
+    }
+
+    async fn another(&self) -> ConcurrencyPermit {
+        self.0.another().await
+    }
+}

@@ -1,0 +1,364 @@
+//! One question's run: calls until there is an answer, or a wait too long for a slot.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::call::Failed;
+use super::kept::{cached, kept};
+use super::{AskContext, AskEnd, Asked, Inner, usage};
+use crate::call_log::CallUsage;
+use crate::error::ErrorClass;
+use crate::gate::{Closed, Load, Permit, Refusal};
+use crate::provider::{CallRequest, Message, Role};
+use crate::retry::{self, Attempt, Decision, Spends};
+use crate::{
+    Answer, CacheKey, ConcurrencyPermit, Fault, JudgeError, ModelFamily, Question, Reply, reply,
+};
+
+/// A server that refuses field after field is asked so often; there are fewer fields than that.
+const MOST_DROPPED_FIELDS: u32 = 8;
+
+pub(super) async fn run(
+    judge: &Inner,
+    question: &Question,
+    context: &AskContext,
+    key: &CacheKey,
+) -> Asked {
+    let mut run = Run::new(judge, question, context);
+    let mut key = key.clone();
+    if let Some(reply) = look_up(judge, &run.question, context, &key).await {
+        return run.answered(Ok(reply));
+    }
+    loop {
+        if !run.has_concurrency_permit(context).await {
+            return run.waits(Closed::Busy, None);
+        }
+        let permit = match run.enter().await {
+            Ok(permit) => permit,
+            Err(refusal) => {
+                let options = &judge.wiring.retry;
+                match retry::in_slot(options, run.waited, refusal.retry_in) {
+                    Some(after) => run.rest(after, Spends::Nothing).await,
+                    None => return run.waits(refusal.why, refusal.retry_in),
+                }
+                continue;
+            }
+        };
+        let failed = match run.call(permit).await {
+            Ok(reply) => match run.doubt(&reply) {
+                Some(fault) => {
+                    let said = reply.value.to_string();
+                    run.doubted = Some(reply);
+                    run.show_faults(said, &[fault]);
+                    continue;
+                }
+                None => {
+                    judge.wiring.cache.put(key, kept(&reply)).await;
+                    return run.answered(Ok(reply));
+                }
+            },
+            Err(failed) => run.blamed(failed),
+        };
+        match run.decide(&failed.error) {
+            Decision::Retry { after, spends } => run.rest(after, spends).await,
+            Decision::Wait {
+                why,
+                retry_in,
+                spends,
+            } => {
+                run.spend(spends);
+                return run.waits(why, retry_in);
+            }
+            Decision::RepairTurn => {
+                let said = failed.error.raw_reply.unwrap_or_default();
+                run.show_faults(said, &failed.faults);
+            }
+            Decision::LargerCap => run.raise_cap(failed.error),
+            Decision::DropField => run.dropped_fields += 1,
+            Decision::Shrink => {
+                if !run.shrink() {
+                    return run.fails(failed.error);
+                }
+                // Another question: it may have been answered before, and is kept under a key of its own.
+                key = CacheKey::of(&judge.spec, &run.question);
+                if let Some(reply) = look_up(judge, &run.question, context, &key).await {
+                    return run.answered(Ok(reply));
+                }
+            }
+            Decision::Fail => return run.fails(failed.error),
+        }
+    }
+}
+
+async fn look_up(
+    judge: &Inner,
+    question: &Question,
+    context: &AskContext,
+    key: &CacheKey,
+) -> Option<Reply> {
+    match context.skip_cache {
+        true => None,
+        false => cached(judge, question, key).await,
+    }
+}
+
+pub(super) struct Run<'a> {
+    pub(super) judge: &'a Inner,
+    pub(super) question: Question,
+    pub(super) asked_for: Uuid,
+    pub(super) request: CallRequest,
+    pub(super) retries_spent: u32,
+    pub(super) usage: CallUsage,
+    waited: Duration,
+    cap_raised: bool,
+    /// The reply that was cut off, until something is known of the larger cap.
+    cut_off: Option<JudgeError>,
+    pub(super) repaired: bool,
+    /// A good reply that its model was asked to better; it counts where nothing better comes.
+    doubted: Option<Reply>,
+    dropped_fields: u32,
+    shrunk: bool,
+    pub(super) calls: u32,
+    pub(super) concurrency_permit: Option<ConcurrencyPermit>,
+}
+
+impl<'a> Run<'a> {
+    fn new(judge: &'a Inner, question: &'a Question, context: &AskContext) -> Self {
+        Self {
+            judge,
+            question: question.clone(),
+            asked_for: context.asked_for,
+            request: first_call(judge, question),
+            retries_spent: context.retries_spent,
+            usage: usage::nothing(),
+            waited: Duration::ZERO,
+            cap_raised: false,
+            cut_off: None,
+            repaired: false,
+            doubted: None,
+            dropped_fields: 0,
+            shrunk: false,
+            calls: 0,
+            concurrency_permit: None,
+        }
+    }
+
+    /// Whether a call may go out; if not, nothing was asked yet, and nothing is lost by asking elsewhere.
+    async fn has_concurrency_permit(&mut self, context: &AskContext) -> bool {
+        if self.concurrency_permit.is_none() {
+            self.concurrency_permit = if self.calls == 0 {
+                context.concurrency.first().await
+            } else {
+                Some(context.concurrency.another().await)
+            };
+        }
+        self.concurrency_permit.is_some()
+    }
+
+    async fn enter(&mut self) -> Result<Permit, Refusal> {
+        let wiring = &self.judge.wiring;
+        let timeout = wiring.retry.longest_in_slot.saturating_sub(self.waited);
+        let asked = Instant::now();
+        let (request, family) = (&self.request, self.judge.spec.limits().family);
+        let load = || load_of(request, family);
+        let entered = wiring
+            .gate
+            .enter(self.judge.spec.name(), timeout, &load)
+            .await;
+        self.waited += asked.elapsed();
+        entered
+    }
+
+    fn decide(&self, error: &JudgeError) -> Decision {
+        let wiring = &self.judge.wiring;
+        // The gate knows how often the judge has throttled in a row.
+        let paused = || {
+            let closed = wiring.gate.closed(self.judge.spec.name())?;
+            closed
+                .retry_in
+                .filter(|_| error.class == ErrorClass::Throttled && closed.why == Closed::Throttled)
+        };
+        let retry_after = error.retry_after.or_else(paused);
+        let attempt = Attempt {
+            cap_can_grow: error.class == ErrorClass::Truncated && self.larger_cap().is_some(),
+            ..self.attempt()
+        };
+        retry::after_error(&wiring.retry, error.class, attempt, retry_after)
+    }
+
+    /// Twice the output cap, or what the window leaves beside the prompt; `None` if that is no more than the cap is now.
+    fn larger_cap(&self) -> Option<u32> {
+        if self.cap_raised {
+            return None;
+        }
+        let limits = self.judge.spec.limits();
+        let asked = load_of(&self.request, limits.family).prompt_tokens
+            + limits.family.tokens(&self.request.schema.to_string());
+        let left = u64::from(limits.context_window)
+            .saturating_sub(limits.margin())
+            .saturating_sub(asked);
+        let cap = self.request.max_output_tokens;
+        let larger = u64::from(cap.saturating_mul(2)).min(left);
+        u32::try_from(larger).ok().filter(|larger| *larger > cap)
+    }
+
+    /// The same failure, or what lies behind it: a server that took the question with the smaller cap, and finds fault with
+    /// it now, refuses the cap. That the question was too large would cost it half its evidence.
+    fn blamed(&mut self, failed: Failed) -> Failed {
+        let of_request = match failed.error.class {
+            ErrorClass::TooLarge => true,
+            ErrorClass::Rejected => failed.error.status.is_some_and(|status| status >= 400),
+            ErrorClass::Truncated | ErrorClass::Refused | ErrorClass::Unparsable => false,
+            ErrorClass::Transient
+            | ErrorClass::Throttled
+            | ErrorClass::Exhausted
+            | ErrorClass::Misconfigured
+            | ErrorClass::Capability => return failed,
+        };
+        match self.cut_off.take() {
+            Some(cut_off) if of_request => Failed {
+                error: JudgeError {
+                    message: format!(
+                        "{}, and a cap of {} was refused: {}",
+                        cut_off.message, self.request.max_output_tokens, failed.error.message
+                    ),
+                    ..cut_off
+                },
+                faults: Vec::new(),
+            },
+            Some(_) | None => failed,
+        }
+    }
+
+    fn attempt(&self) -> Attempt {
+        Attempt {
+            retries_spent: self.retries_spent,
+            waited: self.waited,
+            // Asked for only where a reply was cut off: the estimate isn't free.
+            cap_can_grow: false,
+            repair_left: !self.repaired,
+            fields_left: self.dropped_fields < MOST_DROPPED_FIELDS,
+            can_shrink: !self.shrunk && self.question.shrink.is_some(),
+        }
+    }
+
+    /// Waits in the slot.
+    async fn rest(&mut self, after: Duration, spends: Spends) {
+        self.spend(spends);
+        if spends == Spends::Nothing {
+            self.waited += after;
+        }
+        tokio::time::sleep(after).await;
+    }
+
+    fn raise_cap(&mut self, cut_off: JudgeError) {
+        if let Some(cap) = self.larger_cap() {
+            self.request.max_output_tokens = cap;
+        }
+        self.cap_raised = true;
+        self.cut_off = Some(cut_off);
+    }
+
+    fn spend(&mut self, spends: Spends) {
+        match spends {
+            Spends::ARetry => self.retries_spent = self.retries_spent.saturating_add(1),
+            Spends::Nothing => {}
+        }
+    }
+
+    /// Puts a smaller question in the place of the one that didn't fit; false if there is none. A repair turn under way stays.
+    fn shrink(&mut self) -> bool {
+        self.shrunk = true;
+        let Some(smaller) = self.question.shrink() else {
+            return false;
+        };
+        if let Some(first) = self.request.messages.first_mut() {
+            first.content = Arc::clone(&smaller.prompt);
+        }
+        self.question = smaller;
+        true
+    }
+
+    /// The repair turn: the model sees its own reply and what is wrong with it.
+    fn show_faults(&mut self, said: String, faults: &[Fault]) {
+        self.repaired = true;
+        let messages = [
+            // Some servers refuse a message without content.
+            (Role::Assistant, non_empty(said).into()),
+            (Role::User, reply::repair_prompt(faults).into()),
+        ];
+        let messages = messages.map(|(role, content)| Message { role, content });
+        self.request.messages.extend(messages);
+    }
+
+    /// What a good reply should be better at, while a repair turn is left.
+    fn doubt(&self, reply: &Reply) -> Option<Fault> {
+        let doubt = self.question.doubt.filter(|_| !self.repaired)?;
+        doubt(&reply.value, &self.question.prompt)
+    }
+
+    fn fails(&self, error: JudgeError) -> Asked {
+        match &self.doubted {
+            Some(reply) => self.answered(Ok(reply.clone())),
+            None => self.answered(Err(self.last_words(error))),
+        }
+    }
+
+    fn answered(&self, answer: Answer) -> Asked {
+        self.ended(AskEnd::Answered(answer))
+    }
+
+    fn waits(&self, why: Closed, retry_in: Option<Duration>) -> Asked {
+        if let Some(reply) = &self.doubted {
+            return self.answered(Ok(reply.clone()));
+        }
+        self.ended(AskEnd::Wait {
+            why,
+            retry_in,
+            fallback: None,
+        })
+    }
+
+    fn ended(&self, end: AskEnd) -> Asked {
+        Asked {
+            end,
+            retries_spent: self.retries_spent,
+            usage: self.usage,
+        }
+    }
+}
+
+pub(super) fn first_call(judge: &Inner, question: &Question) -> CallRequest {
+    CallRequest {
+        messages: vec![Message {
+            role: Role::User,
+            content: Arc::clone(&question.prompt),
+        }],
+        schema_name: question.schema_name,
+        schema: Arc::clone(&question.schema),
+        max_output_tokens: judge.spec.limits().max_output_tokens,
+        timeout: judge.spec.timeout(question.kind),
+    }
+}
+
+/// What a call will take of the judge's tokens a minute.
+fn load_of(request: &CallRequest, family: ModelFamily) -> Load {
+    let messages = request.messages.iter();
+    Load {
+        prompt_tokens: messages
+            .map(|message| family.tokens(&message.content))
+            .sum(),
+        most_answer_tokens: request.max_output_tokens.into(),
+    }
+}
+
+fn non_empty(reply: String) -> String {
+    if reply.trim().is_empty() {
+        "(an empty reply)".to_owned()
+    } else {
+        reply
+    }
+}

@@ -1,0 +1,69 @@
+//! Who stands in for whom: `fallback:` of each entry, checked before anybody is asked.
+
+use super::Providers;
+use super::read::ProvidersError;
+use super::spec::{Entry, JudgeSpec};
+
+impl Providers {
+    /// The name of the judge that is asked what this one declines; `None` where there is none. Another model of an entry
+    /// may be the entry's fallback, and has none itself then.
+    pub(crate) fn fallback_of(&self, spec: &JudgeSpec) -> Option<String> {
+        self.next(spec.entry(), spec.model())
+            .map(|(name, ..)| name.to_owned())
+    }
+
+    /// The name of the judge that stands in for the judge of a name; `None` where there is none, or no such judge.
+    pub fn fallback(&self, name: &str) -> Option<String> {
+        let (entry, model) = self.find(name)?;
+        self.next(entry, &model).map(|(name, ..)| name.to_owned())
+    }
+
+    /// Every fallback is another judge of the file, none comes back to where it began, and none simulates what is real.
+    pub(super) fn check_fallbacks(&self) -> Result<(), ProvidersError> {
+        for entry in self.entries.values() {
+            if let Some(name) = &entry.fallback {
+                self.check_fallback(entry, name)
+                    .map_err(|message| ProvidersError {
+                        path: format!("{}.fallback", entry.name),
+                        message,
+                    })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_fallback(&self, entry: &Entry, name: &str) -> Result<(), String> {
+        let Some((other, model)) = self.find(name) else {
+            return Err(format!("unknown judge {name:?}; {}", self.hint(name)));
+        };
+        if other.name == entry.name && model == entry.model {
+            return Err("is the judge itself; name another one, or leave it out".to_owned());
+        }
+        if other.simulated && !entry.simulated {
+            return Err(format!(
+                "{name:?} is simulated: it never stands in for a real judge"
+            ));
+        }
+        let mut path = vec![(entry.name.as_str(), entry.model.clone())];
+        let mut at = Some((name, other.as_ref(), model));
+        while let Some((name, judge, model)) = at {
+            let place = (judge.name.as_str(), model);
+            if path.contains(&place) {
+                return Err(format!(
+                    "leads in a circle that comes back to {name:?}; leave one of its fallbacks out"
+                ));
+            }
+            at = self.next(judge, &place.1);
+            path.push(place);
+        }
+        Ok(())
+    }
+
+    /// The judge behind this one, unless that is this one.
+    fn next<'a>(&'a self, entry: &'a Entry, model: &str) -> Option<(&'a str, &'a Entry, String)> {
+        let name = entry.fallback.as_deref()?;
+        let (other, other_model) = self.find(name)?;
+        let itself = other.name == entry.name && other_model == model;
+        (!itself).then_some((name, other.as_ref(), other_model))
+    }
+}

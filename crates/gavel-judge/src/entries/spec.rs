@@ -1,0 +1,189 @@
+//! One judge as it is asked: an entry of `llm_providers.yaml`, and one of its models. It reads nothing and calls nobody.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::{Map, Value};
+
+use super::cap::Cap;
+use super::prices::{Price, price_of};
+use crate::provider::call::Tokens;
+use crate::provider::family::Family;
+use crate::provider::shape::Rung;
+use crate::question::Limits;
+use crate::tokens::ModelFamily;
+
+/// One judge: an entry, checked, with its key resolved (the key is secret and never shown), and the model to ask.
+#[derive(Debug, Clone)]
+pub struct JudgeSpec {
+    pub(super) name: String,
+    pub(super) model: String,
+    pub(super) entry: Arc<Entry>,
+}
+
+impl JudgeSpec {
+    /// The judge's name: the entry's, or `entry:model`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The entry's name.
+    pub fn provider(&self) -> &str {
+        &self.entry.name
+    }
+
+    /// The model that is asked for.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Whether the entry says that whatever answers there is simulated.
+    pub fn simulated(&self) -> bool {
+        self.entry.simulated
+    }
+
+    /// Calls in flight at once; `None` for no cap.
+    pub fn max_concurrency(&self) -> Option<u32> {
+        Some(self.entry.max_concurrency).filter(|cap| *cap > 0)
+    }
+
+    /// What the model can take.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            context_window: self.entry.context_window,
+            max_output_tokens: self.entry.max_output_tokens,
+            family: ModelFamily::of(&self.model),
+        }
+    }
+
+    /// What a call of its batch endpoint costs of an ordinary one; `None`: it has no such endpoint.
+    pub fn batch_price_factor(&self) -> Option<f64> {
+        self.entry.batch_price_factor
+    }
+
+    /// USD of one call with so many tokens, none of them cached; `None`: the model has no price.
+    pub fn cost_usd(&self, tokens_in: i64, tokens_out: i64) -> Option<f64> {
+        let tokens = Tokens {
+            input: tokens_in,
+            cached: 0,
+            cache_written: 0,
+            output: tokens_out,
+        };
+        price_of(&self.entry.prices, &self.model).map(|price| price.cost(tokens))
+    }
+
+    /// How long one call for a question of `kind` may take: 180 s for sessions, 30 s for the rest, unless the entry says.
+    pub fn timeout(&self, kind: &str) -> Duration {
+        self.entry.timeout.unwrap_or(match kind {
+            "session" => Duration::from_secs(180),
+            _ => Duration::from_secs(30),
+        })
+    }
+
+    /// Whether the entry lists the model, or says what it costs.
+    pub(crate) fn is_known(&self) -> bool {
+        let entry = &self.entry;
+        entry.any_model
+            || entry.lists(&self.model)
+            || price_of(&entry.prices, &self.model).is_some()
+    }
+
+    pub(crate) fn entry(&self) -> &Arc<Entry> {
+        &self.entry
+    }
+}
+
+/// How calls prove who they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Auth {
+    /// A key in a header.
+    Bearer,
+    /// Not at all.
+    None,
+}
+
+#[derive(Clone)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) format: &'static Family,
+    pub(crate) base_url: String,
+    pub(crate) path: String,
+    pub(crate) model: String,
+    pub(crate) models: Vec<String>,
+    pub(crate) any_model: bool,
+    pub(crate) key: Option<SecretString>,
+    pub(super) key_optional: bool,
+    pub(super) hint: Option<String>,
+    pub(crate) auth: Auth,
+    pub(crate) auth_header: String,
+    pub(crate) auth_prefix: String,
+    /// Header values may be keys too.
+    pub(crate) headers: BTreeMap<String, SecretString>,
+    pub(crate) extra_body: Map<String, Value>,
+    pub(crate) prices: BTreeMap<String, Price>,
+    /// What a call of its batch endpoint costs of an ordinary one; `None` where it has no such endpoint.
+    pub(crate) batch_price_factor: Option<f64>,
+    pub(crate) max_concurrency: u32,
+    pub(crate) requests_per_minute: Option<u32>,
+    pub(crate) tokens_per_minute: Option<u32>,
+    pub(crate) context_window: u32,
+    pub(crate) max_output_tokens: u32,
+    pub(crate) temperature: Option<f64>,
+    pub(crate) timeout: Option<Duration>,
+    /// How the reply's shape is asked for, always; `None`: by schema, and down the ladder where the server refuses that.
+    pub(crate) structured: Option<Rung>,
+    pub(crate) simulated: bool,
+    /// The judge that is asked what this one declines: `entry` or `entry:model`.
+    pub(crate) fallback: Option<String>,
+    /// What all its models together may cost.
+    pub(super) cap: Cap,
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("name", &self.name)
+            .field("base_url", &self.base_url)
+            .field("model", &self.model)
+            .field("auth", &self.auth)
+            .field("has_key", &self.key.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Entry {
+    /// Whether a model is the entry's own or among its others.
+    pub(super) fn lists(&self, model: &str) -> bool {
+        self.model == model || self.models.iter().any(|other| other == model)
+    }
+
+    /// The remedy where the entry needs a key and has none.
+    pub(super) fn lacks_key(&self) -> Option<String> {
+        let needs = self.auth == Auth::Bearer && !self.key_optional && self.key.is_none();
+        needs.then(|| {
+            self.hint.clone().unwrap_or_else(|| {
+                format!(
+                    "give entry {:?} of llm_providers.yaml a key (key or key_file), or say auth: none",
+                    self.name
+                )
+            })
+        })
+    }
+
+    /// Takes every secret of this entry out of a text that a server sent.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        let secrets = self.key.iter().chain(self.headers.values());
+        secrets.fold(text.to_owned(), |text, secret| {
+            let secret = secret.expose_secret().trim();
+            // A header such as `1` would blank the whole text, and hides nothing.
+            if secret.len() < 4 {
+                text
+            } else {
+                text.replace(secret, "[redacted]")
+            }
+        })
+    }
+}

@@ -1,0 +1,399 @@
+//! What the gate knows of one judge: breaker, throttle, pace, what holds it closed, calls in flight.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::GateOptions;
+use super::breaker::{Admission, Breaker};
+use super::crowd::Crowd;
+use super::outbox::Shared;
+use super::pace::{Pace, Ticket};
+use super::rule::{Rule, part_of};
+use super::slots::Slots;
+use super::throttle::{LONGEST, Throttle};
+use crate::error::ErrorClass;
+use crate::gate::{
+    CallEnd, CallOutcome, Closed, Closure, GateSnapshot, LastError, Load, PaceLimits, Refusal, Room,
+};
+
+/// A run is made ready when its call may leave within this: long enough to read a session and to write its prompt, and
+/// shorter than a worker's other runs wait for a permit.
+const SOON: Duration = Duration::from_millis(500);
+
+/// Nobody knows when one of the calls that are out ends; who waits for that looks again after this.
+const CROWDED: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(in crate::gate) struct Lane {
+    pub(super) slots: Option<Slots>,
+    pub(super) in_flight: u32,
+    pub(super) rule: Rule,
+    pub(super) shared: Shared,
+    /// Whoever is first in it takes the next call that the pace lets go.
+    pub(super) line: Arc<Semaphore>,
+    /// How many stand in it, the first included.
+    pub(super) waiting: u32,
+    /// Whether one of them is a large call that stays there longer than its timeout.
+    pub(super) one_stays: bool,
+    pub(in crate::gate) pace: Pace,
+    pub(super) breaker: Breaker,
+    pub(super) throttle: Throttle,
+    /// What calls that weren't answered in time leave of the calls at once.
+    pub(super) crowd: Crowd,
+    held: Option<Held>,
+    last_error: Option<(String, Instant)>,
+    /// Known closures that nobody has taken yet; at most one of each reason.
+    closures: Vec<Closure>,
+}
+
+/// A call that was let pass.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::gate) struct Admitted {
+    pub(in crate::gate) probe: bool,
+    pub(in crate::gate) ticket: Ticket,
+}
+
+/// A call that was not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::gate) enum Denied {
+    /// The lane is closed.
+    Closed(Refusal),
+    /// Its pace lets it go after so long.
+    Later(Duration),
+}
+
+/// Who asks to be let pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::gate) enum Place {
+    /// Somebody new: whoever waits goes first.
+    New,
+    /// The first in line.
+    First,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    why: Closed,
+    until: Option<Instant>,
+}
+
+impl Lane {
+    pub(super) fn new(
+        options: &GateOptions,
+        cap: usize,
+        limits: PaceLimits,
+        rule: Rule,
+        now: Instant,
+    ) -> Self {
+        let in_hand = match rule {
+            Rule::Alone | Rule::Part { .. } => part_of(cap, rule),
+            Rule::Together => 0,
+        };
+        Self {
+            slots: (cap > 0).then(|| Slots::new(cap, in_hand, now)),
+            in_flight: 0,
+            rule,
+            shared: Shared::default(),
+            line: Arc::new(Semaphore::new(1)),
+            waiting: 0,
+            one_stays: false,
+            pace: Pace::new(limits, rule),
+            breaker: Breaker::new(options.failures_to_open, options.cool_down),
+            throttle: Throttle::new(options.throttle_first, options.throttle_longest),
+            crowd: Crowd::default(),
+            held: None,
+            last_error: None,
+            closures: Vec::new(),
+        }
+    }
+
+    /// Why the lane is closed now; consumes nothing.
+    pub(super) fn closed(&mut self, now: Instant) -> Option<Refusal> {
+        if let Some(held) = self.held {
+            match held.until {
+                Some(until) if until <= now => self.held = None,
+                until => {
+                    return Some(Refusal {
+                        why: held.why,
+                        retry_in: until.map(|until| until - now),
+                    });
+                }
+            }
+        }
+        if let Admission::Refuse(wait) = self.breaker.peek(now) {
+            return Some(Refusal::new(Closed::BreakerOpen, wait));
+        }
+        let until = self.throttle.until(now)?;
+        Some(Refusal::new(Closed::Throttled, until - now))
+    }
+
+    /// Whether a call's tokens are worth an estimate.
+    pub(super) fn counts_tokens(&self, now: Instant) -> bool {
+        self.pace.counts_tokens(now)
+    }
+
+    /// Lets one call pass, or says why not, or for how long not.
+    pub(in crate::gate) fn admit(
+        &mut self,
+        load: Load,
+        place: Place,
+        now: Instant,
+    ) -> Result<Admitted, Denied> {
+        self.may_leave(load, place, now)?;
+        let ticket = self.pace.leave(load, None, now);
+        if self.rule == Rule::Together {
+            self.shared.departed(now, None, ticket.departure());
+        }
+        self.in_flight += 1;
+        Ok(Admitted {
+            probe: self.breaker.admit(now) == Admission::Probe,
+            ticket,
+        })
+    }
+
+    /// Whether somebody new, or the first in line, may leave, or ask the others.
+    pub(super) fn may_leave(
+        &mut self,
+        load: Load,
+        place: Place,
+        now: Instant,
+    ) -> Result<(), Denied> {
+        if let Some(refusal) = self.closed(now) {
+            return Err(Denied::Closed(refusal));
+        }
+        if self.crowd.is_full(self.in_flight) {
+            return Err(Denied::Later(CROWDED));
+        }
+        if place == Place::New && self.waiting > 0 {
+            return Err(Denied::Later(self.behind_the_line(load, now)));
+        }
+        self.pace
+            .wait(load, now)
+            .map_or(Ok(()), |wait| Err(Denied::Later(wait)))
+    }
+
+    /// About when somebody new would leave, behind those who wait.
+    fn behind_the_line(&self, load: Load, now: Instant) -> Duration {
+        let first = self.pace.wait(load, now).unwrap_or_default();
+        let line = self.pace.step(load, now).saturating_mul(self.waiting);
+        first.saturating_add(line)
+    }
+
+    /// Whether a call may stay in line beyond its `timeout`: one that smaller ones would overtake for ever, and one at a
+    /// time.
+    pub(super) fn may_stay(
+        &self,
+        load: Load,
+        wait: Duration,
+        timeout: Duration,
+        now: Instant,
+    ) -> bool {
+        !timeout.is_zero() && !self.one_stays && wait > timeout && self.pace.is_overtaken(load, now)
+    }
+
+    /// For how many runs there is room, or why the lane is closed.
+    pub(super) fn room(&mut self, now: Instant) -> Result<Room, Refusal> {
+        if let Some(refusal) = self.closed(now) {
+            return Err(refusal);
+        }
+        let (starts, more_in) = match self.pace.startable(SOON, now) {
+            // Whoever is made ready now would stand behind it.
+            _ if self.one_stays => (Some(0), Some(SOON)),
+            Some(startable) => {
+                // Those in line are ready already.
+                let calls = match self.rule {
+                    Rule::Together => startable.calls.saturating_sub(self.waiting as usize),
+                    Rule::Alone | Rule::Part { .. } => startable.calls,
+                };
+                (Some(calls), Some(startable.more_in))
+            }
+            None => (None, None),
+        };
+        Ok(Room {
+            in_flight: self.in_flight as usize,
+            cap: [self.most_at_once(now), self.crowd.most()]
+                .into_iter()
+                .flatten()
+                .min(),
+            starts,
+            more_in,
+        })
+    }
+
+    /// A permit was dropped; `probe`: it was the probe, and nobody reported.
+    pub(super) fn left(&mut self, probe: bool, now: Instant) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.shared.probes = self.shared.probes.saturating_sub(u32::from(probe));
+        if probe && self.rule != Rule::Together {
+            self.breaker.give_back(now);
+        }
+    }
+
+    pub(super) fn report(&mut self, judge: &str, call: Admitted, end: &CallEnd, now: Instant) {
+        let Admitted { probe, ticket } = call;
+        if let Some(used) = end.used {
+            let shift = self.pace.settle(ticket, used, now);
+            if self.rule == Rule::Together {
+                let (at, there) = ticket.left_at();
+                self.shared.departed(at, there, shift);
+            }
+        }
+        self.pace.heard(&end.rates, now);
+        match &end.outcome {
+            CallOutcome::Alive => {
+                self.pace.hold(ticket, &end.rates, now);
+                self.pace.answered(ticket, now);
+                self.crowd.answered(ticket.left_at().0);
+                self.breaker.succeeded(probe);
+                self.throttle.succeeded();
+            }
+            CallOutcome::Failed {
+                class,
+                retry_after,
+                message,
+            } => {
+                self.last_error = Some((message.clone(), now));
+                // One refusal among many answers delays its own call, and no other.
+                if *class == ErrorClass::Throttled && self.pace.throttled(ticket, *retry_after, now)
+                {
+                    self.throttle.throttled(*retry_after, now);
+                }
+                // A quota's own reset closes the lane, and whoever resumes that is obeyed at once.
+                if *class != ErrorClass::Exhausted {
+                    self.pace.hold(ticket, &end.rates, now);
+                }
+                self.failed(judge, probe, *class, *retry_after, now);
+            }
+            CallOutcome::Late(message) => {
+                self.last_error = Some((message.clone(), now));
+                if let Some(most) = self.crowd.late(ticket.left_at().0, self.in_flight, now) {
+                    tracing::warn!(
+                        judge,
+                        most,
+                        "calls aren't answered in time; fewer go out at once"
+                    );
+                }
+                self.failed(judge, probe, ErrorClass::Transient, None, now);
+            }
+        }
+        if self.rule == Rule::Together {
+            self.tell(probe, end, now);
+        }
+    }
+
+    /// Notes for the other workers what a call's end means to them.
+    fn tell(&mut self, probe: bool, end: &CallEnd, now: Instant) {
+        let failed = match &end.outcome {
+            CallOutcome::Alive => Some(false),
+            CallOutcome::Failed { class, .. } => (*class == ErrorClass::Transient).then_some(true),
+            CallOutcome::Late(_) => Some(true),
+        };
+        match (failed, probe) {
+            (Some(false), false) => self.shared.outcome('a'),
+            (Some(true), false) => self.shared.outcome('f'),
+            (Some(true), true) => self.shared.outcome('F'),
+            (Some(false) | None, true) => self.shared.outcome('A'),
+            (None, false) => {}
+        }
+        self.shared.learned(&end.rates);
+        self.shared.paused(self.throttle.until(now));
+        self.shared.held(self.pace.held(now));
+    }
+
+    fn failed(
+        &mut self,
+        judge: &str,
+        probe: bool,
+        class: ErrorClass,
+        retry_after: Option<Duration>,
+        now: Instant,
+    ) {
+        if class == ErrorClass::Transient {
+            let others_out = self.in_flight.saturating_sub(1);
+            self.breaker.failed(probe, others_out, now);
+            return;
+        }
+        // An error that isn't the breaker's business still shows a probe that somebody answers.
+        if probe {
+            self.breaker.succeeded(true);
+        }
+        if class == ErrorClass::Exhausted {
+            self.shut(judge, Closed::Exhausted, retry_after, now);
+        } else if class == ErrorClass::Misconfigured {
+            self.shut(judge, Closed::Misconfigured, None, now);
+        }
+    }
+
+    fn shut(&mut self, judge: &str, why: Closed, reopens_in: Option<Duration>, now: Instant) {
+        let reopens_in = reopens_in.map(|wait| wait.min(LONGEST));
+        // An operator's pause is never replaced by what a call met; it is told to the store all the same.
+        if self.held.is_none_or(|held| held.why != Closed::Paused) {
+            self.hold(why, reopens_in, now);
+        }
+        if self.closures.iter().all(|closure| closure.why != why) {
+            self.closures.push(Closure {
+                judge: judge.to_owned(),
+                why,
+                message: self
+                    .last_error
+                    .as_ref()
+                    .map(|(message, _)| message.clone())
+                    .unwrap_or_default(),
+                reopens_in,
+            });
+        }
+    }
+
+    pub(super) fn hold(&mut self, why: Closed, reopens_in: Option<Duration>, now: Instant) {
+        self.held = Some(Held {
+            why,
+            until: reopens_in.map(|wait| now + wait.min(LONGEST)),
+        });
+    }
+
+    /// Whether it is closed until somebody opens it, and nobody must be told of that any more.
+    pub(super) fn is_held(&self) -> bool {
+        self.held.is_some() && self.closures.is_empty()
+    }
+
+    pub(super) fn release(&mut self) {
+        self.held = None;
+    }
+
+    pub(super) fn take_closures(&mut self) -> Vec<Closure> {
+        std::mem::take(&mut self.closures)
+    }
+
+    /// Whether forgetting the lane loses nothing.
+    pub(super) fn is_idle(&mut self, now: Instant) -> bool {
+        self.in_flight == 0
+            && self.waiting == 0
+            && self.pace.is_idle(now)
+            && self.closed(now).is_none()
+            && self.closures.is_empty()
+            && self.breaker.failures_in_row() == 0
+            && self.crowd.most().is_none()
+    }
+
+    pub(super) fn snapshot(&mut self, judge: &str, now: Instant) -> GateSnapshot {
+        GateSnapshot {
+            judge: judge.to_owned(),
+            breaker: self.breaker.state(),
+            failures_in_row: self.breaker.failures_in_row(),
+            closed: self.closed(now).or_else(|| {
+                let wait = self.pace.holds_back(now)?;
+                Some(Refusal::new(Closed::Paced, wait))
+            }),
+            in_flight: self.in_flight,
+            sharing: self.sharing(),
+            pace: self.pace.snapshot(now),
+            last_error: self.last_error.as_ref().map(|(message, at)| LastError {
+                message: message.clone(),
+                ago: now.saturating_duration_since(*at),
+            }),
+        }
+    }
+}

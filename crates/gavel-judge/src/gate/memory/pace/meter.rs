@@ -1,0 +1,297 @@
+//! One quantity that a judge limits by the minute: what went out lately, and when more may.
+//!
+//! Two rules hold together. The spacing spreads what goes out evenly. The window never lets more than the limit out in any
+//! 61.2 s: calls jitter on their way, and a server may see two of them up to that margin closer together than they left.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::gate::{LimitReport, MeterSnapshot};
+
+/// What a minute's limit is spread over: 97.6 % of it is used.
+const SPREAD: f64 = 61.5;
+/// No stretch of this length sees more than the limit.
+const WINDOW: Duration = Duration::from_millis(61_200);
+/// What went out within this is remembered as one.
+const GRAIN: Duration = Duration::from_millis(100);
+/// A call may leave this much before its time, so that one that was late costs the next nothing.
+const EARLY: Duration = Duration::from_millis(25);
+/// The same where calls are closer together than [`GRAIN`], as timers and processors aren't that punctual.
+const EARLY_WHEN_FAST: Duration = Duration::from_millis(100);
+/// A learned limit that no reply confirms for so long is forgotten: quotas are raised, and figures misread.
+const BELIEVED_FOR: Duration = Duration::from_secs(600);
+
+/// What limits count by.
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    configured: Option<u64>,
+    learned: Option<Learned>,
+    window: Window,
+    /// When the next is due, evenly spread.
+    next: Option<Instant>,
+    /// Among how many workers the limits are divided.
+    pub(super) divisor: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Learned {
+    limit: u64,
+    heard: Instant,
+}
+
+impl Meter {
+    pub(super) fn new(configured: Option<u64>) -> Self {
+        Self {
+            configured: configured.filter(|limit| *limit > 0),
+            divisor: 1,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn heard(&mut self, report: &LimitReport, now: Instant) {
+        let known = self.learned.map(|learned| learned.limit);
+        if let Some(limit) = report.per_minute() {
+            self.learned = Some(Learned { limit, heard: now });
+        } else if report.is_longer_than_a_minute() && report.limit == known {
+            self.learned = None;
+        }
+    }
+
+    /// The limit that holds: the lower of the configured and the learned one.
+    pub(super) fn limit(&self, now: Instant) -> Option<u64> {
+        let learned = self.learned(now);
+        let limit = self.configured.into_iter().chain(learned).min()?;
+        Some((limit / self.divisor).max(1))
+    }
+
+    /// Takes in what another worker's replies said.
+    pub(super) fn adopt(&mut self, learned: Option<u64>, now: Instant) {
+        self.learned = learned.map(|limit| Learned { limit, heard: now });
+    }
+
+    /// When the next may go out by a rate alone.
+    pub(super) fn due(&self, amount: u64, rate: f64, now: Instant) -> Instant {
+        let early = early(amount, rate);
+        let due = |next: Instant| next.checked_sub(early).unwrap_or(next).max(now);
+        self.next.map_or(now, due)
+    }
+
+    /// What went out since then, or within the last minute.
+    pub(super) fn went_out(&self, since: Option<Instant>) -> impl Iterator<Item = (Instant, i64)> {
+        let counted = self.window.grains.iter();
+        counted
+            .filter(move |grain| since.is_none_or(|since| grain.from >= since))
+            .map(|grain| (grain.from, i64::try_from(grain.amount).unwrap_or(i64::MAX)))
+    }
+
+    /// What went out within the last minute.
+    pub(super) fn used(&self, now: Instant) -> u64 {
+        self.window.sum(now)
+    }
+
+    /// When `amount` may go out. `rate` is what it is spread by: the limit, or less. The window is held to the limit alone, so
+    /// that a rate that was cut slows a lane down rather than stop it.
+    pub(super) fn earliest(&self, amount: u64, rate: Rate, now: Instant) -> Instant {
+        let fits = self
+            .limit(now)
+            .map_or(now, |limit| self.window.fits_at(amount, limit, now));
+        match self.next {
+            Some(next) if self.spreads(rate, now) => {
+                let early = early(amount, rate.per_minute);
+                fits.max(next.checked_sub(early).unwrap_or(next))
+            }
+            Some(_) | None => fits,
+        }
+    }
+
+    /// `amount` goes out now.
+    pub(super) fn take(&mut self, amount: u64, rate: Option<Rate>, now: Instant) {
+        self.window.forget(now);
+        if let Some(rate) = rate {
+            let due = match self.next {
+                Some(next) if self.spreads(rate, now) => next.max(now),
+                Some(_) | None => now,
+            };
+            self.next = Some(due + between(amount, rate.per_minute));
+        }
+        self.window.add(now, amount);
+    }
+
+    /// What went out at `at` was not `before`, but `after`.
+    pub(super) fn correct(&mut self, at: Instant, before: u64, after: u64, now: Instant) {
+        self.window.correct(at, before, after, now);
+        let (Some(limit), Some(next)) = (self.limit(now), self.next) else {
+            return;
+        };
+        let limit = limit as f64;
+        let corrected = if after > before {
+            next + between(after - before, limit)
+        } else {
+            let back = between(before - after, limit);
+            next.checked_sub(back).unwrap_or(next).max(now.min(next))
+        };
+        // However much it was, after a minute it is forgotten.
+        self.next = Some(corrected.min(now + WINDOW));
+    }
+
+    /// How many calls of `amount` may go out from `from` to `until`; at least one, as the first may.
+    pub(super) fn calls_between(
+        &self,
+        amount: u64,
+        rate: Rate,
+        from: Instant,
+        until: Instant,
+    ) -> usize {
+        let amount = amount.max(1);
+        let used = self.used(from);
+        let calls = if self.spreads(rate, from) {
+            let step = between(amount, rate.per_minute).as_secs_f64();
+            let span = until.saturating_duration_since(from).as_secs_f64();
+            1 + (span / step) as u64
+        } else {
+            whole(rate.per_minute / 2.0).saturating_sub(used) / amount
+        };
+        let room = self
+            .limit(from)
+            .map(|limit| limit.saturating_sub(used) / amount);
+        let calls = calls.min(room.unwrap_or(u64::MAX)).max(1);
+        usize::try_from(calls).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn snapshot(&self, rate: Option<Rate>, now: Instant) -> MeterSnapshot {
+        MeterSnapshot {
+            limit: rate.map(|rate| whole(rate.per_minute)),
+            configured: self.configured,
+            learned: self.learned(now),
+            used: self.used(now),
+        }
+    }
+
+    fn learned(&self, now: Instant) -> Option<u64> {
+        self.learned
+            .filter(|learned| now.saturating_duration_since(learned.heard) < BELIEVED_FOR)
+            .map(|learned| learned.limit)
+    }
+
+    /// A limit that was only learned is no reason to be slow while half of it is still there.
+    fn spreads(&self, rate: Rate, now: Instant) -> bool {
+        match rate.spread {
+            Spread::Always => true,
+            Spread::WhenScarce => {
+                self.configured.is_some() || self.used(now) as f64 * 2.0 >= rate.per_minute
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rate {
+    pub(super) per_minute: f64,
+    pub(super) spread: Spread,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spread {
+    Always,
+    /// Where the limit is configured, or half of it is used.
+    WhenScarce,
+}
+
+/// How long `amount` takes of a minute's `limit`; never more than all of it, so that no call waits for ever behind a huge one.
+pub(super) fn between(amount: u64, limit: f64) -> Duration {
+    Duration::from_secs_f64(SPREAD * (amount as f64 / limit).min(1.0))
+}
+
+fn early(amount: u64, rate: f64) -> Duration {
+    if between(amount, rate) < GRAIN {
+        EARLY_WHEN_FAST
+    } else {
+        EARLY
+    }
+}
+
+fn whole(limit: f64) -> u64 {
+    (limit as u64).max(1)
+}
+
+/// What went out lately, by tenths of a second: at most some 1,200 of them, however much it was.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    grains: VecDeque<Grain>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Grain {
+    from: Instant,
+    amount: u64,
+}
+
+impl Grain {
+    /// When nothing of it counts any more.
+    fn ends(&self) -> Instant {
+        self.from + GRAIN + WINDOW
+    }
+}
+
+impl Window {
+    fn sum(&self, now: Instant) -> u64 {
+        self.grains
+            .iter()
+            .filter(|grain| grain.ends() > now)
+            .fold(0, |sum, grain| sum.saturating_add(grain.amount))
+    }
+
+    /// What went out within `span`, to a grain.
+    pub(super) fn sum_within(&self, span: Duration, now: Instant) -> u64 {
+        let newest_first = self.grains.iter().rev();
+        newest_first
+            .take_while(|grain| grain.from + span > now)
+            .fold(0, |sum, grain| sum.saturating_add(grain.amount))
+    }
+
+    pub(super) fn forget(&mut self, now: Instant) {
+        while self.grains.front().is_some_and(|grain| grain.ends() <= now) {
+            self.grains.pop_front();
+        }
+    }
+
+    pub(super) fn add(&mut self, at: Instant, amount: u64) {
+        match self.grains.back_mut() {
+            Some(last) if at < last.from + GRAIN => {
+                last.amount = last.amount.saturating_add(amount);
+            }
+            Some(_) | None => self.grains.push_back(Grain { from: at, amount }),
+        }
+    }
+
+    fn correct(&mut self, at: Instant, before: u64, after: u64, now: Instant) {
+        self.forget(now);
+        let behind = self.grains.partition_point(|grain| grain.from <= at);
+        if let Some(grain) = behind
+            .checked_sub(1)
+            .and_then(|at| self.grains.get_mut(at))
+            .filter(|grain| at < grain.from + GRAIN)
+        {
+            grain.amount = grain.amount.saturating_sub(before).saturating_add(after);
+        }
+    }
+
+    /// When `amount` more is no more than `limit`, or, if it is larger than that by itself, when it would be alone.
+    fn fits_at(&self, amount: u64, limit: u64, now: Instant) -> Instant {
+        let mut left = self.sum(now);
+        if left == 0 || left.saturating_add(amount) <= limit {
+            return now;
+        }
+        for grain in self.grains.iter().filter(|grain| grain.ends() > now) {
+            left = left.saturating_sub(grain.amount);
+            if left == 0 || left.saturating_add(amount) <= limit {
+                return grain.ends();
+            }
+        }
+        now
+    }
+}

@@ -1,0 +1,446 @@
+//! The pace's promises, in time that only the test knows.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::gate::{LimitReport, Span};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn limits(requests: Option<u64>, tokens: Option<u64>) -> Pace {
+    let limits = PaceLimits {
+        requests_per_minute: requests,
+        tokens_per_minute: tokens,
+    };
+    Pace::new(limits, Rule::Alone)
+}
+
+impl Pace {
+    fn take(&mut self, load: Load, now: Instant) -> Result<Ticket, Duration> {
+        match self.wait(load, now) {
+            Some(wait) => Err(wait),
+            None => Ok(self.leave(load, None, now)),
+        }
+    }
+}
+
+fn secs(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds)
+}
+
+fn prompt(tokens: u64) -> Load {
+    Load {
+        prompt_tokens: tokens,
+        most_answer_tokens: 0,
+    }
+}
+
+/// Calls that leave as soon as they may, from `begin` for so long.
+fn saturate(pace: &mut Pace, load: Load, begin: Instant, span: Duration) -> Vec<Instant> {
+    let (mut now, mut left) = (begin, Vec::new());
+    while now < begin + span {
+        match pace.take(load, now) {
+            Ok(_) => left.push(now),
+            Err(wait) => {
+                assert!(!wait.is_zero(), "a wait without end");
+                now += wait;
+            }
+        }
+    }
+    left
+}
+
+/// The most in any window of a minute.
+fn most_in_a_minute(times: &[Instant]) -> usize {
+    let within = |from: &Instant| {
+        let times = times.iter();
+        times
+            .filter(|at| **at >= *from && **at < *from + MINUTE)
+            .count()
+    };
+    times.iter().map(within).max().unwrap_or(0)
+}
+
+fn said(limit: u64, remaining: u64, reset: f64) -> RateReport {
+    RateReport {
+        requests: LimitReport {
+            limit: Some(limit),
+            remaining: Some(remaining),
+            resets_in: Some(secs(reset)),
+            span: Span::Unsaid,
+        },
+        ..RateReport::default()
+    }
+}
+
+#[test]
+fn no_minute_at_the_server_has_more_than_the_limit_and_95_percent_of_it_are_used() {
+    for limit in [1_u64, 7, 60, 600, 2_000] {
+        let begin = Instant::now();
+        let span = MINUTE * 4;
+        let left = saturate(&mut limits(Some(limit), None), Load::default(), begin, span);
+        assert!(most_in_a_minute(&left) as u64 <= limit, "{limit}");
+        // On their way calls take from nothing to a second, as they like.
+        let mut random = fastrand::Rng::with_seed(limit);
+        let mut seen: Vec<Instant> = left.iter().map(|at| *at + secs(random.f64())).collect();
+        seen.sort();
+        assert!(most_in_a_minute(&seen) as u64 <= limit, "{limit}");
+        let most = span.as_secs_f64() / 60.0 * limit as f64;
+        assert!(left.len() as f64 >= 0.95 * most, "{limit}: {}", left.len());
+    }
+}
+
+#[test]
+fn calls_leave_evenly_so_that_a_server_that_counts_by_the_second_is_content() {
+    let left = saturate(
+        &mut limits(Some(60), None),
+        Load::default(),
+        Instant::now(),
+        MINUTE,
+    );
+    for pair in left.windows(2) {
+        assert!(pair[1] - pair[0] >= Duration::from_millis(999));
+    }
+    let left = saturate(
+        &mut limits(Some(6_000), None),
+        Load::default(),
+        Instant::now(),
+        secs(3.0),
+    );
+    for from in &left {
+        let in_a_second = left
+            .iter()
+            .filter(|at| *at >= from && **at < *from + secs(1.0));
+        assert!(
+            in_a_second.count() <= 110,
+            "a tenth more than a sixtieth of 6,000"
+        );
+    }
+}
+
+#[test]
+fn a_call_that_is_late_costs_the_next_nothing() {
+    let (mut pace, begin) = (limits(Some(60), None), Instant::now());
+    let mut now = begin;
+    for _ in 0..100 {
+        while let Err(wait) = pace.take(Load::default(), now) {
+            // Timers and processors are late.
+            now += wait + Duration::from_millis(15);
+        }
+    }
+    assert!(now - begin <= secs(99.0 * 60.0 / 57.0), "{:?}", now - begin);
+}
+
+#[test]
+fn tokens_are_reserved_and_put_right_by_what_was_really_used() {
+    let (mut pace, begin) = (limits(None, Some(10_000)), Instant::now());
+    assert!(pace.counts_tokens(begin));
+    let first = pace.take(prompt(4_000), begin).unwrap();
+    let wait = pace.wait(prompt(4_000), begin).unwrap();
+    assert!(wait > secs(24.0) && wait < secs(25.0), "{wait:?}");
+    let used = TokensUsed {
+        input: 1_000,
+        output: 500,
+    };
+    pace.settle(first, used, begin);
+    let wait = pace.wait(prompt(4_000), begin).unwrap();
+    assert!(wait > secs(9.0) && wait < secs(10.0), "{wait:?}");
+    assert_eq!(pace.snapshot(begin).tokens.used, 1_500);
+    // What the model typically answers is reserved from now on, but no more than the cap.
+    let load = Load {
+        prompt_tokens: 0,
+        most_answer_tokens: 200,
+    };
+    assert_eq!(pace.share(load).output, 200);
+    let load = Load {
+        most_answer_tokens: 9_000,
+        ..load
+    };
+    assert_eq!(pace.share(load).output, 500);
+}
+
+#[test]
+fn no_minute_has_more_tokens_than_the_limit() {
+    for size in [90, 300, 700] {
+        let left = saturate(
+            &mut limits(None, Some(1_000)),
+            prompt(size),
+            Instant::now(),
+            MINUTE * 5,
+        );
+        let most = most_in_a_minute(&left) as u64 * size;
+        assert!(most <= 1_000, "{size}: {most}");
+    }
+}
+
+#[test]
+fn a_call_larger_than_the_limit_goes_out_alone_rather_than_never() {
+    let (mut pace, begin) = (limits(None, Some(1_000)), Instant::now());
+    assert!(pace.take(prompt(50_000), begin).is_ok());
+    let wait = pace.wait(prompt(10), begin).unwrap();
+    assert!(wait > secs(60.0) && wait < secs(62.0), "{wait:?}");
+    let later = begin + wait;
+    assert!(pace.take(prompt(10), later).is_ok());
+    let wait = pace.wait(prompt(50_000), later).unwrap();
+    assert!(
+        wait > secs(60.0) && wait < secs(62.0),
+        "it waits to be alone: {wait:?}"
+    );
+}
+
+#[test]
+fn the_lower_of_a_configured_and_a_learned_limit_holds_until_nobody_confirms_it() {
+    let (mut pace, begin) = (limits(Some(60), None), Instant::now());
+    pace.take(Load::default(), begin).unwrap();
+    pace.heard(&said(30, 29, 2.0), begin);
+    assert_eq!(pace.snapshot(begin).requests.limit, Some(30));
+    pace.heard(&said(600, 500, 10.0), begin);
+    let requests = pace.snapshot(begin).requests;
+    assert_eq!((requests.limit, requests.learned), (Some(60), Some(600)));
+    pace.heard(&said(30, 29, 2.0), begin);
+    // A quota per day, and one per second.
+    pace.heard(&said(200, 199, 432.0), begin);
+    pace.heard(&said(10, 9, 0.1), begin);
+    assert_eq!(pace.snapshot(begin).requests.limit, Some(30));
+    let later = begin + Duration::from_secs(601);
+    assert_eq!(pace.snapshot(later).requests.limit, Some(60));
+}
+
+#[test]
+fn a_limit_that_was_only_learned_slows_nobody_while_half_of_it_is_there() {
+    let (mut pace, begin) = (limits(None, None), Instant::now());
+    pace.take(Load::default(), begin).unwrap();
+    assert_eq!(pace.startable(secs(0.5), begin), None);
+    pace.heard(&said(60, 59, 1.0), begin);
+    pace.heard(&said(60, 58, 2.0), begin);
+    for _ in 1..30 {
+        pace.take(Load::default(), begin).unwrap();
+    }
+    let wait = pace.wait(Load::default(), begin).unwrap();
+    assert!(wait > secs(0.9) && wait < secs(1.1), "{wait:?}");
+    let left = saturate(&mut pace, Load::default(), begin + secs(0.1), MINUTE * 2);
+    assert!(most_in_a_minute(&left) <= 60);
+    assert!(left.iter().filter(|at| **at < begin + MINUTE).count() <= 30);
+}
+
+#[test]
+fn nothing_leaves_before_a_used_up_limit_is_back_and_nothing_is_shrunk_for_it() {
+    let (mut pace, begin) = (limits(None, None), Instant::now());
+    let old = pace.take(Load::default(), begin).unwrap();
+    let new = pace.take(Load::default(), begin).unwrap();
+    pace.hold(new, &said(60, 0, 20.0), begin);
+    assert_eq!(pace.wait(Load::default(), begin), Some(secs(20.0)));
+    let startable = pace.startable(secs(0.5), begin).unwrap();
+    assert_eq!((startable.calls, startable.more_in), (0, secs(19.5)));
+    // An older call's news is old.
+    pace.hold(old, &said(60, 0, 50.0), begin);
+    let snapshot = pace.snapshot(begin);
+    assert_eq!(
+        (snapshot.held_for, snapshot.shrunk_for),
+        (Some(secs(20.0)), None)
+    );
+    assert!(pace.take(Load::default(), begin + secs(20.0)).is_ok());
+}
+
+#[test]
+fn absurd_figures_wedge_no_lane() {
+    let begin = Instant::now();
+    for rates in [
+        said(0, 0, 3_600.0),
+        said(u64::MAX, 0, 1e9),
+        said(1, 0, 7.0 * 86_400.0),
+        said(5, u64::MAX, 30.0),
+        said(60, 0, 0.0),
+    ] {
+        let mut pace = limits(None, None);
+        let call = pace.take(Load::default(), begin).unwrap();
+        pace.heard(&rates, begin);
+        pace.hold(call, &rates, begin);
+        let wait = pace.wait(Load::default(), begin).unwrap_or_default();
+        assert!(wait <= LONGEST_HOLD, "{rates:?}: {wait:?}");
+        assert!(
+            pace.take(Load::default(), begin + wait).is_ok(),
+            "{rates:?}"
+        );
+    }
+}
+
+/// A pace that met 60 answers and then nothing but 429s, and when.
+fn saturated(configured: Option<u64>) -> (Pace, Instant) {
+    let (mut pace, begin) = (limits(configured, None), Instant::now());
+    let mut now = begin;
+    let mut take = |pace: &mut Pace| loop {
+        match pace.take(Load::default(), now) {
+            Ok(call) => return (call, now),
+            Err(wait) => now += wait,
+        }
+    };
+    let calls: Vec<_> = (0..84).map(|_| take(&mut pace)).collect();
+    let (_, now) = calls[83];
+    for (call, _) in &calls[..60] {
+        pace.answered(*call, now);
+    }
+    for (call, _) in &calls[60..] {
+        pace.throttled(*call, None, now);
+    }
+    (pace, now)
+}
+
+#[test]
+fn where_429s_prevail_a_lane_goes_on_at_what_was_answered() {
+    for configured in [None, Some(6_000)] {
+        let (mut pace, now) = saturated(configured);
+        assert_eq!(pace.snapshot(now).requests.limit, Some(60));
+        let left = saturate(&mut pace, Load::default(), now, secs(10.0));
+        assert!((9..=11).contains(&left.len()), "{}", left.len());
+    }
+}
+
+#[test]
+fn a_lane_that_is_answered_again_is_free_within_seconds() {
+    let (mut pace, now) = saturated(None);
+    let call = pace.take(Load::default(), now + secs(2.0)).unwrap();
+    pace.answered(call, now + secs(2.0));
+    let rate = |pace: &Pace, at: f64| pace.snapshot(now + secs(at)).requests.limit;
+    assert_eq!(rate(&pace, 2.5), Some(60));
+    assert_eq!(rate(&pace, 5.0), Some(240));
+    assert_eq!(pace.snapshot(now + secs(5.0)).shrunk_for, Some(secs(4.0)));
+    assert_eq!(rate(&pace, 9.1), None);
+}
+
+#[test]
+fn a_limit_that_lasts_over_a_pause_is_a_minutes_and_is_tried_later() {
+    let (mut pace, now) = saturated(None);
+    let call = pace.take(Load::default(), now + secs(10.0)).unwrap();
+    pace.throttled(call, None, now + secs(10.0));
+    let call = pace.take(Load::default(), now + secs(60.0)).unwrap();
+    pace.answered(call, now + secs(60.0));
+    let rate = |pace: &Pace, at: f64| pace.snapshot(now + secs(at)).requests.limit;
+    assert_eq!(rate(&pace, 119.0), Some(60));
+    assert_eq!(rate(&pace, 124.0), Some(120));
+}
+
+#[test]
+fn one_429_in_six_slows_nothing_down() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let (mut pace, mut now) = (limits(None, None), Instant::now());
+    let mut prevailed = 0;
+    for _ in 0..100_000 {
+        now += secs(0.002);
+        let call = pace.take(Load::default(), now).unwrap();
+        match random.f64() < 1.0 / 6.0 {
+            true => prevailed += u32::from(pace.throttled(call, Some(secs(1.0)), now)),
+            false => pace.answered(call, now),
+        }
+    }
+    assert_eq!(pace.snapshot(now).requests.limit, None);
+    assert!(prevailed < 10, "{prevailed}");
+}
+
+#[test]
+fn what_may_start_soon_is_what_may_leave_soon() {
+    let (mut pace, begin) = (limits(Some(6_000), None), Instant::now());
+    let startable = pace.startable(secs(0.5), begin).unwrap();
+    assert!((48..=50).contains(&startable.calls), "{startable:?}");
+    assert_eq!(startable.more_in, secs(0.125));
+    pace.take(Load::default(), begin).unwrap();
+
+    let mut slow = limits(Some(60), None);
+    assert_eq!(slow.startable(secs(0.5), begin).unwrap().calls, 1);
+    slow.take(Load::default(), begin).unwrap();
+    let startable = slow.startable(secs(0.5), begin).unwrap();
+    assert_eq!((startable.calls, startable.more_in), (0, secs(0.5)));
+    let soon = slow
+        .startable(secs(0.5), begin + startable.more_in)
+        .unwrap();
+    assert_eq!(soon.calls, 1);
+}
+
+#[test]
+fn a_lane_without_limits_is_never_held_back_and_is_idle_at_once() {
+    let (mut pace, begin) = (limits(None, None), Instant::now());
+    for _ in 0..10_000 {
+        pace.take(prompt(100_000), begin).unwrap();
+    }
+    assert!(!pace.counts_tokens(begin));
+    assert!(pace.is_idle(begin));
+    assert_eq!(pace.snapshot(begin).requests.used, 10_000);
+    let mut limited = limits(Some(60), None);
+    limited.take(Load::default(), begin).unwrap();
+    assert!(!limited.is_idle(begin));
+    assert!(limited.is_idle(begin + secs(62.0)));
+}
+
+/// What may happen at a gate.
+#[derive(Debug, Clone)]
+enum Event {
+    /// So many ms pass.
+    Passes(u64),
+    /// So many calls try to leave.
+    Calls(u8),
+    /// A reply says this of the requests.
+    Says(u64, u64, u64),
+    /// A 429.
+    Throttled,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => (0..20_000_u64).prop_map(Event::Passes),
+        6 => (1..40_u8).prop_map(Event::Calls),
+        1 => (0..200_u64, 0..200_u64, 0..100_000_u64).prop_map(|(l, r, ms)| Event::Says(l, r, ms)),
+        1 => Just(Event::Throttled),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_window_of_a_minute_ever_has_more_than_the_limit(
+        limit in 1..120_u64,
+        events in prop::collection::vec(event(), 1..200),
+    ) {
+        let (mut pace, mut now) = (limits(Some(limit), None), Instant::now());
+        let (mut left, mut calls) = (Vec::new(), Vec::new());
+        for event in events {
+            match event {
+                Event::Passes(ms) => now += Duration::from_millis(ms),
+                Event::Calls(count) => for _ in 0..count {
+                    if let Ok(call) = pace.take(Load::default(), now) {
+                        left.push(now);
+                        calls.push(call);
+                    }
+                },
+                Event::Says(limit, remaining, ms) => if let Some(call) = calls.last() {
+                    let rates = said(limit, remaining, ms as f64 / 1e3);
+                        pace.heard(&rates, now);
+                        pace.hold(*call, &rates, now);
+                },
+                Event::Throttled => if let Some(call) = calls.pop() {
+                    pace.throttled(call, None, now);
+                },
+            }
+        }
+        prop_assert!(most_in_a_minute(&left) as u64 <= limit);
+        // Whatever was said, a call may leave within some minutes.
+        prop_assert!(pace.wait(Load::default(), now).unwrap_or_default() <= LONGEST_HOLD);
+    }
+
+    #[test]
+    fn no_minute_has_more_tokens_than_the_limit_whatever_their_sizes(
+        sizes in prop::collection::vec((1..400_u64, 0..8_000_u64), 1..120),
+    ) {
+        let (mut pace, mut now) = (limits(None, Some(1_000)), Instant::now());
+        let mut left: Vec<(Instant, u64)> = Vec::new();
+        for (size, ms) in sizes {
+            now += Duration::from_millis(ms);
+            if pace.take(prompt(size), now).is_ok() {
+                left.push((now, size));
+            }
+        }
+        for (from, _) in &left {
+            let within = left.iter().filter(|(at, _)| at >= from && *at < *from + MINUTE);
+            let sum: u64 = within.map(|(_, size)| size).sum();
+            prop_assert!(sum <= 1_000, "{sum}");
+        }
+    }
+}

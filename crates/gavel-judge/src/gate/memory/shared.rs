@@ -1,0 +1,215 @@
+//! What a lane tells the other workers and hears from them, where they share one gate. It speaks to nobody itself.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::lane::{Admitted, Denied, Lane, Place};
+use super::outbox::{Message, SharedState};
+use super::rule::{Rule, part_of};
+use crate::gate::{BreakerState, Closed, Load, Refusal, Sharing};
+
+/// A lane that was heard of longer ago than this asks before it lets a call go.
+const FRESH: Duration = Duration::from_secs(1);
+/// A lane that is used is heard of at least so often.
+const POLL: Duration = Duration::from_millis(250);
+/// So long after its last call a lane is still kept up to date.
+const USED: Duration = Duration::from_secs(30);
+
+/// What comes of a call that asks to leave.
+#[derive(Debug)]
+pub(in crate::gate) enum Asked {
+    /// It may: nothing limits it.
+    Admitted(Admitted),
+    /// The others must be asked.
+    Together {
+        /// Tokens of the prompt, and of the answer.
+        input: u64,
+        output: u64,
+    },
+}
+
+impl Lane {
+    /// Takes another rule: what was not told yet is told from the lane's own memory when they are together again.
+    pub(in crate::gate) fn follow(&mut self, rule: Rule) {
+        if rule == Rule::Together && self.rule != rule {
+            let since = self.shared.synced;
+            self.shared.departures = Vec::new();
+            self.retell(since);
+        }
+        if rule != Rule::Together && self.rule == Rule::Together && self.shared.probes == 0 {
+            // The probe was another worker's, and nobody can tell what came of it: each worker has its own now.
+            self.breaker.give_back(Instant::now());
+        }
+        self.rule = rule;
+        self.pace.follow(rule);
+        if let Some(slots) = &mut self.slots {
+            match rule {
+                Rule::Alone | Rule::Part { .. } => slots.resize(part_of(slots.cap, rule)),
+                // Those in hand are kept until the others say otherwise.
+                Rule::Together => self.shared.allowed = slots.in_hand(),
+            }
+        }
+    }
+
+    /// Tells what went out since then, or within the last minute.
+    fn retell(&mut self, since: Option<Instant>) {
+        for (at, amounts) in self.pace.went_out(since) {
+            self.shared.departed(at, None, amounts);
+        }
+    }
+
+    /// Lets a call leave that nothing limits; else its share must be asked for.
+    pub(in crate::gate) fn ask(
+        &mut self,
+        load: Load,
+        place: Place,
+        now: Instant,
+    ) -> Result<Asked, Denied> {
+        let fresh = |at: Instant| now.saturating_duration_since(at) < FRESH;
+        let known = self.shared.synced.is_some_and(fresh);
+        self.shared.used = Some(now);
+        let is_open = self.breaker.state() == BreakerState::Closed && !self.pace.is_limited(now);
+        if self.rule != Rule::Together || (known && is_open) {
+            return self.admit(load, place, now).map(Asked::Admitted);
+        }
+        self.may_leave(load, place, now)?;
+        let (input, output) = self.pace.amounts(load);
+        Ok(Asked::Together { input, output })
+    }
+
+    pub(in crate::gate) fn let_go(
+        &mut self,
+        load: Load,
+        probe: bool,
+        at_ms: i64,
+        now: Instant,
+    ) -> Admitted {
+        self.shared.probes += u32::from(probe);
+        self.in_flight += 1;
+        Admitted {
+            probe,
+            ticket: self.pace.leave(load, Some(at_ms), now),
+        }
+    }
+
+    /// Takes in how the lane stands; the answer to what was sent at `sent`.
+    pub(in crate::gate) fn adopt(&mut self, state: &SharedState, sent: Instant, now: Instant) {
+        let half = now.saturating_duration_since(sent) / 2;
+        // An answer that was overtaken. A clock that was set back has begun anew.
+        let is_older = self.shared.clock.is_some_and(|(_, ms)| ms > state.now_ms);
+        if is_older && self.shared.born == state.born {
+            return;
+        }
+        self.shared.clock = Some((sent + half, state.now_ms));
+        let lost = self.shared.born != 0 && self.shared.born != state.born;
+        self.shared.born = state.born;
+        if lost {
+            self.retell(None);
+        }
+        self.shared.synced = Some(now);
+        self.breaker
+            .adopt(state.breaker, state.failures, now + state.opens_in);
+        self.throttle.adopt(now + state.throttled_for);
+        self.pace.adopt(state, now);
+    }
+
+    pub(in crate::gate) fn adopt_slots(&mut self, state: &SharedState) {
+        (self.shared.allowed, self.shared.free) = (state.allowed, state.free);
+        if let Some(slots) = &mut self.slots {
+            slots.resize(state.slots.max(slots.in_hand()));
+        }
+    }
+
+    /// Whether a slot that was just left goes back to the others; if so, it is no longer in hand.
+    pub(super) fn has_a_slot_too_many(&mut self) -> bool {
+        let Some(slots) = &mut self.slots else {
+            return false;
+        };
+        let allowed = match self.rule {
+            Rule::Alone | Rule::Part { .. } => part_of(slots.cap, self.rule),
+            Rule::Together => self.shared.allowed,
+        };
+        slots.gives_back(allowed)
+    }
+
+    /// What must be said now, if anything: news, slots wanted or given back, or that it is still there.
+    pub(in crate::gate) fn message(&mut self, now: Instant) -> Option<Message> {
+        let (mut slots, mut wanted, mut short) = (0, 0, false);
+        if let Some(own) = &mut self.slots {
+            let needs = own.needs(now);
+            // Given back before it is said, so that what is out is never more than what is said.
+            let kept = needs.min(self.shared.allowed.max(own.out()));
+            own.resize(kept.min(own.in_hand()));
+            (slots, wanted) = (own.in_hand(), needs);
+            short = own.waiting > 0;
+        }
+        if self.breaker.state() == BreakerState::HalfOpen
+            && self.shared.probes == 0
+            && self.shared.asking == 0
+        {
+            // Nobody here is the probe. If it was this worker's, its call was dropped.
+            self.shared.outcome('G');
+        }
+        let silent = |at: Instant| now.saturating_duration_since(at) >= POLL;
+        let due = self.is_used(slots, now) && self.shared.synced.is_none_or(silent);
+        if !due && !short && !self.shared.has_news() {
+            return None;
+        }
+        Some(Message {
+            out: self.in_flight,
+            slots,
+            wanted,
+            report: self.shared.take(now),
+        })
+    }
+
+    /// What is said when the worker leaves.
+    pub(in crate::gate) fn last_message(&mut self, now: Instant) -> Message {
+        Message {
+            report: self.shared.take(now),
+            ..Message::default()
+        }
+    }
+
+    /// So many more, or fewer, calls ask the others.
+    pub(in crate::gate) fn asks(&mut self, more: i32) {
+        self.shared.asking = self.shared.asking.saturating_add_signed(more);
+    }
+
+    fn is_used(&self, slots: usize, now: Instant) -> bool {
+        let lately = |at: Instant| now.saturating_duration_since(at) < USED;
+        self.in_flight > 0
+            || self.waiting > 0
+            || slots > 0
+            || self.breaker.state() != BreakerState::Closed
+            || self.shared.used.is_some_and(lately)
+    }
+
+    /// The most calls at once that this process may hope for; `None` for no cap.
+    pub(super) fn most_at_once(&self, now: Instant) -> Option<usize> {
+        let slots = self.slots.as_ref()?;
+        let fresh = |at: Instant| now.saturating_duration_since(at) < FRESH;
+        Some(match self.rule {
+            Rule::Alone | Rule::Part { .. } => part_of(slots.cap, self.rule),
+            Rule::Together if self.shared.synced.is_some_and(fresh) => {
+                (slots.in_hand() + self.shared.free).clamp(1, slots.cap)
+            }
+            Rule::Together => slots.cap,
+        })
+    }
+
+    pub(super) fn sharing(&self) -> Sharing {
+        match self.rule {
+            Rule::Alone => Sharing::Alone,
+            Rule::Part { workers } => Sharing::Part { workers },
+            Rule::Together => Sharing::Together,
+        }
+    }
+
+    /// What a call is refused with which the others let not go.
+    pub(in crate::gate) fn refused(&mut self, now: Instant) -> Denied {
+        let paced = Refusal::new(Closed::Paced, POLL);
+        Denied::Closed(self.closed(now).unwrap_or(paced))
+    }
+}

@@ -1,0 +1,506 @@
+//! The gate's promises, on paused time.
+
+mod servers;
+
+use tokio::time::advance;
+
+use super::*;
+use crate::error::ErrorClass;
+use crate::gate::{BreakerState, CallOutcome, LastError, PaceLimits, TokensUsed};
+
+const NOW: Duration = Duration::ZERO;
+const JUDGE: &str = "openai-default";
+
+fn nothing() -> Load {
+    Load::default()
+}
+
+fn gate() -> Gate {
+    Gate::new(GateOptions::default())
+}
+
+fn failed(class: ErrorClass, retry_after: Option<u64>) -> CallEnd {
+    let outcome = CallOutcome::Failed {
+        class,
+        retry_after: retry_after.map(Duration::from_secs),
+        message: "it said no".to_owned(),
+    };
+    outcome.into()
+}
+
+fn alive() -> CallEnd {
+    CallOutcome::Alive.into()
+}
+
+async fn meet(gate: &Gate, outcome: &CallEnd) {
+    let permit = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
+    gate.report(JUDGE, permit, outcome);
+}
+
+async fn refused(gate: &Gate) -> Refusal {
+    gate.enter(JUDGE, NOW, &nothing).await.err().unwrap()
+}
+
+fn closed_for(why: Closed, seconds: u64) -> Refusal {
+    Refusal {
+        why,
+        retry_in: Some(Duration::from_secs(seconds)),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_breaker_stops_its_own_judge_and_no_other() {
+    let gate = gate();
+    for _ in 0..5 {
+        meet(&gate, &failed(ErrorClass::Transient, None)).await;
+    }
+    assert_eq!(refused(&gate).await, closed_for(Closed::BreakerOpen, 30));
+    assert!(gate.enter("other", NOW, &nothing).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn asking_whether_a_lane_is_closed_consumes_no_probe() {
+    let gate = gate();
+    for _ in 0..5 {
+        meet(&gate, &failed(ErrorClass::Transient, None)).await;
+    }
+    advance(Duration::from_secs(30)).await;
+    assert_eq!(gate.closed(JUDGE), None);
+    assert_eq!(gate.closed(JUDGE), None);
+    let probe = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
+    assert!(probe.probe);
+    assert_eq!(gate.closed(JUDGE).unwrap().why, Closed::BreakerOpen);
+    assert_eq!(gate.snapshot()[0].breaker, BreakerState::HalfOpen);
+    gate.report(JUDGE, probe, &alive());
+    assert!(!gate.enter(JUDGE, NOW, &nothing).await.unwrap().probe);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_permit_frees_its_slot_and_gives_the_probe_back() {
+    let gate = gate();
+    for _ in 0..5 {
+        meet(&gate, &failed(ErrorClass::Transient, None)).await;
+    }
+    advance(Duration::from_secs(30)).await;
+    let probe = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
+    assert_eq!(gate.snapshot()[0].in_flight, 1);
+    drop(probe);
+    assert_eq!(gate.snapshot()[0].in_flight, 0);
+    assert!(gate.enter(JUDGE, NOW, &nothing).await.unwrap().probe);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_probe_closes_the_breaker_and_throttles_the_lane() {
+    let gate = gate();
+    for _ in 0..5 {
+        meet(&gate, &failed(ErrorClass::Transient, None)).await;
+    }
+    advance(Duration::from_secs(30)).await;
+    meet(&gate, &failed(ErrorClass::Throttled, Some(20))).await;
+    assert_eq!(gate.closed(JUDGE), Some(closed_for(Closed::Throttled, 20)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttle_obeys_retry_after_and_doubles_without_one_until_a_success() {
+    let gate = gate();
+    meet(&gate, &failed(ErrorClass::Throttled, Some(3))).await;
+    assert_eq!(gate.closed(JUDGE), Some(closed_for(Closed::Throttled, 3)));
+    advance(Duration::from_secs(3)).await;
+    for pause in [10, 20, 40, 80, 160, 300, 300] {
+        meet(&gate, &failed(ErrorClass::Throttled, None)).await;
+        assert_eq!(
+            gate.closed(JUDGE),
+            Some(closed_for(Closed::Throttled, pause))
+        );
+        advance(Duration::from_secs(pause)).await;
+    }
+    meet(&gate, &alive()).await;
+    meet(&gate, &failed(ErrorClass::Throttled, None)).await;
+    assert_eq!(gate.closed(JUDGE), Some(closed_for(Closed::Throttled, 10)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_of_throttled_calls_doubles_the_pause_once() {
+    let gate = gate();
+    let mut burst = Vec::new();
+    for _ in 0..6 {
+        burst.push(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
+    }
+    for permit in burst {
+        gate.report(JUDGE, permit, &failed(ErrorClass::Throttled, None));
+    }
+    assert_eq!(gate.closed(JUDGE), Some(closed_for(Closed::Throttled, 10)));
+    assert_eq!(gate.snapshot()[0].breaker, BreakerState::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exhausted_judge_is_closed_until_opened_and_told_once() {
+    let gate = gate();
+    let first = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
+    let second = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
+    gate.report(JUDGE, first, &failed(ErrorClass::Exhausted, None));
+    gate.report(JUDGE, second, &failed(ErrorClass::Exhausted, None));
+    let closure = Closure {
+        judge: JUDGE.to_owned(),
+        why: Closed::Exhausted,
+        message: "it said no".to_owned(),
+        reopens_in: None,
+    };
+    assert_eq!(gate.take_closures(), [closure]);
+    assert_eq!(gate.take_closures(), []);
+    advance(Duration::from_secs(86_400)).await;
+    let refusal = Refusal {
+        why: Closed::Exhausted,
+        retry_in: None,
+    };
+    assert_eq!(refused(&gate).await, refusal);
+    gate.open(JUDGE);
+    assert_eq!(gate.closed(JUDGE), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_known_reset_opens_an_exhausted_judge() {
+    let gate = gate();
+    meet(&gate, &failed(ErrorClass::Exhausted, Some(60))).await;
+    assert_eq!(gate.closed(JUDGE), Some(closed_for(Closed::Exhausted, 60)));
+    advance(Duration::from_secs(60)).await;
+    assert_eq!(gate.closed(JUDGE), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn opening_leaves_breaker_and_throttle_as_they_are() {
+    let gate = gate();
+    meet(&gate, &failed(ErrorClass::Throttled, Some(60))).await;
+    gate.close(JUDGE, Closed::Paused, None);
+    assert_eq!(gate.closed(JUDGE).unwrap().why, Closed::Paused);
+    gate.open(JUDGE);
+    assert_eq!(gate.closed(JUDGE), Some(closed_for(Closed::Throttled, 60)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_key_closes_the_lane_but_replaces_no_pause() {
+    let gate = gate();
+    let in_flight = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
+    gate.close(JUDGE, Closed::Paused, None);
+    gate.report(JUDGE, in_flight, &failed(ErrorClass::Misconfigured, None));
+    assert_eq!(gate.closed(JUDGE).unwrap().why, Closed::Paused);
+    assert_eq!(gate.take_closures()[0].why, Closed::Misconfigured);
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_that_are_not_transient_neither_open_the_breaker_nor_close_the_lane() {
+    let gate = gate();
+    for class in [
+        ErrorClass::Rejected,
+        ErrorClass::Refused,
+        ErrorClass::TooLarge,
+        ErrorClass::Capability,
+        ErrorClass::Truncated,
+        ErrorClass::Unparsable,
+    ] {
+        meet(&gate, &failed(class, None)).await;
+    }
+    assert_eq!(gate.closed(JUDGE), None);
+    assert_eq!(gate.snapshot()[0].failures_in_row, 0);
+    assert_eq!(
+        gate.snapshot()[0]
+            .last_error
+            .as_ref()
+            .map(|error| error.message.as_str()),
+        Some("it said no")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_error_stays_known_after_a_success() {
+    let gate = gate();
+    meet(&gate, &failed(ErrorClass::Transient, None)).await;
+    tokio::time::advance(Duration::from_secs(90)).await;
+    meet(&gate, &alive()).await;
+    let snapshot = &gate.snapshot()[0];
+    assert_eq!(snapshot.failures_in_row, 0);
+    let error = LastError {
+        message: "it said no".to_owned(),
+        ago: Duration::from_secs(90),
+    };
+    assert_eq!(snapshot.last_error, Some(error));
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_most_so_many_calls_are_in_flight_and_patience_waits_for_a_slot() {
+    let gate = Arc::new(Gate::new(GateOptions {
+        max_concurrency: BTreeMap::from([(JUDGE.to_owned(), 1)]),
+        ..GateOptions::default()
+    }));
+    let held = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
+    let refusal = gate.enter(JUDGE, Duration::from_secs(10), &nothing).await;
+    assert_eq!(refusal.err().unwrap(), closed_for(Closed::Busy, 5));
+    assert_eq!(gate.closed(JUDGE), None);
+    let waiting = tokio::spawn({
+        let gate = Arc::clone(&gate);
+        async move {
+            gate.enter(JUDGE, Duration::from_secs(10), &nothing)
+                .await
+                .is_ok()
+        }
+    });
+    advance(Duration::from_secs(9)).await;
+    gate.report(JUDGE, held, &alive());
+    assert!(waiting.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entrys_cap_holds_for_each_of_its_models_and_zero_is_no_cap() {
+    let gate = Gate::new(GateOptions {
+        max_concurrency: BTreeMap::from([("capped".to_owned(), 1), ("free".to_owned(), 0)]),
+        ..GateOptions::default()
+    });
+    let _held = gate.enter("capped:a", NOW, &nothing).await.unwrap();
+    assert!(gate.enter("capped:a", NOW, &nothing).await.is_err());
+    assert!(gate.enter("capped:b", NOW, &nothing).await.is_ok());
+    let mut all = Vec::new();
+    for _ in 0..1_000 {
+        all.push(gate.enter("free", NOW, &nothing).await.unwrap());
+    }
+    assert_eq!(gate.snapshot().last().unwrap().in_flight, 1_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_lanes_are_forgotten_rather_than_piled_up() {
+    let gate = gate();
+    gate.close("kept", Closed::Paused, None);
+    for model in 0..3_000 {
+        drop(
+            gate.enter(&format!("any:{model}"), NOW, &nothing)
+                .await
+                .unwrap(),
+        );
+    }
+    assert!(gate.snapshot().len() <= MOST_LANES);
+    assert_eq!(gate.closed("kept").unwrap().why, Closed::Paused);
+}
+
+fn paced_at(requests: u64) -> Arc<Gate> {
+    let limits = PaceLimits {
+        requests_per_minute: Some(requests),
+        tokens_per_minute: None,
+    };
+    Arc::new(Gate::new(GateOptions {
+        paces: BTreeMap::from([(JUDGE.to_owned(), limits)]),
+        ..GateOptions::default()
+    }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_the_pace_goes_in_the_order_of_coming_and_nobody_overtakes() {
+    let gate = paced_at(60);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let begun = Instant::now();
+    let mut waiting = Vec::new();
+    for number in 0..6 {
+        let (gate, order) = (Arc::clone(&gate), Arc::clone(&order));
+        waiting.push(tokio::spawn(async move {
+            let permit = gate
+                .enter(JUDGE, Duration::from_secs(10), &nothing)
+                .await
+                .unwrap();
+            order.lock().push((number, begun.elapsed().as_secs()));
+            gate.report(JUDGE, permit, &alive());
+        }));
+        tokio::task::yield_now().await;
+    }
+    for call in waiting {
+        call.await.unwrap();
+    }
+    let expected: Vec<_> = (0..6).map(|n| (n, n)).collect();
+    assert_eq!(*order.lock(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_longer_than_the_patience_refuses_at_once_and_says_until_when() {
+    let gate = paced_at(6);
+    drop(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
+    let begun = Instant::now();
+    let refusal = refused(&gate).await;
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert_eq!(refusal.why, Closed::Paced);
+    let wait = refusal.retry_in.unwrap();
+    assert!(
+        wait > Duration::from_secs(10) && wait < Duration::from_secs(11),
+        "{wait:?}"
+    );
+    // Open all the same: the pace closes no lane, and the snapshot says what holds it back.
+    assert_eq!(gate.closed(JUDGE), None);
+    assert_eq!(
+        gate.snapshot()[0].closed.as_ref().unwrap().why,
+        Closed::Paced
+    );
+    advance(wait).await;
+    assert!(gate.enter(JUDGE, NOW, &nothing).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_in_line_holds_nobody_back() {
+    let gate = paced_at(60);
+    drop(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
+    let patient = Duration::from_secs(10);
+    let gone = tokio::spawn({
+        let gate = Arc::clone(&gate);
+        async move { gate.enter(JUDGE, patient, &nothing).await.is_ok() }
+    });
+    tokio::task::yield_now().await;
+    gone.abort();
+    assert!(gone.await.unwrap_err().is_cancelled());
+    let begun = Instant::now();
+    assert!(gate.enter(JUDGE, patient, &nothing).await.is_ok());
+    assert!(begun.elapsed() < Duration::from_secs(2));
+}
+
+/// A gate of 10,000 tokens a minute.
+fn counting_tokens() -> Arc<Gate> {
+    let limits = PaceLimits {
+        requests_per_minute: None,
+        tokens_per_minute: Some(10_000),
+    };
+    Arc::new(Gate::new(GateOptions {
+        paces: BTreeMap::from([(JUDGE.to_owned(), limits)]),
+        ..GateOptions::default()
+    }))
+}
+
+/// One call of so many tokens, for which 10 s are waited.
+async fn ask(gate: &Gate, tokens: u64) -> Result<(), Refusal> {
+    let load = move || Load {
+        prompt_tokens: tokens,
+        most_answer_tokens: 0,
+    };
+    let permit = gate.enter(JUDGE, Duration::from_secs(10), &load).await?;
+    let used = Some(TokensUsed {
+        input: tokens,
+        output: 0,
+    });
+    gate.report(JUDGE, permit, &CallEnd { used, ..alive() });
+    Ok(())
+}
+
+/// The same, again and again until it goes out.
+async fn ask_until_it_goes_out(gate: &Gate, tokens: u64) {
+    while let Err(refusal) = ask(gate, tokens).await {
+        tokio::time::sleep(refusal.retry_in.unwrap()).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_call_goes_out_although_small_ones_take_whatever_there_is() {
+    let gate = counting_tokens();
+    let mut small = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let gate = Arc::clone(&gate);
+        small.spawn(async move {
+            loop {
+                ask_until_it_goes_out(&gate, 1_000).await;
+            }
+        });
+    }
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    for size in [8_000, 30_000] {
+        // Larger than the limit too: it waits until nothing else is in the minute.
+        let went_out = ask_until_it_goes_out(&gate, size);
+        let within = tokio::time::timeout(Duration::from_secs(150), went_out).await;
+        assert!(within.is_ok(), "{size}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_large_call_at_a_time_stays_in_line_and_leaves_its_place_when_it_gives_up() {
+    let gate = counting_tokens();
+    for _ in 0..9 {
+        ask(&gate, 1_000).await.unwrap();
+    }
+    let stays = tokio::spawn({
+        let gate = Arc::clone(&gate);
+        async move { ask(&gate, 8_000).await }
+    });
+    // A small call might go out by now.
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    assert_eq!(gate.room(JUDGE).unwrap().starts, Some(0));
+    let begun = Instant::now();
+    assert_eq!(ask(&gate, 8_000).await.unwrap_err().why, Closed::Paced);
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    stays.abort();
+    assert!(stays.await.unwrap_err().is_cancelled());
+    assert_eq!(gate.room(JUDGE).unwrap().starts, Some(1));
+    ask(&gate, 8_000).await.unwrap();
+    assert!(begun.elapsed() > Duration::from_secs(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lane_that_closes_refuses_those_in_its_line() {
+    let gate = paced_at(60);
+    drop(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
+    let waiting = tokio::spawn({
+        let gate = Arc::clone(&gate);
+        async move {
+            gate.enter(JUDGE, Duration::from_secs(10), &nothing)
+                .await
+                .err()
+        }
+    });
+    tokio::task::yield_now().await;
+    gate.close(JUDGE, Closed::Paused, None);
+    assert_eq!(waiting.await.unwrap().unwrap().why, Closed::Paused);
+}
+
+#[tokio::test(start_paused = true)]
+async fn room_is_what_is_in_flight_and_what_may_start_soon() {
+    let gate = paced_at(60);
+    let room = gate.room(JUDGE).unwrap();
+    assert_eq!(
+        (room.in_flight, room.cap, room.starts),
+        (0, Some(64), Some(1))
+    );
+    assert!(gate.snapshot().is_empty(), "asking makes no lane");
+    let held = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
+    let room = gate.room(JUDGE).unwrap();
+    assert_eq!((room.in_flight, room.starts), (1, Some(0)));
+    assert_eq!(room.more_in, Some(Duration::from_millis(500)));
+    drop(held);
+    let free = gate.room("other").unwrap();
+    assert_eq!((free.starts, free.more_in), (None, None));
+    gate.close(JUDGE, Closed::Paused, None);
+    assert_eq!(gate.room(JUDGE).unwrap_err().why, Closed::Paused);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entrys_pace_holds_for_each_of_its_models_apart() {
+    let gate = paced_at(60);
+    let [a, b] = ["a", "b"].map(|model| format!("{JUDGE}:{model}"));
+    assert!(gate.enter(&a, NOW, &nothing).await.is_ok());
+    assert_eq!(
+        gate.enter(&a, NOW, &nothing).await.err().unwrap().why,
+        Closed::Paced
+    );
+    assert!(gate.enter(&b, NOW, &nothing).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_arent_answered_in_time_leave_fewer_at_once() {
+    let gate = gate();
+    let mut out = Vec::new();
+    for _ in 0..8 {
+        out.push(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
+    }
+    advance(Duration::from_secs(60)).await;
+    for permit in out.drain(..2) {
+        let late = CallOutcome::Late("did not answer within 60 s".to_owned());
+        gate.report(JUDGE, permit, &late.into());
+    }
+    assert_eq!(gate.room(JUDGE).unwrap().cap, Some(3));
+    assert_eq!(gate.snapshot()[0].failures_in_row, 2);
+    assert_eq!(refused(&gate).await, closed_for(Closed::Paced, 1));
+    out.clear();
+    for _ in 0..3 {
+        out.push(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
+    }
+    assert_eq!(refused(&gate).await, closed_for(Closed::Paced, 1));
+}

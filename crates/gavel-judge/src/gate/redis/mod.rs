@@ -1,0 +1,301 @@
+//! The gate that all workers share through Redis: one breaker, one pace and one cap of calls per judge.
+//!
+//! Keys: `{gavel:<queue>:gate:<judge>}:state`, `:members`, and `:r`, `:t`, `:i`, `:o` (what went out lately, by tenths of
+//! a second). Times are Redis' own. A call to a judge without a limit costs no round trip: its slot is in hand, and what
+//! became of it is told a little later. A call under a limit, and the breaker's probe, ask first. A worker that says
+//! nothing for ten seconds is gone, with its slots and its probe.
+//!
+//! While Redis is away each worker lets through its part of the figures, by the number of live workers, and counts for
+//! itself. Who is first in line, what an operator stopped, and the limits that only 429s tell stay in each process.
+
+mod scripts;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::memory::{Admitted, Asked, Denied, Lane, Message, Peers, Place, Rule, SharedState};
+use super::{Gate, GateOptions, Load};
+use gavel_redis::RedisClient;
+use scripts::{Scripts, Verdict};
+
+/// A call that may leave within this is let go, and waits for its time.
+const HORIZON: Duration = Duration::from_millis(250);
+/// A worker that says nothing for so long is gone.
+const LEASE: Duration = Duration::from_secs(10);
+/// How often this looks whether a lane has something to say or was silent for too long.
+const LOOK: Duration = Duration::from_millis(100);
+/// What happens within this is told together.
+const TOGETHER: Duration = Duration::from_millis(5);
+/// How often a server that is away is tried.
+const RETRY: Duration = Duration::from_millis(500);
+/// A script that takes longer than this is a server that is away.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// What a process may still say when it leaves.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+struct Link {
+    client: RedisClient,
+    scripts: Scripts,
+    /// Before the judge's name in every key.
+    prefix: String,
+    member: String,
+    /// Something is to be said.
+    news: Notify,
+    away: AtomicBool,
+    workers: AtomicU32,
+}
+
+/// A gate of the queue `queue`, and what keeps it in step with the others: to be run until `stop`.
+pub fn shared_gate(
+    client: &RedisClient,
+    queue: &str,
+    options: GateOptions,
+    stop: CancellationToken,
+) -> (Arc<Gate>, impl Future<Output = ()> + Send + use<>) {
+    let link = Arc::new(Link {
+        client: client.with_response_timeout(RESPONSE_TIMEOUT),
+        scripts: Scripts::new(),
+        prefix: format!("{{gavel:{queue}:gate:"),
+        member: Uuid::now_v7().simple().to_string(),
+        news: Notify::new(),
+        away: AtomicBool::new(false),
+        workers: AtomicU32::new(1),
+    });
+    let gate = Arc::new(Gate::with_peers(options, Rule::Together, link.clone()));
+    let in_step = InStep {
+        gate: Arc::clone(&gate),
+        link,
+    };
+    (gate, in_step.keep(stop))
+}
+
+struct InStep {
+    gate: Arc<Gate>,
+    link: Arc<Link>,
+}
+
+impl InStep {
+    async fn keep(self, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            self.tell(LEASE).await;
+            let pause = match self.link.away.load(Ordering::Relaxed) {
+                true => RETRY,
+                false => TOGETHER,
+            };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = stop.cancelled() => {}
+            }
+            if pause == TOGETHER {
+                tokio::select! {
+                    () = self.link.news.notified() => {}
+                    () = tokio::time::sleep(LOOK) => {}
+                    () = stop.cancelled() => {}
+                }
+            }
+        }
+        // A worker that leaves in good order keeps nothing for the length of a lease.
+        let leaving = async {
+            for judge in self.gate.judges() {
+                let message = self.gate.with_lane(&judge, Lane::last_message);
+                self.say(&judge, message, Duration::ZERO).await;
+            }
+        };
+        if !self.link.away.load(Ordering::Relaxed) {
+            let _late = tokio::time::timeout(FAREWELL, leaving).await;
+        }
+    }
+
+    /// Tells the others what is news here, and hears how the lanes stand.
+    async fn tell(&self, lease: Duration) {
+        if self.link.away.load(Ordering::Relaxed) {
+            self.try_again().await;
+            return;
+        }
+        let messages = self.gate.messages().into_iter();
+        let telling =
+            messages.map(|(judge, message)| async move { self.say(&judge, message, lease).await });
+        join_all(telling).await;
+    }
+
+    async fn say(&self, judge: &str, message: Message, lease: Duration) {
+        let (gate, link) = (&*self.gate, &*self.link);
+        let mut args = link.figures(gate, judge, &message, lease);
+        args.extend(message.report);
+        let sent = Instant::now();
+        let answer = link.answer(gate, &link.scripts.report, judge, &args).await;
+        if let Some(state) = answer.and_then(|answer| link.known(gate, SharedState::read(&answer)))
+        {
+            gate.with_lane(judge, |lane, now| {
+                lane.adopt(&state, sent, now);
+                lane.adopt_slots(&state);
+            });
+        }
+    }
+
+    /// Asks whether the server is back; it is told what it missed from then on.
+    async fn try_again(&self) {
+        // A write: one that is full, or no longer the primary, answers reads.
+        let key = format!("{}}}:back", self.link.prefix);
+        let mut write = redis::cmd("SET");
+        write.arg(&key).arg(1).arg("PX").arg(whole(RETRY));
+        if self.link.client.command::<()>(&key, &write).await.is_ok() {
+            self.link.away.store(false, Ordering::Relaxed);
+            self.gate.follow(Rule::Together);
+            tracing::info!(
+                "Redis is back: the judges' breakers, paces and caps hold for all workers together again"
+            );
+        } else {
+            self.gate.follow(self.link.part());
+        }
+    }
+}
+
+impl Link {
+    /// A script's answer; `None` where the server is away.
+    async fn answer(
+        &self,
+        gate: &Gate,
+        script: &redis::Script,
+        judge: &str,
+        args: &[String],
+    ) -> Option<Vec<i64>> {
+        let key = format!("{}{judge}}}", self.prefix);
+        let answer = self.client.invoke(script, &key, args).await;
+        answer.map_err(|error| self.lost(gate, &error)).ok()
+    }
+
+    /// What was read of an answer; one of another shape is as if the server were away.
+    fn known<T>(&self, gate: &Gate, read: Option<T>) -> Option<T> {
+        if read.is_none() {
+            self.lost(gate, &"an answer of another shape");
+        }
+        read
+    }
+
+    /// The server is away, or can't do the work.
+    fn lost(&self, gate: &Gate, error: &(dyn std::fmt::Display + Sync)) {
+        if !self.away.swap(true, Ordering::Relaxed) {
+            let workers = self.workers.load(Ordering::Relaxed);
+            tracing::warn!(%error, workers, "Redis is away: this worker keeps to its part of the judges' paces and caps, by the number of live workers");
+            gate.follow(self.part());
+        }
+    }
+
+    fn part(&self) -> Rule {
+        Rule::Part {
+            workers: self.workers.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What every script is told.
+    fn figures(&self, gate: &Gate, judge: &str, message: &Message, lease: Duration) -> Vec<String> {
+        let options = gate.options();
+        let limits = gate.limits(judge);
+        let figures = [
+            u64::from(gate.cap(judge)),
+            whole(lease),
+            u64::from(options.failures_to_open.max(1)),
+            whole(options.cool_down),
+            limits.requests_per_minute.unwrap_or(0),
+            limits.tokens_per_minute.unwrap_or(0),
+            u64::from(message.out),
+            message.slots as u64,
+            message.wanted as u64,
+        ];
+        let figures = figures.iter().map(u64::to_string);
+        std::iter::once(self.member.clone())
+            .chain(figures)
+            .collect()
+    }
+
+    /// Asks the others to let a call go, and waits for its time; `None`: nobody answered.
+    async fn ask(
+        &self,
+        gate: &Gate,
+        judge: &str,
+        load: Load,
+        (input, output): (u64, u64),
+    ) -> Option<Result<Admitted, Denied>> {
+        let nothing = Message::default();
+        let mut args = self.figures(gate, judge, &nothing, LEASE);
+        args.extend([input, output, whole(HORIZON)].map(|figure| figure.to_string()));
+        let sent = Instant::now();
+        let _asking = Question::new(gate, judge);
+        let answer = self.answer(gate, &self.scripts.enter, judge, &args).await?;
+        let read = SharedState::read(&answer).zip(Verdict::read(&answer));
+        let (state, verdict) = self.known(gate, read)?;
+        gate.with_lane(judge, |lane, now| lane.adopt(&state, sent, now));
+        Some(match verdict {
+            Verdict::Passes { probe, wait, at_ms } => {
+                tokio::time::sleep_until(sent + wait).await;
+                Ok(gate.with_lane(judge, |lane, now| lane.let_go(load, probe, at_ms, now)))
+            }
+            Verdict::Later(wait) => {
+                gate.with_lane(judge, |lane, now| lane.pace.due_in(wait, now));
+                Err(Denied::Later(wait.saturating_sub(HORIZON / 2)))
+            }
+            Verdict::Closed => Err(gate.with_lane(judge, Lane::refused)),
+        })
+    }
+}
+
+/// A call that asks: while it does, a probe may be on its way to it.
+struct Question<'a> {
+    gate: &'a Gate,
+    judge: &'a str,
+}
+
+impl<'a> Question<'a> {
+    fn new(gate: &'a Gate, judge: &'a str) -> Self {
+        gate.with_lane(judge, |lane, _| lane.asks(1));
+        Self { gate, judge }
+    }
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        self.gate.with_lane(self.judge, |lane, _| lane.asks(-1));
+    }
+}
+
+#[async_trait]
+impl Peers for Link {
+    async fn leave(
+        &self,
+        gate: &Gate,
+        judge: &str,
+        load: Load,
+        place: Place,
+    ) -> Result<Admitted, Denied> {
+        let (input, output) = match gate.with_lane(judge, |lane, now| lane.ask(load, place, now))? {
+            Asked::Admitted(admitted) => return Ok(admitted),
+            Asked::Together { input, output } => (input, output),
+        };
+        match self.ask(gate, judge, load, (input, output)).await {
+            Some(answer) => answer,
+            None => gate.with_lane(judge, |lane, now| lane.admit(load, place, now)),
+        }
+    }
+
+    fn news(&self) {
+        self.news.notify_one();
+    }
+
+    fn live_workers(&self, count: u32) {
+        self.workers.store(count.max(1), Ordering::Relaxed);
+    }
+}
+
+fn whole(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

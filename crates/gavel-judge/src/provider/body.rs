@@ -1,0 +1,96 @@
+//! What the requests of all formats have in common: how a body is written, and the schema in words.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::call::{CallRequest, Role};
+use super::schema::Ordered;
+use super::shape::{Rung, Sent, Shape};
+use crate::entries::spec::Entry;
+
+/// Room for what a body holds besides the conversation and the schema.
+const OTHER_FIELDS: usize = 512;
+
+/// A request's body in the making.
+pub(super) struct Body<'a> {
+    pub(super) schema: Box<RawValue>,
+    pub(super) messages: Vec<Spoken<'a>>,
+    fields: BTreeMap<&'a str, Box<RawValue>>,
+}
+
+/// A message's text, with the schema behind the first one where the server isn't given it.
+pub(super) struct Spoken<'a> {
+    pub(super) role: Role,
+    pub(super) text: Cow<'a, str>,
+}
+
+impl<'a> Body<'a> {
+    /// A body without fields, and what goes into its conversation on a rung.
+    pub(super) fn new(request: &'a CallRequest, rung: Rung) -> Result<Self, serde_json::Error> {
+        let schema = to_raw_value(&Ordered(request.schema.as_ref()))?;
+        let messages = request.messages.iter().map(|message| Spoken {
+            role: message.role,
+            text: Cow::Borrowed(&message.content),
+        });
+        let mut messages: Vec<Spoken<'_>> = messages.collect();
+        let in_words = match rung {
+            Rung::JsonSchema | Rung::Tool => false,
+            Rung::JsonObject | Rung::Prompt => true,
+        };
+        if let (true, Some(first)) = (in_words, messages.first_mut()) {
+            // The server won't hold the model to the schema, so the model must be told it.
+            first.text.to_mut().push_str(&format!(
+                "\n\nReply with one JSON object that matches this JSON schema, and with nothing else:\n{schema}\n"
+            ));
+        }
+        Ok(Self {
+            schema,
+            messages,
+            fields: BTreeMap::new(),
+        })
+    }
+
+    pub(super) fn set<T: Serialize + ?Sized>(
+        &mut self,
+        key: &'a str,
+        value: &T,
+    ) -> Result<(), serde_json::Error> {
+        self.fields.insert(key, to_raw_value(value)?);
+        Ok(())
+    }
+
+    /// `messages` as chat completions and Anthropic have them.
+    pub(super) fn set_chat(&mut self) -> Result<(), serde_json::Error> {
+        let messages = self.messages.iter().map(|message| {
+            let role = match message.role {
+                Role::User => "user",
+                Role::Assistant => "assistant",
+            };
+            BTreeMap::from([("role", role), ("content", &message.text)])
+        });
+        let messages = to_raw_value(&messages.collect::<Vec<_>>())?;
+        self.fields.insert("messages", messages);
+        Ok(())
+    }
+
+    /// Writes it once, neither grown by doubling nor much too large: it is held as long as the call lasts.
+    pub(super) fn written(self) -> Result<Vec<u8>, serde_json::Error> {
+        let text: usize = self.messages.iter().map(|message| message.text.len()).sum();
+        let text = text + self.schema.get().len();
+        let escapes = text / 32;
+        let mut bytes = Vec::with_capacity(text + escapes + OTHER_FIELDS);
+        serde_json::to_writer(&mut bytes, &self.fields)?;
+        if bytes.capacity() - bytes.len() > escapes + OTHER_FIELDS {
+            bytes.shrink_to_fit();
+        }
+        Ok(bytes)
+    }
+}
+
+/// The temperature, where the entry has one and the server takes it.
+pub(super) fn temperature(entry: &Entry, shape: Shape) -> Option<f64> {
+    entry.temperature.filter(|_| shape.temperature == Sent::Yes)
+}

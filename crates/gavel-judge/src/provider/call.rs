@@ -1,0 +1,73 @@
+//! The nouns of a call: what is asked, and how that ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::JudgeError;
+use crate::gate::RateReport;
+
+/// A call's end, and what the server said of its limits on the way.
+pub(crate) struct Called {
+    pub(crate) ended: Result<ProviderReply, JudgeError>,
+    pub(crate) rates: RateReport,
+    /// Whether the answer didn't come in time: what the call cost isn't known, and the server may have too much to do.
+    pub(crate) late: bool,
+}
+
+#[derive(Clone)]
+pub(crate) struct CallRequest {
+    pub(crate) messages: Vec<Message>,
+    pub(crate) schema_name: &'static str,
+    pub(crate) schema: Arc<Value>,
+    pub(crate) max_output_tokens: u32,
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Message {
+    pub(crate) role: Role,
+    pub(crate) content: Arc<str>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    User,
+    Assistant,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ProviderReply {
+    pub(crate) text: String,
+    pub(crate) stop: Stop,
+    /// The model as reported, else as asked.
+    pub(crate) model: String,
+    /// `None` if the provider reported none: then nobody knows what it cost.
+    pub(crate) usage: Option<Tokens>,
+    pub(crate) simulated: bool,
+    pub(crate) status: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// It was done.
+    Complete,
+    /// The output cap cut it off.
+    Truncated,
+    /// It declined, or a filter did.
+    Refused(String),
+    /// An unknown reason.
+    Unknown(String),
+}
+
+/// Tokens as reported; `cached` and `cache_written` are parts of `input`, hidden reasoning is part of `output`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Tokens {
+    pub(crate) input: i64,
+    /// Read from the provider's prompt cache.
+    pub(crate) cached: i64,
+    /// Written to it, where that has a price of its own.
+    pub(crate) cache_written: i64,
+    pub(crate) output: i64,
+}

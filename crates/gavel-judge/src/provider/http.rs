@@ -1,0 +1,134 @@
+//! One HTTP exchange: no redirects, a capped body, one deadline for the whole of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::HeaderMap;
+use tokio::time::timeout;
+
+use crate::error::ErrorClass;
+use gavel_outbound::{Route, Unread};
+
+/// A reply larger than this isn't one.
+const LARGEST_BODY: usize = 4 * 1024 * 1024;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Enough for a worker of 1,000 slots to find its connections again.
+const IDLE_CONNECTIONS: usize = 1024;
+
+/// A client, or why there is none: told at the first call, since a judge that nobody asks needs none.
+#[derive(Clone)]
+pub(super) struct Client(Result<reqwest::Client, Arc<str>>);
+
+/// A whole answer.
+pub(super) struct Exchange {
+    pub(super) status: u16,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<u8>,
+}
+
+/// Why there is no whole answer.
+pub(super) struct NoExchange {
+    pub(super) class: ErrorClass,
+    pub(super) status: Option<u16>,
+    pub(super) message: String,
+    /// Whether it didn't come in time.
+    pub(super) late: bool,
+}
+
+impl Client {
+    pub(super) fn new(route: Route) -> Self {
+        let client = gavel_outbound::client(route, |builder| {
+            builder
+                .connect_timeout(CONNECT_TIMEOUT)
+                .pool_max_idle_per_host(IDLE_CONNECTIONS)
+                .tcp_keepalive(Duration::from_secs(30))
+                // One HTTP/2 connection would hold 1,000 calls to the server's limit of streams, and lose them all at once.
+                .http1_only()
+        });
+        Self(client.map_err(Arc::from))
+    }
+
+    pub(super) fn inner(&self) -> Result<&reqwest::Client, NoExchange> {
+        self.0.as_ref().map_err(|reason| NoExchange {
+            class: ErrorClass::Misconfigured,
+            status: None,
+            message: format!("the HTTP client could not be built: {reason}"),
+            late: false,
+        })
+    }
+
+    /// Sends a request and reads the whole answer within `limit`.
+    pub(super) async fn exchange(
+        &self,
+        request: reqwest::Request,
+        limit: Duration,
+    ) -> Result<Exchange, NoExchange> {
+        within(limit, async {
+            read_whole(self.execute(request).await?).await
+        })
+        .await
+    }
+
+    /// Sends a request and reads the head of its answer within `limit`; the body is left to be read.
+    pub(super) async fn head(
+        &self,
+        request: reqwest::Request,
+        limit: Duration,
+    ) -> Result<reqwest::Response, NoExchange> {
+        within(limit, self.execute(request)).await
+    }
+
+    async fn execute(&self, request: reqwest::Request) -> Result<reqwest::Response, NoExchange> {
+        let response = self.inner()?.execute(request).await;
+        response.map_err(|error| broken(None, "could not be reached", &error))
+    }
+}
+
+async fn within<T>(
+    limit: Duration,
+    answer: impl Future<Output = Result<T, NoExchange>>,
+) -> Result<T, NoExchange> {
+    timeout(limit, answer).await.unwrap_or_else(|_| {
+        Err(NoExchange {
+            class: ErrorClass::Transient,
+            status: None,
+            message: format!("did not answer within {} s", limit.as_secs_f64()),
+            late: true,
+        })
+    })
+}
+
+/// The rest of an answer: a whole one, but for its size.
+pub(super) async fn read_whole(response: reqwest::Response) -> Result<Exchange, NoExchange> {
+    let status = response.status().as_u16();
+    let headers = response.headers().clone();
+    match gavel_outbound::read_whole(response, LARGEST_BODY).await {
+        Ok(body) => Ok(Exchange {
+            status,
+            headers,
+            body,
+        }),
+        Err(Unread::Broken(error)) => Err(broken(Some(status), "broke off its answer", &error)),
+        Err(Unread::TooLarge) => Err(NoExchange {
+            class: ErrorClass::Rejected,
+            status: Some(status),
+            message: "answered with more than 4 MiB".to_owned(),
+            late: false,
+        }),
+    }
+}
+
+pub(super) fn broken(status: Option<u16>, what: &str, error: &reqwest::Error) -> NoExchange {
+    // A request that can't even be built is no fault of the network.
+    let class = if error.is_builder() {
+        ErrorClass::Misconfigured
+    } else {
+        ErrorClass::Transient
+    };
+    NoExchange {
+        class,
+        status,
+        message: format!("{what}: {}", gavel_outbound::innermost(error)),
+        late: false,
+    }
+}

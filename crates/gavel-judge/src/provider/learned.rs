@@ -1,0 +1,177 @@
+//! With which fields the requests of a judge begin, and what its server turned out to refuse. It never calls.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use parking_lot::Mutex;
+
+use super::shape::{Rung, Sent, Shape};
+use crate::entries::spec::{Entry, JudgeSpec};
+
+impl Shape {
+    pub(super) fn start(entry: &Entry) -> Self {
+        let sent = |yes| if yes { Sent::Yes } else { Sent::No };
+        Self {
+            rung: entry.structured.unwrap_or(Rung::JsonSchema),
+            cap: entry.format.cap,
+            temperature: sent(entry.temperature.is_some()),
+            // There is one only where the entry's extra_body says so.
+            seed: sent(entry.extra_body.contains_key("seed")),
+        }
+    }
+}
+
+/// Request fields that servers turned out to refuse, by (base_url, model); kept for an hour after the last refusal.
+///
+/// One odd refusal (a schema of certain criteria, a gateway in the middle of an update) must not cost every later question
+/// its schema. Trying again costs a refused call an hour, which no provider charges for.
+#[derive(Default)]
+pub(super) struct Learned {
+    shapes: Mutex<BTreeMap<Learner, Lesson>>,
+}
+
+/// What is left of a request, and until when that is believed.
+#[derive(Clone, Copy)]
+struct Lesson {
+    shape: Shape,
+    until: DateTime<Utc>,
+}
+
+/// Two formats at one address are told apart: what one refuses says nothing of the other.
+type Learner = (&'static str, String, String);
+
+impl Learned {
+    /// Models of an entry that takes any are named by whoever asks: what is learned of them is bounded.
+    const MOST: usize = 1024;
+    const BELIEVED: TimeDelta = TimeDelta::hours(1);
+
+    pub(super) fn shape(&self, spec: &JudgeSpec, now: DateTime<Utc>) -> Shape {
+        let start = Shape::start(spec.entry());
+        let shapes = self.shapes.lock();
+        shapes
+            .get(&Self::key(spec))
+            .filter(|lesson| now < lesson.until)
+            .map_or(start, |lesson| lesson.shape.and(start))
+    }
+
+    /// Remembers what can be done without.
+    pub(super) fn narrow(&self, spec: &JudgeSpec, narrower: Shape, now: DateTime<Utc>) {
+        let fresh = Lesson {
+            shape: narrower,
+            until: now + Self::BELIEVED,
+        };
+        let mut shapes = self.shapes.lock();
+        if shapes.len() >= Self::MOST {
+            shapes.clear();
+        }
+        shapes
+            .entry(Self::key(spec))
+            .and_modify(|lesson| {
+                let shape = match now < lesson.until {
+                    true => lesson.shape.and(narrower),
+                    false => narrower,
+                };
+                *lesson = Lesson { shape, ..fresh };
+            })
+            .or_insert(fresh);
+    }
+
+    fn key(spec: &JudgeSpec) -> Learner {
+        let entry = spec.entry();
+        (
+            entry.format.name,
+            entry.base_url.clone(),
+            spec.model().to_owned(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::entries::Providers;
+    use crate::provider::shape::Field;
+
+    fn spec(family: &str, structured: &str) -> JudgeSpec {
+        let entry = json!({ "j": {
+            "type": family, "base_url": "http://h", "model": "m", "auth": "none", "structured": structured,
+        }});
+        let providers = Providers::from_value(&entry, &|_| Err(String::new())).unwrap();
+        providers.spec("j").unwrap()
+    }
+
+    #[test]
+    fn a_request_gets_narrower_a_few_times_and_then_no_more() {
+        // Temperature, the cap's other name where it has one, and two rungs of the format.
+        for (family, most) in [("openai", 4), ("anthropic", 3), ("gemini", 3)] {
+            let spec = spec(family, "auto");
+            let ladder = spec.entry().format.ladder;
+            let mut shape = Shape::start(spec.entry());
+            let mut steps = 0;
+            while let Some(narrower) = Field::ALL
+                .into_iter()
+                .find_map(|field| shape.without(field, ladder))
+            {
+                assert_eq!(shape.and(narrower), narrower);
+                shape = narrower;
+                steps += 1;
+            }
+            assert_eq!(steps, most, "{family}");
+            assert_eq!(shape.rung, Rung::Prompt);
+        }
+    }
+
+    #[test]
+    fn what_two_calls_learned_adds_up() {
+        let start = Shape::start(spec("openai", "auto").entry());
+        let cool = start.without(Field::Temperature, &[]).unwrap();
+        let old = start.without(Field::MaxCompletionTokens, &[]).unwrap();
+        let both = cool.and(old);
+        assert_eq!(both, old.and(cool));
+        assert!(!both.has(Field::Temperature) && both.has(Field::MaxTokens));
+    }
+
+    #[test]
+    fn an_entry_may_begin_further_down() {
+        let object = Shape::start(spec("gemini", "json_object").entry());
+        assert_eq!(object.rung, Rung::JsonObject);
+        let tool = Shape::start(spec("anthropic", "tool").entry());
+        assert_eq!(tool.rung, Rung::Tool);
+        assert_eq!(object.without(Field::Seed, &[]), None);
+    }
+
+    #[test]
+    fn what_is_learned_holds_for_one_family_address_and_model() {
+        let learned = Learned::default();
+        let (one, other) = (spec("anthropic", "auto"), spec("gemini", "auto"));
+        let cool = learned.shape(&one, at(0)).without(Field::Temperature, &[]);
+        learned.narrow(&one, cool.unwrap(), at(0));
+        assert!(!learned.shape(&one, at(0)).has(Field::Temperature));
+        assert!(learned.shape(&other, at(0)).has(Field::Temperature));
+    }
+
+    #[test]
+    fn what_is_learned_is_tried_again_after_an_hour_without_a_refusal() {
+        let learned = Learned::default();
+        let spec = spec("openai", "auto");
+        let ladder = spec.entry().format.ladder;
+        let start = learned.shape(&spec, at(0));
+        let object = start.without(Field::Format, ladder).unwrap();
+        learned.narrow(&spec, object, at(0));
+        // Another refusal half an hour later adds to it, and begins the hour anew.
+        let cool = object.without(Field::Temperature, ladder).unwrap();
+        learned.narrow(&spec, cool, at(30));
+        assert_eq!(learned.shape(&spec, at(89)), cool);
+        assert_eq!(learned.shape(&spec, at(90)), start);
+        // What is refused then is all that is known.
+        let cool = start.without(Field::Temperature, ladder).unwrap();
+        learned.narrow(&spec, cool, at(90));
+        assert_eq!(learned.shape(&spec, at(91)), cool);
+    }
+
+    fn at(minutes: i64) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH + TimeDelta::minutes(minutes)
+    }
+}
