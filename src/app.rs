@@ -495,6 +495,7 @@ impl App {
             bad_reload: self.bad_reload.clone(),
             draining,
             clock: self.clock.clone(),
+            stale_after: Duration::from_secs_f64(self.settings.worker.lease_s),
         })
     }
 

@@ -106,10 +106,11 @@ impl Enqueue {
     ) -> Result<Option<Job>, EnqueueError> {
         (self.judges)(&judge).map_err(EnqueueError::JudgeNotConfigured)?;
         let options = request.options.clone();
+        let now = self.clock.now();
         let new = NewJob {
-            job_id: request.new_id.id(),
+            job_id: request.new_id.id(now),
             criteria_hash: hash.to_owned(),
-            ..NewJob::of_session(request.session_id, judge, options, self.clock.now())
+            ..NewJob::of_session(request.session_id, judge, options, now)
         };
         match self.store.jobs().accept(new.clone()).await? {
             Accepted::New => {

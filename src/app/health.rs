@@ -1,8 +1,10 @@
 //! What this process knows of its own health beside the store.
 
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{HOLD, Health};
@@ -12,6 +14,9 @@ use crate::job::WaitReason;
 use crate::queue::Queue;
 use crate::store::{HoldTarget, Store};
 
+/// How long a readiness probe waits for Redis.
+const PING: Duration = Duration::from_millis(300);
+
 pub(super) struct ProcessHealth {
     pub(super) store: Arc<Store>,
     pub(super) enqueue: Arc<Enqueue>,
@@ -20,9 +25,29 @@ pub(super) struct ProcessHealth {
     pub(super) bad_reload: Arc<RwLock<Option<String>>>,
     pub(super) draining: CancellationToken,
     pub(super) clock: Arc<dyn Clock>,
+    /// The lease of workers that don't say theirs.
+    pub(super) stale_after: Duration,
 }
 
 impl ProcessHealth {
+    /// What the judge's calls fail with, where no live worker may ask it now: each has its breaker open.
+    async fn broken(&self, judge: &str) -> Option<String> {
+        let gates = self.store.judges().list(self.stale_after).await.ok()?;
+        let mut of_judge = gates
+            .into_iter()
+            .filter(|gate| gate.name == judge)
+            .peekable();
+        let last = of_judge.peek()?.last_error.clone();
+        of_judge
+            .all(|gate| gate.closed == Some(WaitReason::BreakerOpen))
+            .then(|| {
+                let error = last.unwrap_or_else(|| "calls failed".to_owned());
+                format!(
+                    "its breaker is open, and jobs wait until a probe is answered: {judge}: {error}"
+                )
+            })
+    }
+
     /// Why nobody asks the judge of sessions until somebody mends that. A store that doesn't answer is told elsewhere.
     async fn closed(&self, judge: &str) -> Option<String> {
         let holds = self.store.holds().list(self.clock.now()).await.ok()?;
@@ -56,6 +81,8 @@ impl Health for ProcessHealth {
             found.push(("judge", problem.remedy));
         } else if let Some(why) = self.closed(&criteria.judge).await {
             found.push((HOLD, why));
+        } else if let Some(why) = self.broken(&criteria.judge).await {
+            found.push(("judge", why));
         }
         if let Some(error) = &*self
             .bad_reload
@@ -66,13 +93,18 @@ impl Health for ProcessHealth {
                 format!("the last reload of the criteria failed, the ones before stay: {error}");
             found.push(("criteria", why));
         }
-        if let Some(queue) = &self.queue
-            && let Err(error) = queue.ping().await
-        {
-            let why = format!(
-                "the queue (Redis) is away: what is due is taken from the database meanwhile. {error}"
-            );
-            found.push(("queue", why));
+        if let Some(queue) = &self.queue {
+            // Kubernetes gives a probe a second, and a Redis that is frozen answers nothing.
+            let fault = match timeout(PING, queue.ping()).await {
+                Ok(Ok(())) => None,
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(_) => Some(format!("it didn't answer within {} ms", PING.as_millis())),
+            };
+            found.extend(fault.map(|fault| {
+                let why =
+                    "the queue (Redis) is away: what is due is taken from the database meanwhile";
+                ("queue", format!("{why}. {fault}"))
+            }));
         }
         found
     }

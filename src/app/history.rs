@@ -13,6 +13,9 @@ use crate::history::imports::HistoryOptions;
 use crate::history::on_demand::{Found, OnDemand, OnDemandError};
 use crate::history::tarsy::Address;
 
+/// After how long a silence another process takes an import over. The same in all processes, whatever lease a worker has.
+const IMPORT_SILENCE: Duration = Duration::from_secs(12);
+
 /// How a TARSy is reached, as the settings say; its requests are tried again as judge calls are.
 pub fn history_options(settings: &Settings) -> Result<HistoryOptions, AppError> {
     let history = &settings.history;
@@ -30,7 +33,7 @@ pub fn history_options(settings: &Settings) -> Result<HistoryOptions, AppError> 
         timeout: Duration::from_secs_f64(history.timeout_s),
         max_retries: settings.judge.max_retries,
         first_delay: Duration::from_secs_f64(settings.judge.retry_base_s),
-        stale_after: Duration::from_secs_f64(settings.worker.lease_s),
+        stale_after: IMPORT_SILENCE,
     })
 }
 

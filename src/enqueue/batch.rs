@@ -98,12 +98,10 @@ impl Enqueue {
         request: ScoreBatch,
         open: OpenItems,
     ) -> Result<BatchRow, BatchError> {
-        let (batch_id, repeated) = match request.new_id {
-            NewId::Any => (Uuid::now_v7(), false),
-            NewId::Reserved(id) => (id.0, false),
-            NewId::Repeated(id) => (id.0, true),
-        };
-        if repeated && let Some(batch) = self.store.batches().get(batch_id).await? {
+        let batch_id = request.new_id.id(self.clock.now()).0;
+        if matches!(request.new_id, NewId::Repeated(_))
+            && let Some(batch) = self.store.batches().get(batch_id).await?
+        {
             if batch.state != BatchState::Expanding {
                 return Ok(batch);
             }

@@ -61,17 +61,13 @@ impl Enqueue {
             (false, Some(model)) => self.judge_for(Some(model), &pinned.judge).map(|_| None)?,
             (false, None) => None,
         };
+        let now = self.clock.now();
         Ok(NewJob {
-            job_id: request.new_id.id(),
+            job_id: request.new_id.id(now),
             judge,
             criteria_hash: pinned.hash.clone(),
             batch: request.batch,
-            ..NewJob::new(
-                request.kind,
-                request.payload,
-                request.options,
-                self.clock.now(),
-            )
+            ..NewJob::new(request.kind, request.payload, request.options, now)
         })
     }
 

@@ -1,5 +1,6 @@
 //! A request to score a session, and what comes of it.
 
+use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::job::{Job, JobId, JobOptions};
@@ -15,9 +16,9 @@ pub enum NewId {
 }
 
 impl NewId {
-    pub(super) fn id(self) -> JobId {
+    pub(super) fn id(self, now: DateTime<Utc>) -> JobId {
         match self {
-            Self::Any => JobId::new(),
+            Self::Any => JobId::at(now),
             Self::Reserved(id) | Self::Repeated(id) => id,
         }
     }

@@ -70,16 +70,12 @@ impl Enqueue {
     /// # Errors
     /// Those of [`Enqueue::pin`]; `UnknownJudge`; `SameJudge`; `Unpriced` for a budget that nothing could be held against.
     pub async fn rescore(&self, request: Rescore) -> Result<BatchRow, EnqueueError> {
-        let batch_id = match request.new_id {
-            NewId::Any => Uuid::now_v7(),
-            NewId::Reserved(id) => id.0,
-            NewId::Repeated(id) => {
-                if let Some(batch) = self.store.batches().get(id.0).await? {
-                    return Ok(batch);
-                }
-                id.0
-            }
-        };
+        let batch_id = request.new_id.id(self.clock.now()).0;
+        if matches!(request.new_id, NewId::Repeated(_))
+            && let Some(batch) = self.store.batches().get(batch_id).await?
+        {
+            return Ok(batch);
+        }
         let plan = self.backlog_plan(&request).await?;
         if request.budget_usd.is_some() {
             for judge in &plan.judges {

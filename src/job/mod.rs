@@ -134,7 +134,7 @@ impl NewJob {
     /// A job for the score of a payload that needs no judge, by criteria that the caller names.
     pub fn new(kind: Kind, payload: Value, options: JobOptions, created_at: DateTime<Utc>) -> Self {
         Self {
-            job_id: JobId::new(),
+            job_id: JobId::at(created_at),
             kind,
             subject_id: None,
             purpose: Purpose::Score,

@@ -55,6 +55,9 @@ use crate::wire::WorkerState;
 /// How long after a hard stop the ends of runs may take to be recorded.
 const RECORD_GRACE: Duration = Duration::from_secs(6);
 
+/// After how long a silence another worker looks after a provider batch. The same in all of them, whatever their leases.
+const CHUNK_SILENCE: Duration = Duration::from_secs(12);
+
 /// What a worker works with.
 #[derive(Clone)]
 pub struct WorkerParts {
@@ -337,7 +340,7 @@ fn chunk_loop(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> 
         ),
         worker_id,
         options: options.provider_batches,
-        silent: parts.queue.lease(),
+        silent: CHUNK_SILENCE,
         rests: HashMap::new(),
         tries: Tries::default(),
         sending: Arc::default(),

@@ -138,8 +138,11 @@ impl Rescue {
         self.positions.retain(|(lane, _), _| lanes.contains(lane));
         for lane in lanes {
             for priority in [Priority::Interactive, Priority::Bulk] {
-                if self.refill(&lane, priority, now).await? == Refill::Partial {
-                    refill = Refill::Partial;
+                match self.refill(&lane, priority, now).await? {
+                    Some(Refill::Done) => {}
+                    Some(Refill::Partial) => refill = Refill::Partial,
+                    // Each lane would wait for it again, and with them what a look does besides.
+                    None => return Ok(Refill::Done),
                 }
             }
         }
@@ -244,23 +247,26 @@ impl Rescue {
         }
     }
 
-    /// Pushes due ids of one lane's set again, as many as there is room for, from where the last look ended.
+    /// Pushes due ids of one lane's set again, as many as there is room for, from where the last look ended. `None`: the queue
+    /// is away.
     async fn refill(
         &mut self,
         lane: &Lane,
         priority: Priority,
         now: DateTime<Utc>,
-    ) -> Result<Refill, StoreError> {
-        let Some(room) = self.room(lane, priority).await else {
-            return Ok(Refill::Done);
+    ) -> Result<Option<Refill>, StoreError> {
+        let room = match self.room(lane, priority).await {
+            Ok(room) => room,
+            Err(QueueError::Unreachable { .. }) => return Ok(None),
+            Err(QueueError::Unexpected { .. }) => return Ok(Some(Refill::Done)),
         };
         if room == 0 {
-            return Ok(Refill::Done);
+            return Ok(Some(Refill::Done));
         }
         let position = self.positions.entry((lane.clone(), priority)).or_default();
         let asked = Instant::now();
         if position.rests_until.is_some_and(|until| until > asked) {
-            return Ok(Refill::Done);
+            return Ok(Some(Refill::Done));
         }
         if priority == Priority::Bulk && room as usize >= self.limits.bulk_window {
             // Nothing is left in the window: it may have been lost, so the oldest rows go first again.
@@ -283,26 +289,31 @@ impl Rescue {
                 rests_until: rest_after(asked.elapsed()).map(|rest| Instant::now() + rest),
             }
         };
-        self.push(&due).await;
-        Ok(if full { Refill::Partial } else { Refill::Done })
+        if let Err(QueueError::Unreachable { .. }) = self.push(&due).await {
+            return Ok(None);
+        }
+        Ok(Some(if full { Refill::Partial } else { Refill::Done }))
     }
 
-    /// How many ids may go in; `None` while the queue is away.
-    async fn room(&self, lane: &Lane, priority: Priority) -> Option<u32> {
+    /// How many ids may go in.
+    async fn room(&self, lane: &Lane, priority: Priority) -> Result<u32, QueueError> {
         match priority {
-            Priority::Interactive => Some(INTERACTIVE_PAGE),
+            Priority::Interactive => Ok(INTERACTIVE_PAGE),
             Priority::Bulk => {
-                let depth = self.queue.depth(lane).await.ok()?;
-                u32::try_from(self.limits.bulk_window.saturating_sub(depth.bulk)).ok()
+                let depth = self.queue.depth(lane).await?;
+                let room = self.limits.bulk_window.saturating_sub(depth.bulk);
+                Ok(u32::try_from(room).unwrap_or(u32::MAX))
             }
         }
     }
 
-    async fn push(&self, jobs: &[DueJob]) {
+    async fn push(&self, jobs: &[DueJob]) -> Result<(), QueueError> {
         let pushes: Vec<Push> = jobs.iter().cloned().map(push_of).collect();
-        if !pushes.is_empty() {
-            log_unpushed(self.queue.push(&pushes).await);
+        if pushes.is_empty() {
+            return Ok(());
         }
+        let pushed = self.queue.push(&pushes).await;
+        pushed.inspect_err(|error| tracing::debug!(%error, "rescue could not push"))
     }
 }
 

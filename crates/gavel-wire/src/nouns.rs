@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
+use uuid::{Timestamp, Uuid};
 
 use crate::text_enum;
 
@@ -17,6 +18,16 @@ impl JobId {
     /// Makes a new id from the machine's clock.
     pub fn new() -> Self {
         Self(Uuid::now_v7())
+    }
+
+    /// Makes a new id of a time, such as the clock's that processes share: ids sort by it, to the microsecond.
+    pub fn at(time: DateTime<Utc>) -> Self {
+        const MICROS_BITS: u8 = 10; // of a millisecond
+        let seconds = u64::try_from(time.timestamp()).unwrap_or_default();
+        let micros = u128::from(time.timestamp_subsec_micros() % 1000);
+        let nanos = time.timestamp_subsec_nanos();
+        let time = Timestamp::from_unix_time(seconds, nanos, micros, MICROS_BITS);
+        Self(Uuid::new_v7(time))
     }
 }
 
@@ -104,4 +115,19 @@ pub struct Usage {
     pub tokens_out: i64,
     /// USD; null where any call's model has no price: unknown is never 0.
     pub cost_usd: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_sort_by_the_time_that_they_are_made_of() {
+        let first: DateTime<Utc> = "2026-03-02T10:00:00.123456Z".parse().unwrap();
+        let times = [0, 1, 500, 900, 1_000, 3_600_000_000].map(chrono::TimeDelta::microseconds);
+        let ids = times.map(|later| JobId::at(first + later));
+        assert!(ids.is_sorted(), "{ids:?}");
+        assert_ne!(JobId::at(first), JobId::at(first));
+        assert_eq!(ids[0].0.get_version_num(), 7);
+    }
 }

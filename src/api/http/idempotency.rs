@@ -197,7 +197,7 @@ impl Keys {
             ]),
             request_hash: hash(&[query.as_bytes(), body]),
             holder: Uuid::now_v7(),
-            effect_id: Uuid::now_v7(),
+            effect_id: JobId::at(now).0,
             now,
             locked_until: now + LOCK,
             expires_at: now + KEPT,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use chrono::{DateTime, Duration, Utc};
+use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::workers::LiveWorkers;
@@ -25,12 +25,6 @@ fn start_worker_for(judge: &str) -> String {
 /// The wait that a row tells of, until it is over: from then on the job is held back by what holds back its lane.
 fn own_wait(state: JobState, wait: Option<&Wait>, now: DateTime<Utc>) -> Option<&Wait> {
     wait.filter(|wait| state == JobState::Waiting && wait.until.is_none_or(|until| until > now))
-}
-
-/// Since when the gates were heard that still count.
-fn heard_since(state: &ApiState, now: DateTime<Utc>) -> DateTime<Utc> {
-    let stale = Duration::from_std(state.worker_stale_after).unwrap_or(Duration::MAX);
-    now.checked_sub_signed(stale).unwrap_or(now)
 }
 
 fn waits_for_fallback(job: &Job) -> bool {
@@ -60,7 +54,7 @@ impl Lanes {
         Ok(Self {
             now,
             holds: state.store.holds().list(now).await?,
-            judges: state.store.judges().list(heard_since(state, now)).await?,
+            judges: state.store.judges().list(state.worker_stale_after).await?,
             workers: LiveWorkers::load(state).await?,
             ..Self::default()
         })
@@ -89,7 +83,7 @@ impl Lanes {
             paused: state.store.batches().paused(&batches).await?,
             fetched: state.store.batches().fetched_ahead(&batches).await?,
             holds: state.store.holds().list(now).await?,
-            judges: state.store.judges().list(heard_since(state, now)).await?,
+            judges: state.store.judges().list(state.worker_stale_after).await?,
             workers: LiveWorkers::load(state).await?,
         })
     }

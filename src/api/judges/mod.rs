@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::extract::State;
-use chrono::{DateTime, Duration, SecondsFormat, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -158,10 +158,7 @@ pub(crate) async fn list(state: &ApiState) -> Result<Judges, ApiError> {
 }
 
 async fn rows_of_live_workers(state: &ApiState) -> Result<Vec<JudgeRow>, ApiError> {
-    let now = state.clock.now();
-    let stale = Duration::from_std(state.worker_stale_after).unwrap_or(Duration::MAX);
-    let heard_since = now.checked_sub_signed(stale).unwrap_or(now);
-    Ok(state.store.judges().list(heard_since).await?)
+    Ok(state.store.judges().list(state.worker_stale_after).await?)
 }
 
 fn names<'a>(

@@ -101,9 +101,8 @@ async fn figures(state: &ApiState) -> Result<String, StoreError> {
     let workers = state.store.workers().list(state.worker_stale_after).await?;
     tell_workers(&mut text, &workers, now);
     holds(&mut text, state, now).await?;
-    let stale = TimeDelta::from_std(state.worker_stale_after).unwrap_or(TimeDelta::MAX);
-    let heard_since = now.checked_sub_signed(stale).unwrap_or(now);
-    tell_judges(&mut text, &state.store.judges().list(heard_since).await?);
+    let judges = state.store.judges().list(state.worker_stale_after).await?;
+    tell_judges(&mut text, &judges);
     tell_totals(&mut text, &state.store.judges().totals().await?);
     Ok(text)
 }

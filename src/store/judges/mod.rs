@@ -149,17 +149,18 @@ impl Judges<'_> {
         })
     }
 
-    /// What live workers (heard since `heard_since`, and not stopped) know of judges, by name; at most 1,000.
-    pub async fn list(self, heard_since: DateTime<Utc>) -> Result<Vec<JudgeRow>, StoreError> {
+    /// What workers that wrote within their lease, and haven't stopped, know of judges, by name; at most 1,000. `stale_after`:
+    /// the lease of those that don't say theirs.
+    pub async fn list(self, stale_after: Duration) -> Result<Vec<JudgeRow>, StoreError> {
         const ATTEMPTED: &str = "listing judges";
-        let statement = sql!(
+        let mut statement = sql!(
             "select j.name, j.worker_id, j.breaker, j.closed, j.closed_until, j.failures_in_row, j.in_flight, j.last_error,
                 j.last_error_at, j.pace, j.updated_at
              from judges j left join workers w on w.worker_id = j.worker_id
-             where j.updated_at >= $1 and coalesce(w.state, 'running') <> 'stopped'
-             order by j.name, j.worker_id limit 1000",
-            heard_since
+             where coalesce(w.state, 'running') <> 'stopped' and not (j.updated_at < "
         );
+        self.push_lease_ago(&mut statement, stale_after);
+        statement.push(") order by j.name, j.worker_id limit 1000");
         let rows = self.db.read(ATTEMPTED, &statement).await?;
         all(ATTEMPTED, &rows, judge)
     }

@@ -217,7 +217,7 @@ impl Store {
     }
 
     /// The time a worker's lease before the database's now, as an expression.
-    fn push_lease_ago(&self, statement: &mut Sql, unsaid: Duration) {
+    pub(in crate::store) fn push_lease_ago(&self, statement: &mut Sql, unsaid: Duration) {
         match self.dialect() {
             Dialect::Postgres => statement
                 .push("clock_timestamp() - coalesce(lease_s, ")

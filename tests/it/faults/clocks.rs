@@ -33,6 +33,24 @@ async fn a_job_is_picked_up_at_once_whatever_the_clock_of_the_api_says() {
         eprintln!("serve at {offset}: {took:?} a job");
         // Rescue needs more than a second for each.
         assert!(took < Duration::from_secs(1), "{took:?} with {offset}");
+        // What is newest is told by ids: they are of the clock that all share, too.
+        for job in fleet.api.get("/api/v1/jobs").await.body["items"]
+            .as_array()
+            .unwrap()
+        {
+            let id: uuid::Uuid = job["job_id"].as_str().unwrap().parse().unwrap();
+            let created: chrono::DateTime<chrono::Utc> = job["times"]["created_at"]
+                .as_str()
+                .unwrap()
+                .parse()
+                .unwrap();
+            let (seconds, _) = id.get_timestamp().unwrap().to_unix();
+            assert_eq!(
+                i64::try_from(seconds).unwrap(),
+                created.timestamp(),
+                "{job:#}"
+            );
+        }
         worker.stop().await;
         end(fleet).await;
     }

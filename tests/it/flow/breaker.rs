@@ -82,6 +82,11 @@ async fn five_failures_in_a_row_stop_all_calls_until_one_probe_succeeds(mut home
     let row = world.api.judge(JUDGE).await.unwrap();
     assert_eq!(row["gates"][0]["breaker"], "open", "{row:#}");
     assert_eq!(row["gates"][0]["failures_in_row"], 5, "{row:#}");
+    let ready = world.api.get("/readyz?verbose=true").await;
+    assert_eq!(ready.body["status"], "degraded", "{:#}", ready.body);
+    let said = ready.body.to_string();
+    assert!(said.contains("its breaker is open"), "{said}");
+    ready.expect(200);
     let spent: Vec<Value> = held.iter().map(|job| job["retries"].clone()).collect();
 
     // The first call after the cool-down is the only one until it succeeds.

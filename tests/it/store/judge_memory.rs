@@ -208,7 +208,11 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
         let known = [snapshot("y", None), snapshot("x", Some(refusal))];
         store.judges().put(a, &known, at).await.unwrap();
         store.judges().put(b, &known[..1], at).await.unwrap();
-        let rows = store.judges().list(at).await.unwrap();
+        let rows = store
+            .judges()
+            .list(minutes(1).to_std().unwrap())
+            .await
+            .unwrap();
         let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["x", "y", "y"]);
         assert_eq!(rows[0].closed, Some(WaitReason::BreakerOpen));
@@ -231,7 +235,15 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
         assert_eq!((rows[1].closed, rows[1].updated_at), (None, at));
 
         store.judges().put(a, &known[..1], at).await.unwrap();
-        assert_eq!(store.judges().list(at).await.unwrap().len(), 2);
+        assert_eq!(
+            store
+                .judges()
+                .list(minutes(1).to_std().unwrap())
+                .await
+                .unwrap()
+                .len(),
+            2
+        );
         store
             .workers()
             .heartbeat(
@@ -244,17 +256,57 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
             )
             .await
             .unwrap();
-        assert_eq!(store.judges().list(at).await.unwrap().len(), 1);
+        assert_eq!(
+            store
+                .judges()
+                .list(minutes(1).to_std().unwrap())
+                .await
+                .unwrap()
+                .len(),
+            1
+        );
+        // A worker with a longer lease writes less often, and is heard for as long.
+        store
+            .judges()
+            .put(a, &known[..1], at - minutes(2))
+            .await
+            .unwrap();
+        assert_eq!(
+            store
+                .judges()
+                .list(minutes(1).to_std().unwrap())
+                .await
+                .unwrap()
+                .len(),
+            0
+        );
+        let patient = gavel::store::Heartbeat {
+            lease: std::time::Duration::from_secs(600),
+            ..support::beat(a, "host")
+        };
+        store
+            .workers()
+            .heartbeat(&patient, support::BEAT)
+            .await
+            .unwrap();
+        assert_eq!(
+            store
+                .judges()
+                .list(minutes(1).to_std().unwrap())
+                .await
+                .unwrap()
+                .len(),
+            1
+        );
+        store.judges().put(a, &[], at).await.unwrap();
         assert!(
             store
                 .judges()
-                .list(at + minutes(1))
+                .list(minutes(1).to_std().unwrap())
                 .await
                 .unwrap()
                 .is_empty()
         );
-        store.judges().put(a, &[], at).await.unwrap();
-        assert!(store.judges().list(at).await.unwrap().is_empty());
     }
 }
 
