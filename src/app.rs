@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use self::data_dir::DataDir;
+pub use self::data_dir::hold_data_folder;
 pub use self::error::AppError;
 use self::files::Files;
 use self::health::ProcessHealth;
@@ -126,10 +127,7 @@ impl App {
         metrics::install();
         let files = Files::read(&settings)?;
         let history = history_options(&settings)?;
-        let data_dir = match &mode {
-            Mode::Embedded { data_dir } => Some(DataDir::lock(data_dir)?),
-            Mode::Shared => None,
-        };
+        let data_dir = hold_data_folder(&mode)?;
         let store = Arc::new(open_store(&settings, &mode).await?);
         migrate(&store, migrations).await?;
         let stop_pushing = CancellationToken::new();

@@ -3,11 +3,22 @@
 use std::fs::{File, TryLockError};
 use std::path::Path;
 
-use super::AppError;
+use super::{AppError, Mode};
 
 /// A folder that this process holds; dropping it lets go.
-pub(super) struct DataDir {
+pub struct DataDir {
     _lock: File,
+}
+
+/// Takes the data folder of a mode that has one, for as long as the answer lives.
+///
+/// # Errors
+/// `Locked` if another process has it, `Config` if it can't be used.
+pub fn hold_data_folder(mode: &Mode) -> Result<Option<DataDir>, AppError> {
+    match mode {
+        Mode::Embedded { data_dir } => DataDir::lock(data_dir).map(Some),
+        Mode::Shared => Ok(None),
+    }
 }
 
 impl DataDir {

@@ -18,7 +18,7 @@ use super::outcome::{CliError, Exit};
 use super::output::{self, Form, Items, Printed};
 use crate::app::{App, Migrations, Mode, Stop};
 use crate::client::{Client, ClientError};
-use crate::config::{Flag, Settings};
+use crate::config::{Flag, Settings, redacted_url};
 use crate::history::imports::Whose;
 use crate::lifecycle::Signals;
 use crate::suite::run::gate::word;
@@ -256,6 +256,7 @@ impl ConnectionArgs {
         let mut signals = Signals::listen()?;
         let stop = Stop::default();
         if let Some(client) = self.client()? {
+            output::note(&format!("store: {}", client.address("")));
             let connection = Connection {
                 client: &client,
                 context: &context,
@@ -273,6 +274,10 @@ impl ConnectionArgs {
         }
         adjust(&mut context.settings);
         let mode = mode(&context, needs)?;
+        output::note(&match &mode {
+            Mode::Embedded { data_dir } => format!("store: data folder {}", data_dir.display()),
+            Mode::Shared => format!("store: {}", redacted_url(&context.settings.database.url)),
+        });
         let works_here = needs == Needs::Worker && mode != Mode::Shared;
         let Here {
             app,

@@ -138,7 +138,11 @@ impl CriteriaCommand {
                 let add = async |connection: Connection<'_>| {
                     let criteria = read_for(&connection, file)?;
                     let answer = connection.client.add_criteria(&criteria.content).await?;
-                    Ok(Added { answer, file })
+                    Ok(Added {
+                        answer,
+                        file,
+                        again: common.connection.again(global),
+                    })
                 };
                 common.run(global, Needs::Store, add).await
             }
@@ -205,6 +209,9 @@ struct Added<'a> {
     answer: CriteriaAdded,
     #[serde(skip)]
     file: &'a Path,
+    /// What a further command says to reach the same service.
+    #[serde(skip)]
+    again: String,
 }
 
 impl Printed for Added<'_> {
@@ -219,8 +226,9 @@ impl Printed for Added<'_> {
             }
         };
         output::note(&format!(
-            "stored; not current. Try it: gavel {trying} --criteria-hash {hash} FILE\n\
+            "stored; not current. Try it: gavel {trying} --criteria-hash {hash} FILE{}\n\
              Make it current: let {variable} of the API name {}, and send SIGHUP or restart",
+            self.again,
             self.file.display()
         ));
         Ok(())

@@ -1,6 +1,6 @@
 //! `gavel migrate`: the schema, forwards and back.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -8,8 +8,8 @@ use super::Global;
 use super::context::{Context, Voice, flag_of};
 use super::outcome::{CliError, Exit};
 use super::output;
-use crate::app::{App, Migrations, Mode, open_store};
-use crate::config::redacted_url;
+use crate::app::{Mode, hold_data_folder, open_store};
+use crate::config::{Settings, redacted_url};
 use crate::store::Store;
 
 /// Apply pending database migrations, or take some back
@@ -35,43 +35,43 @@ impl Migrate {
         let flags = flag_of("--data-dir", "data_dir", self.data_dir.clone());
         let context = Context::new(global, flags.into_iter().collect(), Voice::Results)?;
         let database = &context.settings.database;
-        if database.url.is_empty() {
-            return self.embedded(&context).await;
-        }
-        let store = open_store(&context.settings, &Mode::Shared).await?;
-        let done = self.on(&store, &redacted_url(&database.url)).await;
+        let (mode, name) = match database.url.as_str() {
+            "" => embedded(&context.settings)?,
+            url => (Mode::Shared, redacted_url(url)),
+        };
+        let _held = hold_data_folder(&mode)?;
+        let store = open_store(&context.settings, &mode).await?;
+        let done = self.on(&store, &name).await;
         store.close().await;
         done
     }
 
-    /// The data folder is opened as `up` opens it: locked, and up to date before anything is taken back.
-    async fn embedded(&self, context: &Context) -> Result<Exit, CliError> {
-        let data_dir = PathBuf::from(&context.settings.data_dir);
-        if !Path::new(&data_dir).exists() {
-            return Err(CliError::usage(format!(
-                "there is no data in {} and no DATABASE_URL (database.url) is set; `gavel up` makes and migrates its own",
-                data_dir.display()
-            )));
-        }
-        let name = data_dir.display().to_string();
-        let mode = Mode::Embedded { data_dir };
-        let app = App::open(context.settings.clone(), mode, Migrations::Apply).await?;
-        let done = self.on(app.store(), &name).await;
-        app.close().await;
-        done
-    }
-
     async fn on(&self, store: &Store, name: &str) -> Result<Exit, CliError> {
+        let before = store.schema_version().await?;
         let (versions, what) = match self.revert {
             None => (store.migrate().await?, "applied"),
             Some(n) => (store.revert(n).await?, "reverted"),
         };
-        let listed: Vec<String> = versions.iter().map(ToString::to_string).collect();
-        if listed.is_empty() {
-            output::line(&format!("{name}: nothing to do"))?;
+        if versions.is_empty() {
+            output::line(&format!("{name}: nothing to do, at version {before}"))?;
         } else {
-            output::line(&format!("{name}: {what} {}", listed.join(", ")))?;
+            let (now, listed) = (store.schema_version().await?, output::joined(&versions));
+            output::line(&format!(
+                "{name}: from version {before} to {now}; {what} {listed}"
+            ))?;
         }
         Ok(Exit::Done)
     }
+}
+
+/// The data folder, which must be there.
+fn embedded(settings: &Settings) -> Result<(Mode, String), CliError> {
+    let data_dir = PathBuf::from(&settings.data_dir);
+    let name = data_dir.display().to_string();
+    if !data_dir.exists() {
+        return Err(CliError::usage(format!(
+            "there is no data in {name} and no DATABASE_URL (database.url) is set; `gavel up` makes and migrates its own"
+        )));
+    }
+    Ok((Mode::Embedded { data_dir }, name))
 }

@@ -108,7 +108,7 @@ enum Command {
     Worker(worker::Worker),
     Migrate(migrate::Migrate),
     Score(score::Score),
-    Evaluate(evaluate::Evaluate),
+    Evaluate(Box<evaluate::Evaluate>),
     Compare(compare::Compare),
     Sessions(sessions::Sessions),
     Criteria(criteria::CriteriaCommand),

@@ -8,6 +8,7 @@ use super::Global;
 use super::context::{Context, Voice, flag_of};
 use super::daemon::{self, ApiArgs, Work};
 use super::outcome::{CliError, Exit};
+use super::simulated::SimulatedJudge;
 use crate::app::{App, Migrations, Mode};
 use crate::lifecycle::Signals;
 
@@ -17,7 +18,7 @@ use crate::lifecycle::Signals;
     long_about = "Run everything in one process: API, worker, an embedded SQLite database and queue. One process per data \
                   folder; other commands talk to it with --server. SIGTERM or Ctrl-C lets running jobs finish, a second \
                   one stops at once; SIGHUP reads the criteria file again.",
-    after_help = "Examples:\n  OPENAI_API_KEY=sk-... gavel up\n  DEFAULT_LLM_PROVIDER=anthropic-default ANTHROPIC_API_KEY=sk-... gavel up\n  gavel simulate-judge & DEFAULT_LLM_PROVIDER=simulated gavel up   # made-up scores\n  gavel up --bind 127.0.0.1:9000 --data-dir /var/lib/gavel --concurrency 64"
+    after_help = "Examples:\n  OPENAI_API_KEY=sk-... gavel up\n  DEFAULT_LLM_PROVIDER=anthropic-default ANTHROPIC_API_KEY=sk-... gavel up\n  gavel up --simulate   # made-up scores, no key\n  gavel up --bind 127.0.0.1:9000 --data-dir /var/lib/gavel --concurrency 64"
 )]
 pub(super) struct Up {
     #[command(flatten)]
@@ -28,6 +29,9 @@ pub(super) struct Up {
     /// Judge calls at once [env: GAVEL_WORKER_CONCURRENCY] [default: 16]
     #[arg(long, value_name = "N")]
     concurrency: Option<String>,
+    /// Ask a simulated judge in this process, to try things with no key. Its scores say nothing of what is scored
+    #[arg(long)]
+    simulate: bool,
 }
 
 impl Up {
@@ -38,13 +42,25 @@ impl Up {
             flag_of("--concurrency", "worker.concurrency", concurrency),
         ];
         let flags = flags.into_iter().chain(self.api.flags());
-        let context = Context::new(global, flags.flatten().collect(), Voice::Log)?;
+        let mut context = Context::new(global, flags.flatten().collect(), Voice::Log)?;
         context.check_access()?;
         let mut signals = Signals::listen()?;
+        let simulated = match self.simulate {
+            true => Some(SimulatedJudge::open().await?),
+            false => None,
+        };
+        if let Some(simulated) = &simulated {
+            simulated.for_everything()(&mut context.settings);
+        }
         let mode = Mode::Embedded {
             data_dir: PathBuf::from(&context.settings.data_dir),
         };
         let app = App::open(context.settings.clone(), mode, Migrations::Apply).await?;
-        daemon::serve(app, &context, Work::Jobs, &mut signals).await
+        let running = Box::pin(daemon::serve(app, &context, Work::Jobs, &mut signals));
+        // The simulator outlives the drain: jobs in hand still ask it.
+        match simulated {
+            Some(simulated) => simulated.beside(running).await,
+            None => running.await,
+        }
     }
 }

@@ -220,6 +220,18 @@ impl Store {
         Ok(versions)
     }
 
+    /// The newest version that is applied; 0 if none is.
+    ///
+    /// # Errors
+    /// `Schema` if the versions can't be read.
+    pub async fn schema_version(&self) -> Result<i64, StoreError> {
+        match &mut self.migrating().await? {
+            Migrating::Postgres(conn, _) => migrations::version(&mut **conn).await,
+            Migrating::Sqlite(conn) => migrations::version(&mut **conn).await,
+            Migrating::InMemory(conn) => migrations::version(&mut **conn).await,
+        }
+    }
+
     /// Takes back the newest `n` migrations; answers their versions, newest first.
     ///
     /// # Errors

@@ -1,8 +1,11 @@
 //! `gavel batches`: list, show, move, pay for and watch what was asked for together.
 
+mod push;
 mod show;
 mod spread;
 mod watch;
+
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use uuid::Uuid;
@@ -16,17 +19,18 @@ use crate::client::Client;
 use crate::job::Kind;
 use crate::wire::{Batch, BatchState};
 
+pub(super) use push::{LabelArgs, push};
 pub(super) use show::{dollars, nonzero};
 pub(super) use watch::{exit_of, watch};
 
-/// List, show, pause, resume, cancel, retry and watch batches
+/// List, show, pause, resume, cancel, retry, watch and push batches
 #[derive(Debug, Args)]
 #[command(
-    long_about = "List, show, pause, resume, cancel, retry and watch batches: suites that were sent whole, and rescores \
-                  (see `gavel rescore`).\n\nExit codes of watch: 0 completed and everything scored, 3 something failed, \
+    long_about = "List, show, pause, resume, cancel, retry, watch and push batches: suites that were sent whole, runs of \
+                  `gavel evaluate` (push), and rescores (see `gavel rescore`).\n\nExit codes of watch: 0 completed and everything scored, 3 something failed, \
                   was cancelled or has no score, or the batch is paused, 4 it has no items, 130 interrupted (the \
                   batch goes on).",
-    after_help = "Examples:\n  gavel batches list --state running\n  gavel batches watch 019ab2c3-7d1e-7000-8000-0123456789ab\n  gavel batches retry-errors 019ab2c3-7d1e-7000-8000-0123456789ab\n  gavel batches budget 019ab2c3-7d1e-7000-8000-0123456789ab 25"
+    after_help = "Examples:\n  gavel batches list --state running\n  gavel batches watch 019ab2c3-7d1e-7000-8000-0123456789ab\n  gavel batches retry-errors 019ab2c3-7d1e-7000-8000-0123456789ab\n  gavel batches budget 019ab2c3-7d1e-7000-8000-0123456789ab 25\n  gavel batches push run --server https://gavel.example.com"
 )]
 pub(super) struct Batches {
     #[command(subcommand)]
@@ -82,6 +86,24 @@ enum What {
     },
     /// Follow a batch until it ends or is paused
     Watch(One),
+    /// Send a run of `gavel evaluate` as a batch, so that the pages show it
+    #[command(
+        long_about = "Send a run of `gavel evaluate` as a batch, so that the pages show it.\n\nThe cases of the run are sent, \
+                      with what the agents answered, and the service scores them. What it scored within a day comes from its cache and \
+                      costs nothing: that is so after `gavel evaluate --server`, which sends its run by itself. For the \
+                      rest its judge is asked, so scores may differ from those in the folder. Items whose agent gave no \
+                      answer are left out. Sent again within a day, the same run is the same batch.\n\nExit codes: 0 sent, 2 usage, 3 the \
+                      service is down, 4 the run has no case."
+    )]
+    Push {
+        /// The run's folder
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+        #[command(flatten)]
+        label: LabelArgs,
+        #[command(flatten)]
+        common: Common,
+    },
 }
 
 /// What a batch may cost, USD; `None`: whatever it costs.
@@ -128,6 +150,7 @@ impl Batches {
                 list.common.print(global, spread).await
             }
             What::Watch(one) => watched(one, global).await,
+            What::Push { dir, label, common } => pushed(dir, label, common, global).await,
         }
     }
 }
@@ -135,6 +158,29 @@ impl Batches {
 async fn moved(one: &One, global: &Global, verb: &str) -> Result<Exit, CliError> {
     let act = async |client: &Client| client.move_batch(one.id, verb).await;
     one.common.print(global, act).await
+}
+
+/// Sends a run, and says where it is shown.
+async fn pushed(
+    dir: &Path,
+    label: &LabelArgs,
+    common: &Common,
+    global: &Global,
+) -> Result<Exit, CliError> {
+    let command = async |connection: Connection<'_>| {
+        let client = connection.client;
+        let Some(batch) = push(client, dir, &label.given()).await? else {
+            output::note("nothing to send: the run has no case");
+            return Ok(Exit::Nothing);
+        };
+        output::print(&batch, common.form())?;
+        output::note(&match connection.is_remote {
+            true => client.address(&format!("/batches/{}", batch.batch_id)),
+            false => goes_on(batch.batch_id, &common.connection, global),
+        });
+        Ok(Exit::Done)
+    };
+    common.connection.run(global, Needs::Store, command).await
 }
 
 /// Follows the batch, and says how to go on where that is broken off.

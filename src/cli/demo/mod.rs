@@ -83,10 +83,16 @@ impl Demo {
                 shown = show.run(&client) => shown,
                 () = stop.soft.cancelled() => Ok(()),
             };
-            if self.exit {
+            if self.exit || shown.is_err() {
                 stop.soft.cancel();
+                return shown;
             }
-            shown
+            stop.soft.cancelled().await;
+            output::note(&format!(
+                "stopping: what runs may finish; the data stays in {}",
+                self.data_dir
+            ));
+            Ok(())
         };
         let parts = Parts {
             api: Some(listener),
@@ -215,7 +221,7 @@ impl Show {
         };
         let base = &self.base;
         output::line(&format!(
-            "\nThe API is at {base} (docs: {base}/docs). Try:\n\
+            "\nOpen {base} in a browser. The API is there, too (docs: {base}/docs). Try:\n\
              \x20 curl -s{token} {base}/api/v1/scoring/sessions/{id}/score\n\
              \x20 curl -s{token} -X POST -H 'Content-Type: application/json' -H 'Prefer: wait=30' \\\n\
              \x20   -d '{{\"force_rescore\": true}}' {base}/api/v1/scoring/sessions/{id}/score\n\
@@ -223,7 +229,7 @@ impl Show {
              Next: your own sessions with `gavel score FILE`, the service with `gavel up`; `gavel --help` lists the rest."
         ))?;
         if self.stays {
-            output::line("Ctrl-C ends the demo.")?;
+            output::line("Ctrl-C or SIGTERM ends the demo.")?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::cli::batches::LabelArgs;
 use crate::cli::choice::choice;
 use crate::cli::connection::ConnectionArgs;
 use crate::job::Kind;
@@ -18,7 +19,8 @@ use crate::suite::run::gate;
                   from the file of --agent-results. It is checked whole before anything is run.\n\nWithout --server and \
                   without a database, or with --simulate, the jobs run in this process, over the data folder. A run that was stopped, even \
                   killed, goes on with --resume: no item is scored twice, and it is held to the gates that it began with, unless others are \
-                  given, each in the place of its own.\n\nExit codes: 0 passed, 1 a gate failed, 2 \
+                  given, each in the place of its own.\n\nWith --server a run that has ended is sent as a batch, too, so that the pages show it, \
+                  and the command ends with the page's address. A run that was made without a server is sent by `gavel batches push`.\n\nExit codes: 0 passed, 1 a gate failed, 2 \
                   usage or settings, 3 incomplete (an agent, the judge or the service is down, scores are simulated, or \
                   --no-judge), 4 nothing to run, 130 interrupted. Without a gate flag every scored item must pass.",
     after_help = "Examples:\n  gavel evaluate examples/queries/kql-suite.jsonl\n  gavel evaluate questions.json \
@@ -53,6 +55,8 @@ pub(in crate::cli) struct Evaluate {
     pub(super) judge: JudgeArgs,
     #[command(flatten)]
     pub(super) held: GateArgs,
+    #[command(flatten)]
+    pub(super) label: LabelArgs,
     #[command(flatten)]
     pub(super) connection: ConnectionArgs,
 }

@@ -179,6 +179,12 @@ impl<'a> Service<'a> {
         }
     }
 
+    /// Whether some judge is waited for no longer: the jobs that it lacked were cancelled.
+    pub(super) fn has_given_up(&self) -> bool {
+        let given_up = self.given_up.lock();
+        !given_up.unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Why this judge is waited for no longer, if it is.
     fn given_up(&self, judge: &str) -> Option<GivenUp> {
         let given_up = self.given_up.lock();

@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::jobs::{Opener, Service};
-use self::prepare::{Prepared, folder_fault};
+use self::prepare::Prepared;
 use super::Global;
+use super::batches::push;
 use super::connection::{Connection, Needs};
 use super::context::{Context, Voice};
 use super::daemon::ending;
@@ -24,6 +25,7 @@ use super::output::{self, Form};
 use super::progress::Progress;
 use super::simulated::SimulatedJudge;
 use crate::app::{Stop, criteria_of};
+use crate::client::Client;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::Settings;
 use crate::lifecycle::Signals;
@@ -40,6 +42,7 @@ use crate::suite::run::gate;
 use crate::suite::run::{Computed, Run, RunError, RunFolder, Scorer, StopFault, Stopped, run};
 
 pub(super) use self::args::{Evaluate, share};
+pub(super) use self::prepare::folder_fault;
 
 /// How long what runs may finish after Ctrl-C, where no service is.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -78,7 +81,7 @@ impl Evaluate {
                 folder.discard().map_err(folder_fault)?;
                 ended.map(|()| Exit::Nothing)
             }
-            Some(folder) => self.finish(global, folder, ended).await,
+            Some(folder) => self.finish(global, &prepared, folder, ended).await,
             None => ended.map(|()| Exit::Nothing),
         }
     }
@@ -226,13 +229,23 @@ impl Evaluate {
             )),
             RunError::Folder(fault) => folder_fault(fault),
             RunError::Report(fault) => CliError::incomplete(fault.to_string()),
-        })
+        })?;
+        // What was cancelled for want of a judge isn't asked for again behind the caller's back.
+        let is_judged = !service.as_ref().is_some_and(Service::has_given_up);
+        if let Some(connection) = connection
+            && connection.is_remote
+            && is_judged
+        {
+            show_as_batch(connection.client, folder.path(), prepared).await;
+        }
+        Ok(())
     }
 
     /// Makes the reports of what there is, prints the summary, and answers how it went.
     async fn finish(
         &self,
         global: &Global,
+        prepared: &Prepared,
         folder: RunFolder,
         ended: Result<(), CliError>,
     ) -> Result<Exit, CliError> {
@@ -289,6 +302,7 @@ impl Evaluate {
             judgement: &judgement,
             against: against.as_ref(),
             missed: &missed,
+            page: prepared.page.get().map(String::as_str),
             exit,
         };
         output::print(&shown, Form::of(self.json))?;
@@ -330,6 +344,22 @@ impl Evaluate {
         } else {
             None
         }
+    }
+}
+
+/// Sends a run, and keeps the address of its page. The run stands without it, too.
+async fn show_as_batch(client: &Client, folder: &Path, prepared: &Prepared) {
+    match push(client, folder, &prepared.header.label).await {
+        Ok(Some(batch)) => {
+            let page = format!("/batches/{}", batch.batch_id);
+            prepared.page.get_or_init(|| client.address(&page));
+        }
+        Ok(None) => {}
+        Err(error) => output::note(&format!(
+            "no page shows this run ({error}); try again with: gavel batches push {} --server {}",
+            gate::word(&folder.display().to_string()),
+            client.address("")
+        )),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a run will be, before anything is opened: the suite checked, its header made or read back, its folder chosen.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +27,8 @@ const NAMED: usize = 5;
 pub(super) struct Prepared {
     pub(super) header: RunHeader,
     pub(super) baseline: Option<Baseline>,
+    /// The page of its batch, once there is one.
+    pub(super) page: OnceCell<String>,
     plan: Plan,
     place: Place,
 }
@@ -135,10 +137,12 @@ impl Evaluate {
             only,
             gates,
             judged_by: None,
+            label: self.label.read(),
         };
         Ok(Prepared {
             header,
             baseline,
+            page: OnceCell::new(),
             plan,
             place,
         })
@@ -178,9 +182,11 @@ impl Evaluate {
         let held = self.gates().over(&header.gates);
         fits(baseline.as_ref(), &plan, (header.options.no_judge, &held))?;
         header.suite.path = path;
+        header.label = self.label.given().or(header.label);
         Ok(Prepared {
             header,
             baseline,
+            page: OnceCell::new(),
             plan,
             place: Place::Resumed(RefCell::new(Some(Box::new(folder)))),
         })
@@ -391,7 +397,7 @@ fn unwritable(error: FolderError) -> CliError {
     }
 }
 
-pub(super) fn folder_fault(error: FolderError) -> CliError {
+pub(in crate::cli) fn folder_fault(error: FolderError) -> CliError {
     match error {
         FolderError::Unfit(message) => CliError::usage(message),
         error @ FolderError::Io { .. } => CliError::incomplete(error.to_string()),

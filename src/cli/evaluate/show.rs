@@ -30,6 +30,8 @@ pub(super) struct Shown<'a> {
     pub(super) against: Option<&'a Comparison>,
     /// The first items that did not pass, a line each.
     pub(super) missed: &'a [String],
+    /// The page of its batch.
+    pub(super) page: Option<&'a str>,
     pub(super) exit: Exit,
 }
 
@@ -40,6 +42,7 @@ impl Serialize for Shown<'_> {
             "decision": self.judgement.decision, "reasons": self.judgement.reasons, "exit_code": self.exit.code(),
             "figures": self.figures, "comparison": self.against,
             "judged_otherwise": self.against.map(|against| against.judged.otherwise()),
+            "page": self.page,
             "reports": REPORTS.map(|name| self.path.join(name).display().to_string()),
         })
         .serialize(to)
@@ -80,7 +83,11 @@ impl Printed for Shown<'_> {
         output::line("")?;
         output::line(&format!("run      {}", self.path.display()))?;
         output::line(&format!("reports  {}", REPORTS.join(", ")))?;
-        Ok(output::decision(self.judgement)?)
+        output::decision(self.judgement)?;
+        if let Some(page) = self.page {
+            output::line(&format!("\npage     {page}"))?;
+        }
+        Ok(())
     }
 
     fn exit(&self) -> Exit {

@@ -27,7 +27,8 @@ const PREVIEWED: u64 = 50;
                   how long it takes. On a terminal it is asked about (--yes: it isn't); --dry-run shows the plan alone. \
                   The batch then goes on without this command; --watch follows it, and `gavel batches` shows, pauses and \
                   cancels it.\n\n--preview, --repeat and --judge score beside the current scores and replace none of \
-                  them.\n\nExit codes: 0 started (with --watch: everything is scored), 2 usage or settings, 3 the \
+                  them. --preview takes only sessions with a score by the current criteria, to compare with, unless --scored-with, \
+                  --not-current, --unscored, --failed or --ids chooses others.\n\nExit codes: 0 started (with --watch: everything is scored), 2 usage or settings, 3 the \
                   service is down (with --watch: something has no score, or the batch is paused), 4 nothing to score, or \
                   not wanted, 130 interrupted (a batch that was started goes on).",
     after_help = "Examples:\n  gavel rescore --not-current --dry-run\n  gavel rescore --scored-with 9f2c.. --from 2026-01-01 --budget 25 --watch\n  gavel rescore --failed --yes\n  gavel rescore --preview new_criteria.yaml --watch\n  gavel rescore --repeat 5 --sample 20",
@@ -208,7 +209,7 @@ impl Rescore {
         };
         let sampled = self.which.sample.or(preview.as_ref().map(|_| PREVIEWED));
         without_null(json!({
-            "filter": self.which.filter(ids), "purpose": purpose, "force_rescore": how.force,
+            "filter": self.which.filter(ids, self.criteria_filter()), "purpose": purpose, "force_rescore": how.force,
             "priority": if how.interactive { Priority::Interactive } else { Priority::Bulk },
             "name": how.name, "criteria_hash": hash, "max": how.max, "budget_usd": how.budget,
             "sample": sampled.map(|size| json!({"size": size, "seed": self.which.seed})),
@@ -218,16 +219,33 @@ impl Rescore {
     }
 }
 
+impl Rescore {
+    /// Whether a preview is left to what can be compared: sessions with a score by the current criteria.
+    pub(super) fn takes_comparable(&self) -> bool {
+        let which = &self.which;
+        let is_chosen = which.scored_with.is_some()
+            || which.not_current
+            || which.failed
+            || which.unscored
+            || which.ids.is_some();
+        self.purpose.preview.is_some() && !is_chosen
+    }
+
+    fn criteria_filter(&self) -> Option<&str> {
+        match (self.which.not_current, self.takes_comparable()) {
+            (true, _) => Some("not_current"),
+            (false, true) => Some("current"),
+            (false, false) => self.which.scored_with.as_deref(),
+        }
+    }
+}
+
 impl Which {
-    fn filter(&self, ids: Option<&[Uuid]>) -> Value {
+    fn filter(&self, ids: Option<&[Uuid]>, criteria: Option<&str>) -> Value {
         let scored = match (self.failed, self.unscored) {
             (true, _) => Some("failed"),
             (false, true) => Some("no"),
             (false, false) => None,
-        };
-        let criteria = match self.not_current {
-            true => Some("not_current"),
-            false => self.scored_with.as_deref(),
         };
         without_null(json!(Filter {
             which: self,
@@ -310,6 +328,25 @@ mod tests {
             (&preview["purpose"], &preview["sample"]),
             (&json!("preview"), &json!({"size": 50, "seed": 7}))
         );
+        // What has no score by the current criteria can be compared with nothing.
+        for (flags, filter) in [
+            ("--preview f", json!({"criteria": "current"})),
+            (
+                "--preview f --tag a",
+                json!({"criteria": "current", "tag": "a"}),
+            ),
+            ("--preview f --unscored", json!({"scored": "no"})),
+            ("--preview f --failed", json!({"scored": "failed"})),
+            (
+                "--preview f --not-current",
+                json!({"criteria": "not_current"}),
+            ),
+            ("--preview f --scored-with abc", json!({"criteria": "abc"})),
+            ("--preview f --ids all.txt", json!({})),
+            ("--repeat 2", json!({})),
+        ] {
+            assert_eq!(of(flags)["filter"], filter, "{flags}");
+        }
         let repeat = of("--repeat 5 --sample 3");
         assert_eq!(
             (&repeat["purpose"], &repeat["repeats"], &repeat["sample"]),

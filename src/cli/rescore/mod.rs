@@ -93,7 +93,13 @@ impl Rescore {
             output::note(&plan::lines(&plan).join("\n"));
         }
         if plan.to_score == 0 {
-            output::note("nothing to score");
+            output::note(match self.takes_comparable() {
+                true => {
+                    "nothing to score: --preview takes sessions with a score by the current criteria, to compare with; \
+                         --not-current or --unscored takes others"
+                }
+                false => "nothing to score",
+            });
             return Ok(Exit::Nothing);
         }
         if self.how.dry_run {

@@ -306,6 +306,11 @@ pub(in crate::store) async fn pending<C: Schema>(
         .collect())
 }
 
+/// The newest version that is applied; 0 if none is.
+pub(in crate::store) async fn version<C: Schema>(conn: &mut C) -> Result<i64, StoreError> {
+    Ok(applied(conn).await?.into_keys().max().unwrap_or(0))
+}
+
 /// Reverts the newest `n` versions; answers them, newest first.
 pub(in crate::store) async fn revert<C: Schema>(
     dialect: Dialect,

@@ -2,6 +2,7 @@
 //! (`evaluation-results.jsonl`), a line each as they come. A killed run goes on from there; reports are made of it.
 
 mod header;
+mod label;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, TryLockError};
@@ -18,6 +19,7 @@ use crate::report::line_reader::{LineReader, LineSpan};
 use crate::report::{Item, Lines, Outcome, ReportError, Source as _, line};
 
 pub use header::{Bench, RunHeader, RunOptions, SuiteRef};
+pub use label::Label;
 
 const HEADER: &str = "run.json";
 const ANSWERS: &str = "test-results.jsonl";

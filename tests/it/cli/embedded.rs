@@ -86,6 +86,7 @@ fn the_demo_scores_the_examples_and_says_that_they_are_simulated() {
         .prints("PodCrashLooping")
         .prints("it is in_progress: only")
         .prints("not_completed")
+        .prints("Open http://127.0.0.1:")
         .prints("curl -s http://127.0.0.1:");
     assert!(!first.err.contains(" INFO "), "{}", first.err);
     let second = place.run(&args).ends(0).says("0 of them new");
@@ -95,6 +96,43 @@ fn the_demo_scores_the_examples_and_says_that_they_are_simulated() {
         table(&second),
         "a second run shows the same scores"
     );
+}
+
+#[test]
+fn the_demo_says_that_a_signal_ends_it() {
+    use std::io::Read as _;
+
+    let place = Place::new();
+    let child = place.command(&["demo", "--bind", NOBODY]).spawn().unwrap();
+    let mut demo = Running(child);
+    let out = BufReader::new(demo.0.stdout.take().unwrap());
+    let mut lines = out.lines().map_while(Result::ok);
+    assert!(lines.any(|line| line == "Ctrl-C or SIGTERM ends the demo."));
+    let mut err = demo.0.stderr.take().unwrap();
+    assert_eq!(demo.stop("-TERM"), Some(0));
+    let mut said = String::new();
+    err.read_to_string(&mut said).unwrap();
+    assert!(said.contains("the data stays in ./gavel-demo"), "{said}");
+}
+
+#[test]
+fn up_scores_with_a_simulated_judge_and_no_key_and_criteria_are_added_beside_it() {
+    let place = Place::new();
+    let args = ["up", "--simulate", "--bind", NOBODY];
+    let (up, url) = Running::start(&place, &args, "listening on");
+    place.write("session.json", &session(Uuid::now_v7(), "completed"));
+    let score = ["score", "session.json", "--json", "--server", &url];
+    let scored = place.run(&score).ends(0).says(&format!("store: {url}"));
+    assert_eq!(scored.json()["items"][0]["score"]["simulated"], true);
+    // As the README has it.
+    let place = place.with("DEFAULT_LLM_PROVIDER", "simulated");
+    let file = crate::support::home::built_in("config/criteria/session_outcome_first.yaml");
+    let add = ["criteria", "add", file.to_str().unwrap(), "--server", &url];
+    let hash = place.run(&add).ends(0).out.trim().to_owned();
+    let by = ["--criteria-hash", &hash, "--force"];
+    let again = place.run(&[&score[..], &by].concat()).ends(0).json();
+    assert_eq!(again["items"][0]["score"]["criteria_hash"], hash.as_str());
+    assert_eq!(up.stop("-TERM"), Some(0));
 }
 
 #[test]
@@ -353,12 +391,13 @@ fn up_without_a_judge_starts_and_says_what_to_set() {
 fn migrations_of_the_data_folder_are_reverted_and_applied_again() {
     let place = Place::new();
     place.write("session.json", &session(Uuid::now_v7(), "completed"));
-    place.run(&["sessions", "import", "session.json"]).ends(0);
-    place.run(&["migrate"]).ends(0).prints("nothing to do");
-    place
-        .run(&["migrate", "--revert", "1"])
-        .ends(0)
-        .prints("reverted");
+    let imported = place.run(&["sessions", "import", "session.json"]).ends(0);
+    drop(imported.says("store: data folder ./gavel-data"));
+    let migrate = |more: &[&str]| place.run(&[&["migrate"], more].concat()).ends(0);
+    let now = migrate(&[]).prints("nothing to do, at version ").out;
+    let now = now.trim().rsplit(' ').next().unwrap();
+    drop(migrate(&["--revert", "1"]).prints(&format!("; reverted {now}")));
     place.run(&["migrate", "--revert", "0"]).ends(2);
+    drop(migrate(&[]).prints(&format!(" to {now}; applied {now}")));
     place.run(&["sessions", "list"]).ends(0);
 }

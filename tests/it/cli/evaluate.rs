@@ -478,6 +478,54 @@ fn a_reader_learns_that_it_may_not_score_before_agents_are_asked() {
 }
 
 #[test]
+fn a_run_is_shown_as_a_batch_that_costs_nothing_more() {
+    let (place, simulator) = place_with_judge();
+    let place = place
+        .with("GITHUB_REF_NAME", "main")
+        .with("GITHUB_SHA", "0f3c2a9b1d4e5f60718293a4b5c6d7e8f9012345");
+    let up = ["up", "--bind", "127.0.0.1:0"];
+    let (service, url) = Running::start(&place, &up, "listening on");
+    let cases = [right("a"), wrong("b"), doubtful("c")];
+    suite(&place, "nightly.jsonl", &cases);
+    let server = ["--server", url.as_str(), "--json"];
+    let evaluate = |out: &str, more: &[&str], code: i32| {
+        let args = ["evaluate", "nightly.jsonl", "--output", out];
+        place.run(&[&args, more].concat()).ends(code)
+    };
+    let run = evaluate("run", &server, 3).json();
+    let (address, id) = run["page"].as_str().unwrap().rsplit_once('/').unwrap();
+    assert_eq!(address, format!("{url}/batches"));
+    let watch = |id: &str| place.run(&[&["batches", "watch", id][..], &server].concat());
+    let batch = watch(id).ends(0).json();
+    assert_eq!(batch["name"], "nightly main@0f3c2a9b1d4e");
+    assert_eq!(batch["counts"]["total"], 3);
+    assert_eq!(batch["tokens"]["in"], 0, "its replies were there: {batch}");
+    // The same run is the same batch; under another name it is another.
+    let push = |flags: &[&str]| {
+        let args = ["batches", "push", "run"];
+        let pushed = place.run(&[&args, flags, &server].concat()).ends(0);
+        let batch = pushed.json();
+        drop(pushed.says(&format!("{url}/batches/")));
+        (batch["batch_id"].clone(), batch["name"].clone())
+    };
+    assert_eq!(push(&[]).0, id);
+    let (other, name) = push(&["--name", "again", "--branch", "dev"]);
+    assert_ne!(other, id);
+    assert_eq!(name, "again dev@0f3c2a9b1d4e");
+    assert_eq!(service.stop("-TERM"), Some(0));
+    // What was run without a server is sent later.
+    drop(evaluate("alone", &["--simulate", "--data-dir", "own"], 3));
+    let (service, url) = Running::start(&place, &up, "listening on");
+    let args = ["batches", "push", "alone", "--json", "--server", &url];
+    let batch = place.run(&args).ends(0).json();
+    assert_eq!(batch["counts"]["total"], 3);
+    let nowhere = ["batches", "push", "nowhere", "--server", &url];
+    drop(place.run(&nowhere).ends(2).says("run.json"));
+    assert_eq!(service.stop("-TERM"), Some(0));
+    assert_eq!(simulator.stop("-TERM"), Some(0));
+}
+
+#[test]
 fn a_run_that_no_judge_could_be_asked_for_is_refused_and_leaves_no_folder() {
     let place = Place::new();
     suite(&place, "suite.jsonl", &[doubtful("a")]);

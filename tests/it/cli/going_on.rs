@@ -2,9 +2,10 @@
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::Place;
-use super::embedded::place_with_judge;
+use super::embedded::{Running, place_with_judge, session};
 use super::evaluate::{doubtful, outcomes, question, results, right, suite, with_shell};
 
 /// The criteria of a kind as they are built in, with another word in them.
@@ -169,6 +170,43 @@ async fn a_judge_that_refuses_its_key_ends_an_embedded_run_at_once() {
         assert_eq!(run.err.matches(told).count(), 1, "{}", run.err);
         assert!(!run.err.contains("it said last"), "{}", run.err);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_a_judge_is_told_why_before_the_wait_is_over() {
+    let place = Place::new().with("DEFAULT_LLM_PROVIDER", "simulated").with(
+        "GAVEL_SIMULATED_URL",
+        &refusing(StatusCode::UNAUTHORIZED).await,
+    );
+    suite(&place, "suite.jsonl", &[doubtful("a")]);
+    place.write("session.json", &session(Uuid::now_v7(), "completed"));
+    let ran = tokio::task::spawn_blocking(move || {
+        let up = ["up", "--bind", "127.0.0.1:0"];
+        let (service, url) = Running::start(&place, &up, "listening on");
+        // The first call is told at once; whoever comes later waits.
+        let first = ["score", "session.json", "--server", &url];
+        drop(place.run(&first).ends(3).prints("no such key"));
+        let refuses = "its judge refuses the key, the model or the address";
+        for (command, said) in [
+            (
+                &["score", "session.json", "--wait", "10"][..],
+                format!("waiting: {refuses}"),
+            ),
+            (
+                &["evaluate", "suite.jsonl", "--max-wait", "5"],
+                format!("items wait: {refuses}"),
+            ),
+        ] {
+            let args = [command, &["--server", &url]].concat();
+            let run = place.run(&args).ends(3).says(&said);
+            assert!(
+                !run.out.contains("/batches/"),
+                "it is sent once it is judged"
+            );
+        }
+        assert_eq!(service.stop("-TERM"), Some(0));
+    });
+    ran.await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,13 +15,17 @@ async fn database() -> Option<String> {
 async fn migrate_applies_reverts_and_applies_again_on_postgres() {
     let Some(url) = database().await else { return };
     let place = Place::new().with("DATABASE_URL", &url);
-    place.run(&["migrate"]).ends(0).prints("applied");
-    place.run(&["migrate"]).ends(0).prints("nothing to do");
-    place
-        .run(&["migrate", "--revert", "1"])
-        .ends(0)
-        .prints("reverted");
-    place.run(&["migrate"]).ends(0).prints("applied");
+    let migrate = |more: &[&str]| place.run(&[&["migrate"], more].concat()).ends(0);
+    drop(
+        migrate(&[])
+            .prints("from version 0 to ")
+            .prints("; applied 1, "),
+    );
+    let now = migrate(&[]).prints("nothing to do, at version ").out;
+    let now = now.trim().rsplit(' ').next().unwrap();
+    let reverted = migrate(&["--revert", "1"]).prints(&format!("from version {now} to "));
+    drop(reverted.prints(&format!("; reverted {now}")));
+    drop(migrate(&[]).prints(&format!(" to {now}; applied {now}")));
 }
 
 #[tokio::test]

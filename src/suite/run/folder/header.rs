@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::label::Label;
 use crate::job::Kind;
 use crate::report::Judging;
 use crate::suite::run::gate;
@@ -28,6 +29,9 @@ pub struct RunHeader {
     /// What it is judged by, also when it goes on; `None`: by nobody (`--no-judge`), or it wasn't kept yet, or the server doesn't tell.
     #[serde(default)]
     pub judged_by: Option<Bench>,
+    /// What its batch is called.
+    #[serde(default)]
+    pub label: Label,
 }
 
 impl RunHeader {

@@ -22,6 +22,7 @@ fn header() -> RunHeader {
         only: None,
         gates: crate::suite::run::gate::Gates::default(),
         judged_by: None,
+        label: Label::default(),
     }
 }
 
