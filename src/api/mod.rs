@@ -38,7 +38,7 @@ use crate::events::Announcer;
 use crate::history::imports::Imports;
 use crate::store::Store;
 use batches::reports::ReportPermits;
-use http::{auth, guard, idempotency, layers, openapi};
+use http::{guard, idempotency, layers, openapi};
 use operate::cluster_metrics::ClusterMetrics;
 
 pub use events::Streams;
@@ -164,10 +164,7 @@ impl Pages {
 /// bind without tokens).
 pub fn router(parts: ApiParts, pages: Pages) -> Result<Router, String> {
     let state = ApiState::new(parts);
-    let guard = Arc::new(guard::Guard {
-        auth: auth::Auth::new(&state.auth, &state.http.trusted_proxies, state.bind)?,
-        hosts: guard::Hosts::new(state.bind, &state.http.allowed_hosts),
-    });
+    let guard = Arc::new(guard::Guard::new(&state.auth, &state.http, state.bind)?);
     let keys = Arc::new(idempotency::Keys {
         store: state.store.clone(),
         clock: state.clock.clone(),
@@ -197,7 +194,7 @@ pub fn check_access(
     http: &HttpSettings,
     bind: std::net::SocketAddr,
 ) -> Result<(), String> {
-    auth::Auth::new(auth, &http.trusted_proxies, bind).map(drop)
+    guard::Guard::new(auth, http, bind).map(drop)
 }
 
 /// The viewer of the document, from the binary: it loads nothing from elsewhere, and sends the document nowhere.

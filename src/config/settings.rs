@@ -94,7 +94,7 @@ pub struct HttpSettings {
     pub max_streams: usize,
     /// How long a stopping API goes on answering, seconds.
     pub drain_delay_s: u64,
-    /// Host headers that are answered, beside loopback names and the bind address; empty on a public bind: any.
+    /// Host headers that are answered, beside loopback names and the bind address; empty on a public bind with tokens: any.
     pub allowed_hosts: Vec<String>,
     /// Networks whose `X-Forwarded-User` is believed.
     pub trusted_proxies: Vec<String>,

@@ -279,7 +279,7 @@ fn pointer(path: &Path) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     #[derive(Debug, serde::Deserialize)]
@@ -297,7 +297,7 @@ mod tests {
         n: u8,
     }
 
-    fn limits() -> HttpSettings {
+    pub(in super::super) fn limits() -> HttpSettings {
         HttpSettings {
             max_body_bytes: 10,
             max_batch_bytes: 10,

@@ -14,8 +14,7 @@ use tokio::net::TcpListener;
 use uuid::Uuid;
 
 use super::{database, failed, livez, passed, probed, ready, render};
-use crate::api::http::auth::Auth;
-use crate::api::http::guard::{Guard, Hosts};
+use crate::api::http::guard::Guard;
 use crate::api::http::params::Params;
 use crate::api::http::problem::ApiError;
 use crate::api::{Health, Metrics, Pages, ServeError, http};
@@ -44,11 +43,7 @@ pub async fn serve_worker_health(
     parts: WorkerHealthParts,
 ) -> Result<(), ServeError> {
     let bind = listener.local_addr()?;
-    let guard = Guard {
-        auth: Auth::new(&parts.auth, &parts.http.trusted_proxies, bind)
-            .map_err(ServeError::Settings)?,
-        hosts: Hosts::new(bind, &parts.http.allowed_hosts),
-    };
+    let guard = Guard::new(&parts.auth, &parts.http, bind).map_err(ServeError::Settings)?;
     let routes = Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))

@@ -308,6 +308,43 @@ async fn a_host_that_is_not_ours_is_421() {
 }
 
 #[tokio::test]
+async fn a_public_bind_without_tokens_answers_to_no_name_that_a_web_page_could_have() {
+    let mut open = Setup::default();
+    open.auth.insecure_no_auth = true;
+    open.bind = Some("0.0.0.0:80".parse().unwrap());
+    let server = Server::with(open).await;
+    let asked = async |method: Method, path: &str, hosts: &[&str]| {
+        let request = server.request(method, path);
+        let named = hosts
+            .iter()
+            .fold(request, |request, host| request.header("host", *host));
+        named.send().await.unwrap()
+    };
+    for (method, path) in [
+        (Method::GET, "/"),
+        (Method::GET, "/api/v1/sessions"),
+        (Method::GET, "/metrics"),
+        (Method::GET, "/openapi.json"),
+        (Method::POST, "/api/v1/queue/pause"),
+    ] {
+        let refused = asked(method, path, &["rebound.example"]).await;
+        assert_eq!(refused.status(), 421, "{path}");
+    }
+    for hosts in [
+        &["localhost", "rebound.example"][..],
+        &["x@localhost"],
+        &["[::1].evil"],
+    ] {
+        let refused = asked(Method::GET, "/api/v1/jobs", hosts).await;
+        problem_of(refused, 400, "invalid-request").await;
+    }
+    for host in ["localhost:8080", "127.0.0.1:8080"] {
+        let answered = asked(Method::GET, "/api/v1/jobs", &[host]).await;
+        assert_eq!(answered.status(), OK, "{host}");
+    }
+}
+
+#[tokio::test]
 async fn a_page_of_another_origin_can_change_nothing() {
     let server = Server::with(Setup::default()).await;
     let own = server.base.clone();
