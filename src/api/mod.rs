@@ -6,8 +6,8 @@
 //!                                                           pages ─▶ in_process (scope) ─▶┘
 //! ```
 //!
-//! [`problem::ALL`] lists what can go wrong; `/openapi.json` the rest. The server must be run with
-//! `into_make_service_with_connect_info::<SocketAddr>()`: without the peer's address no proxy is believed.
+//! [`problem::ALL`] lists what can go wrong; `/openapi.json` the rest. [`serve`] tells each request its peer's address:
+//! without it no proxy is believed.
 
 pub(crate) mod analytics;
 pub(crate) mod batches;
@@ -43,13 +43,15 @@ use operate::cluster_metrics::ClusterMetrics;
 
 pub use events::Streams;
 pub(crate) use http::auth::{Caller, Scope, TOKEN_COOKIE, cookie, hex};
+pub(crate) use http::body::{READ_TIMEOUT, in_time};
 pub(crate) use http::guard::Transport;
 pub(crate) use http::in_process::{Done, InProcessClient};
 pub(crate) use http::layers::{Asked, PaintProblem};
 pub(crate) use http::params::Params;
 pub use http::problem;
 pub(crate) use http::problem::{ApiError, Problem};
-pub use http::serve::{Leaving, ServeError, serve};
+pub use http::serve::{Leaving, serve};
+pub(crate) use http::spool::LARGE_READ_TIMEOUT;
 pub use judges::spending::{SpendingCap, SpendingCaps};
 pub use operate::worker_health::{WorkerHealthParts, serve_worker_health};
 

@@ -13,6 +13,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
 use super::auth::{Auth, peer_of, scope_of};
+use super::body::{READ_TIMEOUT, in_time};
+use super::connections::OverFull;
 use super::problem::{ApiError, Refusal};
 use crate::config::{AuthSettings, HttpSettings};
 
@@ -80,8 +82,13 @@ async fn form_of(request: Request) -> Option<SentForm> {
     if !is_form || request.method() != Method::POST {
         return None;
     }
-    let body = axum::body::to_bytes(request.into_body(), MAX_FORM_BYTES).await;
-    body.ok().map(SentForm)
+    let body = axum::body::to_bytes(request.into_body(), MAX_FORM_BYTES);
+    in_time(READ_TIMEOUT, body).await.ok()?.ok().map(SentForm)
+}
+
+/// Whether somebody asks how the process is.
+pub(super) fn is_probe(path: &str) -> bool {
+    matches!(path, "/livez" | "/readyz")
 }
 
 impl Guard {
@@ -102,6 +109,9 @@ impl Guard {
     }
 
     fn check(&self, request: &Request) -> Result<super::auth::Caller, ApiError> {
+        if let Some(OverFull(max)) = request.extensions().get() {
+            return Err(ApiError::TooManyConnections(*max));
+        }
         let headers = request.headers();
         let bytes: usize = headers
             .iter()
@@ -112,7 +122,7 @@ impl Guard {
         }
         let path = request.uri().path();
         // A probe names the address of a pod or of a container, which nobody can list beforehand.
-        if !matches!(path, "/livez" | "/readyz") {
+        if !is_probe(path) {
             let host = host_of(request.uri(), headers)?;
             self.hosts.check(host.as_ref())?;
             check_site(request.method(), headers, host.as_ref())?;
