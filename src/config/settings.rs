@@ -104,7 +104,7 @@ pub struct HttpSettings {
     pub drain_delay_s: u64,
     /// Host headers that are answered, beside loopback names and the bind address; empty on a public bind with tokens: any.
     pub allowed_hosts: Vec<String>,
-    /// Networks whose `X-Forwarded-User` is believed.
+    /// Networks whose `X-Forwarded-User` is believed; empty: this host without tokens, nobody with them.
     pub trusted_proxies: Vec<String>,
 }
 

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, Method, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use super::auth::{Auth, peer_of, scope_of};
+use super::auth::{Auth, Scope, peer_of, scope_of};
 use super::body::{READ_TIMEOUT, in_time};
 use super::connections::OverFull;
 use super::problem::{ApiError, Refusal};
@@ -47,7 +47,14 @@ pub(crate) async fn guard(
     mut request: Request,
     next: Next,
 ) -> Response {
-    match guard.check(&request) {
+    let admitted = match guard.check(&request) {
+        Ok(needed) => {
+            let peer = peer_of(request.extensions());
+            guard.auth.admit(request.headers(), needed, peer).await
+        }
+        Err(error) => Err(error),
+    };
+    match admitted {
         Ok(caller) => {
             let transport = guard.transport(&request);
             request.extensions_mut().insert(caller);
@@ -108,7 +115,8 @@ impl Guard {
         self.auth.transport(request.headers(), peer)
     }
 
-    fn check(&self, request: &Request) -> Result<super::auth::Caller, ApiError> {
+    /// The scope that a request needs, if it may be answered at all.
+    fn check(&self, request: &Request) -> Result<Option<Scope>, ApiError> {
         if let Some(OverFull(max)) = request.extensions().get() {
             return Err(ApiError::TooManyConnections(*max));
         }
@@ -131,9 +139,7 @@ impl Guard {
             .extensions()
             .get::<MatchedPath>()
             .map_or(path, MatchedPath::as_str);
-        let peer = peer_of(request.extensions());
-        self.auth
-            .admit(headers, scope_of(request.method(), route), peer)
+        Ok(scope_of(request.method(), route))
     }
 }
 

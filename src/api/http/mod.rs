@@ -15,5 +15,6 @@ pub mod problem;
 pub(crate) mod proxies;
 pub(crate) mod serve;
 pub(crate) mod spool;
+mod strikes;
 pub(crate) mod twice;
 pub(crate) mod wait;

@@ -61,6 +61,7 @@ pub const ALL: &[ProblemType] = &[
     row("payload-too-large", &[413], "The body is too large", "Send a shorter session, or raise http.max_body_bytes; of a batch http.max_batch_bytes. A compressed body counts as what it inflates to."),
     row("unsupported-media-type", &[415], "The body is not declared as what the route takes", "Send `Content-Type: application/json`, plain or with `Content-Encoding: gzip`; the header Accept-Post lists what a route takes."),
     row("host-not-allowed", &[421], "The Host header is not one of ours", "Add the name to http.allowed_hosts, or use the bound address."),
+    row("too-many-attempts", &[429], "Too many wrong tokens", "Try again after `retry_after_s`; the log names the addresses that wrong tokens come from."),
     row("headers-too-large", &[431], "The headers are too large", "Send at most 16 KiB of headers."),
     row("internal", &[500], "A bug in gavel", "Report it with the request id; the log has the rest."),
     row("judge-failed", &[502], "The judge failed", "`class`, `detail` and `remedy` say how; `job` is the failed job, to be retried."),

@@ -214,6 +214,8 @@ pub(crate) enum ApiError {
     HeadersTooLarge,
     /// 500: what was attempted; goes to the log alone.
     Internal(String),
+    /// 429: wrong tokens.
+    TooManyAttempts,
     JudgeFailed(Box<Job>),
     /// 502: which session, and why.
     HistoryUnusable(String),
@@ -267,6 +269,7 @@ impl ApiError {
     fn retry_after_s(&self) -> Option<u64> {
         if let Self::DatabaseUnavailable(_)
         | Self::StorageFull(_)
+        | Self::TooManyAttempts
         | Self::TooManyConnections(_)
         | Self::TooManyReports(_)
         | Self::TooManyStreams(_)

@@ -44,6 +44,7 @@ impl ApiError {
             Self::HostNotAllowed(_) => "host-not-allowed",
             Self::HeadersTooLarge => "headers-too-large",
             Self::Internal(_) => "internal",
+            Self::TooManyAttempts => "too-many-attempts",
             Self::JudgeFailed(_) => "judge-failed",
             Self::HistoryUnusable(_) => "history-unusable",
             Self::HistoryUnavailable(_) => "history-unavailable",
@@ -138,6 +139,9 @@ impl ApiError {
             Self::HeadersTooLarge => "the headers are larger than 16 KiB".to_owned(),
             Self::Internal(_) => {
                 "an unexpected error; the log has it under this request id".to_owned()
+            }
+            Self::TooManyAttempts => {
+                "many wrong tokens came from this address and are being answered; this one was not looked at".to_owned()
             }
             Self::JudgeFailed(job) => job.failure.as_ref().map_or_else(
                 || format!("job {} failed", job.job_id),
