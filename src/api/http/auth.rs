@@ -29,8 +29,6 @@ const SHORTEST: usize = 16;
 const MAX_NAME: usize = 255;
 /// Where a proxy that is trusted names the user; the first that is there counts.
 const USER_HEADERS: [&str; 3] = ["x-forwarded-user", "x-forwarded-email", "x-remote-user"];
-/// Where it says how the client's request came to it.
-const PROTOCOL_HEADER: &str = "x-forwarded-proto";
 
 /// What a token allows; each includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -215,15 +213,9 @@ impl Auth {
 
     /// How a request came to the proxy that hands it on; only one that is trusted is believed.
     pub(crate) fn transport(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Transport {
-        if !peer.is_some_and(|peer| self.proxies.contain(peer)) {
-            return Transport::Plain;
-        }
-        // Of several proxies each adds its own: the first met the client.
-        let protocol = headers.get(PROTOCOL_HEADER);
-        let protocol = protocol.and_then(|value| value.to_str().ok()?.split(',').next());
-        match protocol {
-            Some(name) if name.trim().eq_ignore_ascii_case("https") => Transport::Tls,
-            Some(_) | None => Transport::Plain,
+        match peer.is_some_and(|peer| self.proxies.contain(peer)) {
+            true => Transport::said(headers),
+            false => Transport::Plain,
         }
     }
 

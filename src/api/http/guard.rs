@@ -41,6 +41,18 @@ pub(crate) enum Transport {
     Tls,
 }
 
+impl Transport {
+    /// What a request says of itself, whoever sent it. Of several proxies each adds its own: the first met the client.
+    pub(super) fn said(headers: &HeaderMap) -> Self {
+        let protocol = headers.get("x-forwarded-proto");
+        let protocol = protocol.and_then(|value| value.to_str().ok()?.split(',').next());
+        match protocol {
+            Some(name) if name.trim().eq_ignore_ascii_case("https") => Self::Tls,
+            Some(_) | None => Self::Plain,
+        }
+    }
+}
+
 /// Refuses what must not pass, and says who asks and how.
 pub(crate) async fn guard(
     State(guard): State<Arc<Guard>>,
@@ -245,6 +257,10 @@ fn check_site(
     };
     let same = origin.parse::<Uri>().ok().is_some_and(|uri| {
         let scheme = uri.scheme_str().unwrap_or_default().to_owned();
+        // A page that came in the clear can be anybody's. The header is believed of all: no page of another site can send it.
+        if scheme != "https" && Transport::said(headers) == Transport::Tls {
+            return false;
+        }
         match (uri.authority(), host) {
             (Some(origin), Some(host)) => same_authority(origin, host, &scheme),
             (None, _) | (_, None) => false,
@@ -254,7 +270,7 @@ fn check_site(
         Ok(())
     } else {
         Err(ApiError::CrossSite(format!(
-            "origin {origin:?} is not the host that was asked"
+            "origin {origin:?} is not the host that was asked, or not by TLS as that was"
         )))
     }
 }
@@ -372,6 +388,25 @@ mod tests {
                 expected,
                 "{target} {hosts:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_page_in_the_clear_changes_nothing_that_is_served_over_tls() {
+        let host = "gavel.example".parse().unwrap();
+        for (origin, protocol, passes) in [
+            ("https://gavel.example", "https, http", true),
+            ("http://gavel.example", "https, http", false),
+            ("http://gavel.example:443", "HTTPS", false),
+            ("http://gavel.example", "http", true),
+            ("https://gavel.example", "http", true),
+            ("null", "https", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ORIGIN, origin.parse().unwrap());
+            headers.insert("x-forwarded-proto", protocol.parse().unwrap());
+            let checked = check_site(&Method::POST, &headers, Some(&host));
+            assert_eq!(checked.is_ok(), passes, "{origin} {protocol}");
         }
     }
 
