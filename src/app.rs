@@ -314,10 +314,7 @@ impl App {
         };
         let serving = async {
             let served = tokio::select! {
-                served = api::serve(listener, state, pages, leaving) => served.map_err(|error| match error {
-                    api::ServeError::Settings(fault) => AppError::Config(fault),
-                    api::ServeError::Io(error) => AppError::Broken(format!("serving HTTP: {error}")),
-                }),
+                served = api::serve(listener, state, pages, leaving) => served.map_err(AppError::Config),
                 () = stop.hard.cancelled() => Ok(()),
             };
             ended.cancel();
@@ -393,11 +390,9 @@ impl App {
         };
         let ended = CancellationToken::new();
         let answering = async {
-            tokio::select! {
-                Err(error) = api::serve_worker_health(listener, parts) => {
-                    tracing::error!(%error, "the worker's health port is gone; the worker goes on");
-                }
-                () = ended.cancelled() => {}
+            let answered = api::serve_worker_health(listener, parts, ended.clone()).await;
+            if let Err(error) = answered {
+                tracing::error!(%error, "the worker's health port is gone; the worker goes on");
             }
         };
         let working = async {

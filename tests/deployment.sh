@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Holds Dockerfile and docker-compose.yml against the program: that the commands, options and variables they name exist,
-# that services they refer to exist, that nothing but the API is published, and that only on loopback. Builds no image.
+# that services they refer to exist, that nothing but the API is published, and that only on loopback, that no password has a default,
+# and that no service has more rights than it needs. Builds no image.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -9,7 +10,7 @@ if ! command -v python3 >/dev/null; then
     exit 2
 fi
 if docker compose version >/dev/null 2>&1; then
-    docker compose --file docker-compose.yml config --quiet
+    POSTGRES_PASSWORD=checked docker compose --file docker-compose.yml config --quiet
 fi
 
 # The tests' build has made the program; a clean clone makes it here.
@@ -88,8 +89,19 @@ for name, text in services.items():
     for volume in re.findall(r"^      - ([\w-]+):/", text, re.M):
         if volume not in volumes:
             faults.append(f"{where}: uses the volume {volume}, which isn't declared")
+    if not ours and "<<: *hardened" not in text:
+        faults.append(f"{where}: isn't hardened: add <<: *hardened")
     if "container_name" in text:
         faults.append(f"{where}: a container_name keeps it from being scaled")
+hardened = re.search(r"^x-hardened:.*?(?=^\S)", compose[compose.index("x-hardened") :], re.M | re.S).group(0)
+for right in ("read_only: true", 'cap_drop: ["ALL"]', "no-new-privileges:true"):
+    if right not in hardened:
+        faults.append(f"docker-compose.yml: x-hardened has no {right}")
+if "x-gavel: &gavel\n  <<: *hardened" not in compose:
+    faults.append("docker-compose.yml: x-gavel isn't hardened")
+for default in re.findall(r"\$\{\w*PASSWORD\w*:?-[^}]*\}", compose):
+    faults.append(f"docker-compose.yml: {default} is a password that everybody knows")
+compose = re.sub(r"\$\{(\w+):\?[^}]*\}", r"\1", compose)
 for scheme, rest in re.findall(r"_URL: (\w+)://(\S+)", compose):
     host, port = re.search(r"([\w-]+):(\d+)(?:/|$)", rest.split("@")[-1]).groups()
     if host not in services or {"postgres": "5432", "redis": "6379"}.get(scheme) != port:

@@ -6,8 +6,8 @@
 //!                                                           pages ─▶ in_process (scope) ─▶┘
 //! ```
 //!
-//! [`problem::ALL`] lists what can go wrong; `/openapi.json` the rest. The server must be run with
-//! `into_make_service_with_connect_info::<SocketAddr>()`: without the peer's address no proxy is believed.
+//! [`problem::ALL`] lists what can go wrong; `/openapi.json` the rest. [`serve`] tells each request its peer's address:
+//! without it no proxy is believed.
 
 pub(crate) mod analytics;
 pub(crate) mod batches;
@@ -38,18 +38,20 @@ use crate::events::Announcer;
 use crate::history::imports::Imports;
 use crate::store::Store;
 use batches::reports::ReportPermits;
-use http::{auth, guard, idempotency, layers, openapi};
+use http::{guard, idempotency, layers, openapi};
 use operate::cluster_metrics::ClusterMetrics;
 
 pub use events::Streams;
 pub(crate) use http::auth::{Caller, Scope, TOKEN_COOKIE, cookie, hex};
+pub(crate) use http::body::{READ_TIMEOUT, in_time};
 pub(crate) use http::guard::Transport;
 pub(crate) use http::in_process::{Done, InProcessClient};
 pub(crate) use http::layers::{Asked, PaintProblem};
 pub(crate) use http::params::Params;
 pub use http::problem;
 pub(crate) use http::problem::{ApiError, Problem};
-pub use http::serve::{Leaving, ServeError, serve};
+pub use http::serve::{Leaving, serve};
+pub(crate) use http::spool::LARGE_READ_TIMEOUT;
 pub use judges::spending::{SpendingCap, SpendingCaps};
 pub use operate::worker_health::{WorkerHealthParts, serve_worker_health};
 
@@ -164,10 +166,7 @@ impl Pages {
 /// bind without tokens).
 pub fn router(parts: ApiParts, pages: Pages) -> Result<Router, String> {
     let state = ApiState::new(parts);
-    let guard = Arc::new(guard::Guard {
-        auth: auth::Auth::new(&state.auth, &state.http.trusted_proxies, state.bind)?,
-        hosts: guard::Hosts::new(state.bind, &state.http.allowed_hosts),
-    });
+    let guard = Arc::new(guard::Guard::new(&state.auth, &state.http, state.bind)?);
     let keys = Arc::new(idempotency::Keys {
         store: state.store.clone(),
         clock: state.clock.clone(),
@@ -197,7 +196,7 @@ pub fn check_access(
     http: &HttpSettings,
     bind: std::net::SocketAddr,
 ) -> Result<(), String> {
-    auth::Auth::new(auth, &http.trusted_proxies, bind).map(drop)
+    guard::Guard::new(auth, http, bind).map(drop)
 }
 
 /// The viewer of the document, from the binary: it loads nothing from elsewhere, and sends the document nowhere.

@@ -328,7 +328,7 @@ impl Here {
         let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
         let address = listener.local_addr()?;
         // The port is open to everybody on this machine: only who knows this token is answered.
-        let token = format!("{}{}", Uuid::now_v7().simple(), Uuid::now_v7().simple());
+        let token = super::tokens::secret();
         let mut settings = context.settings.clone();
         settings.bind = address.to_string();
         settings.auth.tokens = vec![format!("cli:admin:{token}")];

@@ -37,6 +37,7 @@ mod serve;
 mod sessions;
 mod simulate_judge;
 mod simulated;
+mod tokens;
 mod up;
 mod worker;
 
@@ -124,6 +125,7 @@ enum Command {
     Queue(queue::Queue),
     Doctor(doctor::Doctor),
     Config(config_show::ConfigCommand),
+    Tokens(tokens::Tokens),
     Openapi(openapi::Openapi),
     Healthcheck(healthcheck::Healthcheck),
     SimulateJudge(simulate_judge::SimulateJudge),
@@ -177,6 +179,7 @@ async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Queue(command) => command.run(&global).await,
         Command::Doctor(command) => command.run(&global).await,
         Command::Config(command) => command.run(&global),
+        Command::Tokens(command) => command.run(),
         Command::Openapi(command) => command.run(),
         Command::Healthcheck(command) => command.run(&global).await,
         Command::SimulateJudge(command) => command.run(&global).await,

@@ -91,7 +91,7 @@ fn whole_numbers(settings: &Settings, faults: &mut Faults<'_>) {
     let database = &settings.database;
     // Nine of Postgres' sessions are dedicated ones; SQLite has none.
     let least_connections = if database.url.is_empty() { 1 } else { 11 };
-    let whole: [(&str, u64, u64, u64); 19] = [
+    let whole: [(&str, u64, u64, u64); 23] = [
         (
             "database.max_connections",
             database.max_connections.into(),
@@ -104,6 +104,15 @@ fn whole_numbers(settings: &Settings, faults: &mut Faults<'_>) {
             0,
             3_600,
         ),
+        (
+            "http.max_connections",
+            size(http.max_connections),
+            1,
+            100_000,
+        ),
+        ("http.header_timeout_s", http.header_timeout_s, 1, 600),
+        ("http.idle_timeout_s", http.idle_timeout_s, 1, 3_600),
+        ("http.body_timeout_s", http.body_timeout_s, 1, 600),
         (
             "http.max_body_bytes",
             size(http.max_body_bytes),

@@ -80,6 +80,14 @@ pub struct RedisSettings {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpSettings {
+    /// Most connections with a request under way at once.
+    pub max_connections: usize,
+    /// How long a connection may take for its first request's head, seconds.
+    pub header_timeout_s: u64,
+    /// How long a connection may be silent between two requests, seconds.
+    pub idle_timeout_s: u64,
+    /// How long a body may be silent, seconds.
+    pub body_timeout_s: u64,
     /// Largest body, bytes.
     pub max_body_bytes: usize,
     /// Largest batch, bytes.
@@ -94,9 +102,9 @@ pub struct HttpSettings {
     pub max_streams: usize,
     /// How long a stopping API goes on answering, seconds.
     pub drain_delay_s: u64,
-    /// Host headers that are answered, beside loopback names and the bind address; empty on a public bind: any.
+    /// Host headers that are answered, beside loopback names and the bind address; empty on a public bind with tokens: any.
     pub allowed_hosts: Vec<String>,
-    /// Networks whose `X-Forwarded-User` is believed.
+    /// Networks whose `X-Forwarded-User` is believed; empty: this host without tokens, nobody with them.
     pub trusted_proxies: Vec<String>,
 }
 

@@ -2,13 +2,13 @@
 //! refused.
 
 use axum::extract::{FromRequest, Request};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 
 use super::links;
 use super::stale;
 use super::user::SessionUser;
-use crate::api::Problem;
+use crate::api::{Problem, READ_TIMEOUT, in_time};
 
 /// The fields of a form of ours.
 #[derive(Debug)]
@@ -90,8 +90,10 @@ impl<S: Send + Sync> FromRequest<S> for Form {
         )
         .await;
         let request = Request::from_parts(parts.clone(), body);
-        let axum::Form(fields) = axum::Form::<Vec<(String, String)>>::from_request(request, state)
+        let reading = axum::Form::<Vec<(String, String)>>::from_request(request, state);
+        let axum::Form(fields) = in_time(READ_TIMEOUT, reading)
             .await
+            .map_err(IntoResponse::into_response)?
             .map_err(|error| Problem::of_field("form", &error.body_text()).into_response())?;
         let form = Self { user, fields };
         if form.text("form_token") == Some(form.user.form_token.as_str()) {

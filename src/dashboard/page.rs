@@ -6,7 +6,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::links::{self, PARTS, query};
 use super::stale;
-use super::user::{asks_for_piece, harden};
+use super::user::{asks_for_piece, mark};
 use crate::api::{ApiError, Asked, Problem};
 
 /// What a page's handler answers.
@@ -211,7 +211,7 @@ pub(super) fn problem(problem: &Problem, asked: &Asked) -> Option<Response> {
         _ if piece => draw(problem, &ProblemPiece::of(problem)),
         _ => draw(problem, &ProblemPage::of(problem, asked)),
     };
-    harden(&mut response);
+    mark(&mut response);
     Some(response)
 }
 

@@ -3,9 +3,11 @@
 //! The cookie comes along when somebody follows a link from a chat or a mail (`SameSite=Lax`); a form of another site doesn't bring
 //! it, and is refused by its origin and by its token besides.
 
+use std::net::SocketAddr;
+
 use askama::Template;
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::routing::get;
 use serde::Deserialize;
@@ -53,11 +55,15 @@ async fn ask(
     })
 }
 
-async fn sign_in(State(state): State<PageState>, form: Form) -> Page {
+async fn sign_in(
+    State(state): State<PageState>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    form: Form,
+) -> Page {
     let token = form.text("token").unwrap_or_default();
     let next = form.text("next").filter(|to| is_ours(to)).unwrap_or("/");
     let cookie = format!("{TOKEN_COOKIE}={}", hex(token));
-    if token.is_empty() || !state.client.admits(&cookie) {
+    if token.is_empty() || !state.client.admits(&cookie, peer.ip().to_canonical()).await {
         return with_status(
             StatusCode::UNAUTHORIZED,
             &SignIn {

@@ -17,7 +17,7 @@ use super::links::query;
 use super::page::{Fault, Page, go, html, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
-use crate::api::{Done, Problem};
+use crate::api::{Done, LARGE_READ_TIMEOUT, Problem, in_time};
 use crate::job::Kind;
 use crate::score::about;
 
@@ -219,6 +219,17 @@ pub(super) fn refusal(problem: Box<Problem>) -> Result<(StatusCode, Refused), Fa
 
 /// Reads a form, and sends its file on to the API as it comes.
 pub(super) async fn read(
+    state: &PageState,
+    user: &SessionUser,
+    form: &mut impl FileForm,
+    multipart: Result<Multipart, MultipartRejection>,
+) -> Result<Done, Box<Problem>> {
+    let reading = read_fields(state, user, form, multipart);
+    let read = in_time(LARGE_READ_TIMEOUT, reading).await;
+    read.map_err(|error| Box::new(error.problem()))?
+}
+
+async fn read_fields(
     state: &PageState,
     user: &SessionUser,
     form: &mut impl FileForm,

@@ -1,7 +1,8 @@
 //! Text from outside as reports may hold it: in the cells of a table, in XML, in Markdown.
 //!
 //! CSV and XLSX hold the same text, so that one converted to the other stays the same. A cell's text
-//! - that would be read as a formula (it begins with `=`, `+`, `-`, `@`, a tab or a line end, and is no number) gets an apostrophe in front;
+//! - that would be read as a formula (it begins with `=`, `+`, `-`, `@`, a tab or a line end, and is no number) gets an apostrophe in front,
+//!   and so does what a sheet that parts by semicolons would take for a cell of its own: what follows one, or a line end;
 //! - is cut at 32,767 UTF-16 units, which is all that Excel takes, with a mark that says how much is missing;
 //! - has line feeds as line ends, and U+FFFD for every character that XML can't hold.
 
@@ -47,11 +48,20 @@ impl Plain {
 }
 
 fn cell_text(text: &str) -> String {
-    let mut clean = xml_lines(text).into_owned();
-    if is_formula(&clean) {
-        clean.insert(0, '\'');
+    let clean = xml_lines(text);
+    let mut guarded = String::with_capacity(clean.len() + 1);
+    for (n, piece) in clean.split_inclusive([';', '\n']).enumerate() {
+        // Such a sheet drops a cell's quotes, and what stands before them.
+        let cell = match n {
+            0 => piece,
+            _ => piece.trim_matches([' ', '"', ';', '\n']),
+        };
+        if is_formula(cell) {
+            guarded.push('\'');
+        }
+        guarded.push_str(piece);
     }
-    cut_utf16(clean)
+    cut_utf16(guarded)
 }
 
 /// Whether a spreadsheet might compute the text instead of showing it.
@@ -171,6 +181,10 @@ mod tests {
             ("007", "007"),
             ("", ""),
             ("a=b", "a=b"),
+            ("a;=1+1;b", "a;'=1+1;b"),
+            ("x; \"@SUM(A1)", "x;' \"@SUM(A1)"),
+            ("a;-2;\n\n-x\n+1", "a;-2;\n\n'-x\n+1"),
+            ("select 1; select a-b;", "select 1; select a-b;"),
         ] {
             assert_eq!(plain(text), cell, "{text:?}");
         }

@@ -15,6 +15,7 @@ use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 use super::guard::Transport;
 use super::problem::{ApiError, Refusal};
 use super::proxies::Networks;
+use super::strikes::Strikes;
 use crate::api::ApiState;
 use crate::config::AuthSettings;
 
@@ -22,14 +23,12 @@ use crate::config::AuthSettings;
 const NAMELESS: &str = "api-client";
 /// The cookie in which a browser keeps the token that it signed in with, hex. Only pages set it.
 pub(crate) const TOKEN_COOKIE: &str = "gavel_token";
-/// A token of fewer bytes is warned of.
-const GUESSABLE: usize = 16;
+/// A shorter token can be guessed, bytes.
+const SHORTEST: usize = 16;
 /// The longest name that is stored, characters.
 const MAX_NAME: usize = 255;
 /// Where a proxy that is trusted names the user; the first that is there counts.
 const USER_HEADERS: [&str; 3] = ["x-forwarded-user", "x-forwarded-email", "x-remote-user"];
-/// Where it says how the client's request came to it.
-const PROTOCOL_HEADER: &str = "x-forwarded-proto";
 
 /// What a token allows; each includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,6 +98,7 @@ struct Token {
 pub(crate) struct Auth {
     tokens: Vec<Token>,
     proxies: Networks,
+    strikes: Strikes,
 }
 
 impl Auth {
@@ -136,14 +136,21 @@ impl Auth {
             && !bind.ip().to_canonical().is_loopback()
         {
             return Err(format!(
-                "bind {bind} is reachable from outside, and nothing guards it: set auth.tokens (or auth.tokens_file), \
-                 or say auth.insecure_no_auth = true (GAVEL_AUTH_INSECURE_NO_AUTH) if something in front of it does"
+                "bind {bind} is reachable from outside, and nothing guards it: set auth.tokens (or auth.tokens_file) to what \
+                 `gavel tokens new` prints, or say auth.insecure_no_auth = true (GAVEL_AUTH_INSECURE_NO_AUTH) if something in front of it does"
             ));
         }
+        // Without tokens whoever reaches loopback may act under any name as it is.
+        let usual = ["127.0.0.0/8", "::1"].map(str::to_owned);
+        let proxies = match tokens.is_empty() && proxies.is_empty() {
+            true => &usual,
+            false => proxies,
+        };
         Ok(Self {
             tokens,
             proxies: Networks::parse(proxies)
                 .map_err(|fault| format!("http.trusted_proxies: {fault}"))?,
+            strikes: Strikes::default(),
         })
     }
 
@@ -152,8 +159,8 @@ impl Auth {
         !self.tokens.is_empty()
     }
 
-    /// Lets a request pass, or says why not.
-    pub(crate) fn admit(
+    /// Lets a request pass, or says why not. Many wrong tokens of one address are answered slowly.
+    pub(crate) async fn admit(
         &self,
         headers: &HeaderMap,
         needed: Option<Scope>,
@@ -167,10 +174,10 @@ impl Auth {
         let Some(needed) = needed.filter(|_| !self.tokens.is_empty()) else {
             return Ok(caller);
         };
-        let token = match headers.get(header::AUTHORIZATION) {
-            Some(sent) => bearer(sent.as_bytes()).and_then(|token| self.find(token)),
+        let sent = match headers.get(header::AUTHORIZATION) {
+            Some(sent) => bearer(sent.as_bytes()).map(<[u8]>::to_vec),
             None => match cookie(headers, TOKEN_COOKIE) {
-                Some(sent) => unhex(sent).and_then(|token| self.find(&token)),
+                Some(sent) => unhex(sent),
                 None => {
                     return Err(ApiError::Unauthorized(
                         "the header Authorization is missing: send Bearer and a token",
@@ -178,9 +185,8 @@ impl Auth {
                 }
             },
         };
-        let token = token.ok_or(ApiError::Unauthorized(
-            "the token is not one of those configured",
-        ))?;
+        let find = || sent.and_then(|sent| self.find(&sent));
+        let token = self.strikes.check(peer, find).await?;
         if token.scope < needed {
             return Err(ApiError::Forbidden {
                 needed: needed.as_str(),
@@ -207,15 +213,9 @@ impl Auth {
 
     /// How a request came to the proxy that hands it on; only one that is trusted is believed.
     pub(crate) fn transport(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Transport {
-        if !peer.is_some_and(|peer| self.proxies.contain(peer)) {
-            return Transport::Plain;
-        }
-        // Of several proxies each adds its own: the first met the client.
-        let protocol = headers.get(PROTOCOL_HEADER);
-        let protocol = protocol.and_then(|value| value.to_str().ok()?.split(',').next());
-        match protocol {
-            Some(name) if name.trim().eq_ignore_ascii_case("https") => Transport::Tls,
-            Some(_) | None => Transport::Plain,
+        match peer.is_some_and(|peer| self.proxies.contain(peer)) {
+            true => Transport::said(headers),
+            false => Transport::Plain,
         }
     }
 
@@ -246,11 +246,10 @@ impl Caller {
         self.require(needed).is_ok()
     }
 
-    /// The token's name, or the user that a trusted proxy names; `None`: nobody in particular.
+    /// What they are called; `None`: nobody in particular.
     pub(crate) fn who(&self) -> Option<String> {
-        let forwarded = self.forwarded.as_deref();
-        let forwarded = forwarded.map(|name| String::from_utf8_lossy(name).into_owned());
-        forwarded.or_else(|| self.token.clone())
+        let is_somebody = self.token.is_some() || self.forwarded.is_some();
+        is_somebody.then(|| self.signs_as())
     }
 
     /// The name that ratings of theirs are kept under, unless they give another.
@@ -280,8 +279,8 @@ impl Caller {
         self.token.as_deref().unwrap_or_default()
     }
 
-    /// The name that is stored with what they ask for: the user that a trusted proxy names, else the token's name, else
-    /// `api-client`.
+    /// The name that is stored with what they ask for: the token's, and behind it the user that a trusted proxy names; else that user,
+    /// else `api-client`.
     pub(crate) fn name(&self, refusal: Refusal) -> Result<String, ApiError> {
         let Some(forwarded) = &self.forwarded else {
             return Ok(self.token.clone().unwrap_or_else(|| NAMELESS.to_owned()));
@@ -298,7 +297,10 @@ impl Caller {
         if name.chars().count() > MAX_NAME {
             return Err(fault("is longer than 255 characters"));
         }
-        Ok(name.to_owned())
+        Ok(match &self.token {
+            Some(token) => format!("{token} on behalf of {name}"),
+            None => name.to_owned(),
+        })
     }
 }
 
@@ -372,14 +374,10 @@ fn parse_token(line: &str) -> Result<Token, String> {
     if name.is_empty() || name.chars().any(char::is_control) || name.chars().count() > MAX_NAME {
         return Err("the name must be 1-255 printable characters".to_owned());
     }
-    if token.is_empty() {
-        return Err(format!("{name:?} has an empty token"));
-    }
-    if token.len() < GUESSABLE {
-        tracing::warn!(
-            name,
-            "its token has fewer than {GUESSABLE} characters and can be guessed; make one with `openssl rand -hex 24`"
-        );
+    if token.len() < SHORTEST {
+        return Err(format!(
+            "{name:?} has a token of fewer than {SHORTEST} characters, which can be guessed: make one with `gavel tokens new`"
+        ));
     }
     let mut widest = None;
     for scope in scopes.split(',').map(str::trim) {

@@ -10,6 +10,7 @@ use futures::StreamExt as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize as _, Deserializer};
 use serde_path_to_error::{Path, Segment};
+use tower_http::timeout::TimeoutError;
 
 use super::problem::{ApiError, Refusal, escape};
 use crate::api::ApiState;
@@ -21,7 +22,7 @@ use crate::history::ingest::shortened;
 pub(crate) const MAY_BE_LEFT_OUT: &str = "May be left out";
 
 /// How long a body may take to arrive.
-const READ_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// How much of an oversized body is read and thrown away, so that its sender gets to read the answer.
 const DISCARD_BYTES: usize = 32 << 20;
 
@@ -128,9 +129,30 @@ pub(crate) async fn whole(
     refusal: Refusal,
 ) -> Result<Vec<u8>, ApiError> {
     let collected = collect(body, headers, limits.max_body_bytes, refusal);
-    tokio::time::timeout(READ_TIMEOUT, collected)
+    in_time(READ_TIMEOUT, collected).await?
+}
+
+/// What a body was read to, unless that took longer.
+pub(crate) async fn in_time<T>(
+    longest: Duration,
+    reading: impl Future<Output = T>,
+) -> Result<T, ApiError> {
+    tokio::time::timeout(longest, reading)
         .await
-        .map_err(|_| ApiError::BodyTimeout(READ_TIMEOUT.as_secs()))?
+        .map_err(|_| ApiError::BodyTimeout(longest.as_secs()))
+}
+
+/// Why a body broke off: its sender fell silent, or went, or compressed it badly.
+pub(crate) fn broken_off(error: &axum::Error, refusal: Refusal) -> ApiError {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        if error.is::<TimeoutError>() {
+            return ApiError::BodySilent;
+        }
+        cause = error.source();
+    }
+    let fault = "the body broke off, or is not the gzip that Content-Encoding says";
+    ApiError::fault(refusal, "", fault)
 }
 
 async fn collect(
@@ -151,10 +173,7 @@ async fn collect(
     let mut seen = 0;
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
-        let Ok(chunk) = chunk else {
-            let fault = "the body broke off, or is not the gzip that Content-Encoding says";
-            return Err(ApiError::fault(refusal, "", fault));
-        };
+        let chunk = chunk.map_err(|error| broken_off(&error, refusal))?;
         seen += chunk.len();
         if seen <= max {
             bytes.extend_from_slice(&chunk);
@@ -279,7 +298,7 @@ fn pointer(path: &Path) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     #[derive(Debug, serde::Deserialize)]
@@ -297,8 +316,12 @@ mod tests {
         n: u8,
     }
 
-    fn limits() -> HttpSettings {
+    pub(in super::super) fn limits() -> HttpSettings {
         HttpSettings {
+            max_connections: 10,
+            header_timeout_s: 20,
+            idle_timeout_s: 75,
+            body_timeout_s: 30,
             max_body_bytes: 10,
             max_batch_bytes: 10,
             max_json_depth: 64,

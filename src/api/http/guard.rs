@@ -12,8 +12,11 @@ use axum::http::{HeaderMap, Method, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use super::auth::{Auth, peer_of, scope_of};
-use super::problem::ApiError;
+use super::auth::{Auth, Scope, peer_of, scope_of};
+use super::body::{READ_TIMEOUT, in_time};
+use super::connections::OverFull;
+use super::problem::{ApiError, Refusal};
+use crate::config::{AuthSettings, HttpSettings};
 
 /// The most bytes of headers that are taken.
 const MAX_HEADER_BYTES: usize = 16 << 10;
@@ -25,8 +28,7 @@ const MAX_FORM_BYTES: usize = 64 << 10;
 pub(crate) struct Guard {
     /// Tokens and proxies.
     pub(crate) auth: Auth,
-    /// Host names that are answered.
-    pub(crate) hosts: Hosts,
+    hosts: Hosts,
 }
 
 /// How a request came from its client, as far as we can tell.
@@ -39,13 +41,32 @@ pub(crate) enum Transport {
     Tls,
 }
 
+impl Transport {
+    /// What a request says of itself, whoever sent it. Of several proxies each adds its own: the first met the client.
+    pub(super) fn said(headers: &HeaderMap) -> Self {
+        let protocol = headers.get("x-forwarded-proto");
+        let protocol = protocol.and_then(|value| value.to_str().ok()?.split(',').next());
+        match protocol {
+            Some(name) if name.trim().eq_ignore_ascii_case("https") => Self::Tls,
+            Some(_) | None => Self::Plain,
+        }
+    }
+}
+
 /// Refuses what must not pass, and says who asks and how.
 pub(crate) async fn guard(
     State(guard): State<Arc<Guard>>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    match guard.check(&request) {
+    let admitted = match guard.check(&request) {
+        Ok(needed) => {
+            let peer = peer_of(request.extensions());
+            guard.auth.admit(request.headers(), needed, peer).await
+        }
+        Err(error) => Err(error),
+    };
+    match admitted {
         Ok(caller) => {
             let transport = guard.transport(&request);
             request.extensions_mut().insert(caller);
@@ -80,17 +101,37 @@ async fn form_of(request: Request) -> Option<SentForm> {
     if !is_form || request.method() != Method::POST {
         return None;
     }
-    let body = axum::body::to_bytes(request.into_body(), MAX_FORM_BYTES).await;
-    body.ok().map(SentForm)
+    let body = axum::body::to_bytes(request.into_body(), MAX_FORM_BYTES);
+    in_time(READ_TIMEOUT, body).await.ok()?.ok().map(SentForm)
+}
+
+/// Whether somebody asks how the process is.
+pub(super) fn is_probe(path: &str) -> bool {
+    matches!(path, "/livez" | "/readyz")
 }
 
 impl Guard {
+    /// Reads the settings of a service at this address; an error says what doesn't hold together, and the remedy.
+    pub(crate) fn new(
+        auth: &AuthSettings,
+        http: &HttpSettings,
+        bind: SocketAddr,
+    ) -> Result<Self, String> {
+        let auth = Auth::new(auth, &http.trusted_proxies, bind)?;
+        let hosts = Hosts::new(bind, &http.allowed_hosts, &auth)?;
+        Ok(Self { auth, hosts })
+    }
+
     fn transport(&self, request: &Request) -> Transport {
         let peer = peer_of(request.extensions());
         self.auth.transport(request.headers(), peer)
     }
 
-    fn check(&self, request: &Request) -> Result<super::auth::Caller, ApiError> {
+    /// The scope that a request needs, if it may be answered at all.
+    fn check(&self, request: &Request) -> Result<Option<Scope>, ApiError> {
+        if let Some(OverFull(max)) = request.extensions().get() {
+            return Err(ApiError::TooManyConnections(*max));
+        }
         let headers = request.headers();
         let bytes: usize = headers
             .iter()
@@ -100,44 +141,51 @@ impl Guard {
             return Err(ApiError::HeadersTooLarge);
         }
         let path = request.uri().path();
-        let host = host_of(request.uri(), headers);
         // A probe names the address of a pod or of a container, which nobody can list beforehand.
-        if !matches!(path, "/livez" | "/readyz") {
+        if !is_probe(path) {
+            let host = host_of(request.uri(), headers)?;
             self.hosts.check(host.as_ref())?;
+            check_site(request.method(), headers, host.as_ref())?;
         }
-        check_site(request.method(), headers, host.as_ref())?;
         let route = request
             .extensions()
             .get::<MatchedPath>()
             .map_or(path, MatchedPath::as_str);
-        let peer = peer_of(request.extensions());
-        self.auth
-            .admit(headers, scope_of(request.method(), route), peer)
+        Ok(scope_of(request.method(), route))
     }
 }
 
 /// Which names this service answers to: against pages that point a name of theirs at our address.
 #[derive(Debug)]
-pub(crate) struct Hosts {
+struct Hosts {
     bind: SocketAddr,
     allowed: Vec<String>,
+    any: bool,
 }
 
 impl Hosts {
-    /// The bound address, loopback names, and what the settings add; `*` adds all.
-    pub(crate) fn new(bind: SocketAddr, allowed: &[String]) -> Self {
-        Self {
-            bind,
-            allowed: allowed
-                .iter()
-                .map(|host| host.trim().to_ascii_lowercase())
-                .collect(),
+    /// The bound address, loopback names, and what the settings add. Any name only with tokens: a page of another name has none to show.
+    fn new(bind: SocketAddr, allowed: &[String], auth: &Auth) -> Result<Self, String> {
+        let allowed = allowed.iter().map(|host| host.trim().to_ascii_lowercase());
+        let allowed: Vec<String> = allowed.collect();
+        let all = allowed.iter().any(|host| host == "*");
+        if all && !auth.has_tokens() {
+            return Err(
+                "http.allowed_hosts: \"*\" needs tokens, since any web page could point a name of its own here: list the names, \
+                 or set auth.tokens"
+                    .to_owned(),
+            );
         }
+        let public = !bind.ip().to_canonical().is_loopback();
+        Ok(Self {
+            any: auth.has_tokens() && (all || (public && allowed.is_empty())),
+            bind,
+            allowed,
+        })
     }
 
     fn check(&self, host: Option<&Authority>) -> Result<(), ApiError> {
-        let public = !self.bind.ip().to_canonical().is_loopback();
-        if (public && self.allowed.is_empty()) || self.allowed.iter().any(|host| host == "*") {
+        if self.any {
             return Ok(());
         }
         let allowed = host.is_some_and(|host| {
@@ -162,10 +210,31 @@ impl Hosts {
     }
 }
 
-/// HTTP/2 names the host in the request's target, HTTP/1.1 in a header.
-fn host_of(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {
-    let header = || headers.get(header::HOST)?.to_str().ok()?.parse().ok();
-    uri.authority().cloned().or_else(header)
+/// HTTP/2 names the host in the request's target, HTTP/1.1 in a header. One that is named twice, or with something around it, may be
+/// read otherwise by what stands in between.
+fn host_of(uri: &Uri, headers: &HeaderMap) -> Result<Option<Authority>, ApiError> {
+    let refused = |fault: &str| {
+        let text = format!("the Host {fault}: send one name or address, and a port");
+        ApiError::fault(Refusal::BadRequest, "", text)
+    };
+    let mut sent = headers.get_all(header::HOST).iter();
+    let host = match (uri.authority(), sent.next(), sent.next()) {
+        (_, Some(_), Some(_)) => return Err(refused("is given twice")),
+        (Some(target), _, _) => target.clone(),
+        (None, Some(sent), None) => {
+            Authority::try_from(sent.as_bytes()).map_err(|_| refused("is none"))?
+        }
+        (None, None, _) => return Ok(None),
+    };
+    let behind = host.as_str().strip_prefix(host.host());
+    let is_port = |text: &str| text.parse::<u16>().is_ok();
+    let is_plain =
+        |behind: &str| behind.is_empty() || behind.strip_prefix(':').is_some_and(is_port);
+    if behind.is_some_and(is_plain) {
+        Ok(Some(host))
+    } else {
+        Err(refused("is more than a host"))
+    }
 }
 
 /// Refuses changes that a browser sends from a page of another origin.
@@ -188,6 +257,10 @@ fn check_site(
     };
     let same = origin.parse::<Uri>().ok().is_some_and(|uri| {
         let scheme = uri.scheme_str().unwrap_or_default().to_owned();
+        // A page that came in the clear can be anybody's. The header is believed of all: no page of another site can send it.
+        if scheme != "https" && Transport::said(headers) == Transport::Tls {
+            return false;
+        }
         match (uri.authority(), host) {
             (Some(origin), Some(host)) => same_authority(origin, host, &scheme),
             (None, _) | (_, None) => false,
@@ -197,7 +270,7 @@ fn check_site(
         Ok(())
     } else {
         Err(ApiError::CrossSite(format!(
-            "origin {origin:?} is not the host that was asked"
+            "origin {origin:?} is not the host that was asked, or not by TLS as that was"
         )))
     }
 }
@@ -213,37 +286,128 @@ fn same_authority(origin: &Authority, host: &Authority, scheme: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn answers(bind: &str, allowed: &[&str], host: &str) -> bool {
-        let allowed: Vec<String> = allowed.iter().map(|host| (*host).to_owned()).collect();
-        let hosts = Hosts::new(bind.parse().unwrap(), &allowed);
-        hosts.check(host.parse().ok().as_ref()).is_ok()
+    fn guard(bind: &str, allowed: &[&str], tokens: &[&str]) -> Result<Guard, String> {
+        let lists = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let auth = AuthSettings {
+            tokens: lists(tokens),
+            tokens_file: String::new(),
+            insecure_no_auth: true,
+        };
+        let http = HttpSettings {
+            allowed_hosts: lists(allowed),
+            ..super::super::body::tests::limits()
+        };
+        Guard::new(&auth, &http, bind.parse().unwrap())
+    }
+
+    const TOKEN: &str = "ci:read:long-enough-token";
+    const HERE: &str = "127.0.0.1:8080";
+    const PUBLIC: &str = "0.0.0.0:8080";
+
+    fn host(target: &str, hosts: &[&str]) -> Result<Option<Authority>, ApiError> {
+        let mut headers = HeaderMap::new();
+        for host in hosts {
+            headers.append(header::HOST, host.parse().unwrap());
+        }
+        host_of(&target.parse().unwrap(), &headers)
     }
 
     #[test]
-    fn a_loopback_bind_answers_to_loopback_names_and_what_is_allowed() {
-        let here = "127.0.0.1:8080";
-        for host in ["localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]:8080"] {
-            assert!(answers(here, &[], host), "{host}");
+    fn without_tokens_only_our_own_names_are_answered_wherever_we_are_bound() {
+        let answers = |bind: &str, allowed: &[&str], name: &str| {
+            let hosts = guard(bind, allowed, &[]).unwrap().hosts;
+            hosts.check(host("/", &[name]).unwrap().as_ref()).is_ok()
+        };
+        for bind in [HERE, PUBLIC] {
+            for name in ["localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]:8080"] {
+                assert!(answers(bind, &[], name), "{bind} {name}");
+            }
+            for name in [
+                "evil.example",
+                "127.0.0.1.evil.example",
+                "localhost.evil.example",
+                "[localhost]",
+                "203.0.113.9",
+            ] {
+                assert!(!answers(bind, &[], name), "{bind} {name}");
+                assert!(!answers(bind, &["gavel.example"], name), "{bind} {name}");
+            }
+            assert!(answers(bind, &["gavel.example"], "Gavel.Example:8080"));
         }
-        for host in [
-            "evil.example",
-            "127.0.0.1.evil.example",
-            "localhost.evil.example",
-            "",
+        assert!(answers("10.0.0.7:80", &[], "10.0.0.7"));
+        assert!(
+            guard(PUBLIC, &["*"], &[])
+                .unwrap_err()
+                .contains("http.allowed_hosts")
+        );
+    }
+
+    #[test]
+    fn with_tokens_a_public_bind_answers_to_any_name_until_names_are_listed() {
+        for (bind, allowed, answered) in [
+            (PUBLIC, [].as_slice(), true),
+            (HERE, &["*"], true),
+            (HERE, &[], false),
+            (PUBLIC, &["gavel.example"], false),
         ] {
-            assert!(!answers(here, &[], host), "{host}");
+            let hosts = guard(bind, allowed, &[TOKEN]).unwrap().hosts;
+            let any = host("/", &["any.example"]).unwrap();
+            assert_eq!(
+                hosts.check(any.as_ref()).is_ok(),
+                answered,
+                "{bind} {allowed:?}"
+            );
         }
-        assert!(answers(here, &["gavel.example"], "Gavel.Example:8080"));
-        assert!(answers(here, &["*"], "anything.example"));
     }
 
     #[test]
-    fn a_public_bind_answers_to_any_name_until_names_are_listed() {
-        let public = "0.0.0.0:8080";
-        assert!(answers(public, &[], "anything.example"));
-        assert!(!answers(public, &["gavel.example"], "anything.example"));
-        assert!(answers(public, &["gavel.example"], "localhost:8080"));
-        assert!(answers("10.0.0.7:80", &["gavel.example"], "10.0.0.7"));
+    fn a_host_is_named_once_and_alone() {
+        let name = |target: &str, hosts: &[&str]| {
+            let found = host(target, hosts).ok()?;
+            Some(found.map_or_else(String::new, |host| host.to_string()))
+        };
+        for (target, hosts, expected) in [
+            ("/", [].as_slice(), Some("")),
+            ("/", &["a.example:80"], Some("a.example:80")),
+            ("/", &["[::1]:80"], Some("[::1]:80")),
+            ("http://a.example/", &[], Some("a.example")),
+            ("http://a.example/", &["b.example"], Some("a.example")),
+            ("/", &["localhost", "evil.example"], None),
+            ("/", &["localhost", "localhost"], None),
+            ("http://localhost/", &["localhost", "localhost"], None),
+            ("/", &["x@localhost"], None),
+            ("http://x@localhost/", &[], None),
+            ("/", &["[::1].evil"], None),
+            ("/", &["[::1]evil:80"], None),
+            ("/", &["localhost:x"], None),
+            ("/", &["localhost, evil.example"], None),
+            ("/", &[""], None),
+        ] {
+            assert_eq!(
+                name(target, hosts).as_deref(),
+                expected,
+                "{target} {hosts:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_page_in_the_clear_changes_nothing_that_is_served_over_tls() {
+        let host = "gavel.example".parse().unwrap();
+        for (origin, protocol, passes) in [
+            ("https://gavel.example", "https, http", true),
+            ("http://gavel.example", "https, http", false),
+            ("http://gavel.example:443", "HTTPS", false),
+            ("http://gavel.example", "http", true),
+            ("https://gavel.example", "http", true),
+            ("null", "https", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ORIGIN, origin.parse().unwrap());
+            headers.insert("x-forwarded-proto", protocol.parse().unwrap());
+            let checked = check_site(&Method::POST, &headers, Some(&host));
+            assert_eq!(checked.is_ok(), passes, "{origin} {protocol}");
+        }
     }
 
     #[test]

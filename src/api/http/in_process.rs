@@ -1,6 +1,7 @@
 //! The API from inside the process, for the pages: what reads is a call of its typed functions, what acts goes through the same
 //! handlers, scopes and idempotency keys as over the network.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -60,15 +61,15 @@ impl InProcessClient {
         self.guard.auth.has_tokens()
     }
 
-    /// Whether a browser with this cookie may read.
-    pub(crate) fn admits(&self, cookie: &str) -> bool {
+    /// Whether a browser at this address with this cookie may read.
+    pub(crate) async fn admits(&self, cookie: &str, peer: IpAddr) -> bool {
         let mut headers = HeaderMap::new();
-        let value = HeaderValue::from_str(cookie);
-        value.is_ok_and(|value| {
+        if let Ok(value) = HeaderValue::from_str(cookie) {
             headers.insert(header::COOKIE, value);
-            let auth = &self.guard.auth;
-            auth.admit(&headers, Some(Scope::Read), None).is_ok()
-        })
+        }
+        let auth = &self.guard.auth;
+        let admitted = auth.admit(&headers, Some(Scope::Read), Some(peer)).await;
+        admitted.is_ok()
     }
 
     /// What the API's typed functions read with, for a caller who may read.

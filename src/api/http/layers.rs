@@ -114,7 +114,19 @@ pub(crate) struct Asked {
     pub(crate) form: Bytes,
 }
 
-/// Writes problem documents, which only here learn their path and id, and says that answers are not to be kept.
+/// What every answer says that doesn't say otherwise. Everything that a page loads is ours; nothing inline runs.
+const USUAL: [(HeaderName, &str); 4] = [
+    (header::CACHE_CONTROL, "no-store"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "same-origin"),
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+         form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    ),
+];
+
+/// Writes problem documents, which only here learn their path and id, and says what answers usually say.
 async fn finish(State(paint): State<PaintProblem>, request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
     let mut asked = Asked {
@@ -147,14 +159,10 @@ async fn finish(State(paint): State<PaintProblem>, request: Request, next: Next)
         // What the error said in headers (Retry-After, Allow ..) wins over what `Json` says.
         response.headers_mut().extend(headers);
     }
-    response
-        .headers_mut()
-        .entry(header::CACHE_CONTROL)
-        .or_insert(HeaderValue::from_static("no-store"));
-    response
-        .headers_mut()
-        .entry(header::X_CONTENT_TYPE_OPTIONS)
-        .or_insert(HeaderValue::from_static("nosniff"));
+    for (name, value) in USUAL {
+        let value = HeaderValue::from_static(value);
+        response.headers_mut().entry(name).or_insert(value);
+    }
     response
 }
 

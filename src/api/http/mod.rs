@@ -2,6 +2,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod body;
+pub(crate) mod connections;
 pub(crate) mod etag;
 pub(crate) mod guard;
 pub(crate) mod idempotency;
@@ -14,5 +15,6 @@ pub mod problem;
 pub(crate) mod proxies;
 pub(crate) mod serve;
 pub(crate) mod spool;
+mod strikes;
 pub(crate) mod twice;
 pub(crate) mod wait;

@@ -1,6 +1,5 @@
 //! Puts the router on a listener, until told to stop.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
@@ -10,18 +9,8 @@ use axum::response::Response;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::connections;
 use crate::api::{ApiParts, Pages, router};
-
-/// Why serving ended other than by being told to.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The settings don't hold together: a bad token line, a public bind without tokens.
-    #[error("{0}")]
-    Settings(String),
-    /// The listener broke.
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
-}
 
 /// How an API leaves.
 #[derive(Debug, Clone)]
@@ -34,28 +23,28 @@ pub struct Leaving {
 }
 
 /// Answers HTTP until it has left; then takes no more connections and returns when the open requests have ended, those with
-/// an `Idempotency-Key` also where their client is gone.
+/// an `Idempotency-Key` also where their client is gone. An error: settings that don't hold together.
 pub async fn serve(
     listener: TcpListener,
     state: ApiParts,
     pages: Pages,
     leaving: Leaving,
-) -> Result<(), ServeError> {
-    let keyed = state.keyed.clone();
+) -> Result<(), String> {
+    let (keyed, http) = (state.keyed.clone(), state.http.clone());
     let Leaving {
         draining,
         answers_on,
     } = leaving;
-    let router = router(state, pages)
-        .map_err(ServeError::Settings)?
-        .layer(from_fn_with_state(draining.clone(), last_on_its_connection));
-    let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    axum::serve(listener, service)
-        .with_graceful_shutdown(async move {
-            draining.cancelled().await;
-            tokio::time::sleep(answers_on).await;
-        })
-        .await?;
+    let router =
+        router(state, pages)?.layer(from_fn_with_state(draining.clone(), last_on_its_connection));
+    let stop = CancellationToken::new();
+    let stopping = async {
+        draining.cancelled().await;
+        tokio::time::sleep(answers_on).await;
+        stop.cancel();
+    };
+    let answering = connections::answer(listener, router, &http, stop.clone());
+    tokio::join!(answering, stopping);
     keyed.close();
     keyed.wait().await;
     Ok(())

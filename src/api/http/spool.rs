@@ -12,11 +12,12 @@ use futures::StreamExt as _;
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
 
+use super::body::{broken_off, in_time};
 use super::problem::{ApiError, Refusal};
 use crate::api::ApiState;
 
 /// How long a large body may take to arrive.
-const READ_TIMEOUT: Duration = Duration::from_secs(900);
+pub(crate) const LARGE_READ_TIMEOUT: Duration = Duration::from_secs(900);
 /// How much of an oversized body is read and thrown away, so that its sender gets to read the answer.
 const DISCARD_BYTES: usize = 32 << 20;
 
@@ -51,9 +52,7 @@ impl Spooled {
         headers: &HeaderMap,
         max: usize,
     ) -> Result<Self, ApiError> {
-        tokio::time::timeout(READ_TIMEOUT, spool(body, headers, max))
-            .await
-            .map_err(|_| ApiError::BodyTimeout(READ_TIMEOUT.as_secs()))?
+        in_time(LARGE_READ_TIMEOUT, spool(body, headers, max)).await?
     }
 }
 
@@ -71,10 +70,7 @@ async fn spool(body: Body, headers: &HeaderMap, max: usize) -> Result<Spooled, A
     let (mut seen, mut digest) = (0_usize, Sha256::new());
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
-        let Ok(chunk) = chunk else {
-            let fault = "the body broke off, or is not the gzip that Content-Encoding says";
-            return Err(ApiError::fault(Refusal::Unprocessable, "", fault));
-        };
+        let chunk = chunk.map_err(|error| broken_off(&error, Refusal::Unprocessable))?;
         seen = seen.saturating_add(chunk.len());
         if seen <= max {
             digest.update(&chunk);

@@ -2,7 +2,6 @@
 //!
 //! Guarded like the API: probes are open, `/metrics` needs a token with scope read wherever there are tokens.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,14 +10,15 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{database, failed, livez, passed, probed, ready, render};
-use crate::api::http::auth::Auth;
-use crate::api::http::guard::{Guard, Hosts};
+use crate::api::http::connections;
+use crate::api::http::guard::Guard;
 use crate::api::http::params::Params;
 use crate::api::http::problem::ApiError;
-use crate::api::{Health, Metrics, Pages, ServeError, http};
+use crate::api::{Health, Metrics, Pages, http};
 use crate::config::{AuthSettings, HttpSettings};
 use crate::store::Store;
 use crate::wire::Check;
@@ -38,17 +38,15 @@ pub struct WorkerHealthParts {
     pub auth: AuthSettings,
 }
 
-/// Answers on `listener`, until dropped.
+/// Answers on `listener` until `stop`. An error: settings that don't hold together.
 pub async fn serve_worker_health(
     listener: TcpListener,
     parts: WorkerHealthParts,
-) -> Result<(), ServeError> {
-    let bind = listener.local_addr()?;
-    let guard = Guard {
-        auth: Auth::new(&parts.auth, &parts.http.trusted_proxies, bind)
-            .map_err(ServeError::Settings)?,
-        hosts: Hosts::new(bind, &parts.http.allowed_hosts),
-    };
+    stop: CancellationToken,
+) -> Result<(), String> {
+    let bind = listener.local_addr().map_err(|error| error.to_string())?;
+    let guard = Guard::new(&parts.auth, &parts.http, bind)?;
+    let limits = parts.http.clone();
     let routes = Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
@@ -57,8 +55,8 @@ pub async fn serve_worker_health(
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
         .with_state(Arc::new(parts));
     let router = http::layers::around(routes, Arc::new(guard), Pages::none().problem);
-    let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    Ok(axum::serve(listener, service).await?)
+    connections::answer(listener, router, &limits, stop).await;
+    Ok(())
 }
 
 /// Whether this worker works: 503 if the database doesn't answer or isn't migrated, its heartbeat wasn't accepted lately,

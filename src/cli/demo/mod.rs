@@ -140,7 +140,7 @@ fn token_for_ourselves(settings: &mut Settings, address: SocketAddr) -> Option<S
     if auth.tokens.is_empty() && auth.tokens_file.is_empty() {
         return None;
     }
-    let token = format!("{}{}", Uuid::now_v7().simple(), Uuid::now_v7().simple());
+    let token = super::tokens::secret();
     auth.tokens.push(format!("gavel-demo:admin:{token}"));
     Some(SecretString::from(token))
 }

@@ -5,9 +5,9 @@ use super::*;
 pub(super) fn guarded() -> Setup {
     let mut setup = Setup::default();
     setup.auth.tokens = [
-        "viewer:read:r-token",
-        "ci:enqueue:e-token",
-        "ops:admin:a-token",
+        "viewer:read:r-token-of-a-test",
+        "ci:enqueue:e-token-of-a-test",
+        "ops:admin:a-token-of-a-test",
     ]
     .map(str::to_owned)
     .to_vec();
@@ -81,9 +81,11 @@ async fn each_route_needs_its_scope_and_a_wider_one_will_do() {
             Some("Bearer realm=\"gavel\"")
         );
         problem_of(response, 401, "unauthorized").await;
-        let wrong = request().bearer_auth("x-token").send().await.unwrap();
-        problem_of(wrong, 401, "unauthorized").await;
-        for (scope, token) in [(1, "r-token"), (2, "e-token"), (3, "a-token")] {
+        for (scope, token) in [
+            (1, "r-token-of-a-test"),
+            (2, "e-token-of-a-test"),
+            (3, "a-token-of-a-test"),
+        ] {
             let response = request().bearer_auth(token).send().await.unwrap();
             if scope < needed {
                 let problem = problem_of(response, 403, "forbidden").await;
@@ -120,7 +122,7 @@ async fn health_and_docs_need_no_token_and_an_unknown_route_does() {
     .await;
     let known = server
         .get("/api/v2")
-        .bearer_auth("r-token")
+        .bearer_auth("r-token-of-a-test")
         .send()
         .await
         .unwrap();
@@ -131,13 +133,13 @@ async fn health_and_docs_need_no_token_and_an_unknown_route_does() {
 async fn the_scheme_is_bearer_in_any_case_and_nothing_else() {
     let server = Server::with(guarded()).await;
     for (value, status) in [
-        ("bearer r-token", 200),
-        ("BEARER   r-token", 200),
-        ("Basic r-token", 401),
+        ("bearer r-token-of-a-test", 200),
+        ("BEARER   r-token-of-a-test", 200),
+        ("Basic r-token-of-a-test", 401),
         ("Bearer ", 401),
-        ("r-token", 401),
+        ("r-token-of-a-test", 401),
         ("Bearer r-token2", 401),
-        ("Bearer viewer:read:r-token", 401),
+        ("Bearer viewer:read:r-token-of-a-test", 401),
     ] {
         let response = server
             .get("/api/v1/jobs")
@@ -209,12 +211,16 @@ async fn asked_by(server: &Server, headers: &[(&str, &[u8])], token: Option<&str
 }
 
 #[tokio::test]
-async fn a_score_is_attributed_to_the_forwarded_user_else_the_token_else_nobody_in_particular() {
+async fn a_score_is_attributed_to_the_token_on_behalf_of_the_forwarded_user_else_to_either() {
     let open = Server::with(Setup::default()).await;
     let closed = Server::with(guarded()).await;
     let mut far = guarded();
     far.http.trusted_proxies = vec!["10.0.0.0/8".to_owned()];
     let far = Server::with(far).await;
+    let (mut usual, mut usual_closed) = (Setup::default(), guarded());
+    usual.http.trusted_proxies.clear();
+    usual_closed.http.trusted_proxies.clear();
+    let (usual, usual_closed) = (Server::with(usual).await, Server::with(usual_closed).await);
     let user: (&str, &[u8]) = ("x-forwarded-user", "  Jörg ".as_bytes());
     let mail: (&str, &[u8]) = ("x-forwarded-email", b"j@example.org");
     let remote: (&str, &[u8]) = ("x-remote-user", b"remote");
@@ -228,14 +234,37 @@ async fn a_score_is_attributed_to_the_forwarded_user_else_the_token_else_nobody_
             "remote",
         ),
         (&open, vec![], None, "api-client"),
-        (&closed, vec![user], Some("e-token"), "Jörg"),
-        (&closed, vec![], Some("e-token"), "ci"),
-        (&far, vec![user, mail, remote], Some("a-token"), "ops"),
+        (
+            &closed,
+            vec![user],
+            Some("e-token-of-a-test"),
+            "ci on behalf of Jörg",
+        ),
+        (&usual, vec![user], None, "Jörg"),
+        (&usual_closed, vec![user], Some("e-token-of-a-test"), "ci"),
+        (&closed, vec![], Some("e-token-of-a-test"), "ci"),
+        (
+            &far,
+            vec![user, mail, remote],
+            Some("a-token-of-a-test"),
+            "ops",
+        ),
     ];
     for (server, headers, token, expected) in cases {
         let body = json_of(asked_by(server, &headers, token).await, 202).await;
         assert_eq!(server.job(job_id(&body)).await.triggered_by, expected);
     }
+}
+
+#[tokio::test]
+async fn many_wrong_tokens_keep_no_right_one_out() {
+    let server = Server::with(guarded()).await;
+    let ask = |token| server.get("/api/v1/jobs").bearer_auth(token).send();
+    for _ in 0..6 {
+        let wrong = ask("a-wrong-token-of-a-test").await.unwrap();
+        problem_of(wrong, 401, "unauthorized").await;
+    }
+    assert_eq!(ask("r-token-of-a-test").await.unwrap().status(), OK);
 }
 
 #[tokio::test]
@@ -303,8 +332,45 @@ async fn a_host_that_is_not_ours_is_421() {
     let any = public
         .get("/api/v1/jobs")
         .header("host", "any.example")
-        .bearer_auth("r-token");
+        .bearer_auth("r-token-of-a-test");
     assert_eq!(any.send().await.unwrap().status(), OK);
+}
+
+#[tokio::test]
+async fn a_public_bind_without_tokens_answers_to_no_name_that_a_web_page_could_have() {
+    let mut open = Setup::default();
+    open.auth.insecure_no_auth = true;
+    open.bind = Some("0.0.0.0:80".parse().unwrap());
+    let server = Server::with(open).await;
+    let asked = async |method: Method, path: &str, hosts: &[&str]| {
+        let request = server.request(method, path);
+        let named = hosts
+            .iter()
+            .fold(request, |request, host| request.header("host", *host));
+        named.send().await.unwrap()
+    };
+    for (method, path) in [
+        (Method::GET, "/"),
+        (Method::GET, "/api/v1/sessions"),
+        (Method::GET, "/metrics"),
+        (Method::GET, "/openapi.json"),
+        (Method::POST, "/api/v1/queue/pause"),
+    ] {
+        let refused = asked(method, path, &["rebound.example"]).await;
+        assert_eq!(refused.status(), 421, "{path}");
+    }
+    for hosts in [
+        &["localhost", "rebound.example"][..],
+        &["x@localhost"],
+        &["[::1].evil"],
+    ] {
+        let refused = asked(Method::GET, "/api/v1/jobs", hosts).await;
+        problem_of(refused, 400, "invalid-request").await;
+    }
+    for host in ["localhost:8080", "127.0.0.1:8080"] {
+        let answered = asked(Method::GET, "/api/v1/jobs", &[host]).await;
+        assert_eq!(answered.status(), OK, "{host}");
+    }
 }
 
 #[tokio::test]

@@ -447,8 +447,8 @@ async fn a_batch_needs_the_scope_enqueue_and_a_judge() {
     let server = Server::with(guarded()).await;
     let body = json!({"kind": "query", "items": queries(1)});
     let sent = |token: &str| server.post(PATH).bearer_auth(token).json(&body).send();
-    problem_of(sent("r-token").await.unwrap(), 403, "forbidden").await;
-    json_of(sent("e-token").await.unwrap(), 202).await;
+    problem_of(sent("r-token-of-a-test").await.unwrap(), 403, "forbidden").await;
+    json_of(sent("e-token-of-a-test").await.unwrap(), 202).await;
 
     let server = Server::with(Setup {
         criteria: criteria("no-key", "Judge it."),

@@ -234,10 +234,12 @@ async fn a_process_that_stops_says_bye_and_ends_every_stream() {
 #[tokio::test]
 async fn listening_needs_the_scope_read() {
     let mut setup = Setup::default();
-    setup.auth.tokens = vec!["a:read:token-a".to_owned()];
+    setup.auth.tokens = vec!["a:read:token-a-of-a-test".to_owned()];
     let server = Server::with(setup).await;
     let nobody = server.get("/api/v1/events").send().await.unwrap();
     problem_of(nobody, 401, "unauthorized").await;
-    let asked = server.get("/api/v1/events").bearer_auth("token-a");
+    let asked = server
+        .get("/api/v1/events")
+        .bearer_auth("token-a-of-a-test");
     assert_eq!(Stream::of(asked).await.next().await.event, "hello");
 }

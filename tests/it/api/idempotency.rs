@@ -196,15 +196,19 @@ async fn get_and_put_pass_the_header_over() {
 #[tokio::test]
 async fn tokens_do_not_share_keys() {
     let mut setup = Setup::default();
-    setup.auth.tokens = ["a:enqueue:token-a", "b:enqueue:token-b"]
+    setup.auth.tokens = ["a:enqueue:token-a-of-a-test", "b:enqueue:token-b-of-a-test"]
         .map(str::to_owned)
         .to_vec();
     let server = Server::with(setup).await;
     let id = Uuid::now_v7();
     let put = server.request(Method::PUT, &format!("/api/v1/sessions/{id}"));
-    let put = put.bearer_auth("token-a").json(&session_body());
+    let put = put.bearer_auth("token-a-of-a-test").json(&session_body());
     json_of(put.send().await.unwrap(), 201).await;
-    for (token, again) in [("token-a", false), ("token-b", false), ("token-a", true)] {
+    for (token, again) in [
+        ("token-a-of-a-test", false),
+        ("token-b-of-a-test", false),
+        ("token-a-of-a-test", true),
+    ] {
         let ask = server.post(&score_path(id)).bearer_auth(token);
         let answer = ask.header("Idempotency-Key", "k").send().await.unwrap();
         assert_eq!(replayed(&answer), again, "{token}");

@@ -18,7 +18,7 @@ async fn another_address_or_a_faster_pace_needs_the_scope_admin() {
     let server = Server::with(guarded()).await;
     let elsewhere = json!({"from": "http://169.254.169.254/latest"});
     problem_of(
-        answer(&server, Some("r-token"), json!({})).await,
+        answer(&server, Some("r-token-of-a-test"), json!({})).await,
         403,
         "forbidden",
     )
@@ -28,7 +28,7 @@ async fn another_address_or_a_faster_pace_needs_the_scope_admin() {
         json!({"from": "https://TARSY.example.com/", "since": "1d"}),
         json!({"rps": 0.5, "since": "2d"}),
     ] {
-        json_of(answer(&server, Some("e-token"), calm).await, 202).await;
+        json_of(answer(&server, Some("e-token-of-a-test"), calm).await, 202).await;
     }
     for more in [
         elsewhere.clone(),
@@ -37,16 +37,16 @@ async fn another_address_or_a_faster_pace_needs_the_scope_admin() {
         json!({"rps": 0, "since": "4d"}),
     ] {
         problem_of(
-            answer(&server, Some("e-token"), more.clone()).await,
+            answer(&server, Some("e-token-of-a-test"), more.clone()).await,
             403,
             "forbidden",
         )
         .await;
-        json_of(answer(&server, Some("a-token"), more).await, 202).await;
+        json_of(answer(&server, Some("a-token-of-a-test"), more).await, 202).await;
     }
     let listed = server
         .get("/api/v1/sessions/imports")
-        .bearer_auth("r-token");
+        .bearer_auth("r-token-of-a-test");
     let listed = json_of(listed.send().await.unwrap(), 200).await;
     assert_eq!(listed["items"].as_array().unwrap().len(), 7);
     assert_eq!(listed["items"][6]["started_by"], "ci");
@@ -135,19 +135,23 @@ async fn without_a_tarsy_the_remedy_is_named() {
 #[tokio::test]
 async fn the_same_request_at_another_pace_gives_it_to_the_running_import() {
     let server = Server::with(guarded()).await;
-    let begun = json_of(answer(&server, Some("e-token"), json!({})).await, 202).await;
+    let begun = json_of(
+        answer(&server, Some("e-token-of-a-test"), json!({})).await,
+        202,
+    )
+    .await;
     assert_eq!(begun["rps"], 2.0);
     for (body, rps) in [
         (json!({"rps": 50}), 50.0),
         (json!({}), 50.0),
         (json!({"rps": 0}), 0.0),
     ] {
-        let again = json_of(answer(&server, Some("a-token"), body).await, 200).await;
+        let again = json_of(answer(&server, Some("a-token-of-a-test"), body).await, 200).await;
         assert_eq!(
             (&again["import_id"], &again["rps"]),
             (&begun["import_id"], &json!(rps))
         );
     }
-    let faster = answer(&server, Some("e-token"), json!({"rps": 50})).await;
+    let faster = answer(&server, Some("e-token-of-a-test"), json!({"rps": 50})).await;
     problem_of(faster, 403, "forbidden").await;
 }

@@ -8,6 +8,7 @@ mod batch_items;
 mod batch_reports;
 mod batches;
 mod calibration;
+mod connections;
 mod costs;
 mod criteria_compare;
 #[path = "../dashboard/mod.rs"]
@@ -38,7 +39,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use gavel::api::{ApiParts, Pages, SpendingCaps, Streams, router};
+use gavel::api::{ApiParts, Leaving, Pages, SpendingCaps, Streams, router, serve};
 use gavel::clock::{Clock, SystemClock};
 use gavel::config::{AuthSettings, HttpSettings};
 use gavel::enqueue::{Enqueue, EnqueueParts, JudgeCheck, JudgeProblem, ScoreOnly};
@@ -77,6 +78,10 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             http: HttpSettings {
+                max_connections: 768,
+                header_timeout_s: 20,
+                idle_timeout_s: 75,
+                body_timeout_s: 30,
                 max_body_bytes: 8 << 20,
                 max_batch_bytes: 32 << 20,
                 max_json_depth: 64,
@@ -195,36 +200,33 @@ impl Server {
             clock: Arc::new(SystemClock),
             settings: Vec::new(),
         });
-        let app = router(
-            ApiParts {
-                store: db.store.clone(),
-                enqueue: enqueue.clone(),
-                imports: imports(db.store.clone(), setup.tarsy),
-                clock: Arc::new(SystemClock),
-                http: setup.http,
-                auth: setup.auth,
-                health: health.clone(),
-                metrics: Some(Arc::new(|| "gavel_up 1\n".to_owned())),
-                judges: setup.judges,
-                fallback_of: Arc::new(|judge| (judge == "judge-a").then(|| "judge-b".to_owned())),
-                caps: setup.caps,
-                worker_stale_after: Duration::from_secs(600),
-                max_wait: Duration::from_secs(86_400),
-                events: events.clone(),
-                streams: streams.clone(),
-                keyed: TaskTracker::new(),
-                bind: setup.bind.unwrap_or(bound),
-            },
-            pages,
-        )
-        .unwrap();
+        let parts = ApiParts {
+            store: db.store.clone(),
+            enqueue: enqueue.clone(),
+            imports: imports(db.store.clone(), setup.tarsy),
+            clock: Arc::new(SystemClock),
+            http: setup.http,
+            auth: setup.auth,
+            health: health.clone(),
+            metrics: Some(Arc::new(|| "gavel_up 1\n".to_owned())),
+            judges: setup.judges,
+            fallback_of: Arc::new(|judge| (judge == "judge-a").then(|| "judge-b".to_owned())),
+            caps: setup.caps,
+            worker_stale_after: Duration::from_secs(600),
+            max_wait: Duration::from_secs(86_400),
+            events: events.clone(),
+            streams: streams.clone(),
+            keyed: TaskTracker::new(),
+            bind: setup.bind.unwrap_or(bound),
+        };
+        let leaving = Leaving {
+            draining: CancellationToken::new(),
+            answers_on: Duration::ZERO,
+        };
         let mut tasks = JoinSet::new();
         tasks.spawn(pushing);
         tasks.spawn(announcing);
-        tasks.spawn(async move {
-            let service = app.into_make_service_with_connect_info::<SocketAddr>();
-            axum::serve(listener, service).await.unwrap();
-        });
+        tasks.spawn(async move { serve(listener, parts, pages, leaving).await.unwrap() });
         Self {
             base: format!("http://{bound}"),
             client: reqwest::Client::builder()

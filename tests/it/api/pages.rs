@@ -247,7 +247,7 @@ async fn a_token_is_asked_for_once_and_a_reader_sees_no_actions() {
     assert!(refused.shows("none of the configured tokens"));
     let right = [
         ("form_token", token.as_str()),
-        ("token", "r-token"),
+        ("token", "r-token-of-a-test"),
         ("next", "//evil.example"),
     ];
     let inside = browser.post("/sign-in", &right).await;
@@ -278,8 +278,11 @@ async fn a_token_is_asked_for_once_and_a_reader_sees_no_actions() {
 
     let mut ci = Browser::of(&server);
     let token = ci.get("/sign-in").await.field("form_token");
-    ci.post("/sign-in", &[("form_token", &token), ("token", "e-token")])
-        .await;
+    ci.post(
+        "/sign-in",
+        &[("form_token", &token), ("token", "e-token-of-a-test")],
+    )
+    .await;
     assert!(ci.get("/").await.shows("Load samples"));
     let refused = ci.post("/queue/pause", &[("form_token", &token)]).await;
     assert_eq!(

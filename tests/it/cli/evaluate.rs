@@ -450,7 +450,7 @@ fn sql_that_cannot_be_read_is_incomplete_and_passes_no_gate() {
 
 #[test]
 fn a_reader_learns_that_it_may_not_score_before_agents_are_asked() {
-    let tokens = "somebody:read:reading ci:enqueue:scoring";
+    let tokens = "somebody:read:reading-is-allowed ci:enqueue:scoring-is-allowed";
     let place = with_shell(Place::new()).with("GAVEL_AUTH_TOKENS", tokens);
     let up = ["up", "--bind", "127.0.0.1:0"];
     let (service, url) = Running::start(&place, &up, "listening on");
@@ -469,10 +469,14 @@ fn a_reader_learns_that_it_may_not_score_before_agents_are_asked() {
             out,
         ])
     };
-    drop(run("reading", "reader").ends(2).says("lacks the scope"));
+    drop(
+        run("reading-is-allowed", "reader")
+            .ends(2)
+            .says("lacks the scope"),
+    );
     assert!(!place.path().join("asked").exists(), "no agent was asked");
     assert!(!place.path().join("reader").exists(), "no run was begun");
-    drop(run("scoring", "ci").ends(3));
+    drop(run("scoring-is-allowed", "ci").ends(3));
     assert!(place.path().join("asked").exists(), "its agent was asked");
     assert_eq!(service.stop("-TERM"), Some(0));
 }

@@ -2,7 +2,7 @@
 
 use super::Place;
 
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 20] = [
     "up",
     "demo",
     "serve",
@@ -18,6 +18,7 @@ const COMMANDS: [&str; 19] = [
     "queue",
     "doctor",
     "config",
+    "tokens",
     "openapi",
     "healthcheck",
     "simulate-judge",
@@ -125,6 +126,24 @@ fn completions_are_made_for_each_shell() {
         let run = place.run(&["completions", shell]).ends(0);
         assert!(run.out.contains("gavel"), "{shell}");
     }
+}
+
+#[test]
+fn a_new_token_is_taken_by_the_settings_and_never_twice_the_same() {
+    let place = Place::new();
+    let made = || {
+        place
+            .run(&["tokens", "new", "ci", "--scope", "enqueue"])
+            .ends(0)
+            .out
+    };
+    let (one, other) = (made(), made());
+    assert!(
+        one.starts_with("ci:enqueue:") && one.trim().len() == 11 + 64,
+        "{one}"
+    );
+    assert_ne!(one, other);
+    place.run(&["tokens", "new", "a:b"]).ends(2).says("colon");
 }
 
 #[test]

@@ -226,12 +226,12 @@ async fn a_batch_is_paused_resumed_bounded_retried_and_cancelled_from_its_page()
 #[tokio::test]
 async fn a_reader_sees_everything_and_no_action() {
     let server = Server::with(guarded()).await;
-    let made = server.post("/api/v1/batches").bearer_auth("e-token").json(
+    let made = server.post("/api/v1/batches").bearer_auth("e-token-of-a-test").json(
         &json!({"kind": "query", "items": [{"generated_kql": "T | take 1", "expected_kql": "T"}]}),
     );
     let batch = json_of(made.send().await.unwrap(), 202).await;
     let this = format!("/batches/{}", batch["batch_id"].as_str().unwrap());
-    let reader = Browser::signed_in(&server, "r-token");
+    let reader = Browser::signed_in(&server, "r-token-of-a-test");
     for path in [
         "/batches",
         &this,
@@ -252,7 +252,7 @@ async fn a_reader_sees_everything_and_no_action() {
     let file = ("suite.csv", "id,generated_kql,expected_kql\na,T,T\n");
     let token = reader.form_token.clone();
     assert_eq!(reader.upload(&token, "query", file).await.status, 403);
-    let writer = Browser::signed_in(&server, "e-token");
+    let writer = Browser::signed_in(&server, "e-token-of-a-test");
     assert!(writer.page(&this).await.contains("Cancel …"));
     let token = writer.form_token.clone();
     assert_eq!(writer.upload(&token, "query", file).await.status, 303);

@@ -38,7 +38,10 @@ async fn signing_in_leads_nowhere_else_and_links_from_elsewhere_lead_in() {
         "/a\r\n/b",
     ] {
         let sent = browser
-            .form("/sign-in", &[("token", "r-token"), ("next", next)])
+            .form(
+                "/sign-in",
+                &[("token", "r-token-of-a-test"), ("next", next)],
+            )
             .await;
         assert_eq!(
             (sent.status, sent.location.as_deref()),
@@ -53,7 +56,7 @@ async fn signing_in_leads_nowhere_else_and_links_from_elsewhere_lead_in() {
         "{cookie}"
     );
     let fields = [
-        ("token", "r-token"),
+        ("token", "r-token-of-a-test"),
         ("form_token", browser.form_token.as_str()),
     ];
     let sent = fields_of(server.post("/sign-in"), &fields);
@@ -149,7 +152,7 @@ async fn an_empty_rating_is_refused_in_the_words_of_its_form() {
 #[tokio::test]
 async fn who_was_signed_out_meanwhile_comes_back_to_the_page_with_the_form() {
     let server = Server::with(guarded()).await;
-    let (_, score) = server.scored_by("e-token").await;
+    let (_, score) = server.scored_by("e-token-of-a-test").await;
     let path = format!("/scores/{score}/rate");
     let browser = Browser::of(&server);
     let typed = [("total", "41"), ("form_token", &browser.form_token)];
@@ -365,8 +368,8 @@ async fn a_rating_says_whose_it_is_and_which_it_replaces() {
         ],
     );
     let named = Server::with(guarded()).await;
-    let (_, score) = named.scored_by("e-token").await;
-    let page = Browser::signed_in(&named, "e-token")
+    let (_, score) = named.scored_by("e-token-of-a-test").await;
+    let page = Browser::signed_in(&named, "e-token-of-a-test")
         .page(&format!("/scores/{score}"))
         .await;
     assert!(page.contains("Your ratings are kept under ci") && !page.contains("name=\"by\""));
@@ -437,7 +440,7 @@ async fn a_rescore_takes_ids_and_runs_what_was_shown() {
 async fn what_was_typed_outlives_a_sign_out_elsewhere() {
     let server = Server::with(guarded()).await;
     let path = format!("/scores/{}/rate", Uuid::now_v7());
-    let browser = Browser::signed_in(&server, "e-token");
+    let browser = Browser::signed_in(&server, "e-token-of-a-test");
     let typed = [
         ("rating", "weak"),
         ("comment", "It says <b>what</b> failed."),

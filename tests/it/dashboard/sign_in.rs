@@ -7,7 +7,7 @@ async fn cookies(server: &Server, protocol: Option<&str>) -> Vec<String> {
     let browser = Browser::of(server);
     let fields = [
         ("form_token", browser.form_token.as_str()),
-        ("token", "r-token"),
+        ("token", "r-token-of-a-test"),
     ];
     let mut asked = fields_of(server.post("/sign-in"), &fields);
     let mut fresh = server.get("/sign-in");

@@ -51,7 +51,7 @@ impl Services {
         let limited = [
             (
                 "GAVEL_AUTH_TOKENS",
-                "root:admin:admin-secret reader:read:reader-secret",
+                "root:admin:admin-secret-0123 reader:read:reader-secret-0123",
             ),
             ("GAVEL_HTTP_MAX_BODY_BYTES", "65536"),
             ("GAVEL_HTTP_MAX_STREAMS", "0"),

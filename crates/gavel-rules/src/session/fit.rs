@@ -30,7 +30,7 @@ pub(super) fn fit(
     limits: &Limits,
     nonce: &Nonce,
 ) -> Result<Fitted, BadRequest> {
-    let evidence = prompt::Evidence::from_session(session);
+    let evidence = prompt::Evidence::from_session(session, nonce);
     let whole = prompt::fill(&criteria.prompt.text, &evidence, schema, nonce);
     let (room, family) = (limits.for_the_question(), limits.family);
     // The schema goes along a second time, as the reply's format.
@@ -39,7 +39,7 @@ pub(super) fn fit(
     if asked <= room {
         return Ok(Fitted {
             prompt: whole,
-            evidence_hash: evidence.hash(),
+            evidence_hash: evidence.hash(nonce),
             trimmed_tokens: 0,
         });
     }
@@ -56,7 +56,10 @@ pub(super) fn fit(
         .map_err(|smallest| too_large(fixed + smallest, limits, AUTO))?;
     Ok(Fitted {
         prompt: part.around(&trimmed.text),
-        evidence_hash: crate::prompt::digest(&[&trimmed.text, &evidence.alert]),
+        evidence_hash: crate::prompt::digest(&[
+            &prompt::without_tags(&trimmed.text, nonce),
+            &evidence.alert,
+        ]),
         trimmed_tokens: trimmed.gone,
     })
 }
@@ -90,7 +93,7 @@ fn half(question: &Question, family: ModelFamily, nonce: &Nonce) -> Option<Quest
         return None;
     }
     let trimmed = transcript.fit(room).ok()?;
-    Some(part.with(question, trimmed, None))
+    Some(part.with(question, (trimmed, nonce), None))
 }
 
 fn within(question: &Question, limits: &Limits, nonce: &Nonce) -> Option<Question> {
@@ -103,7 +106,7 @@ fn within(question: &Question, limits: &Limits, nonce: &Nonce) -> Option<Questio
         .ok()?;
     // That judge may say too large in its turn.
     let shrink = shrink(Trim::Auto, family, nonce);
-    Some(part.with(question, trimmed, shrink))
+    Some(part.with(question, (trimmed, nonce), shrink))
 }
 
 struct Split<'a> {
@@ -131,9 +134,15 @@ impl<'a> Split<'a> {
         [self.before, conversation, self.after].concat()
     }
 
-    fn with(&self, question: &Question, trimmed: Trimmed, shrink: Option<Shrink>) -> Question {
+    fn with(
+        &self,
+        question: &Question,
+        (trimmed, nonce): (Trimmed, &Nonce),
+        shrink: Option<Shrink>,
+    ) -> Question {
+        let text = prompt::without_tags(&trimmed.text, nonce);
         Question {
-            evidence_hash: crate::prompt::digest(&[&question.evidence_hash, &trimmed.text]),
+            evidence_hash: crate::prompt::digest(&[&question.evidence_hash, &text]),
             prompt: self.around(&trimmed.text).into(),
             trimmed_tokens: trimmed.gone,
             shrink,

@@ -155,7 +155,7 @@ impl SessionRequest {
             flags.push(Flag::ReplyPartial);
         }
         if let Some(reasons) = &parsed.reasoning {
-            let evidence = prompt::Evidence::from_session(self);
+            let evidence = prompt::Evidence::from_session(self, &Nonce(String::new()));
             let schema = schema::of_reply(&criteria.dimensions).to_string();
             let given = [
                 evidence.conversation.as_str(),

@@ -11,26 +11,38 @@ use crate::Nonce;
 use crate::prompt::{self, digest};
 use crate::{Criteria, criteria, fence};
 
-/// How the line above a message begins; its number follows. Only such lines begin with `===`, whatever messages hold.
+/// How the line above a message begins; its number follows, and the beginning of the nonce. Only such lines begin with `===`, whatever
+/// messages hold.
 pub(super) const MESSAGE: &str = "=== message ";
+/// So many digits of the nonce stand in a head line: what a session holds can't know them.
+const TAG: usize = 8;
 
-/// A session as the judge reads it, before fencing: the same session gives the same text.
+/// A session as the judge reads it, before fencing: the same session gives the same text, but for the nonce.
 pub(super) struct Evidence {
     pub(super) conversation: String,
     pub(super) alert: String,
 }
 
+fn tag(nonce: &Nonce) -> &str {
+    nonce.0.get(..TAG).unwrap_or(&nonce.0)
+}
+
+/// A conversation as it would be under any nonce: what digests are taken of.
+pub(super) fn without_tags(conversation: &str, nonce: &Nonce) -> String {
+    conversation.replace(&format!(" {} | ", tag(nonce)), " | ")
+}
+
 impl Evidence {
-    pub(super) fn from_session(session: &SessionRequest) -> Self {
+    pub(super) fn from_session(session: &SessionRequest, nonce: &Nonce) -> Self {
         Self {
-            conversation: conversation(session),
+            conversation: conversation(session, tag(nonce)),
             alert: alert(&session.alert_data),
         }
     }
 
     /// SHA-256 of the evidence before fencing: the same session gives the same digest, whatever the nonce.
-    pub(super) fn hash(&self) -> String {
-        digest(&[&self.conversation, &self.alert])
+    pub(super) fn hash(&self, nonce: &Nonce) -> String {
+        digest(&[&without_tags(&self.conversation, nonce), &self.alert])
     }
 }
 
@@ -63,7 +75,7 @@ pub(super) fn template_hash(criteria: &Criteria, schema: &Value) -> String {
 
 /// Facts first, then each message under a head line, then the final analysis. Lines of content that look like a head line
 /// are moved in by one space, so that a message can't pretend to be another one.
-fn conversation(session: &SessionRequest) -> String {
+fn conversation(session: &SessionRequest, tag: &str) -> String {
     let mut text = String::new();
     let fact = |name: &str, value: &Option<String>| match value {
         Some(value) => format!("{name}: {}\n", one_line(value)),
@@ -87,7 +99,7 @@ fn conversation(session: &SessionRequest) -> String {
     }
     let all = session.conversation.len();
     for (index, message) in session.conversation.iter().enumerate() {
-        let _ = writeln!(text, "\n{}", head(message, index + 1, all));
+        let _ = writeln!(text, "\n{}", head(message, (index + 1, all), tag));
         push_content(&mut text, &message.content);
     }
     text.push_str("\n=== final analysis\n");
@@ -101,8 +113,9 @@ fn conversation(session: &SessionRequest) -> String {
     text
 }
 
-fn head(message: &Message, number: usize, all: usize) -> String {
-    let mut head = format!("{MESSAGE}{number}/{all} | {}", one_line(&message.role));
+fn head(message: &Message, (number, all): (usize, usize), tag: &str) -> String {
+    let role = one_line(&message.role);
+    let mut head = format!("{MESSAGE}{number}/{all} {tag} | {role}");
     let about = [
         ("tool", &message.tool_name),
         ("agent", &message.agent),

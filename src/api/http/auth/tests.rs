@@ -27,7 +27,14 @@ fn a_public_bind_needs_tokens_or_a_word_that_it_does_not() {
     let mut open = settings(&[]);
     open.insecure_no_auth = true;
     assert!(Auth::new(&open, &[], PUBLIC.parse().unwrap()).is_ok());
-    assert!(Auth::new(&settings(&["ci:read:x"]), &[], PUBLIC.parse().unwrap()).is_ok());
+    assert!(
+        Auth::new(
+            &settings(&["ci:read:long-enough-token"]),
+            &[],
+            PUBLIC.parse().unwrap()
+        )
+        .is_ok()
+    );
     assert!(Auth::new(&settings(&[]), &[], HERE.parse().unwrap()).is_ok());
     assert!(Auth::new(&settings(&[]), &[], "[::1]:80".parse().unwrap()).is_ok());
 }
@@ -36,12 +43,19 @@ fn a_public_bind_needs_tokens_or_a_word_that_it_does_not() {
 fn a_bad_token_line_is_named_by_its_place_and_never_shown() {
     for (lines, part) in [
         (vec!["secret-token"], "name:scopes:token"),
-        (vec!["ci:write:secret-token"], "known: read, enqueue, admin"),
-        (vec!["ci:read:"], "empty token"),
-        (vec![":read:secret-token"], "the name must be"),
-        (vec!["a:read:secret-token", "a:read:other"], "given twice"),
         (
-            vec!["a:read:secret-token", "b:read:secret-token"],
+            vec!["ci:write:secret-token-0123"],
+            "known: read, enqueue, admin",
+        ),
+        (vec!["ci:read:"], "fewer than 16"),
+        (vec!["ci:read:secret-token"], "gavel tokens new"),
+        (vec![":read:secret-token-0123"], "the name must be"),
+        (
+            vec!["a:read:secret-token-0123", "a:read:another-token-0123"],
+            "given twice",
+        ),
+        (
+            vec!["a:read:secret-token-0123", "b:read:secret-token-0123"],
             "another entry",
         ),
     ] {
@@ -54,25 +68,29 @@ fn a_bad_token_line_is_named_by_its_place_and_never_shown() {
 #[test]
 fn a_token_may_hold_colons_and_its_widest_scope_includes_the_others() {
     let auth = Auth::new(
-        &settings(&["ci:read,admin:a:b:c"]),
+        &settings(&["ci:read,admin:a:b:c:0123456789"]),
         &[],
         HERE.parse().unwrap(),
     )
     .unwrap();
-    let found = auth.find(b"a:b:c").unwrap();
+    let found = auth.find(b"a:b:c:0123456789").unwrap();
     assert_eq!((found.name.as_str(), found.scope), ("ci", Scope::Admin));
-    assert!(auth.find(b"a:b").is_none());
+    assert!(auth.find(b"a:b:c").is_none());
     assert!(Scope::Admin > Scope::Enqueue && Scope::Enqueue > Scope::Read);
 }
 
 #[test]
 fn tokens_are_read_from_a_file_with_comments() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), "# who\n\nci:enqueue:one\nops:admin:two\n").unwrap();
+    std::fs::write(
+        file.path(),
+        "# who\n\nci:enqueue:the-token-of-ci-01\nops:admin:the-token-of-ops-2\n",
+    )
+    .unwrap();
     let mut from_file = settings(&[]);
     from_file.tokens_file = file.path().display().to_string();
     let auth = Auth::new(&from_file, &[], PUBLIC.parse().unwrap()).unwrap();
-    assert_eq!(auth.find(b"two").unwrap().name, "ops");
+    assert_eq!(auth.find(b"the-token-of-ops-2").unwrap().name, "ops");
     std::fs::write(file.path(), "# who\nbroken\n").unwrap();
     assert!(error(&from_file, HERE).contains(":2: must be"));
 }

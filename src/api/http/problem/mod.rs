@@ -168,6 +168,8 @@ pub(crate) enum ApiError {
     MethodNotAllowed,
     /// 408: after so many seconds.
     BodyTimeout(u64),
+    /// 408: nothing more of it came for a while.
+    BodySilent,
     InProgress(Box<Job>),
     /// 409: retry.
     JobNotFailed(Box<Job>),
@@ -212,6 +214,8 @@ pub(crate) enum ApiError {
     HeadersTooLarge,
     /// 500: what was attempted; goes to the log alone.
     Internal(String),
+    /// 429: wrong tokens.
+    TooManyAttempts,
     JudgeFailed(Box<Job>),
     /// 502: which session, and why.
     HistoryUnusable(String),
@@ -219,6 +223,8 @@ pub(crate) enum ApiError {
     HistoryNotConfigured,
     Disabled(String),
     JudgeNotConfigured(JudgeProblem),
+    /// 503: how many connections may have a request under way.
+    TooManyConnections(usize),
     /// 503: how many reports may be made at once.
     TooManyReports(usize),
     /// 503: how many streams there may be.
@@ -263,6 +269,8 @@ impl ApiError {
     fn retry_after_s(&self) -> Option<u64> {
         if let Self::DatabaseUnavailable(_)
         | Self::StorageFull(_)
+        | Self::TooManyAttempts
+        | Self::TooManyConnections(_)
         | Self::TooManyReports(_)
         | Self::TooManyStreams(_)
         | Self::BatchGivenUp(_)

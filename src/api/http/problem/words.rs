@@ -28,7 +28,7 @@ impl ApiError {
             Self::JudgeNotFound { .. } => "judge-not-found",
             Self::ImportNotFound(_) => "import-not-found",
             Self::MethodNotAllowed => "method-not-allowed",
-            Self::BodyTimeout(_) => "body-timeout",
+            Self::BodyTimeout(_) | Self::BodySilent => "body-timeout",
             Self::InProgress(_) => "scoring-in-progress",
             Self::JobNotFailed(_) => "job-not-failed",
             Self::JobEnded(_) => "job-ended",
@@ -44,6 +44,7 @@ impl ApiError {
             Self::HostNotAllowed(_) => "host-not-allowed",
             Self::HeadersTooLarge => "headers-too-large",
             Self::Internal(_) => "internal",
+            Self::TooManyAttempts => "too-many-attempts",
             Self::JudgeFailed(_) => "judge-failed",
             Self::HistoryUnusable(_) => "history-unusable",
             Self::HistoryUnavailable(_) => "history-unavailable",
@@ -51,6 +52,7 @@ impl ApiError {
             Self::Disabled(_) => "scoring-disabled",
             Self::JudgeNotConfigured(_) => "judge-not-configured",
             Self::BatchGivenUp(_) => "batch-given-up",
+            Self::TooManyConnections(_) => "too-many-connections",
             Self::TooManyReports(_) => "too-many-reports",
             Self::TooManyStreams(_) => "too-many-streams",
             Self::DatabaseUnavailable(_) => "database-unavailable",
@@ -95,6 +97,7 @@ impl ApiError {
             Self::ImportNotFound(id) => format!("import {id} is not known"),
             Self::MethodNotAllowed => "the route does not take this method; see Allow".to_owned(),
             Self::BodyTimeout(seconds) => format!("the body did not arrive within {seconds} s"),
+            Self::BodySilent => "nothing more of the body came for http.body_timeout_s".to_owned(),
             Self::InProgress(job) => {
                 format!("job {} is {} for this session", job.job_id, job.state)
             }
@@ -137,6 +140,9 @@ impl ApiError {
             Self::Internal(_) => {
                 "an unexpected error; the log has it under this request id".to_owned()
             }
+            Self::TooManyAttempts => {
+                "many wrong tokens came from this address and are being answered; this one was not looked at".to_owned()
+            }
             Self::JudgeFailed(job) => job.failure.as_ref().map_or_else(
                 || format!("job {} failed", job.job_id),
                 |failure| failure.message.clone(),
@@ -147,6 +153,9 @@ impl ApiError {
             }
             Self::JudgeNotConfigured(problem) => {
                 format!("judge {:?} can't be asked", problem.judge)
+            }
+            Self::TooManyConnections(max) => {
+                format!("{max} requests are under way, which is http.max_connections")
             }
             Self::TooManyReports(max) => format!(
                 "{max} reports are being made, as many as may be at once, and none was done while this one waited"

@@ -5,6 +5,10 @@ use proptest::prelude::*;
 use super::*;
 
 const NONCE: &str = "0123456789abcdef0123456789abcdef";
+
+fn drawn() -> Nonce {
+    Nonce(NONCE.to_owned())
+}
 const SMALL: Limits = Limits {
     context_window: 32_768,
     ..LIMITS
@@ -12,7 +16,7 @@ const SMALL: Limits = Limits {
 const LINE: &str = "cart-7d9f 0/1 CrashLoopBackOff restarts 17, last state OOMKilled at 10:42\n";
 
 fn ask(session: &SessionRequest, limits: &Limits) -> Result<Question, BadRequest> {
-    let questions = session.questions(&criteria(), limits, &Nonce(NONCE.to_owned()));
+    let questions = session.questions(&criteria(), limits, &drawn());
     questions.map(|mut questions| questions.remove(0))
 }
 
@@ -102,7 +106,7 @@ fn a_session_of_2_mb_fits_into_a_window_of_32k_with_what_must_stay_whole() {
     assert_whole(&session, &first);
     let whole = LIMITS
         .family
-        .tokens(&prompt::Evidence::from_session(&session).conversation);
+        .tokens(&prompt::Evidence::from_session(&session, &drawn()).conversation);
     assert!(whole > 480_000, "{whole}");
     // What is left and what went are the whole, but for the marks and the words that cuts go through.
     let kept = SMALL.family.tokens(&first.prompt);
@@ -125,7 +129,7 @@ fn a_session_of_2_mb_fits_into_a_window_of_32k_with_what_must_stay_whole() {
     let again = ask(&session, &SMALL).unwrap();
     assert_eq!(again.prompt, first.prompt);
     assert_eq!(again.evidence_hash, first.evidence_hash);
-    let untrimmed = prompt::Evidence::from_session(&session).hash();
+    let untrimmed = prompt::Evidence::from_session(&session, &drawn()).hash(&drawn());
     assert_ne!(untrimmed, first.evidence_hash, "another question");
 }
 
@@ -135,7 +139,7 @@ fn a_session_that_fits_is_asked_as_it_is() {
     assert_eq!(question.trimmed_tokens, 0);
     assert_eq!(
         question.evidence_hash,
-        prompt::Evidence::from_session(&session()).hash()
+        prompt::Evidence::from_session(&session(), &drawn()).hash(&drawn())
     );
     assert!(!question.prompt.contains("=== trimmed"));
 }
@@ -161,7 +165,7 @@ fn messages_go_from_the_middle_outwards_once_results_and_messages_are_cut() {
     let kept = |n: u32| {
         question
             .prompt
-            .contains(&format!("\n=== message {n}/400 | "))
+            .contains(&format!("\n=== message {n}/400 01234567 | "))
     };
     assert!(kept(1) && kept(2) && kept(399) && kept(400));
     assert!(!kept(200) && !kept(201));
@@ -216,7 +220,7 @@ fn what_can_not_be_trimmed_enough_is_too_large_and_says_the_sizes() {
 fn judge_trim_never_refuses_what_would_be_trimmed_and_nothing_else() {
     let mut never = criteria();
     never.trim = crate::Trim::Never;
-    let nonce = Nonce(NONCE.to_owned());
+    let nonce = drawn();
     let question = session()
         .questions(&never, &SMALL, &nonce)
         .unwrap()
@@ -261,7 +265,7 @@ fn a_question_that_turned_out_too_large_is_halved_once() {
         // An estimate of all that went agrees, however many cuts it took.
         let whole = limits
             .family
-            .tokens(&prompt::Evidence::from_session(&session).conversation);
+            .tokens(&prompt::Evidence::from_session(&session, &drawn()).conversation);
         let sum = smaller.trimmed_tokens + after;
         assert!(sum.abs_diff(whole) < whole / 50, "{sum} of {whole}");
         // Under another nonce it is the same question.

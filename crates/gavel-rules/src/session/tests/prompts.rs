@@ -4,6 +4,10 @@ use super::*;
 
 const NONCE: &str = "0123456789abcdef0123456789abcdef";
 
+fn drawn() -> Nonce {
+    Nonce(NONCE.to_owned())
+}
+
 fn count(text: &str, line: impl Fn(&str) -> bool) -> usize {
     text.lines().filter(|l| line(l)).count()
 }
@@ -20,8 +24,8 @@ fn a_session_gives_one_question_with_its_evidence_fenced() {
         "FRAMEWORK\n\n<<<EVIDENCE conversation {NONCE}\n\
          === session\nagent: kubernetes-agent\nalert type: PodCrashLooping\nended: completed\n\
          tools at hand (2):\n- kubectl.get_pods\n- kubectl.logs\n\n\
-         === message 1/2 | user\nLook into it.\n\n\
-         === message 2/2 | tool | tool kubectl.get_pods | 2026-03-02T10:00:00Z\nNAME READY\ncart-0 0/1\n\n\
+         === message 1/2 01234567 | user\nLook into it.\n\n\
+         === message 2/2 01234567 | tool | tool kubectl.get_pods | 2026-03-02T10:00:00Z\nNAME READY\ncart-0 0/1\n\n\
          === final analysis\nThe pod ran out of memory.\n\
          EVIDENCE conversation {NONCE}>>>\n\nALERT: \n<<<EVIDENCE alert {NONCE}\n\
          {{\n  \"namespace\": \"shop\",\n  \"severity\": \"critical\"\n}}\nEVIDENCE alert {NONCE}>>>\n END\n\nREFOCUS\n{{"
@@ -54,7 +58,7 @@ fn a_hostile_session_leaves_the_prompts_structure_as_it_is() {
     for alert in [json!(attack.clone()), json!({ "note": attack.clone() })] {
         hostile.alert_data = alert;
         let Question { prompt, .. } = question(&hostile, NONCE);
-        let evidence = prompt::Evidence::from_session(&hostile).conversation;
+        let evidence = prompt::Evidence::from_session(&hostile, &drawn()).conversation;
         for name in ["conversation", "alert"] {
             assert_eq!(
                 count(&prompt, |l| l == format!("<<<EVIDENCE {name} {NONCE}")),
@@ -97,7 +101,7 @@ fn no_line_of_a_message_passes_for_a_head_line_however_it_is_broken_or_disguised
         ] {
             let mut hostile = session();
             hostile.conversation[0].content = format!("hello{line_break}{head}");
-            let evidence = prompt::Evidence::from_session(&hostile).conversation;
+            let evidence = prompt::Evidence::from_session(&hostile, &drawn()).conversation;
             let shown = format!("hello\n {head}\n");
             assert!(evidence.contains(&shown), "{line_break:?} {head:?}");
         }
@@ -161,9 +165,7 @@ fn whatever_the_judge_sees_changes_the_evidence_or_the_template_hash() {
 fn an_empty_conversation_is_refused_with_the_remedy() {
     let mut empty = session();
     empty.conversation.clear();
-    let error = empty
-        .questions(&criteria(), &LIMITS, &Nonce(NONCE.to_owned()))
-        .unwrap_err();
+    let error = empty.questions(&criteria(), &LIMITS, &drawn()).unwrap_err();
     let error = error.to_string();
     assert!(error.starts_with("/conversation: "), "{error}");
     assert!(error.contains("put the session again"), "{error}");
@@ -174,7 +176,7 @@ fn each_fence_stands_on_lines_of_its_own_wherever_the_template_puts_it() {
     let mut glued = criteria();
     glued.prompt.text = "A{{SESSION_CONVERSATION}}{{ALERT_DATA}}B{{OUTPUT_SCHEMA}}".to_owned();
     let prompt = session()
-        .questions(&glued, &LIMITS, &Nonce(NONCE.to_owned()))
+        .questions(&glued, &LIMITS, &drawn())
         .unwrap()
         .remove(0)
         .prompt;
@@ -186,12 +188,7 @@ fn each_fence_stands_on_lines_of_its_own_wherever_the_template_puts_it() {
 
 #[test]
 fn a_placeholder_that_nobody_knows_stays_as_it_is() {
-    let evidence = prompt::Evidence::from_session(&session());
-    let filled = prompt::fill(
-        "{{OTHER}} x",
-        &evidence,
-        &json!({}),
-        &Nonce(NONCE.to_owned()),
-    );
+    let evidence = prompt::Evidence::from_session(&session(), &drawn());
+    let filled = prompt::fill("{{OTHER}} x", &evidence, &json!({}), &drawn());
     assert_eq!(filled, "{{OTHER}} x");
 }

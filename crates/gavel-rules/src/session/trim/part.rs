@@ -91,7 +91,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// From what follows on `=== message `: `3/12 | role | tool name | time`. An assistant's message that names a tool is a
+/// From what follows on `=== message `: `3/12 nonce | role | tool name | time`. An assistant's message that names a tool is a
 /// call of it; anybody else's, and a tool's own, is what it returned.
 fn kind_of(head: &str) -> Kind {
     let mut fields = head.trim_end().split(" | ").skip(1);

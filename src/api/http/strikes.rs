@@ -1,0 +1,165 @@
+//! Wrong tokens: an address that shows many is answered slowly, and the log says so. A right one isn't kept waiting by them, unless
+//! so many wrong ones are being answered that no more of such addresses are looked at.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep};
+
+use super::problem::ApiError;
+
+/// So many wrong tokens are answered at once: somebody mistyped, or has an old one.
+const FREE: u32 = 5;
+/// What a further one takes.
+const DELAY: Duration = Duration::from_secs(1);
+/// So many wait for their answer at the same time, over all addresses.
+const AT_ONCE: usize = 32;
+/// After so long without a wrong token an address is forgotten.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
+/// The most addresses that are remembered.
+const PEERS: usize = 1_024;
+
+#[derive(Debug)]
+pub(super) struct Strikes {
+    /// How many wrong tokens an address showed, and when it showed the last one.
+    peers: Mutex<HashMap<Option<IpAddr>, (u32, Instant)>>,
+    slowed: Semaphore,
+}
+
+impl Default for Strikes {
+    fn default() -> Self {
+        Self {
+            peers: Mutex::default(),
+            slowed: Semaphore::new(AT_ONCE),
+        }
+    }
+}
+
+impl Strikes {
+    /// What is found for the token that an address shows.
+    pub(super) async fn check<T>(
+        &self,
+        peer: Option<IpAddr>,
+        find: impl FnOnce() -> Option<T>,
+    ) -> Result<T, ApiError> {
+        let network = peer.map(network_of);
+        let slowed = match self.wrong(network) < FREE {
+            true => None,
+            false => Some(
+                self.slowed
+                    .try_acquire()
+                    .map_err(|_| ApiError::TooManyAttempts)?,
+            ),
+        };
+        if let Some(found) = find() {
+            return Ok(found);
+        }
+        let wrong = self.count(network);
+        if wrong.is_power_of_two() {
+            tracing::warn!(?peer, wrong, "a token that is none of those configured");
+        }
+        if slowed.is_some() {
+            sleep(DELAY).await;
+        }
+        Err(ApiError::Unauthorized(
+            "the token is not one of those configured",
+        ))
+    }
+
+    fn wrong(&self, network: Option<IpAddr>) -> u32 {
+        let peers = self.peers.lock();
+        let fresh = peers.get(&network).filter(|(_, last)| is_fresh(*last));
+        fresh.map_or(0, |(wrong, _)| *wrong)
+    }
+
+    fn count(&self, network: Option<IpAddr>) -> u32 {
+        let wrong = self.wrong(network).saturating_add(1);
+        let mut peers = self.peers.lock();
+        if peers.len() >= PEERS {
+            peers.retain(|_, (_, last)| is_fresh(*last));
+        }
+        // Whoever has so many addresses is slowed down by none of them.
+        if peers.len() >= PEERS {
+            peers.clear();
+        }
+        peers.insert(network, (wrong, Instant::now()));
+        wrong
+    }
+}
+
+fn is_fresh(last: Instant) -> bool {
+    last.elapsed() < FORGOTTEN_AFTER
+}
+
+/// Whoever has one address of IPv6 has the 2^64 of its network.
+fn network_of(peer: IpAddr) -> IpAddr {
+    match peer {
+        IpAddr::V4(_) => peer,
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::future::join_all;
+
+    use super::*;
+
+    fn peer(text: &str) -> Option<IpAddr> {
+        text.parse().ok()
+    }
+
+    /// How long the answer to a wrong token takes; `None`: it wasn't looked at.
+    async fn wrong(strikes: &Strikes, peer: Option<IpAddr>) -> Option<Duration> {
+        let begun = Instant::now();
+        match strikes.check(peer, || None::<()>).await {
+            Err(ApiError::Unauthorized(_)) => Some(begun.elapsed()),
+            _ => None,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn wrong_tokens_of_an_address_slow_down_until_it_is_forgotten() {
+        let strikes = Strikes::default();
+        let bad = ["2001:db8::1", "2001:db8::ffff:1"].map(peer);
+        for n in 0..FREE as usize {
+            assert_eq!(wrong(&strikes, bad[n % 2]).await, Some(Duration::ZERO));
+        }
+        assert_eq!(wrong(&strikes, bad[0]).await, Some(DELAY));
+        assert!(strikes.check(bad[1], || Some(())).await.is_ok());
+        assert_eq!(
+            wrong(&strikes, peer("10.0.0.1")).await,
+            Some(Duration::ZERO)
+        );
+        tokio::time::advance(FORGOTTEN_AFTER).await;
+        assert_eq!(wrong(&strikes, bad[0]).await, Some(Duration::ZERO));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn so_many_are_slowed_down_at_once_and_no_more() {
+        let strikes = Strikes::default();
+        let bad = peer("10.0.0.1");
+        for _ in 0..FREE {
+            wrong(&strikes, bad).await;
+        }
+        let all = join_all((0..AT_ONCE + 3).map(|_| wrong(&strikes, bad))).await;
+        assert_eq!(all.iter().flatten().count(), AT_ONCE);
+        assert_eq!(
+            wrong(&strikes, bad).await,
+            Some(DELAY),
+            "they have been answered"
+        );
+    }
+
+    #[test]
+    fn addresses_are_remembered_in_bounds() {
+        let strikes = Strikes::default();
+        for n in 0..3 * PEERS {
+            strikes.count(Some(IpAddr::V4(u32::try_from(n).unwrap().into())));
+            assert!(strikes.peers.lock().len() <= PEERS);
+        }
+    }
+}
