@@ -188,6 +188,9 @@ impl App {
             let on_demand = OnDemand::new(store.clone(), clock.clone(), &history, base);
             enqueue.source_from(Arc::new(FromHistory(on_demand)));
         }
+        let unread = |error: StoreError| AppError::Unreachable(error.to_string());
+        enqueue.take_over_choices().await.map_err(unread)?;
+        let choices = follow_choices(enqueue.clone(), stop_pushing.clone());
         let imports = Imports::new(store.clone(), clock.clone(), history);
         Ok(Self {
             settings,
@@ -208,7 +211,7 @@ impl App {
             bad_reload: Arc::default(),
             worker: Arc::default(),
             pushing: Mutex::new(Some(tokio::spawn(async {
-                tokio::join!(push, announce, following, keep_in_step);
+                tokio::join!(push, announce, following, keep_in_step, choices);
             }))),
             stop_pushing,
             _data_dir: data_dir,
@@ -521,6 +524,22 @@ impl App {
             worker_stale_after: Duration::from_secs_f64(self.settings.worker.lease_s),
             max_wait: Duration::from_secs(self.settings.worker.max_wait_s),
             bind,
+        }
+    }
+}
+
+/// How often it is asked which criteria were made current elsewhere.
+const CHOICES: Duration = Duration::from_secs(5);
+
+/// Takes over what is made current in other processes, until `stop`.
+async fn follow_choices(enqueue: Arc<Enqueue>, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(CHOICES) => {}
+            () = stop.cancelled() => return,
+        }
+        if let Err(error) = enqueue.take_over_choices().await {
+            tracing::debug!(%error, "which criteria are current could not be read");
         }
     }
 }

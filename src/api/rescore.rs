@@ -42,7 +42,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RescoreFilter {
-    /// Prefix of id, alert type, agent or author, case-insensitive.
+    /// Part of an alert type, agent or author, or what an id begins with; case-insensitive.
     pub(crate) q: Option<String>,
     /// Where the session stands.
     pub(crate) status: Option<SessionStatus>,

@@ -1,19 +1,20 @@
-//! What wants somebody's attention now: what isn't ready, what is stopped, sessions whose newest scoring failed. What was mended since
+//! What wants somebody's attention now: what isn't ready, what is stopped, sessions whose newest scoring failed, by cause. What was mended since
 //! is forgotten.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
-use futures::future::try_join_all;
 
 use super::batches::BatchWords as _;
 use super::infrastructure::JudgeState as _;
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
-use crate::api::{ApiError, ApiState, HOLD, Params, batches, jobs, sessions};
-use crate::wire::{Batch, Hold, PausedBy, SessionItem};
+use crate::api::{ApiError, HOLD, Params, batches, sessions};
+use crate::wire::{Batch, FailureClass, Hold, PausedBy, SessionItem, Sessions};
 
-/// How many sessions are named.
-const SESSIONS: &str = "5";
+/// How many sessions that failed are sorted by cause, the newest.
+const SESSIONS: &str = "200";
 /// How many batches that their budget has stopped are named.
 const BATCHES: &str = "5";
 
@@ -21,6 +22,8 @@ const BATCHES: &str = "5";
 pub(super) struct Alert {
     pub(super) text: String,
     pub(super) to: String,
+    /// The sessions that may be scored once more, by their ids; empty: none.
+    pub(super) retry: String,
 }
 
 /// Looks at what isn't as it should be.
@@ -69,12 +72,7 @@ pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Ale
         }
     }
     alerts.extend(paused.items.iter().filter_map(out_of_money));
-    let reads = failed.items.iter().map(|item| of_session(api, item));
-    alerts.extend(try_join_all(reads).await?);
-    if failed.next_cursor.is_some() {
-        let text = "More sessions could not be scored.".to_owned();
-        alerts.push(alert(text, "/sessions?scored=failed"));
-    }
+    alerts.extend(by_cause(&failed));
     Ok(alerts)
 }
 
@@ -88,10 +86,11 @@ fn out_of_money(batch: &Batch) -> Option<Alert> {
     Some(alert(text, &format!("/batches/{}", batch.batch_id)))
 }
 
-fn alert(text: String, to: &str) -> Alert {
+pub(super) fn alert(text: String, to: &str) -> Alert {
     Alert {
         text,
         to: to.to_owned(),
+        retry: String::new(),
     }
 }
 
@@ -109,23 +108,41 @@ fn stopped(what: &str, hold: &Hold, now: DateTime<Utc>) -> Alert {
     alert(text, "/queue")
 }
 
-async fn of_session(api: &ApiState, item: &SessionItem) -> Result<Alert, ApiError> {
-    let id = item.session_id.to_string();
-    let newest = jobs::list(
-        api,
-        Params::of(&[("session_id", id.as_str()), ("limit", "1")]),
-    )
-    .await?;
-    let error = newest.items.into_iter().next().and_then(|job| job.error);
-    let why = error.map_or_else(String::new, |error| {
-        format!(" ({}): {}", error.class.in_words(), error.message)
-    });
-    let text = format!(
-        "Session {} of {} could not be scored{why}",
-        words::short_id(&item.session_id),
-        item.alert_type.as_deref().unwrap_or("no alert type"),
-    );
-    Ok(alert(text, &format!("/sessions/{id}")))
+/// Sessions that could not be scored, by why: the causes that most of them have first.
+fn by_cause(failed: &Sessions) -> Vec<Alert> {
+    let mut causes: BTreeMap<FailureClass, Vec<&SessionItem>> = BTreeMap::new();
+    for item in &failed.items {
+        if let Some(class) = item.failed {
+            causes.entry(class).or_default().push(item);
+        }
+    }
+    let mut causes: Vec<_> = causes.into_iter().collect();
+    causes.sort_by_key(|(_, items)| std::cmp::Reverse(items.len()));
+    let at_least = if failed.next_cursor.is_some() {
+        "At least "
+    } else {
+        ""
+    };
+    let alert = |(class, items): (FailureClass, Vec<&SessionItem>)| {
+        let ids: Vec<String> = items
+            .iter()
+            .map(|item| item.session_id.to_string())
+            .collect();
+        let count = words::counted(ids.len(), "session");
+        Alert {
+            text: format!(
+                "{at_least}{count} could not be scored ({}). {}",
+                class.in_words(),
+                class.remedy()
+            ),
+            to: match ids.as_slice() {
+                [one] => format!("/sessions/{one}"),
+                _ => "/sessions?scored=failed".to_owned(),
+            },
+            retry: ids.join(","),
+        }
+    };
+    causes.into_iter().map(alert).collect()
 }
 
 #[cfg(test)]

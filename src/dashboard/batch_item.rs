@@ -127,7 +127,10 @@ impl ItemPage {
                 payload.get(fields.generated_rows),
             ),
             bars: item.parts.iter().map(|part| bar(part, &result)).collect(),
-            reasoning: item.reasoning.as_deref().map(markdown::render),
+            reasoning: item
+                .reasoning
+                .as_deref()
+                .map(|text| markdown::render(text, None)),
             calls,
             payload: serde_json::to_string_pretty(&payload).unwrap_or_default(),
             cost: words::usd(item.job.usage.cost_usd),

@@ -50,16 +50,16 @@ impl Line {
         let own = format!("/batches/{batch}/items/{}", answer.item_no);
         let badge = answer.job.score().map(Badge::from);
         let mut lines = answer.lines.into_iter();
-        let head = lines.next();
+        // What was asked stands first; what was answered to it, below.
+        let head = if answer.question.is_empty() {
+            lines.next().unwrap_or(answer.name)
+        } else {
+            answer.question
+        };
         let to = match (answer.job.subject_id, &badge) {
             (Some(_), Some(badge)) => badge.to.clone(),
             (Some(session), None) => format!("/sessions/{session}"),
             (None, _) => own,
-        };
-        let question = if answer.question.is_empty() {
-            answer.name
-        } else {
-            answer.question
         };
         let waits = match (&answer.job.wait, answer.job.state) {
             (Some(wait), _) => wait.in_short(answer.job.judge.as_deref()),
@@ -75,7 +75,7 @@ impl Line {
         let reasoning = answer.reasoning.filter(|said| shows_why && !told(said));
         Self {
             sign: sign(outcome),
-            head: head.unwrap_or(question),
+            head,
             to,
             // A session's score is its badge; what an error says is told once, below.
             lines: if badge.is_some() {
@@ -93,7 +93,7 @@ impl Line {
             } else {
                 String::new()
             },
-            reasoning: reasoning.as_deref().map(markdown::render),
+            reasoning: reasoning.map(|text| markdown::render(&text, answer.job.subject_id)),
         }
     }
 }
@@ -262,7 +262,7 @@ pub(super) mod tests {
     /// An item of a query suite; `fields` replace its own.
     pub(in crate::dashboard) fn item(fields: &Value) -> Value {
         let mut body = json!({
-            "item_no": 3, "outcome": "missed", "name": "q3", "question": "Errors?",
+            "item_no": 3, "outcome": "missed", "name": "q3", "question": "Which errors?",
             "lines": ["Query: Errors?", "Query executed (results: 2)", "Score: 50% (FAIL <90%)", "Schema: 100% | LLM: 40%"],
             "total": 0.5, "threshold": 0.9, "execution_error": null, "unreadable": null, "missing": [],
             "parts": [{"name": "schema_match", "title": "Schema", "score": 1.0, "words": null},
@@ -283,8 +283,8 @@ pub(super) mod tests {
     fn an_item_is_its_live_line_and_why_where_it_missed() {
         let missed = line(&json!({}));
         assert_eq!(missed.sign.0, "bad");
-        assert_eq!(missed.head, "Query: Errors?");
-        assert_eq!(missed.lines.len(), 3);
+        assert_eq!(missed.head, "Which errors?");
+        assert_eq!(missed.lines.len(), 4);
         assert!(missed.reasoning.unwrap().contains("<strong>Wrong</strong>"));
         let passed = line(&json!({"outcome": "passed"}));
         assert!(passed.reasoning.is_none());
@@ -300,7 +300,7 @@ pub(super) mod tests {
         fields["job"]["error"] =
             json!({"class": "transient", "message": "timed out", "remedy": "try again"});
         let line = line(&fields);
-        assert_eq!(line.lines, ["Schema: 100%"]);
+        assert_eq!(line.lines, ["Query: Errors?", "Schema: 100%"]);
         assert_eq!(line.error.unwrap().message, "timed out");
         assert!(line.reasoning.is_none());
     }

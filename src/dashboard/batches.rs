@@ -58,7 +58,12 @@ impl BatchWords for Batch {
     fn title(&self) -> String {
         let own = self.name.as_deref();
         own.map_or_else(
-            || format!("Batch {}", words::short_id(&self.batch_id)),
+            || {
+                format!(
+                    "Batch of {}",
+                    self.times.created_at.format("%Y-%m-%d %H:%M UTC")
+                )
+            },
             str::to_owned,
         )
     }

@@ -41,6 +41,12 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/sessions/{id}/messages/{no}", get(message))
 }
 
+/// Where a message stands in its conversation, by its number from 1.
+pub(super) fn message_link(session: Uuid, no: usize) -> String {
+    let from = no.saturating_sub(1) / MESSAGES * MESSAGES;
+    format!("/sessions/{session}?from={from}#message-{no}")
+}
+
 /// Where a page or a part begins, as its address says it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]

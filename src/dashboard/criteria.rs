@@ -4,33 +4,59 @@
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, State};
-use axum::routing::get;
+use axum::http::StatusCode;
+use axum::routing::{get, post};
 use chrono::{DateTime, Utc};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
+use super::confirm::{self, Question, is_sure};
 use super::criteria_diff::{self, Drawn};
+use super::form::Form;
 use super::frame::Frame;
-use super::links::query;
-use super::page::found;
-use super::page::{Page, html};
+use super::links::{query, segment};
+use super::page::{Fault, Page, found, go, html, is_mendable, refusal, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Moment};
-use crate::api::{Params, criteria};
+use crate::api::{Params, Problem, criteria};
 use crate::job::Kind;
-use crate::wire::CriteriaVersion;
+use crate::wire::{CriteriaAdded, CriteriaVersion};
+
+/// The parts of criteria that are told at length.
+const PROMPTS: [&str; 2] = ["judge_prompt", "answer_prompt"];
+/// What follows from making criteria current.
+const CONSEQUENCE: &str = "New requests of this kind are judged by them, in all processes within 5 s, until others are made current; \
+    scores that there are stay, as scores of other criteria.";
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/criteria", get(versions))
         .route("/criteria/{hash}", get(version))
+        .route("/criteria/{hash}/edit", get(edit).post(store))
+        .route("/criteria/{hash}/name", post(name))
+        .route("/criteria/{hash}/current", post(make_current))
+}
+
+/// What people know a version by: its name, else when it was first used; and how its hash begins.
+pub(super) fn called(version: &CriteriaVersion) -> String {
+    let short = words::short(&version.criteria_hash);
+    let at = version.first_scored_at.or(version.created_at);
+    match (&version.name, at) {
+        (Some(name), _) => format!("{name} ({short})"),
+        (None, Some(at)) => format!("of {} ({short})", at.format("%Y-%m-%d")),
+        (None, None) => format!("not used yet ({short})"),
+    }
 }
 
 struct Row {
     hash: String,
     short: String,
-    kind: String,
+    name: String,
+    note: String,
+    kind: Kind,
     current: bool,
+    /// Who made it current.
+    chosen: Option<(String, Moment)>,
     first: Option<Moment>,
     scores: String,
     mean: String,
@@ -42,7 +68,12 @@ impl Row {
         let compared = current.filter(|current| *current != version.criteria_hash);
         Self {
             short: words::short(&version.criteria_hash).to_owned(),
+            name: version.name.unwrap_or_default(),
+            note: version.note.unwrap_or_default(),
             current: version.is_current,
+            chosen: version
+                .made_current
+                .map(|made| (made.by, words::moment(made.at, now))),
             first: version
                 .first_scored_at
                 .or(version.created_at)
@@ -63,7 +94,7 @@ impl Row {
                         query(&[("a", version.criteria_hash.as_str()), ("b", current)])
                     )
                 }),
-            kind: version.kind.in_words(),
+            kind: version.kind,
             hash: version.criteria_hash,
         }
     }
@@ -112,6 +143,7 @@ struct VersionPage {
     settings: String,
     current: Option<String>,
     changes: Vec<Drawn>,
+    key: String,
 }
 
 async fn version(
@@ -150,14 +182,137 @@ async fn version(
         settings,
         current,
         changes,
+        key: uuid::Uuid::new_v4().to_string(),
     })
+}
+
+/// Criteria as they are edited: a copy of stored ones, or what was typed.
+#[derive(Template)]
+#[template(path = "criteria_edit.html")]
+struct EditPage {
+    frame: Frame,
+    /// The version that is copied.
+    hash: String,
+    name: String,
+    note: String,
+    /// Field, heading and text of each prompt.
+    prompts: Vec<(&'static str, String, String)>,
+    settings: String,
+    /// Why it wasn't taken, HTML.
+    refused: String,
+}
+
+async fn edit(State(state): State<PageState>, user: SessionUser, Path(hash): Path<String>) -> Page {
+    let detail = criteria::read(state.api(&user)?, &hash, Kind::Session).await?;
+    let (texts, settings) = split(detail.content);
+    let texts = texts.into_iter().filter_map(|(heading, text)| {
+        let field = PROMPTS.iter().find(|it| words::heading(it) == heading)?;
+        Some((*field, heading, text))
+    });
+    html(&EditPage {
+        frame: Frame::of(&state, user, "Criteria", "Edit criteria").await,
+        hash: detail.version.criteria_hash,
+        name: String::new(),
+        note: String::new(),
+        prompts: texts.collect(),
+        settings,
+        refused: String::new(),
+    })
+}
+
+/// Stores what was edited as a version of its own, which is not current.
+async fn store(State(state): State<PageState>, Path(hash): Path<String>, form: Form) -> Page {
+    match stored(&state, &form).await {
+        Ok(new) => go(form.user.piece, &format!("/criteria/{new}")),
+        Err(fault) if is_mendable(fault.problem()) && !form.user.piece => {
+            let text = |name: &str| form.text(name).unwrap_or_default().to_owned();
+            let prompts = PROMPTS.into_iter().filter_map(|field| {
+                let typed = form.text(field)?.to_owned();
+                Some((field, words::heading(field), typed))
+            });
+            let page = EditPage {
+                prompts: prompts.collect(),
+                hash,
+                name: text("name"),
+                note: text("note"),
+                settings: text("settings"),
+                refused: refusal(fault.problem()),
+                frame: Frame::of(&state, form.user, "Criteria", "Edit criteria").await,
+            };
+            with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
+        }
+        Err(fault) => Err(fault),
+    }
+}
+
+async fn stored(state: &PageState, form: &Form) -> Result<String, Fault> {
+    let settings = form.text("settings").unwrap_or("{}");
+    let mut content: Map<String, Value> = serde_json::from_str(settings).map_err(|error| {
+        let fault = format!("is no JSON object: {error}");
+        Box::new(Problem::of_field("settings", &fault))
+    })?;
+    for field in PROMPTS {
+        if let Some((_, text)) = form.pairs().find(|(name, _)| name == field) {
+            // As it is, but for the ends of lines, of which browsers send both.
+            content.insert(field.to_owned(), text.replace("\r\n", "\n").into());
+        }
+    }
+    let caller = &form.user.caller;
+    let added = state
+        .client
+        .post(caller, "/api/v1/scoring/criteria", None, &content);
+    let added: CriteriaAdded = added.await?.json()?;
+    let is_named = ["name", "note"].into_iter().any(|field| form.ticked(field));
+    if is_named {
+        named(state, form, &added.criteria_hash).await?;
+    }
+    Ok(added.criteria_hash)
+}
+
+async fn named(state: &PageState, form: &Form, hash: &str) -> Result<(), Fault> {
+    let path = format!("/api/v1/scoring/criteria/{}/name", segment(hash));
+    let body = json!({"name": form.text("name"), "note": form.text("note")});
+    let caller = &form.user.caller;
+    state.client.post(caller, &path, None, &body).await?;
+    Ok(())
+}
+
+/// Gives a version its name and its note.
+async fn name(State(state): State<PageState>, Path(hash): Path<String>, form: Form) -> Page {
+    named(&state, &form, &hash).await?;
+    go(form.user.piece, &format!("/criteria/{}", segment(&hash)))
+}
+
+/// Makes a version current, after a question.
+async fn make_current(
+    State(state): State<PageState>,
+    Path(hash): Path<String>,
+    form: Form,
+) -> Page {
+    let hash = segment(&hash);
+    if form.user.may_admin() && !is_sure(&form) {
+        let question = Question {
+            title: "Make these criteria current?".to_owned(),
+            consequence: CONSEQUENCE.to_owned(),
+            button: "Make them current",
+            stops: false,
+            part: "Criteria",
+        };
+        let action = format!("/criteria/{hash}/current");
+        return confirm::ask(&state, &form, action, question).await;
+    }
+    let path = format!("/api/v1/scoring/criteria/{hash}/current");
+    let caller = &form.user.caller;
+    let body = Map::new();
+    state.client.post(caller, &path, form.key(), &body).await?;
+    go(form.user.piece, &format!("/criteria/{hash}"))
 }
 
 /// The prompts apart from the rest, which is JSON.
 fn split(mut content: Value) -> (Vec<(String, String)>, String) {
     let mut prompts = Vec::new();
     if let Value::Object(members) = &mut content {
-        for name in ["judge_prompt", "answer_prompt"] {
+        for name in PROMPTS {
             if let Some(Value::String(text)) = members.shift_remove(name) {
                 prompts.push((words::heading(name), text));
             }

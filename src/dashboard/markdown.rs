@@ -2,6 +2,9 @@
 //! https and mailto alone.
 
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
+use uuid::Uuid;
+
+use super::conversation::message_link;
 
 /// The HTML of a text that has no page of its own, bytes: a page stays light.
 const ALONE: usize = 32 << 10;
@@ -25,9 +28,9 @@ impl Cut {
     }
 }
 
-/// The HTML of a text, as far as a page holds it. Safe as it is.
-pub(super) fn render(text: &str) -> String {
-    let mut cut = within(text, ALONE);
+/// The HTML of a text, as far as a page holds it. Safe as it is. In a text about a session each "message 9" leads to that message.
+pub(super) fn render(text: &str, about: Option<Uuid>) -> String {
+    let mut cut = cut_to(text, ALONE, about);
     if !cut.is_whole() {
         cut.html
             .push_str("<p class=\"dim\">It is longer; the API has the whole text.</p>");
@@ -38,10 +41,14 @@ pub(super) fn render(text: &str) -> String {
 /// The beginning of a text, drawn: as much of it as `most` bytes of HTML hold. A few characters may become megabytes (tables), so
 /// that it is what comes out that counts.
 pub(super) fn within(text: &str, most: usize) -> Cut {
+    cut_to(text, most, None)
+}
+
+fn cut_to(text: &str, most: usize, about: Option<Uuid>) -> Cut {
     let mut end = text.len().min(most);
     while end >= LEAST || end == text.len() {
         let part = beginning(text, end);
-        if let Some(html) = drawn(part, most) {
+        if let Some(html) = draw(part, most, about) {
             return Cut {
                 html,
                 taken: part.len(),
@@ -75,14 +82,59 @@ fn beginning(text: &str, end: usize) -> &str {
 
 /// A text drawn whole, unless that takes more than `most` bytes.
 pub(super) fn drawn(text: &str, most: usize) -> Option<String> {
+    draw(text, most, None)
+}
+
+fn draw(text: &str, most: usize, about: Option<Uuid>) -> Option<String> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
-    let events = Parser::new_ext(text, options).map(harmless);
+    let mut within_link = false;
+    let events = Parser::new_ext(text, options).map(|event| match (event, about) {
+        (Event::Text(text), Some(session)) if !within_link => {
+            Event::InlineHtml(with_messages(&text, session).into())
+        }
+        (event, _) => {
+            if matches!(event, Event::Start(Tag::Link { .. } | Tag::Image { .. })) {
+                within_link = true;
+            } else if matches!(event, Event::End(TagEnd::Link | TagEnd::Image)) {
+                within_link = false;
+            }
+            harmless(event)
+        }
+    });
     let mut page = Bounded {
         text: String::new(),
         most,
     };
     html::write_html_fmt(&mut page, events).ok()?;
     Some(page.text)
+}
+
+/// A text as HTML in which the number behind "message", and each of the numbers behind "messages", is a link.
+fn with_messages(text: &str, session: Uuid) -> String {
+    let (mut html, mut rest) = (String::new(), text);
+    let (mut one, mut many) = (false, false);
+    while let Some(first) = rest.chars().next() {
+        let kind = |c: char| (c.is_ascii_digit(), c.is_alphanumeric());
+        let end = rest.find(|c: char| kind(c) != kind(first));
+        let (token, behind) = rest.split_at(end.unwrap_or(rest.len()));
+        rest = behind;
+        let number = token.parse().ok().filter(|number| *number > 0_usize);
+        if let Some(number) = number.filter(|_| one || many) {
+            let to = message_link(session, number);
+            html.push_str(&format!("<a href=\"{to}\">{token}</a>"));
+            one = false;
+            continue;
+        }
+        html.push_str(&escaped(token));
+        match token.to_ascii_lowercase().as_str() {
+            "message" => one = true,
+            "messages" => many = true,
+            "and" | "or" | "to" | "through" => one = false,
+            between if between.chars().all(|c| " ,#-–&".contains(c)) => {}
+            _ => (one, many) = (false, false),
+        }
+    }
+    html
 }
 
 /// HTML that ends as soon as it is too long.
@@ -181,7 +233,7 @@ mod tests {
 
     #[test]
     fn markdown_is_drawn() {
-        let page = render("**a** `b`\n\n- c\n\n| d | e |\n| - | - |\n| 1 | 2 |");
+        let page = render("**a** `b`\n\n- c\n\n| d | e |\n| - | - |\n| 1 | 2 |", None);
         for part in [
             "<strong>a</strong>",
             "<code>b</code>",
@@ -208,7 +260,7 @@ mod tests {
             "```<script>\n</script>\n```",
             "| <script>x</script> |\n| - |\n| <b onclick=x>y</b> |",
         ] {
-            let page = render(hostile).to_ascii_lowercase();
+            let page = render(hostile, Some(Uuid::nil())).to_ascii_lowercase();
             for bad in [
                 "<script",
                 "<img",
@@ -222,11 +274,36 @@ mod tests {
                 assert!(!page.contains(bad), "{hostile} gives {page}");
             }
         }
-        let link = render("[x](https://ok.example/?a=1&b=2)");
+        let link = render("[x](https://ok.example/?a=1&b=2)", None);
         assert!(
             link.contains("<a href=\"https://ok.example/?a=1&amp;b=2\" rel="),
             "{link}"
         );
+    }
+
+    #[test]
+    fn numbers_of_messages_lead_to_them() {
+        let session = Uuid::nil();
+        for (text, linked) in [
+            ("In message 9 it guessed; 3 pods fell.", vec![9]),
+            ("Messages 3, 4 and 57 (message #60)", vec![3, 4, 57, 60]),
+            ("messages 2-5 to 7 show 8", vec![2, 5, 7]),
+            ("message 9, 5 minutes later, and 6 others", vec![9]),
+            ("the message cost 9; message 0, `message 4`", vec![]),
+            ("[message 4](https://a.example) *message 5*", vec![5]),
+            ("a message to 3 people", vec![]),
+        ] {
+            let page = render(text, Some(session));
+            let links: Vec<String> = linked.iter().map(|no| message_link(session, *no)).collect();
+            assert_eq!(page.matches("#message-").count(), links.len(), "{page}");
+            for (to, no) in links.iter().zip(linked) {
+                assert!(
+                    page.contains(&format!("<a href=\"{to}\">{no}</a>")),
+                    "{page}"
+                );
+            }
+        }
+        assert!(!render("message 9", None).contains("<a"));
     }
 
     #[test]
@@ -253,7 +330,7 @@ mod tests {
                 let cut = plain(&text, most);
                 assert!(cut.html.len() <= most && cut.taken > 0);
             }
-            assert!(render(&text).contains("It is longer"));
+            assert!(render(&text, None).contains("It is longer"));
         }
         let cut = within("**a**", 100);
         assert!(cut.is_whole());

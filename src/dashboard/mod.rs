@@ -11,6 +11,7 @@
 
 mod address;
 mod alerts;
+mod annotate;
 mod assets;
 mod batch;
 mod batch_item;
@@ -84,6 +85,7 @@ fn routes(client: InProcessClient, about: About) -> Router {
         .merge(session::routes())
         .merge(conversation::routes())
         .merge(score::routes())
+        .merge(annotate::routes())
         .merge(rescore::routes())
         .merge(insights::routes())
         .merge(criteria::routes())

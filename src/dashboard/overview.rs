@@ -1,27 +1,31 @@
-//! `/`: what needs attention, how scores are spread and move, what ran last; to begin with, the ways to begin.
+//! `/`: what needs attention, what to do next, how scores are spread and move, the lowest and the latest, what ran last; to begin with, the
+//! ways to begin.
 
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::routing::{get, post};
+use chrono::{DateTime, Utc};
 use serde::Deserialize as _;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::alerts::{self, Alert};
+use super::alerts::{self, Alert, alert};
 use super::batches::{BatchWords as _, Row};
 use super::chart::Chart;
 use super::figures::{self, BY_RATING, days_ago, percent};
 use super::form::Form;
 use super::frame::Frame;
 use super::page::{Fault, Page, go, html};
+use super::session_item::{Badge, called, listed};
 use super::state::PageState;
 use super::user::SessionUser;
-use super::words;
+use super::words::{self, Moment};
 use crate::api::analytics::{distribution, trend};
-use crate::api::{Params, Problem, batches};
+use crate::api::{Params, Problem, batches, sessions};
 use crate::history::examples::SESSIONS;
+use crate::wire::{Distribution, SessionItem, Sessions};
 
 /// How many of the newest are shown.
 const SHOWN: &str = "5";
@@ -53,39 +57,95 @@ struct Overview {
     trend: Option<Chart>,
     alerts: Vec<Alert>,
     batches: Vec<Row>,
+    /// What there is to do for whom few scores stand here.
+    steps: Vec<Step>,
+    lists: Vec<ScoreList>,
+}
+
+/// Something to do next: what, where, and what its link says.
+type Step = (String, String, &'static str);
+
+/// Some sessions with their scores, and where all of them are.
+struct ScoreList {
+    title: &'static str,
+    to: &'static str,
+    /// Badge, name and time of each.
+    rows: Vec<(Badge, String, Moment)>,
+}
+
+impl ScoreList {
+    fn of(title: &'static str, to: &'static str, found: Sessions, now: DateTime<Utc>) -> Self {
+        let row = |item: SessionItem| {
+            let badge = Badge::of(item.session_id, item.score.as_ref());
+            (badge, called(&item), listed(&item, now))
+        };
+        Self {
+            title,
+            to,
+            rows: found.items.into_iter().map(row).collect(),
+        }
+    }
+}
+
+/// What to do next while there are few scores. `scored` sessions have one, whatever its criteria.
+fn steps(ever: &Distribution, latest: Option<&SessionItem>, has_batches: bool) -> Vec<Step> {
+    let mut steps = Vec::new();
+    if figures::ENOUGH <= ever.scores {
+        return steps;
+    }
+    if ever.coverage.unscored > 0 {
+        let count = words::counted(ever.coverage.unscored, "session");
+        let text = format!("Score what was sent: {count} without a score.");
+        steps.push((text, "/sessions?scored=no".to_owned(), "Choose sessions"));
+    }
+    if let Some(item) = latest {
+        let text = "Read a score, with the judge's reasons.";
+        let to = format!("/sessions/{}/score", item.session_id);
+        steps.push((text.to_owned(), to, "The latest score"));
+        let text = "Rate some sessions: ratings show how far the judge can be trusted.";
+        steps.push((text.to_owned(), "/annotate".to_owned(), "Annotate"));
+    }
+    if ever.simulated {
+        let text = "Name a real judge: set its key and start Gavel without the simulated one.";
+        steps.push((text.to_owned(), "/system".to_owned(), "The settings"));
+    }
+    if !has_batches {
+        let text = "Score a suite of cases: upload a file, or run gavel evaluate in CI.";
+        steps.push((text.to_owned(), "/batches".to_owned(), "Upload a suite"));
+    }
+    steps
 }
 
 async fn overview(State(state): State<PageState>, user: SessionUser, headers: HeaderMap) -> Page {
     let api = state.api(&user)?;
     let now = state.about.clock.now();
     let lately = days_ago(now, TREND_DAYS);
-    let (mut alerts, distribution, ever, trend, batches) = tokio::try_join!(
+    let sessions = |pair| sessions::list(api, Params::of(&[pair, ("limit", SHOWN)]));
+    let (mut alerts, distribution, ever, trend, batches, lowest, latest) = tokio::try_join!(
         alerts::now(&state, &user),
         distribution::read(api, Params::of(&[BY_RATING])),
         distribution::read(api, Params::of(&[("criteria", "any")])),
         trend::read(api, Params::of(&[("from", &lately)])),
         batches::list(api, Params::of(&[("limit", SHOWN)])),
+        sessions(("sort", "lowest_score")),
+        sessions(("scored", "yes")),
     )?;
     let failed = batches.items.iter().filter(|batch| batch.counts.failed > 0);
-    alerts.extend(failed.map(|batch| Alert {
-        text: format!(
-            "{} of {} could not be scored.",
-            words::counted(batch.counts.failed, "item"),
-            batch.title()
-        ),
-        to: format!("/batches/{}", batch.batch_id),
+    alerts.extend(failed.map(|batch| {
+        let items = words::counted(batch.counts.failed, "item");
+        let text = format!("{items} of {} could not be scored.", batch.title());
+        alert(text, &format!("/batches/{}", batch.batch_id))
     }));
     let outdated = ever.scores.saturating_sub(distribution.scores);
     if outdated > 0 && ever.simulated == distribution.simulated {
-        alerts.push(Alert {
-            text: format!(
-                "{} of other criteria than the current ones: the mean and the spread of scores here leave {} out.",
-                words::counted(outdated, "score"),
-                if outdated == 1 { "it" } else { "them" }
-            ),
-            to: "/rescore?criteria=not_current".to_owned(),
-        });
+        let text = format!(
+            "{} of other criteria than the current ones: the mean and the spread of scores here leave {} out.",
+            words::counted(outdated, "score"),
+            if outdated == 1 { "it" } else { "them" }
+        );
+        alerts.push(alert(text, "/rescore?criteria=not_current"));
     }
+    let steps = steps(&ever, latest.items.first(), !batches.items.is_empty());
     html(&Overview {
         here: here(&headers),
         new_id: Uuid::new_v4(),
@@ -103,6 +163,16 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
             .into_iter()
             .map(|batch| Row::of(batch, now))
             .collect(),
+        lists: vec![
+            ScoreList::of("Lowest scores", "/sessions?sort=lowest_score", lowest, now),
+            ScoreList::of(
+                "Latest scored sessions",
+                "/sessions?scored=yes",
+                latest,
+                now,
+            ),
+        ],
+        steps,
         frame: Frame::of(&state, user, "", "Overview").await,
         alerts,
     })
@@ -159,6 +229,8 @@ mod tests {
             trend: None,
             alerts: Vec::new(),
             batches: Vec::new(),
+            steps: Vec::new(),
+            lists: Vec::new(),
         }
     }
 
@@ -178,10 +250,7 @@ mod tests {
     fn what_needs_attention_stands_first_and_few_scores_draw_nothing() {
         let now = "2026-11-23T12:00:00Z".parse().unwrap();
         let full = Overview {
-            alerts: vec![Alert {
-                text: "<b>one</b> failed".to_owned(),
-                to: "/queue".to_owned(),
-            }],
+            alerts: vec![alert("<b>one</b> failed".to_owned(), "/queue")],
             batches: vec![Row::of(batch(&json!({"name": "<i>nightly</i>"})), now)],
             ..page(1_234)
         };

@@ -1,13 +1,20 @@
 //! A session as lists and pages show it in brief: its score as a badge, and why it can't be scored.
 
+use std::collections::{BTreeSet, HashMap};
+
 use askama::Template;
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
 
 use super::page::Fault;
 use super::state::PageState;
 use super::user::SessionUser;
-use super::words;
+use super::words::{self, Moment};
 use crate::api::{Params, sessions};
 use crate::wire::{SessionItem, SessionScoreSummary, SessionStatus};
+
+/// Characters of what a session is called.
+const NAME: usize = 80;
 
 /// Why a session in this status can't be scored; empty if it can, which is the API's to say.
 pub(super) fn why_not(scorable: bool, status: SessionStatus) -> String {
@@ -38,17 +45,57 @@ pub(super) struct Badge {
 }
 
 impl Badge {
-    /// The badge of a current score.
-    pub(super) fn of(score: Option<&SessionScoreSummary>) -> Self {
+    /// The badge of a session's current score. It leads where the alert and the final analysis stand, too.
+    pub(super) fn of(session: Uuid, score: Option<&SessionScoreSummary>) -> Self {
         let rating = score.map(|score| (score.total_score, words::rating(score.total_score)));
         Self {
             total: rating.map(|(total, (word, _))| (total, word)),
             colour: rating.map_or("none", |(_, (_, colour))| colour),
-            to: score.map_or_else(String::new, |score| format!("/scores/{}", score.score_id)),
+            to: format!("/sessions/{session}/score"),
             simulated: score.is_some_and(|score| score.simulated),
             big: false,
         }
     }
+}
+
+/// What people know a session by: its alert, and whose work it is.
+pub(super) fn called(item: &SessionItem) -> String {
+    let alert = item.alert_type.as_deref().unwrap_or("session");
+    match &item.agent {
+        Some(agent) => words::clip(&format!("{alert} · {agent}"), NAME),
+        None => words::clip(alert, NAME),
+    }
+}
+
+/// Sessions by their ids, as a table names them; those that are gone are left out.
+pub(super) async fn named(
+    state: &PageState,
+    user: &SessionUser,
+    ids: impl Iterator<Item = Uuid>,
+) -> Result<HashMap<Uuid, (String, Moment)>, Fault> {
+    let ids: BTreeSet<String> = ids.map(|id| id.to_string()).collect();
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let (count, ids) = (ids.len(), Vec::from_iter(ids).join(","));
+    let params = Params::of(&[("ids", ids.as_str()), ("limit", &count.to_string())]);
+    let found = sessions::list(state.api(user)?, params).await?;
+    let now = state.about.clock.now();
+    let named = |item: SessionItem| (item.session_id, (called(&item), listed(&item, now)));
+    Ok(found.items.into_iter().map(named).collect())
+}
+
+/// A session's name and time among those that were looked up.
+pub(super) fn name_of(names: &HashMap<Uuid, (String, Moment)>, id: &Uuid) -> String {
+    names.get(id).map_or_else(
+        || format!("session {id}"),
+        |(name, at)| format!("{name}, {}", at.plain),
+    )
+}
+
+/// When a session finished, else was first seen.
+pub(super) fn listed(item: &SessionItem, now: DateTime<Utc>) -> Moment {
+    words::moment(item.completed_at.unwrap_or(item.created_at), now)
 }
 
 /// A session as the list has it; `None` where there is none.

@@ -160,7 +160,7 @@ impl Row {
         Self {
             finished: item.completed_at.map(|at| words::moment(at, now)),
             scored: item.score.as_ref().map(|s| words::moment(s.scored_at, now)),
-            badge: Badge::of(item.score.as_ref()),
+            badge: Badge::of(item.session_id, item.score.as_ref()),
             may_score: user.may_enqueue(),
             why_not: why_not(item.scorable, item.status),
             form_token: user.form_token.clone(),

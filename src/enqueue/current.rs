@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 use super::{Enqueue, EnqueueError};
 use crate::job::Kind;
 use crate::score::Criteria;
-use crate::store::StoreError;
+use crate::store::{CriteriaChoice, StoreError};
 
 /// The definitions of the files that a process loaded.
 #[derive(Debug, Clone)]
@@ -32,15 +32,19 @@ impl CurrentCriteria {
 
 /// The current definitions, and what is known of stored ones.
 pub(super) struct Definitions {
-    current: RwLock<CurrentCriteria>,
+    /// Those of the files.
+    files: RwLock<CurrentCriteria>,
+    /// Those that somebody made current instead.
+    chosen: RwLock<BTreeMap<Kind, Arc<Criteria>>>,
     /// The kind and the judge of each stored definition that was asked for; definitions never change.
     stored: RwLock<BTreeMap<String, (Kind, String)>>,
 }
 
 impl Definitions {
-    pub(super) fn new(current: CurrentCriteria) -> Self {
+    pub(super) fn new(files: CurrentCriteria) -> Self {
         Self {
-            current: RwLock::new(current),
+            files: RwLock::new(files),
+            chosen: RwLock::default(),
             stored: RwLock::default(),
         }
     }
@@ -54,19 +58,77 @@ impl Enqueue {
 
     /// The criteria that new requests of a kind get.
     pub fn current_criteria_of(&self, kind: Kind) -> Arc<Criteria> {
-        let current = self.definitions.current.read();
-        current.of(kind).clone()
+        let files = self.file_criteria_of(kind);
+        // Whoever turns scoring off in the files turns it off whatever was chosen.
+        let chosen = self.definitions.chosen.read().get(&kind).cloned();
+        chosen.filter(|_| files.enabled).unwrap_or(files)
     }
 
-    /// Replaces the current criteria of all kinds (a reload).
+    /// The criteria of the file of a kind, which are current unless somebody made others so.
+    pub fn file_criteria_of(&self, kind: Kind) -> Arc<Criteria> {
+        self.definitions.files.read().of(kind).clone()
+    }
+
+    /// Replaces the criteria of the files of all kinds (a reload). What somebody made current stays so.
     pub fn set_current(&self, criteria: CurrentCriteria) {
-        *self.definitions.current.write() = criteria;
+        *self.definitions.files.write() = criteria;
     }
 
-    /// Replaces the current criteria of the kind that they are for.
+    /// Replaces the criteria of the file of the kind that they are for.
     pub fn set_current_criteria(&self, criteria: Arc<Criteria>) {
-        let mut current = self.definitions.current.write();
-        current.0.insert(criteria.kind, criteria);
+        let mut files = self.definitions.files.write();
+        files.0.insert(criteria.kind, criteria);
+    }
+
+    /// Makes a stored version current for all processes, or leaves it to the files again where theirs is named. The other processes
+    /// take it over within seconds.
+    pub async fn make_current(
+        &self,
+        (kind, hash): (Kind, &str),
+        by: String,
+    ) -> Result<(), EnqueueError> {
+        let (file, now) = (self.file_criteria_of(kind), self.clock.now());
+        let is_of_file = file.hash.0 == hash;
+        // So that there is a way back.
+        self.store.criteria().put(&file, now).await?;
+        let judge = self.judge_of(hash, &self.current_criteria_of(kind)).await?;
+        (self.judges)(&judge).map_err(EnqueueError::JudgeNotConfigured)?;
+        let choice = CriteriaChoice {
+            kind,
+            criteria_hash: (!is_of_file).then(|| hash.to_owned()),
+            by,
+            at: now,
+        };
+        self.store.criteria().choose(&choice).await?;
+        Ok(self.take_over_choices().await?)
+    }
+
+    /// Takes over what was made current, here or elsewhere. A version that can't be read here leaves all as it is.
+    pub async fn take_over_choices(&self) -> Result<(), StoreError> {
+        let mut chosen = BTreeMap::new();
+        for choice in self.store.criteria().chosen().await? {
+            let Some(hash) = choice.criteria_hash else {
+                continue;
+            };
+            let known = self.definitions.chosen.read().get(&choice.kind).cloned();
+            let criteria = match known.filter(|known| known.hash.0 == hash) {
+                Some(known) => known,
+                None => Arc::new(self.stored(&hash).await?),
+            };
+            chosen.insert(choice.kind, criteria);
+        }
+        *self.definitions.chosen.write() = chosen;
+        Ok(())
+    }
+
+    async fn stored(&self, hash: &str) -> Result<Criteria, StoreError> {
+        let unexpected = |reason: String| StoreError::Unexpected {
+            attempted: "reading a stored criteria definition",
+            reason,
+        };
+        let content = self.store.criteria().content(hash).await?;
+        let content = content.ok_or_else(|| unexpected(format!("{hash} isn't stored")))?;
+        Criteria::from_value(&content).map_err(|error| unexpected(error.to_string()))
     }
 
     /// The kinds whose current criteria name this judge.

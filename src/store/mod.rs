@@ -28,7 +28,9 @@ mod sessions;
 mod workers;
 
 pub use analytics::rollup::DaysRolledUp;
-pub use analytics::{By, MadeBy, NameCount, Named, ScoreFilter, ToolElsewhere, TotalCount};
+pub use analytics::{
+    By, MadeBy, NameCount, Named, ScoreFilter, ScoreOf, ToolElsewhere, TotalCount,
+};
 pub use batches::backlog_steps::Expanded;
 pub use batches::backlogs::{BacklogPlan, NewBacklog, Sample};
 pub use batches::cancelling::{CancelStep, Cancelling};
@@ -42,6 +44,7 @@ pub use budgets::usage::{JudgeSpent, UsageSum, known_usd};
 pub use budgets::{BatchPace, BatchSkip, BatchUsage};
 pub use calls::JudgeCallRow;
 pub use criteria::CriteriaDefinition;
+pub use criteria::choices::{CriteriaChoice, CriteriaName};
 pub use criteria::pairs::{Basis, CriteriaPairs};
 pub use database::db::Dialect;
 pub use database::error::{Outage, StoreError};
@@ -63,7 +66,7 @@ pub use open::{Store, StoreOptions, Use};
 pub use provider_batches::ProviderBatchRow;
 pub use provider_batches::answers::ItemAnswer;
 pub use provider_batches::chunks::{ChunkRow, NewChunk};
-pub use ratings::{NewRating, RatingOf, RatingsMet};
+pub use ratings::{GivenBy, NewRating, RatingOf, RatingsMet, Unrated};
 pub use repositories::{
     Analytics, Batches, Budgets, Calls, CriteriaVersions, Holds, IdempotencyKeys, Imports, Jobs,
     Judges, ProviderBatches, Ratings, Scores, Sessions, Workers,

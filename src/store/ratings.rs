@@ -45,6 +45,21 @@ pub struct RatingsMet {
     pub basis: Basis,
 }
 
+/// A session with a score that somebody hasn't rated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unrated {
+    pub session_id: Uuid,
+    pub alert_type: Option<String>,
+    pub agent: Option<String>,
+    /// Its current total.
+    pub total: u8,
+    /// How far the totals lie apart that it ever got.
+    pub range: u8,
+}
+
+/// What somebody gave to a session, or to a score of it.
+pub type GivenBy = (Uuid, String, Given);
+
 /// The list's name in its cursors.
 const LIST: char = 'h';
 const STORING: &str = "storing a rating";
@@ -189,6 +204,48 @@ impl Ratings<'_> {
         Ok(Page::of(items, limit, |row: &HumanRating| {
             Cursor::of_time(LIST, row.at, row.rating_id)
         }))
+    }
+
+    /// Of the newest `most` sessions those that have a score and no rating by this person, newest first.
+    pub async fn unrated(self, by: &str, most: u32) -> Result<Vec<Unrated>, StoreError> {
+        const ATTEMPTED: &str = "listing sessions to rate";
+        let statement = sql!(
+            "select a.session_id, a.alert_type, a.agent, s.total_score,
+                (select max(x.total_score) - min(x.total_score) from session_scores x where x.session_id = a.session_id) as apart
+             from (select i.session_id, i.alert_type, i.agent, i.listed_at from alert_sessions i
+                   order by i.listed_at desc, i.session_id desc limit $2) a
+             join session_scores s on s.session_id = a.session_id and s.superseded_at is null and s.purpose = 'score'
+             where not exists (select 1 from human_ratings h where h.session_id = a.session_id and h.rated_by = $1)
+             order by a.listed_at desc, a.session_id desc",
+            by,
+            most
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        all(ATTEMPTED, &rows, |row| {
+            Ok(Unrated {
+                session_id: row.get("session_id")?,
+                alert_type: row.get("alert_type")?,
+                agent: row.get("agent")?,
+                total: row.int("total_score")?,
+                range: row.int("apart")?,
+            })
+        })
+    }
+
+    /// The newest `most` ratings of sessions that several people rated, newest first.
+    pub async fn shared(self, most: u32) -> Result<Vec<GivenBy>, StoreError> {
+        const ATTEMPTED: &str = "reading what several people rated";
+        let statement = sql!(
+            "select h.session_id, h.rated_by, h.form, h.total, h.word from human_ratings h
+             where h.session_id in (
+                select o.session_id from human_ratings o group by o.session_id having count(distinct o.rated_by) > 1)
+             order by h.rated_at desc, h.rating_id desc limit $1",
+            most
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        all(ATTEMPTED, &rows, |row| {
+            Ok((row.get("session_id")?, row.get("rated_by")?, given(row)?))
+        })
     }
 
     /// The ratings that meet scores of one version of the criteria, counted. Those of simulated judges count only where no real

@@ -96,6 +96,26 @@ pub struct AgreementReport {
     pub scales: Vec<Agreement>,
 }
 
+/// How two people agree.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct RaterPair {
+    /// The one.
+    pub a: String,
+    /// The other.
+    pub b: String,
+    /// Each scale on which both rated the same sessions.
+    pub scales: Vec<Agreement>,
+}
+
+/// How people agree with each other; those who share most sessions first, at most 100 pairs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct RaterPairs {
+    /// The pairs.
+    pub items: Vec<RaterPair>,
+    /// Always null: there is one page.
+    pub next_cursor: Option<String>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

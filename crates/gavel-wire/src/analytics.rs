@@ -197,6 +197,40 @@ pub struct NameList {
     pub next_cursor: Option<String>,
 }
 
+/// The scores of sessions that have an agent, an alert type or a tag in common.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ScoreGroup {
+    /// What they have in common.
+    pub name: String,
+    /// How many scores.
+    pub scores: u64,
+    /// Their mean.
+    pub mean: f64,
+    /// The lowest.
+    pub min: u8,
+    /// The highest.
+    pub max: u8,
+}
+
+/// Current scores by agent, alert type and tag; in each list those with most scores first, at most 50.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ScoreGroups {
+    /// The criteria of the scores; null: any.
+    pub criteria_hash: Option<String>,
+    /// By the sessions' agent.
+    pub agents: Vec<ScoreGroup>,
+    /// By their alert type.
+    pub alert_types: Vec<ScoreGroup>,
+    /// By tag: a session counts for each of its tags.
+    pub tags: Vec<ScoreGroup>,
+    /// How many scores.
+    pub scores: u64,
+    /// Whether the scores are those of a simulated judge.
+    pub simulated: bool,
+    /// What makes the figures say less than they seem to.
+    pub warnings: Vec<String>,
+}
+
 /// A tool that a score calls missing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ScoreTool {

@@ -24,6 +24,27 @@ pub struct CriteriaVersion {
     pub mean_total: Option<f64>,
     /// When the first of its scores was made; null before.
     pub first_scored_at: Option<DateTime<Utc>>,
+    /// What people call it; null: nothing.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// What they note about it.
+    #[serde(default)]
+    pub note: Option<String>,
+    /// Who named it, and when; null: nobody.
+    #[serde(default)]
+    pub named: Option<Signed>,
+    /// Who made it current, and when; null: the server's file names it, or it isn't current.
+    #[serde(default)]
+    pub made_current: Option<Signed>,
+}
+
+/// Who did something, and when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Signed {
+    /// Who.
+    pub by: String,
+    /// When.
+    pub at: DateTime<Utc>,
 }
 
 /// One version with its content.

@@ -28,10 +28,11 @@ mod text_enum;
 pub mod words;
 mod worker;
 
-pub use agreement::{Agreement, AgreementReport, Kappa, Scale, Strength};
+pub use agreement::{Agreement, AgreementReport, Kappa, RaterPair, RaterPairs, Scale, Strength};
 pub use analytics::{
     Bucket, Coverage, Distribution, LatencyItem, LatencyList, NameItem, NameLinks, NameList,
-    Period, RatingShare, ScoreTool, ScoreTools, Spelling, Trend, TrendItem,
+    Period, RatingShare, ScoreGroup, ScoreGroups, ScoreTool, ScoreTools, Spelling, Trend,
+    TrendItem,
 };
 pub use batch::{
     Batch, BatchCounts, BatchLinks, BatchOrigin, BatchPause, BatchProgress, BatchRetried,
@@ -47,7 +48,7 @@ pub use calibration::{
 pub use cost::{BatchCostItem, BatchCostList, CostFigures, CostItem, CostList, UsageBy};
 pub use criteria::{
     CriteriaAdded, CriteriaComparison, CriteriaDetail, CriteriaDiff, CriteriaList, CriteriaVersion,
-    DiffPart, MeanDifference, Mover, WordTable,
+    DiffPart, MeanDifference, Mover, Signed, WordTable,
 };
 pub use failure::FailureClass;
 pub use import::{
@@ -63,7 +64,9 @@ pub use judge::{
 };
 pub use nouns::{JobId, Kind, Priority, Purpose, Usage};
 pub use queue::{Queue, QueueCounts};
-pub use rating::{HumanRating, Quality, Rating, RatingList};
+pub use rating::{
+    AnnotationItem, AnnotationOrder, Annotations, HumanRating, Quality, Rating, RatingList,
+};
 pub use readiness::{Check, Readiness, ReadinessStatus};
 pub use rescore::{
     CostRange, Estimate, Pace, PaceOf, PlannedJudge, RescorePlan, SkippedPlan, TokenRange,

@@ -110,6 +110,44 @@ pub struct RatingList {
     pub next_cursor: Option<String>,
 }
 
+text_enum! {
+    /// In which order sessions are to be rated.
+    pub enum AnnotationOrder {
+        /// A sample, the same for everybody.
+        Sample = "sample",
+        /// Those first whose judges, or whose people, lie furthest apart.
+        Disagreement = "disagreement",
+        /// Those with the lowest scores first.
+        LowScore = "low_score",
+    }
+}
+
+/// A session to be rated. Its score is left out: who rates doesn't know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct AnnotationItem {
+    /// The session.
+    pub session_id: Uuid,
+    /// Its alert type.
+    pub alert_type: Option<String>,
+    /// Whose work it is.
+    pub agent: Option<String>,
+}
+
+/// Sessions that somebody has not rated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Annotations {
+    /// In which order.
+    pub order: AnnotationOrder,
+    /// Whose queue it is.
+    pub by: String,
+    /// The sessions to rate next.
+    pub items: Vec<AnnotationItem>,
+    /// How many there are, of the newest 2,000 sessions.
+    pub left: u64,
+    /// Always null: what is rated leaves the queue.
+    pub next_cursor: Option<String>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@
 pub(crate) mod costs;
 pub(crate) mod distribution;
 pub(crate) mod exports;
+pub(crate) mod groups;
 pub(crate) mod latency;
 pub(crate) mod names;
 pub(crate) mod score_tools;
@@ -26,6 +27,7 @@ const FEW: u64 = 20;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
+        .merge(groups::routes())
         .merge(names::routes())
         .merge(score_tools::routes())
         .merge(distribution::routes())

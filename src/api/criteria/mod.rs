@@ -1,4 +1,4 @@
-//! Criteria versions: list, read, add. Adding a definition never makes it current: that is what the criteria file does.
+//! Criteria versions: list, read, add, name, make current. Adding a definition never makes it current.
 
 pub(crate) mod compare;
 pub(crate) mod diff;
@@ -8,32 +8,59 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use self::named::named;
 use crate::api::ApiState;
+use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
 use crate::api::http::etag::json_or_unchanged;
 use crate::api::http::params::{Params, Segment};
 use crate::api::http::problem::{ApiError, Fault, Refusal, escape};
 use crate::job::Kind;
 use crate::score::Criteria;
-use crate::store::CriteriaDefinition;
-use crate::wire::{CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion};
+use crate::store::{CriteriaChoice, CriteriaDefinition, CriteriaName};
+use crate::wire::{CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion, Signed};
+
+/// The longest name of a version, and the longest note, characters.
+const MOST_NAME: usize = 80;
+const MOST_NOTE: usize = 4_000;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(list_criteria, add_criteria))
         .routes(routes!(get_criteria))
+        .routes(routes!(name_criteria))
+        .routes(routes!(make_current))
 }
 
-fn view(state: &ApiState, stored: &CriteriaDefinition) -> CriteriaVersion {
+fn view(
+    state: &ApiState,
+    stored: &CriteriaDefinition,
+    chosen: &[CriteriaChoice],
+) -> CriteriaVersion {
+    let named = stored.name.as_ref();
+    let is_current = stored.criteria_hash == state.enqueue.current_criteria_of(stored.kind).hash.0;
+    let mut chosen = chosen.iter().filter(|choice| {
+        is_current && choice.criteria_hash.as_deref() == Some(&stored.criteria_hash)
+    });
     CriteriaVersion {
         criteria_hash: stored.criteria_hash.clone(),
         kind: stored.kind,
-        is_current: stored.criteria_hash == state.enqueue.current_criteria_of(stored.kind).hash.0,
+        is_current,
+        name: named.and_then(|named| named.name.clone()),
+        note: named.and_then(|named| named.note.clone()),
+        named: named.map(|named| Signed {
+            by: named.by.clone(),
+            at: named.at,
+        }),
+        made_current: chosen.next().map(|choice| Signed {
+            by: choice.by.clone(),
+            at: choice.at,
+        }),
         created_at: Some(stored.created_at),
         scores: stored.scores,
         mean_total: stored.mean_total,
@@ -51,6 +78,10 @@ fn unused(current: &Criteria) -> CriteriaVersion {
         scores: 0,
         mean_total: None,
         first_scored_at: None,
+        name: None,
+        note: None,
+        named: None,
+        made_current: None,
     }
 }
 
@@ -71,8 +102,10 @@ async fn list_criteria(
 
 /// Every version, newest first.
 pub(crate) async fn list(state: &ApiState) -> Result<CriteriaList, ApiError> {
-    let stored = state.store.criteria().list().await?;
-    let mut items: Vec<CriteriaVersion> = stored.iter().map(|row| view(state, row)).collect();
+    let criteria = state.store.criteria();
+    let (stored, chosen) = tokio::try_join!(criteria.list(), criteria.chosen())?;
+    let mut items: Vec<CriteriaVersion> =
+        stored.iter().map(|row| view(state, row, &chosen)).collect();
     for kind in Kind::ALL.iter().rev() {
         if !items
             .iter()
@@ -123,9 +156,11 @@ pub(crate) async fn read(
         .iter()
         .map(|kind| state.enqueue.current_criteria_of(*kind))
         .find(|current| current.hash.0 == hash);
-    match (state.store.criteria().get(&hash).await?, current) {
+    let criteria = state.store.criteria();
+    let (stored, chosen) = tokio::try_join!(criteria.get(&hash), criteria.chosen())?;
+    match (stored, current) {
         (Some(stored), _) => Ok(CriteriaDetail {
-            version: view(state, &stored),
+            version: view(state, &stored, &chosen),
             content: stored.content,
         }),
         (None, Some(current)) => Ok(CriteriaDetail {
@@ -182,6 +217,104 @@ async fn add_criteria(
         judge: criteria.judge,
     };
     Ok((status, Json(added)).into_response())
+}
+
+/// What a version is to be called.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NameRequest {
+    /// At most 80 characters; null or empty: none.
+    #[serde(default)]
+    pub(crate) name: Option<String>,
+    /// What there is to say of it, at most 4,000 characters; null or empty: nothing.
+    #[serde(default)]
+    pub(crate) note: Option<String>,
+}
+
+/// Gives a version a name and a note, in the place of those it had. The version stays as it is.
+#[utoipa::path(
+    post, path = "/api/v1/scoring/criteria/{criteria_hash}/name", tag = "criteria",
+    params(("criteria_hash" = String, Path, description = "64 hex digits, at least the first 8, or `current`")),
+    request_body(content = NameRequest, example = json!({"name": "stricter on evidence", "note": "Asks for files that were read."})),
+    responses(
+        (status = 200, description = "The version", body = CriteriaVersion),
+        (status = 404, description = "criteria-not-found"),
+    ),
+)]
+async fn name_criteria(
+    State(state): State<ApiState>,
+    Segment(name): Segment,
+    caller: Caller,
+    params: Params,
+    ApiJson(body): ApiJson<NameRequest>,
+) -> Result<Json<CriteriaVersion>, ApiError> {
+    const REFUSAL: Refusal = Refusal::Unprocessable;
+    params.finish()?;
+    let text = |field: &str, text: Option<String>, most: usize| {
+        let text = text.map(|text| text.trim().to_owned());
+        let text = text.filter(|text| !text.is_empty());
+        if text
+            .as_ref()
+            .is_some_and(|text| text.chars().count() > most)
+        {
+            let message = format!("is longer than {most} characters");
+            return Err(ApiError::fault(REFUSAL, field, message));
+        }
+        Ok(text)
+    };
+    let new = CriteriaName {
+        name: text("/name", body.name, MOST_NAME)?,
+        note: text("/note", body.note, MOST_NOTE)?,
+        by: caller.name(REFUSAL)?,
+        at: state.clock.now(),
+    };
+    let version = stored_version(&state, &name).await?;
+    state
+        .store
+        .criteria()
+        .name(&version.criteria_hash, &new)
+        .await?;
+    let detail = read(&state, &version.criteria_hash, version.kind).await?;
+    Ok(Json(detail.version))
+}
+
+/// Makes a version current: new requests of its kind get it, in all processes within 5 s. It stays so over restarts and reloads of files, until
+/// another one is made current; making the version of the server's file current leaves it to the file again.
+#[utoipa::path(
+    post, path = "/api/v1/scoring/criteria/{criteria_hash}/current", tag = "criteria",
+    params(("criteria_hash" = String, Path, description = "64 hex digits, at least the first 8")),
+    responses(
+        (status = 200, description = "The version, current now", body = CriteriaVersion),
+        (status = 404, description = "criteria-not-found"),
+        (status = 503, description = "judge-not-configured"),
+    ),
+)]
+async fn make_current(
+    State(state): State<ApiState>,
+    Segment(name): Segment,
+    caller: Caller,
+    params: Params,
+) -> Result<Json<CriteriaVersion>, ApiError> {
+    params.finish()?;
+    let by = caller.name(Refusal::Unprocessable)?;
+    let CriteriaVersion {
+        criteria_hash: hash,
+        kind,
+        ..
+    } = stored_version(&state, &name).await?;
+    state.enqueue.make_current((kind, &hash), by).await?;
+    Ok(Json(read(&state, &hash, kind).await?.version))
+}
+
+/// A version by its hash, stored where it is a file's that nothing was scored with yet.
+async fn stored_version(state: &ApiState, name: &str) -> Result<CriteriaVersion, ApiError> {
+    let version = read(state, name, Criteria::DEFAULT_KIND).await?.version;
+    if version.created_at.is_none() {
+        let current = state.enqueue.current_criteria_of(version.kind);
+        let now = state.clock.now();
+        state.store.criteria().put(&current, now).await?;
+    }
+    Ok(version)
 }
 
 /// Text with `${` would be read as a variable of the server's environment in a file: here it is refused, not filled in.

@@ -59,8 +59,10 @@ impl Scope {
 }
 
 /// Routes that change what others rely on.
-const ADMIN_ROUTES: [&str; 5] = [
+const ADMIN_ROUTES: [&str; 7] = [
     "/api/v1/scoring/criteria",
+    "/api/v1/scoring/criteria/{criteria_hash}/current",
+    "/api/v1/scoring/criteria/{criteria_hash}/name",
     "/api/v1/judges/{name}/pause",
     "/api/v1/judges/{name}/resume",
     "/api/v1/queue/pause",

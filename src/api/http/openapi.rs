@@ -37,6 +37,7 @@ pub(crate) fn documented() -> OpenApiRouter<ApiState> {
         .merge(criteria::diff::routes())
         .merge(ratings::routes())
         .merge(ratings::agreement::routes())
+        .merge(ratings::annotations::routes())
         .merge(ratings::panels::routes())
         .merge(jobs::routes())
         .merge(jobs::new_job::routes())

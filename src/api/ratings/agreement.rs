@@ -10,7 +10,6 @@ use crate::api::criteria::named::criteria_of;
 use crate::api::http::params::Params;
 use crate::api::http::problem::ApiError;
 use crate::score::trust::{Compared, agreement};
-use crate::store::RatingsMet;
 use crate::wire::words::counted;
 use crate::wire::{Agreement, AgreementReport, Strength};
 
@@ -54,19 +53,22 @@ pub(crate) async fn read(
         simulated: met.basis.is_simulated(),
         scales: agreement(&met.judged)
             .into_iter()
-            .map(|found| view(found, &met))
+            .map(|found| {
+                let people = met
+                    .people
+                    .iter()
+                    .find(|(scale, _, _)| *scale == found.scale);
+                let (raters, scores) = people.map_or((0, 0), |(_, raters, n)| (*raters, *n));
+                view(found, (raters, scores), met.basis.is_simulated())
+            })
             .collect(),
     })
 }
 
-fn view(found: Compared, met: &RatingsMet) -> Agreement {
-    let people = met
-        .people
-        .iter()
-        .find(|(scale, _, _)| *scale == found.scale);
-    let (raters, scores) = people.map_or((0, 0), |(_, raters, scores)| (*raters, *scores));
+/// Agreement on one scale, of so many people over so many scores.
+pub(super) fn view(found: Compared, (raters, scores): (u64, u64), simulated: bool) -> Agreement {
     let mut warnings = Vec::new();
-    if met.basis.is_simulated() {
+    if simulated {
         warnings
             .push("the scores are of a simulated judge: they say nothing of a real one".to_owned());
     }

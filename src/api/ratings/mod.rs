@@ -1,6 +1,7 @@
 //! What people say of a score or of a session, and how far they and the judge agree. A rating changes no score.
 
 pub(crate) mod agreement;
+pub(crate) mod annotations;
 pub(crate) mod calibration;
 pub(crate) mod panels;
 
@@ -171,12 +172,20 @@ async fn ratings_of_session(
     Segment(session_id): Segment,
     params: Params,
 ) -> Result<Json<RatingList>, ApiError> {
-    let id = uuid(&session_id, "session_id", Refusal::Unprocessable)?;
-    let list = listed(&state, RatingOf::Session(id), params).await?;
+    Ok(Json(of_session(&state, &session_id, params).await?))
+}
+
+pub(crate) async fn of_session(
+    state: &ApiState,
+    session_id: &str,
+    params: Params,
+) -> Result<RatingList, ApiError> {
+    let id = uuid(session_id, "session_id", Refusal::Unprocessable)?;
+    let list = listed(state, RatingOf::Session(id), params).await?;
     if list.items.is_empty() && state.store.sessions().scoring_view(id).await?.is_none() {
         return Err(ApiError::SessionNotFound(id));
     }
-    Ok(Json(list))
+    Ok(list)
 }
 
 async fn listed(

@@ -17,7 +17,7 @@ const MAX_IDS: usize = 500;
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "only its description is used")]
 pub(crate) struct SessionQuery {
-    /// Prefix of id, alert type, agent or author, case-insensitive.
+    /// Part of an alert type, agent or author, or what an id begins with; case-insensitive.
     q: Option<String>,
     /// Where the session stands.
     status: Option<SessionStatus>,

@@ -116,7 +116,7 @@ pub(super) struct Which {
     #[arg(long)]
     #[serde(skip)]
     unscored: bool,
-    /// Prefix of id, alert type, agent or author
+    /// Part of an alert type, agent or author, or what an id begins with
     #[arg(long, value_name = "TEXT")]
     q: Option<String>,
     /// Only the ids in this file, one a line; - is stdin, which at a terminal goes with --yes or --dry-run

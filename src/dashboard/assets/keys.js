@@ -74,7 +74,10 @@
       case "Enter": if (current && (event.target === document.body || event.target.closest("[data-open]") === current) && !event.target.closest("a,button,summary")) { window.location.href = current.dataset.open; } break;
       case "s": score(current); break;
       case "?": window.location.href = "/help"; break;
-      default: break;
+      default: {
+        var control = /^[1-9n]$/.test(event.key) && document.querySelector('[data-key="' + event.key + '"]');
+        if (control) { event.preventDefault(); control.click(); }
+      }
     }
   });
 })();

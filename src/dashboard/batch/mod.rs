@@ -3,6 +3,8 @@
 mod acts;
 mod spread;
 
+use std::collections::HashMap;
+
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, RawQuery, State};
@@ -11,6 +13,7 @@ use axum::routing::get;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::address::Address;
 use super::batch_items::{Items, Section, Show};
@@ -18,6 +21,7 @@ use super::batches::{BatchVerdict, BatchWords as _};
 use super::frame::Frame;
 use super::links::{query, segment};
 use super::page::{Fault, Page, html};
+use super::session_item::{name_of, named};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Moment};
@@ -72,6 +76,8 @@ struct Body {
     sections: Vec<Section>,
     shows: Vec<(&'static str, String, bool)>,
     spread: Option<Spread>,
+    /// What the sessions of the spread are called.
+    names: HashMap<Uuid, (String, Moment)>,
     may: bool,
     form_token: String,
     back: String,
@@ -109,6 +115,8 @@ impl Body {
             }
             Purpose::Score | Purpose::Preview => None,
         };
+        let panels = spread.iter().flat_map(|spread| &spread.items);
+        let names = named(state, user, panels.map(|panel| panel.session_id)).await?;
         let now = state.about.clock.now();
         let status_bar = state.status_bar(user).await;
         Ok(Self {
@@ -122,6 +130,7 @@ impl Body {
             shows: show.choices(&batch),
             sections,
             spread,
+            names,
             may: user.may_enqueue(),
             form_token: user.form_token.clone(),
             back: address(&batch.batch_id.to_string(), "", asked),

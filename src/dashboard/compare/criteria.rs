@@ -1,13 +1,18 @@
 //! Two versions of the criteria side by side: how scores moved, and what was changed in the text.
 
-use askama::Template;
+use std::collections::HashMap;
 
+use askama::Template;
+use uuid::Uuid;
+
+use super::super::criteria::called;
 use super::super::criteria_diff::{self, Drawn};
 use super::super::frame::Frame;
 use super::super::page::{Page, html};
+use super::super::session_item::{name_of, named};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
-use super::super::words;
+use super::super::words::{self, Moment};
 use super::Pair;
 use crate::api::criteria;
 use crate::wire::{CriteriaComparison, Mover, WordTable};
@@ -38,6 +43,10 @@ struct CriteriaPage {
     frame: Frame,
     pair: Pair,
     found: CriteriaComparison,
+    /// What the two are called, if they are stored.
+    called: [String; 2],
+    /// What the sessions that moved are called.
+    names: HashMap<Uuid, (String, Moment)>,
     changes: Vec<Drawn>,
 }
 
@@ -87,15 +96,25 @@ impl CriteriaPage {
 /// Draws the page of two versions of the criteria.
 pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) -> Page {
     let api = state.api(&user)?;
-    let (found, diff) = tokio::try_join!(
+    let (found, diff, versions) = tokio::try_join!(
         criteria::compare::comparison(api, pair.params()),
         criteria::diff::diff(api, pair.params()),
+        criteria::list(api),
     )?;
+    let movers = found.movers.iter().map(|mover| mover.session_id);
+    let names = named(state, &user, movers).await?;
+    let called = [&found.a, &found.b].map(|hash| {
+        let mut versions = versions.items.iter();
+        let version = versions.find(|version| version.criteria_hash == *hash);
+        version.map_or_else(|| words::short(hash).to_owned(), called)
+    });
     let frame = Frame::of(state, user, "Criteria", "Compare criteria").await;
     html(&CriteriaPage {
         frame,
         pair,
         found,
+        called,
+        names,
         changes: criteria_diff::drawn(diff),
     })
 }

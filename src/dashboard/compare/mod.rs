@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::address::Address;
 use super::batches::BatchWords as _;
+use super::criteria::called;
 use super::frame::Frame;
 use super::links::query;
 use super::page::found;
@@ -147,7 +148,7 @@ async fn choose(state: &PageState, user: SessionUser, pair: Pair) -> Page {
         after: false,
         text: format!(
             "{}{} · {}",
-            words::short(&version.criteria_hash),
+            called(&version),
             if version.is_current { " (current)" } else { "" },
             words::counted(version.scores, "score")
         ),

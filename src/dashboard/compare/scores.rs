@@ -1,21 +1,26 @@
 //! Two scores of a session side by side.
 
-use crate::api::scores;
+use std::collections::HashMap;
+
 use askama::Template;
+use uuid::Uuid;
 
 use super::super::frame::Frame;
 use super::super::page::{Fault, Page, html};
 use super::super::score::ScoreDetail;
-use super::super::session_item::Badge;
+use super::super::session_item::{Badge, name_of, named};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
-use super::super::words;
+use super::super::words::{self, Moment};
 use super::{Pair, Row, class};
+use crate::api::scores;
 
 #[derive(Template)]
 #[template(path = "compare_scores.html")]
 struct ScoresPage {
     frame: Frame,
+    /// What the sessions are called.
+    names: HashMap<Uuid, (String, Moment)>,
     pair: Pair,
     a: ScoreDetail,
     b: ScoreDetail,
@@ -39,8 +44,11 @@ pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) ->
         Ok(ScoreDetail::of(version, now))
     };
     let (a, b) = (read(&pair.a).await?, read(&pair.b).await?);
+    let sessions = [a.answer.session_id, b.answer.session_id];
+    let names = named(state, &user, sessions.into_iter()).await?;
     let frame = Frame::of(state, user, "Sessions", "Compare scores").await;
     html(&ScoresPage {
+        names,
         rows: score_rows(&a, &b),
         frame,
         pair,

@@ -53,7 +53,7 @@ impl CalibrationSection {
         let id = answer.batch_id.to_string();
         if !suites.iter().any(|suite| suite.id == id) {
             suites.push(Suite {
-                text: format!("Batch {}", words::short(&id)),
+                text: "The batch of the address".to_owned(),
                 id: id.clone(),
                 chosen: false,
             });

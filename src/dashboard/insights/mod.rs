@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use super::address::Address;
 use super::chart::Chart;
+use super::criteria::called;
 use super::figures::{self, BY_RATING, days_ago, percent};
 use super::frame::Frame;
 use super::links::query;
@@ -21,19 +22,22 @@ use super::page::{Fault, Page, html};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
-use crate::api::analytics::{costs, distribution, latency as latencies_of, names, trend};
+use crate::api::analytics::{costs, distribution, groups, latency as latencies_of, names, trend};
 use crate::api::ratings::agreement;
-use crate::api::{Params, Problem};
+use crate::api::{Params, Problem, criteria};
 use crate::wire::{
-    AgreementReport, BatchCostList, CostList, Distribution, LatencyList, NameItem, NameList, Trend,
+    AgreementReport, BatchCostList, CostList, CriteriaVersion, Distribution, LatencyList, NameItem,
+    NameList, ScoreGroup, ScoreGroups, Trend,
 };
 use calibration::CalibrationSection;
-use trust::Trust;
+pub(super) use trust::Trust;
 
 /// Over how many days the figures may be.
 const DAYS: [i64; 4] = [14, 30, 90, 365];
 /// How many names are shown.
 const NAMES: &str = "15";
+/// How many agents, alert types and tags are shown.
+const GROUPS: usize = 15;
 /// How many suites are shown by their cost.
 const SUITES: &str = "15";
 
@@ -60,18 +64,14 @@ impl Choice {
         }
     }
 
-    /// The list of the sessions that a bar counts.
-    fn sessions_missing(&self, tool: &str, from: &str) -> String {
+    /// The list of the sessions that a bar counts: what they have in common, and since when.
+    fn sessions(&self, filter: &str, value: &str, from: &str) -> String {
         let criteria = match self.criteria() {
             "any" => "",
             named => named,
         };
         let day = from.get(..10).unwrap_or(from);
-        let pairs = [
-            ("missing_tool", tool),
-            ("criteria", criteria),
-            ("from", day),
-        ];
+        let pairs = [(filter, value), ("criteria", criteria), ("from", day)];
         format!("/sessions{}", query(&pairs))
     }
 
@@ -85,6 +85,29 @@ impl Choice {
             let fault = "is no choice of this page: 14, 30, 90 or 365";
             Box::new(Problem::of_field("days", fault))
         })
+    }
+}
+
+/// Sessions with something in common, and how their scores came out.
+struct Group {
+    name: String,
+    scores: String,
+    mean: String,
+    width: f64,
+    range: String,
+    to: String,
+}
+
+impl Group {
+    fn of(group: ScoreGroup, to: String) -> Self {
+        Self {
+            scores: words::grouped(group.scores),
+            mean: format!("{:.1}", group.mean),
+            width: group.mean,
+            range: format!("{}-{}", group.min, group.max),
+            name: group.name,
+            to,
+        }
     }
 }
 
@@ -102,11 +125,15 @@ struct Frequent {
 struct Insights {
     frame: Frame,
     choice: Choice,
+    /// Every version of the criteria.
+    stored: Vec<CriteriaVersion>,
     days: i64,
     scores: u64,
     warnings: Vec<String>,
     distribution: Option<Chart>,
     trend: Option<Chart>,
+    groups: Vec<(&'static str, Vec<Group>)>,
+    group_warnings: Vec<String>,
     missing: Vec<Frequent>,
     approaches: Vec<Frequent>,
     calibration: CalibrationSection,
@@ -118,10 +145,21 @@ struct Insights {
     trust: Vec<Trust>,
 }
 
+impl Insights {
+    /// The criteria that can be chosen: what they are in the address, and what they are called.
+    fn versions(&self) -> impl Iterator<Item = (&str, String)> {
+        let all = [("any", "any".to_owned()), ("current", "current".to_owned())];
+        let stored = self.stored.iter().filter(|version| !version.kind.is_case());
+        let stored = stored.map(|version| (version.criteria_hash.as_str(), called(version)));
+        all.into_iter().chain(stored)
+    }
+}
+
 /// What the API answers about a time and criteria.
 struct Figures {
     distribution: Distribution,
     trend: Trend,
+    groups: ScoreGroups,
     missing: NameList,
     approaches: NameList,
     costs: CostList,
@@ -146,19 +184,25 @@ impl Figures {
             named => named,
         };
         let agreement = agreement::read(api, Params::of(&[("criteria", criteria)]));
-        let (distribution, trend, missing, approaches, costs, suites, latencies, agreement) = tokio::try_join!(
-            distribution::read(api, chosen(BY_RATING)),
-            trend::read(api, chosen(every)),
-            names::tools(api, chosen(limit)),
-            names::ways(api, chosen(limit)),
-            costs::read(api, Params::of(&[day])),
-            costs::of_batches(api, Params::of(&[day, ("limit", SUITES)])),
-            latencies_of::read(api, Params::of(&[day])),
-            async { found(agreement.await) },
-        )?;
+        let (distribution, trend, groups, missing, approaches, costs, suites, latencies, agreement) =
+            tokio::try_join!(
+                distribution::read(api, chosen(BY_RATING)),
+                trend::read(api, chosen(every)),
+                groups::read(
+                    api,
+                    Params::of(&[("from", &from), ("criteria", choice.criteria())])
+                ),
+                names::tools(api, chosen(limit)),
+                names::ways(api, chosen(limit)),
+                costs::read(api, Params::of(&[day])),
+                costs::of_batches(api, Params::of(&[day, ("limit", SUITES)])),
+                latencies_of::read(api, Params::of(&[day])),
+                async { found(agreement.await) },
+            )?;
         Ok(Self {
             distribution,
             trend,
+            groups,
             missing,
             approaches,
             costs,
@@ -178,6 +222,7 @@ async fn insights(
     let Figures {
         distribution,
         trend,
+        groups,
         missing,
         approaches,
         costs,
@@ -186,6 +231,10 @@ async fn insights(
         agreement,
     } = figures;
     let calibration = CalibrationSection::read(&state, &user, choice.suite.trim()).await?;
+    let stored = criteria::list(state.api(&user)?).await?.items;
+    // What is told of the page as a whole isn't told again.
+    let mut group_warnings = groups.warnings.clone();
+    group_warnings.retain(|warning| !distribution.warnings.contains(warning));
     let total = &costs.total;
     let days = choice.days()?;
     let from = days_ago(state.about.clock.now(), days);
@@ -196,7 +245,11 @@ async fn insights(
         distribution: figures::histogram(&distribution),
         warnings: distribution.warnings,
         trend: figures::means(&trend),
-        missing: frequent(missing.items, |name| choice.sessions_missing(name, &from)),
+        groups: by_what(groups, |filter, name| choice.sessions(filter, name, &from)),
+        group_warnings,
+        missing: frequent(missing.items, |name| {
+            choice.sessions("missing_tool", name, &from)
+        }),
         approaches: frequent(approaches.items, |_| String::new()),
         spent: words::usd_at_least(total.cost_usd, total.unpriced_calls),
         calls: format!(
@@ -212,8 +265,34 @@ async fn insights(
         trust: agreement.map_or_else(Vec::new, |report| {
             report.scales.into_iter().map(Trust::of).collect()
         }),
+        stored,
         choice,
     })
+}
+
+/// Groups of each kind that has some, the kinds as the page calls them.
+fn by_what(
+    found: ScoreGroups,
+    to: impl Fn(&str, &str) -> String,
+) -> Vec<(&'static str, Vec<Group>)> {
+    let kinds = [
+        ("agent", "agent", found.agents),
+        ("alert type", "alert_type", found.alert_types),
+        ("tag", "tag", found.tags),
+    ];
+    let kinds = kinds
+        .into_iter()
+        .filter(|(_, _, groups)| !groups.is_empty());
+    kinds
+        .map(|(word, filter, groups)| {
+            let groups = groups.into_iter().take(GROUPS);
+            let group = |group: ScoreGroup| {
+                let to = to(filter, &group.name);
+                Group::of(group, to)
+            };
+            (word, groups.map(group).collect())
+        })
+        .collect()
 }
 
 fn frequent(names: Vec<NameItem>, to: impl Fn(&str) -> String) -> Vec<Frequent> {
@@ -240,7 +319,7 @@ mod tests {
                 criteria: criteria.to_owned(),
                 ..Choice::default()
             };
-            choice.sessions_missing("kubectl logs", "2026-11-09T00:00:00Z")
+            choice.sessions("missing_tool", "kubectl logs", "2026-11-09T00:00:00Z")
         };
         let any = "/sessions?missing_tool=kubectl+logs&from=2026-11-09";
         assert_eq!(of(""), any);

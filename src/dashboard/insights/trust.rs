@@ -5,16 +5,16 @@ use super::super::words;
 use crate::wire::Agreement;
 
 /// How far people and the judge agree, on one scale.
-pub(super) struct Trust {
+pub(in super::super) struct Trust {
     pub(super) scale: String,
-    pub(super) says: String,
+    pub(in super::super) says: String,
     pub(super) labels: Vec<String>,
     pub(super) rows: Vec<(String, Vec<u64>)>,
     pub(super) warnings: Vec<String>,
 }
 
 impl Trust {
-    pub(super) fn of(scale: Agreement) -> Self {
+    pub(in super::super) fn of(scale: Agreement) -> Self {
         let people = match scale.raters {
             1 => "1 person".to_owned(),
             n => format!("{} people", words::grouped(n)),

@@ -20,6 +20,7 @@ use super::words;
 use crate::api::scores;
 use crate::wire::SessionItem;
 use rating::Typed;
+pub(super) use rating::{Opinion, opinion};
 pub(super) use version::Version;
 pub(super) use view::{ScoreDetail, again};
 

@@ -70,7 +70,7 @@ impl Opinion {
     }
 }
 
-pub(super) fn opinion(rating: HumanRating, now: DateTime<Utc>) -> Opinion {
+pub(in super::super) fn opinion(rating: HumanRating, now: DateTime<Utc>) -> Opinion {
     let word = rating.rating.map(|word| word.as_str());
     let word = word.or(rating.quality.map(|word| word.as_str()));
     let word = word.map(|word| word.replace('_', " "));

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::super::criteria::called;
 use super::super::markdown;
 use super::super::missing_tools::{self, ToolRow};
 use super::super::page::Fault;
@@ -49,6 +50,8 @@ pub(in super::super) struct ScoreDetail {
     /// The API's answer, but for what stands in the other fields.
     pub(in super::super) answer: Score,
     pub(in super::super) parts: Vec<Part>,
+    /// What its criteria are called.
+    pub(in super::super) criteria: String,
     pub(in super::super) reasoning: String,
     pub(in super::super) missing_tools: Vec<ToolRow>,
     pub(in super::super) approaches: Vec<AlternativeApproach>,
@@ -87,6 +90,7 @@ impl ScoreDetail {
         let parts = std::mem::take(&mut answer.score_breakdown).into_iter();
         Self {
             badge: Badge::from(&answer),
+            criteria: words::short(&answer.criteria_hash).to_owned(),
             more: tools.len().saturating_sub(TOOLS) + approaches.len().saturating_sub(APPROACHES),
             calls: None,
             parts: parts
@@ -99,7 +103,7 @@ impl ScoreDetail {
                     })
                 })
                 .collect(),
-            reasoning: markdown::render(&answer.score_reasoning),
+            reasoning: markdown::render(&answer.score_reasoning, Some(answer.session_id)),
             missing_tools: tools
                 .into_iter()
                 .take(TOOLS)
@@ -171,6 +175,9 @@ impl ScoreDetail {
         let calls = job.and_then(|job| job.calls).map(|calls| calls.len());
         score.calls = calls.filter(|calls| *calls > 0);
         missing_tools::tell(&mut score.missing_tools, &elsewhere);
+        if let Some(criteria) = &criteria {
+            score.criteria = called(&criteria.version);
+        }
         let dimensions = criteria.as_ref().map(CriteriaDetail::dimensions);
         score.arrange(&dimensions.unwrap_or_default());
         score.opinions = ratings.items.into_iter().map(|r| opinion(r, now)).collect();
@@ -184,7 +191,7 @@ impl ScoreDetail {
         Ok(score)
     }
 
-    /// Gives the parts the maxima of the criteria.
+    /// Gives the parts the maxima of the criteria, and puts first where most points were lost.
     fn arrange(&mut self, dimensions: &[(&str, f64)]) {
         for part in &mut self.parts {
             let dimension = dimensions.iter().find(|(name, _)| *name == part.name);
@@ -194,6 +201,8 @@ impl ScoreDetail {
             }
             part.name = part.name.replace('_', " ");
         }
+        let lost = |part: &Part| (part.max - part.points).max(0.0);
+        self.parts.sort_by(|a, b| lost(b).total_cmp(&lost(a)));
     }
 }
 

@@ -123,7 +123,9 @@ impl ScoringStatus {
             session_id: id,
             badge: Badge {
                 big: true,
-                ..score.as_ref().map_or_else(|| Badge::of(None), Badge::from)
+                ..score
+                    .as_ref()
+                    .map_or_else(|| Badge::of(id, None), Badge::from)
             },
             again: score
                 .as_ref()
@@ -204,7 +206,7 @@ mod tests {
         ScoringStatus {
             session_id: Uuid::nil(),
             alert_type: Some("<b>Pod</b>".to_owned()),
-            badge: Badge::of(None),
+            badge: Badge::of(Uuid::nil(), None),
             again: String::new(),
             scored: None,
             outdated: false,

@@ -85,6 +85,18 @@ pub struct ToolElsewhere {
     pub sessions: i64,
 }
 
+/// A current score with what is known of its session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScoreOf {
+    pub agent: Option<String>,
+    pub alert_type: Option<String>,
+    pub tags: Vec<String>,
+    pub made_by: MadeBy,
+    /// 0-100.
+    pub total: u8,
+    pub criteria_hash: String,
+}
+
 /// The most spellings that are read for a page of names.
 const SPELLINGS: i64 = 5_000;
 
@@ -198,6 +210,32 @@ impl Analytics<'_> {
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let sessions = rows.first().map_or(Ok(0), |row| row.get("sessions"));
         sessions.map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+
+    /// The current scores of the newest `most` sessions in the filter's time, each with what is known of its session.
+    pub async fn newest(self, filter: &ScoreFilter, most: u32) -> Result<Vec<ScoreOf>, StoreError> {
+        const ATTEMPTED: &str = "reading the newest scores";
+        let mut statement = sql!(
+            "select a.agent, a.alert_type, a.tags, s.simulated, s.total_score, s.criteria_hash from (
+                select a.session_id, a.agent, a.alert_type, a.tags from alert_sessions a where 1 = 1"
+        );
+        filter.push_time(&mut statement);
+        statement
+            .push(" order by a.listed_at desc, a.session_id desc limit ")
+            .push_arg(most);
+        statement.push(") a join session_scores s on s.session_id = a.session_id");
+        filter.push_current(&mut statement);
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        all(ATTEMPTED, &rows, |row| {
+            Ok(ScoreOf {
+                agent: row.get("agent")?,
+                alert_type: row.get("alert_type")?,
+                tags: row.json_as("tags")?,
+                made_by: made_by(row)?,
+                total: row.int("total_score")?,
+                criteria_hash: row.get("criteria_hash")?,
+            })
+        })
     }
 
     /// The names that occur in most sessions, at most `limit`; a session counts once for a name, however often its score has
@@ -359,6 +397,10 @@ impl ScoreFilter {
     /// What the filter asks for of scores `s` and sessions `a`, behind other conditions.
     pub(super) fn push_narrowed(&self, statement: &mut Sql) {
         self.push_criteria(statement, "s");
+        self.push_time(statement);
+    }
+
+    fn push_time(&self, statement: &mut Sql) {
         if let Some(from) = self.from {
             statement.push(" and a.listed_at >= ").push_arg(from);
         }
@@ -372,12 +414,16 @@ fn total(row: &Row, day: Option<NaiveDate>) -> sqlx::Result<TotalCount> {
     Ok(TotalCount {
         criteria_hash: row.get("criteria_hash")?,
         day,
-        made_by: match row.get("simulated")? {
-            true => MadeBy::Simulated,
-            false => MadeBy::Judge,
-        },
+        made_by: made_by(row)?,
         total: row.int("total_score")?,
         scores: row.int("scores")?,
+    })
+}
+
+fn made_by(row: &Row) -> sqlx::Result<MadeBy> {
+    Ok(match row.get("simulated")? {
+        true => MadeBy::Simulated,
+        false => MadeBy::Judge,
     })
 }
 

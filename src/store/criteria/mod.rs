@@ -1,10 +1,12 @@
 //! `scoring_criteria_definitions`: every criteria version that was ever used or added. None is ever changed.
 
+pub(super) mod choices;
 pub(super) mod pairs;
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
+use self::choices::CriteriaName;
 use crate::job::Kind;
 use crate::score::Criteria;
 use crate::store::analytics::days::Parts;
@@ -27,6 +29,8 @@ pub struct CriteriaDefinition {
     pub mean_total: Option<f64>,
     /// When the first of these scores was made.
     pub first_scored_at: Option<DateTime<Utc>>,
+    /// What people call it.
+    pub name: Option<CriteriaName>,
 }
 
 /// What was made with a version, day by day: rolled up, or counted.
@@ -46,11 +50,12 @@ fn select_definitions(hash: Option<&str>, parts: &Parts) -> Sql {
         }
     };
     let mut statement = sql!(
-        "select d.criteria_hash, d.kind, d.criteria_content, d.created_at,
+        "select d.criteria_hash, d.kind, d.criteria_content, d.created_at, n.name, n.note, n.named_by, n.named_at,
             coalesce(case when d.kind = 'session' then s.scores else e.scores end, 0) as scores,
             case when d.kind = 'session' then s.mean_total else e.mean_total end as mean_total,
             case when d.kind = 'session' then s.first_scored_at else e.first_scored_at end as first_scored_at
          from scoring_criteria_definitions d
+         left join criteria_names n on n.criteria_hash = d.criteria_hash
          left join (
             select criteria_hash, cast(sum(scores) as bigint) as scores,
                 cast(sum(points) as double precision) / nullif(sum(real), 0) as mean_total,
@@ -159,6 +164,7 @@ fn definition(row: &Row) -> sqlx::Result<CriteriaDefinition> {
         scores: row.get("scores")?,
         mean_total: row.get("mean_total")?,
         first_scored_at: row.get("first_scored_at")?,
+        name: choices::name(row)?,
     })
 }
 

@@ -69,6 +69,7 @@ const COMMON: &[Version] = &[
     version!(23, "liveness", "0023_liveness"),
     version!(25, "worker_judges", "0025_worker_judges"),
     version!(26, "session_origin", "0026_session_origin"),
+    version!(29, "criteria_names", "0029_criteria_names"),
 ];
 
 const POSTGRES: &[Version] = &[

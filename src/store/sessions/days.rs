@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use super::filter::{Scored, SessionFilter, id_range, prefix_pattern, totals};
+use super::filter::{Scored, SessionFilter, id_range, part_pattern, totals};
 use crate::score::analysis::key_of;
 use crate::store::analytics::days::{Facet, Span, day_of};
 use crate::store::database::sql::{Row, Sql, all, sql};
@@ -154,12 +154,12 @@ impl Sessions<'_> {
             statement.push_arg(key).push(")");
         }
         if let Some(q) = filter.q.as_deref().filter(|q| !q.is_empty()) {
-            self.push_prefix(statement, q).await?;
+            self.push_text(statement, q).await?;
         }
         Ok(())
     }
 
-    async fn push_prefix(self, statement: &mut Sql, q: &str) -> Result<(), StoreError> {
+    async fn push_text(self, statement: &mut Sql, q: &str) -> Result<(), StoreError> {
         let mut ids = Vec::new();
         if let Some((first, last)) = id_range(q) {
             let listed = sql!(
@@ -185,7 +185,7 @@ impl Sessions<'_> {
             " and (exists (select 1 from facet_days f where f.day = d.day
                 and f.facet in ('agent_lower', 'alert_type_lower', 'author_lower') and f.value like ",
         );
-        statement.push_arg(prefix_pattern(q)).push(" escape '!')");
+        statement.push_arg(part_pattern(q)).push(" escape '!')");
         if !ids.is_empty() {
             statement.push(" or d.day in ");
             statement.push_list(ids);

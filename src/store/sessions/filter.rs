@@ -30,7 +30,7 @@ text_enum! {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SessionFilter {
-    /// Prefix of id, alert type, agent or author, case-insensitive.
+    /// Part of an alert type, agent or author, or what an id begins with; case-insensitive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub q: Option<String>,
     /// Where the session stands.
@@ -80,7 +80,7 @@ impl SessionFilter {
     /// Appends the conditions to a statement over sessions `s`, their current scores `c` and their active jobs `a`.
     pub(in crate::store) fn narrow(&self, statement: &mut Sql, dialect: Dialect) {
         if let Some(q) = self.q.as_deref().filter(|q| !q.is_empty()) {
-            push_prefix(statement, q);
+            push_text(statement, q);
         }
         if let Some(status) = self.status {
             statement.push(" and s.status = ").push_arg(status.as_str());
@@ -187,9 +187,10 @@ pub(in crate::store) fn totals(rating: Rating) -> (i64, i64) {
     (i64::from(least), i64::from(most))
 }
 
-/// What `like .. escape '!'` takes for texts that begin with `q`, in lower case.
-pub(super) fn prefix_pattern(q: &str) -> String {
-    let mut pattern = String::with_capacity(q.len() + 1);
+/// What `like .. escape '!'` takes for texts in which `q` occurs, in lower case. No index serves it: whoever uses it bounds how many it reads.
+pub(super) fn part_pattern(q: &str) -> String {
+    let mut pattern = String::with_capacity(q.len() + 2);
+    pattern.push('%');
     for character in q.to_lowercase().chars() {
         if matches!(character, '%' | '_' | '!') {
             pattern.push('!');
@@ -200,8 +201,8 @@ pub(super) fn prefix_pattern(q: &str) -> String {
     pattern
 }
 
-fn push_prefix(statement: &mut Sql, q: &str) {
-    let pattern = prefix_pattern(q);
+fn push_text(statement: &mut Sql, q: &str) {
+    let pattern = part_pattern(q);
     statement.push(" and (");
     for column in ["s.alert_type_lower", "s.agent_lower", "s.author_lower"] {
         statement.push(column).push(" like ");

@@ -27,28 +27,16 @@ impl Server {
         tools: &[&str],
     ) {
         let id = self.queued(session).await;
-        let job = self.claim(id).await;
         let tool = |name: &&str| MissingTool {
             tool_name: (*name).to_owned(),
             rationale: "why".to_owned(),
         };
-        let score = NewSessionScore {
-            score_id: Uuid::now_v7(),
-            session_id: session,
-            criteria_hash: job.criteria_hash.clone(),
-            purpose: job.purpose,
-            score: SessionScore {
-                simulated,
-                missing_tools: tools.iter().map(tool).collect(),
-                ..session_score(total)
-            },
-            triggered_by: job.triggered_by.clone(),
+        let score = SessionScore {
+            simulated,
+            missing_tools: tools.iter().map(tool).collect(),
+            ..session_score(total)
         };
-        let ending = Ending::Scored {
-            score: Box::new(score),
-            result: json!({}),
-        };
-        self.record(&job, ending).await;
+        self.succeed_with(id, score).await;
     }
 }
 
@@ -151,6 +139,49 @@ async fn missing_tools_lead_to_their_sessions() {
             (&json!("Events first"), &json!(2))
         );
         assert_eq!(first["links"], Value::Null);
+    }
+}
+
+#[tokio::test]
+async fn scores_are_grouped_by_agent_alert_type_and_tag() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        for (agent, alert_type, tags, total) in [
+            ("a", Some("x"), json!(["t", "u"]), 40),
+            ("a", None, json!(["t"]), 80),
+            ("b", Some("x"), json!([]), 90),
+        ] {
+            let fields = json!({"agent": agent, "alert_type": alert_type, "tags": tags});
+            let session = server.session_with(fields).await;
+            server.scored_as(session, total, false, &[]).await;
+        }
+        server.scored_at(DAY, 0, true, &[]).await;
+        let found = server.json_of("/api/v1/analytics/groups").await;
+        let group = |name: &str, scores: u64, mean: f64, min: u8, max: u8| json!({"name": name, "scores": scores, "mean": mean, "min": min, "max": max});
+        for (field, groups) in [
+            (
+                "agents",
+                json!([group("a", 2, 60.0, 40, 80), group("b", 1, 90.0, 90, 90)]),
+            ),
+            ("alert_types", json!([group("x", 2, 65.0, 40, 90)])),
+            (
+                "tags",
+                json!([group("t", 2, 60.0, 40, 80), group("u", 1, 40.0, 40, 40)]),
+            ),
+            ("scores", json!(3)),
+            ("simulated", json!(false)),
+        ] {
+            assert_eq!(found[field], groups, "{field}: {found:#}");
+        }
+        for query in [
+            "criteria=current&from=2026-06-01T00:00:00Z",
+            "criteria=current&to=2020-01-01T00:00:00Z",
+        ] {
+            let found = server
+                .json_of(&format!("/api/v1/analytics/groups?{query}"))
+                .await;
+            assert_eq!(found["scores"], 0, "{query}: {found:#}");
+        }
     }
 }
 

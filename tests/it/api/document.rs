@@ -4,15 +4,18 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 66] = [
+const ROUTES: [&str; 71] = [
     "get /api/v1/analytics/agreement",
     "get /api/v1/analytics/approaches",
     "get /api/v1/analytics/costs",
     "get /api/v1/analytics/costs/batches",
     "get /api/v1/analytics/distribution",
+    "get /api/v1/analytics/groups",
     "get /api/v1/analytics/latency",
     "get /api/v1/analytics/missing-tools",
+    "get /api/v1/analytics/raters",
     "get /api/v1/analytics/trend",
+    "get /api/v1/annotations",
     "get /api/v1/batches",
     "get /api/v1/batches/compare",
     "get /api/v1/batches/{batch_id}",
@@ -65,6 +68,8 @@ const ROUTES: [&str; 66] = [
     "post /api/v1/rescore",
     "post /api/v1/scores/{score_id}/ratings",
     "post /api/v1/scoring/criteria",
+    "post /api/v1/scoring/criteria/{criteria_hash}/current",
+    "post /api/v1/scoring/criteria/{criteria_hash}/name",
     "post /api/v1/scoring/sessions/{session_id}/score",
     "post /api/v1/sessions",
     "post /api/v1/sessions/import",
@@ -181,6 +186,7 @@ async fn every_body_has_an_example_that_is_taken() {
             .replace("{session_id}", &session.to_string())
             .replace("{batch_id}", batch["batch_id"].as_str().unwrap())
             .replace("{score_id}", &score.to_string())
+            .replace("{criteria_hash}", "current")
             .replace("{name}", "judge-a");
         let method: Method = method.to_uppercase().parse().unwrap();
         // No worker runs: what would wait for one answers its job.
@@ -196,7 +202,7 @@ async fn every_body_has_an_example_that_is_taken() {
             schema::check_answer(&path, status.as_u16(), &answer);
         }
     }
-    assert_eq!(bodies, 15);
+    assert_eq!(bodies, 16);
 }
 
 #[tokio::test]

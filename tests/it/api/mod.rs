@@ -343,13 +343,18 @@ impl Server {
 
     /// Lets a job end with a score; answers the score's id.
     async fn succeed(&self, id: JobId, total: u8) -> Uuid {
+        self.succeed_with(id, session_score(total)).await
+    }
+
+    async fn succeed_with(&self, id: JobId, score: SessionScore) -> Uuid {
         let job = self.claim(id).await;
+        let total = score.total_score;
         let score = NewSessionScore {
             score_id: Uuid::now_v7(),
             session_id: job.subject_id.unwrap(),
             criteria_hash: job.criteria_hash.clone(),
             purpose: job.purpose,
-            score: session_score(total),
+            score,
             triggered_by: job.triggered_by.clone(),
         };
         let score_id = score.score_id;

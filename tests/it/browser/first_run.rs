@@ -72,7 +72,8 @@ async fn rescore_and_compare(site: &Site) {
     let other = other_criteria(site).await;
     site.open("/criteria").await;
     site.click(&format!("a[href='/criteria/{other}']")).await;
-    site.click("a[href^='/rescore?with=']").await;
+    site.click(&format!("a[href='/rescore?with={other}']"))
+        .await;
     site.submit("form[action='/rescore'] button").await;
     site.submit("form[action='/rescore/go'] button").await;
     site.shows("main", "completed").await;

@@ -118,12 +118,17 @@ impl Showroom {
             room("session-upload", "/sessions/upload"),
             room("sessions-filtered", "/sessions?tag=nobody"),
             room("insights", "/insights"),
+            room("annotate", "/annotate?order=low_score"),
             room("criteria", "/criteria"),
             room(
                 "criteria-current",
                 format!("/criteria/{}", sessions.current),
             ),
             room("criteria-other", format!("/criteria/{}", sessions.other)),
+            room(
+                "criteria-edit",
+                format!("/criteria/{}/edit", sessions.other),
+            ),
             room("rescore", "/rescore?tag=shop&min_score=10"),
             Room {
                 name: "rescore-plan",

@@ -54,7 +54,16 @@ async fn two_scores_of_a_session_stand_side_by_side() {
         let page = browser.page(&format!("/compare?a={old}&b={new}")).await;
         in_order(
             &page,
-            &["Total", "−6", "logical flow", "Before", "70", "After", "64"],
+            &[
+                "PodCrashLooping · kube-agent, 2026-01-02 03:14 UTC",
+                "Total",
+                "−6",
+                "logical flow",
+                "Before",
+                "70",
+                "After",
+                "64",
+            ],
         );
     }
 }
@@ -76,6 +85,7 @@ async fn two_versions_of_the_criteria_are_compared_by_their_sessions_and_their_t
             "only 1 session:",
             "From which rating to which",
             "The largest movers",
+            "PodCrashLooping · kube-agent, 2026-01-02 03:14 UTC</a>",
             "80 good",
             "50 weak",
             "−30",

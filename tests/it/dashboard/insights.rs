@@ -56,6 +56,32 @@ async fn calibration_is_drawn_of_the_suite_that_is_chosen_and_not_of_too_few_cas
 }
 
 #[tokio::test]
+async fn figures_are_of_chosen_criteria_and_lead_to_the_sessions_of_an_agent_a_type_and_a_tag() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let browser = Browser::of(&server);
+        let now = chrono::Utc::now().to_rfc3339();
+        server.scored_at(&now, 70, false, &[]).await;
+        let other = server.other_criteria().await;
+        let page = browser.page("/insights").await;
+        let to = |filter: &str| format!("href=\"/sessions?{filter}&#38;from=20");
+        let parts = [
+            &format!("<option value=\"{other}\">"),
+            "By agent, alert type and tag",
+            &to("agent=kube-agent"),
+            "70.0",
+            &to("alert_type=PodCrashLooping"),
+            &to("tag=prod"),
+        ];
+        in_order(&page, &parts);
+        let page = browser.page(&format!("/insights?criteria={other}")).await;
+        let chosen = format!("<option value=\"{other}\" selected>");
+        in_order(&page, &[&chosen, "0 scores in this time"]);
+        assert!(!page.contains("agent=kube-agent"), "{page}");
+    }
+}
+
+#[tokio::test]
 async fn suites_stand_with_their_cost() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);

@@ -1,8 +1,10 @@
 //! The pages over real HTTP, on the API's own server: what a browser without JavaScript gets and may send.
 
 mod address;
+mod annotate;
 mod batches;
 mod compare;
+mod criteria;
 mod forms;
 mod insights;
 mod rescore;

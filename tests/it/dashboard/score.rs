@@ -35,6 +35,40 @@ async fn a_missing_tool_says_in_how_many_other_sessions_it_is_asked_for() {
     }
 }
 
+#[tokio::test]
+async fn a_score_leads_to_the_messages_that_it_names_and_to_what_was_concluded() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let browser = Browser::of(&server);
+        let session = server.session().await;
+        let score = SessionScore {
+            score_reasoning: "In message 2 it read one log; see messages 1 and 60.".to_owned(),
+            ..session_score(70)
+        };
+        let job = server.queued(session).await;
+        let score = server.succeed_with(job, score).await;
+        let link = |from: usize, no: usize| {
+            format!("<a href=\"/sessions/{session}?from={from}#message-{no}\">{no}</a>")
+        };
+        let of_session = format!("/sessions/{session}/score");
+        for path in [format!("/scores/{score}"), of_session.clone()] {
+            // Most points are lost where the first bar is, and why stands before where it comes from.
+            let links = [link(0, 2), link(0, 1), link(50, 60)];
+            let mut parts = vec![">logical flow<", ">consistency<", "<h2>Why</h2>"];
+            parts.extend(links.iter().map(String::as_str));
+            parts.push("<h2>Where it comes from</h2>");
+            in_order(&browser.page(&path).await, &parts);
+        }
+        // What a badge leads to begins with the alert and the final analysis.
+        let badge = format!("rating-adequate\" href=\"{of_session}\">70");
+        in_order(&browser.page("/sessions").await, &[&badge]);
+        let parts = ["<h2>Alert</h2>", "web-1", "Out of memory.", "<h2>Why</h2>"];
+        in_order(&browser.page(&of_session).await, &parts);
+        let said = ["id=\"message-2\"", "href=\"#message-2\"", "logs.get"];
+        in_order(&browser.page(&format!("/sessions/{session}")).await, &said);
+    }
+}
+
 /// A session's current score.
 async fn current(server: &Server, session: Uuid) -> SessionScoreRow {
     let current = server.store().scores().current(session).await.unwrap();

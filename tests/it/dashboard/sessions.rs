@@ -42,6 +42,38 @@ async fn a_score_names_the_alert_and_the_agent() {
 }
 
 #[tokio::test]
+async fn the_overview_lists_the_lowest_and_the_latest_and_what_to_do_next() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let browser = Browser::of(&server);
+        let mut sessions = Vec::new();
+        for (day, total) in [("02", 70), ("03", 30), ("04", 95)] {
+            let day = format!("2026-01-{day}T12:00:00Z");
+            sessions.push(server.scored_at(&day, total, true, &[]).await);
+        }
+        server.session().await;
+        let page = browser.page("/").await;
+        let [middle, lowest, latest] =
+            [0, 1, 2].map(|n| format!("/sessions/{}/score", sessions[n]));
+        let parts = [
+            "What to do next",
+            "1 session without a score",
+            &latest,
+            "href=\"/annotate\"",
+            "Name a real judge",
+            "Upload a suite",
+            "Lowest scores",
+            &lowest,
+            "PodCrashLooping · kube-agent",
+            &middle,
+            "Latest scored sessions",
+            &latest,
+        ];
+        in_order(&page, &parts);
+    }
+}
+
+#[tokio::test]
 async fn what_is_not_there_is_told_to_people_with_a_place_to_look() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);

@@ -185,17 +185,20 @@ async fn attention_is_asked_for_until_it_was_given() {
         .header("x-forwarded-user", "ann");
     let pause = pause.json(&json!({"message": "the database moves"}));
     json_of(pause.send().await.unwrap(), 200).await;
-    let text = session.to_string();
-    let named = format!(
-        "Session {}… of PodCrashLooping could not be scored (unparsable)",
-        &text[..13]
-    );
+    let other = server.session().await;
+    let job = server.queued(other).await;
+    server.fail(job).await;
+    let ids = format!("name=\"ids\" value=\"{other},{session}\"");
     in_order(
         &browser.page("/").await,
         &[
             "Needs attention",
             "The queue is paused by ann, just now: the database moves",
-            &named,
+            "2 sessions could not be scored (unparsable). Read the raw reply",
+            "href=\"/sessions?scored=failed\"",
+            "action=\"/rescore\"",
+            &ids,
+            "Retry all",
         ],
     );
     json_of(
@@ -203,8 +206,16 @@ async fn attention_is_asked_for_until_it_was_given() {
         200,
     )
     .await;
-    let job = server.queued(session).await;
-    server.succeed(job, 80).await;
+    // All of a cause are tried again by one plan, which says what it costs.
+    let both = format!("{other},{session}");
+    let fields = [("scored", "failed"), ("ids", both.as_str())];
+    let plan = browser.form("/rescore", &fields).await;
+    assert_eq!(plan.status, 200, "{}", plan.text);
+    in_order(&plan.text, &[&both, "Score 2 sessions"]);
+    for session in [session, other] {
+        let job = server.queued(session).await;
+        server.succeed(job, 80).await;
+    }
     let page = browser.page("/").await;
     assert!(!page.contains("Needs attention"), "{page}");
 

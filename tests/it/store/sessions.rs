@@ -482,7 +482,7 @@ async fn filters_on_the_session_narrow_the_list() {
                     q: text("%"),
                     ..by()
                 },
-                vec![],
+                vec![a],
             ),
             (
                 SessionFilter {
@@ -634,6 +634,36 @@ async fn filters_on_the_score_read_the_current_one() {
             found.sort();
             expected.sort();
             assert_eq!(found, expected, "{filter:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_search_finds_parts_of_names_and_beginnings_of_ids() {
+    for test in support::stores().await {
+        let record = SessionRecord {
+            alert_type: Some("KubePodCrashLooping".to_owned()),
+            agent: Some("agent_7%".to_owned()),
+            author: Some("Ända Öz".to_owned()),
+            ..session(Uuid::now_v7())
+        };
+        put(&test.store, &record).await;
+        let id = record.session_id.to_string();
+        for (q, found) in [
+            ("podCRASH", 1),
+            ("t_7", 1),
+            ("t-7", 0),
+            ("7%", 1),
+            ("DA ÖZ", 1),
+            (&id[..8], 1),
+            (&id[9..], 0),
+            ("crashes", 0),
+        ] {
+            let filter = SessionFilter {
+                q: Some(q.to_owned()),
+                ..SessionFilter::default()
+            };
+            assert_eq!(find(&test.store, filter).await.len(), found, "{q}");
         }
     }
 }

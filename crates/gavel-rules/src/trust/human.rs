@@ -12,6 +12,20 @@ pub enum Given {
 }
 
 impl Given {
+    /// The total that stands for it: a word's is the middle of its totals.
+    pub fn middle(self) -> u8 {
+        match self {
+            Self::Total(total) => total,
+            Self::Rating(Rating::Failed) | Self::Quality(Quality::Inaccurate) => 22,
+            Self::Rating(Rating::Weak) => 52,
+            Self::Quality(Quality::PartiallyAccurate) => 60,
+            Self::Rating(Rating::Adequate) => 67,
+            Self::Rating(Rating::Good) => 82,
+            Self::Quality(Quality::Accurate) => 88,
+            Self::Rating(Rating::NearPerfect) => 95,
+        }
+    }
+
     /// The scale that it counts on: the finest that it says something of.
     pub fn scale(self) -> Scale {
         match self {

@@ -5,8 +5,10 @@ mod agreement;
 mod comparison;
 mod human;
 mod panel;
+mod raters;
 
 pub use agreement::{Compared, Judged, agreement};
 pub use comparison::{Comparison, PairCount, compare};
 pub use human::Given;
 pub use panel::{DISAGREEMENT, JudgeFigures, Panel, PanelFigures, Panels, Vote};
+pub use raters::{RatersCompared, raters};

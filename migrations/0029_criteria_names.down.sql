@@ -1,0 +1,2 @@
+drop table criteria_choices;
+drop table criteria_names;

@@ -1,0 +1,103 @@
+//! Scores by what their sessions have in common: the agent, the alert type, the tags.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{Counted, Selection, Unnamed, selection};
+use crate::api::ApiState;
+use crate::api::http::params::Params;
+use crate::api::http::problem::ApiError;
+use crate::store::{ScoreOf, TotalCount};
+use crate::wire::words::counted as words_of;
+use crate::wire::{ScoreGroup, ScoreGroups};
+
+/// How many sessions are looked at, the newest: a look at years costs what one at a day does.
+const NEWEST: u32 = 4_000;
+/// How many groups are listed of a kind.
+const GROUPS: usize = 50;
+
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(groups))
+}
+
+/// Tells how current scores came out by agent, alert type and tag, of the newest 4,000 sessions; default: whatever the criteria.
+#[utoipa::path(
+    get, path = "/api/v1/analytics/groups", tag = "analytics",
+    params(Selection),
+    responses(
+        (status = 200, description = "The groups", body = ScoreGroups),
+        (status = 404, description = "criteria-not-found"),
+    ),
+)]
+async fn groups(
+    State(state): State<ApiState>,
+    params: Params,
+) -> Result<Json<ScoreGroups>, ApiError> {
+    Ok(Json(read(&state, params).await?))
+}
+
+/// The groups of the scores that the parameters choose.
+pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<ScoreGroups, ApiError> {
+    let chosen = selection(&mut params, Unnamed::Any);
+    params.finish()?;
+    let filter = chosen.filter(state).await?;
+    let analytics = state.store.analytics();
+    let (mut scores, sessions) = tokio::try_join!(
+        analytics.newest(&filter, NEWEST),
+        analytics.sessions_in(&filter)
+    )?;
+    let each = |score: &ScoreOf| TotalCount {
+        criteria_hash: score.criteria_hash.clone(),
+        day: None,
+        made_by: score.made_by,
+        total: score.total,
+        scores: 1,
+    };
+    let counted = Counted::of(&scores.iter().map(each).collect::<Vec<_>>());
+    scores.retain(|score| score.made_by == counted.made_by);
+    let mut warnings = counted.warnings();
+    warnings.extend(counted.warning_of_mixed());
+    if sessions > i64::from(NEWEST) {
+        warnings.push(format!(
+            "looked at: the newest {}",
+            words_of(NEWEST, "session")
+        ));
+    }
+    Ok(ScoreGroups {
+        criteria_hash: filter.criteria_hash,
+        agents: grouped(&scores, |score| score.agent.as_slice()),
+        alert_types: grouped(&scores, |score| score.alert_type.as_slice()),
+        tags: grouped(&scores, |score| &score.tags),
+        scores: counted.scores,
+        simulated: counted.is_simulated(),
+        warnings,
+    })
+}
+
+/// Scores by the names that each has, those of most scores first.
+fn grouped(scores: &[ScoreOf], names: impl Fn(&ScoreOf) -> &[String]) -> Vec<ScoreGroup> {
+    let mut totals: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
+    for score in scores {
+        for name in names(score) {
+            totals.entry(name).or_default().push(score.total);
+        }
+    }
+    let group = |(name, totals): (&str, Vec<u8>)| {
+        let scores = u32::try_from(totals.len()).unwrap_or(u32::MAX);
+        Some(ScoreGroup {
+            name: name.to_owned(),
+            scores: scores.into(),
+            mean: totals.iter().map(|total| f64::from(*total)).sum::<f64>() / f64::from(scores),
+            min: *totals.iter().min()?,
+            max: *totals.iter().max()?,
+        })
+    };
+    let mut groups: Vec<ScoreGroup> = totals.into_iter().filter_map(group).collect();
+    groups.sort_by_key(|group| std::cmp::Reverse(group.scores));
+    groups.truncate(GROUPS);
+    groups
+}

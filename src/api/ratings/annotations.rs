@@ -1,0 +1,138 @@
+//! What somebody is to rate next, without the judge's score, and how people who rated the same agree.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use sha2::{Digest as _, Sha256};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::agreement::view;
+use crate::api::ApiState;
+use crate::api::http::auth::Caller;
+use crate::api::http::params::Params;
+use crate::api::http::problem::{ApiError, Refusal};
+use crate::score::trust::{Given, RatersCompared, raters};
+use crate::store::{GivenBy, Unrated};
+use crate::wire::{AnnotationItem, AnnotationOrder, Annotations, RaterPair, RaterPairs};
+
+/// How many sessions are looked at, the newest.
+const NEWEST: u32 = 2_000;
+/// How many ratings are held against each other, the newest.
+const RATINGS: u32 = 20_000;
+/// How many pairs of people are listed.
+const PAIRS: usize = 100;
+
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(get_annotations))
+        .routes(routes!(get_raters))
+}
+
+/// Lists the sessions that somebody is to rate next: those with a score, of the newest 2,000, that this person hasn't rated. The scores are left
+/// out.
+#[utoipa::path(
+    get, path = "/api/v1/annotations", tag = "trust",
+    params(
+        ("order" = inline(Option<AnnotationOrder>), Query, description = "`sample` (default): a sample, the same for everybody; `disagreement`:             those first whose scores, or whose ratings, lie furthest apart; `low_score`: the lowest first"),
+        ("by" = Option<String>, Query, description = "Who rates; left out: who asks"),
+        ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
+    ),
+    responses((status = 200, description = "The sessions", body = Annotations)),
+)]
+async fn get_annotations(
+    State(state): State<ApiState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Json<Annotations>, ApiError> {
+    Ok(Json(next(&state, &caller, params).await?))
+}
+
+/// What is to be rated next.
+pub(crate) async fn next(
+    state: &ApiState,
+    caller: &Caller,
+    mut params: Params,
+) -> Result<Annotations, ApiError> {
+    let order = params.take("order").unwrap_or(AnnotationOrder::Sample);
+    let (by, limit) = (params.text("by"), params.limit());
+    params.finish()?;
+    let by = match by {
+        Some(by) => by,
+        None => caller.name(Refusal::Unprocessable)?,
+    };
+    let ratings = state.store.ratings();
+    let mut found = ratings.unrated(&by, NEWEST).await?;
+    match order {
+        AnnotationOrder::Sample => found.sort_by_cached_key(|it| Sha256::digest(it.session_id)),
+        AnnotationOrder::LowScore => found.sort_by_key(|it| it.total),
+        AnnotationOrder::Disagreement => {
+            let apart = ranges(ratings.shared(RATINGS).await?);
+            let range = |it: &Unrated| apart.get(&it.session_id).copied().max(Some(it.range));
+            found.sort_by_key(|it| std::cmp::Reverse(range(it)));
+        }
+    }
+    let left = u64::try_from(found.len()).unwrap_or(u64::MAX);
+    found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    let item = |it: Unrated| AnnotationItem {
+        session_id: it.session_id,
+        alert_type: it.alert_type,
+        agent: it.agent,
+    };
+    Ok(Annotations {
+        order,
+        by,
+        items: found.into_iter().map(item).collect(),
+        left,
+        next_cursor: None,
+    })
+}
+
+/// How far what people gave to a session lies apart.
+fn ranges(given: Vec<GivenBy>) -> BTreeMap<Uuid, u8> {
+    let mut ends: BTreeMap<Uuid, (u8, u8)> = BTreeMap::new();
+    for (session, _, given) in given {
+        let total = Given::middle(given);
+        let (low, high) = ends.entry(session).or_insert((total, total));
+        (*low, *high) = (total.min(*low), total.max(*high));
+    }
+    let range = |(session, (low, high))| (session, high - low);
+    ends.into_iter().map(range).collect()
+}
+
+/// Holds people against each other over the sessions that several of them rated, of the newest 20,000 ratings.
+///
+/// A person counts once for a session, with what they gave last, to the session or to a score of it.
+#[utoipa::path(
+    get, path = "/api/v1/analytics/raters", tag = "trust",
+    responses((status = 200, description = "The pairs", body = RaterPairs)),
+)]
+async fn get_raters(
+    State(state): State<ApiState>,
+    params: Params,
+) -> Result<Json<RaterPairs>, ApiError> {
+    params.finish()?;
+    Ok(Json(pairs(&state).await?))
+}
+
+/// How people agree with each other.
+pub(crate) async fn pairs(state: &ApiState) -> Result<RaterPairs, ApiError> {
+    let shared = state.store.ratings().shared(RATINGS).await?;
+    let pair = |RatersCompared { a, b, scales }| RaterPair {
+        a,
+        b,
+        scales: scales
+            .into_iter()
+            .map(|found| {
+                let sessions = found.n;
+                view(found, (2, sessions), false)
+            })
+            .collect(),
+    };
+    Ok(RaterPairs {
+        items: raters(shared).into_iter().take(PAIRS).map(pair).collect(),
+        next_cursor: None,
+    })
+}

@@ -1,0 +1,242 @@
+//! `/annotate`: one session after another to be rated, without the judge's score; what the judge gave shows once the rating is kept. Below,
+//! how people agree who rated the same.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use serde::Deserialize;
+use serde_json::Map;
+
+use super::address::Address;
+use super::conversation::{MESSAGES, Said, Window, alert_in_short, analysis_in_short, said};
+use super::form::Form;
+use super::frame::Frame;
+use super::insights::Trust;
+use super::links::{query, segment};
+use super::markdown::Cut;
+use super::page::{Fault, Page, found, go, html};
+use super::score::{Opinion, opinion};
+use super::session;
+use super::session_item::Badge;
+use super::state::PageState;
+use super::user::SessionUser;
+use super::words;
+use crate::api::ratings::{self, annotations};
+use crate::api::{Params, scores};
+use crate::wire::Session;
+
+/// The orders in which sessions come, as the address and the page call them.
+const ORDERS: [(&str, &str); 3] = [
+    ("sample", "a sample"),
+    ("disagreement", "disagreement first"),
+    ("low_score", "low scores first"),
+];
+/// The words of a rating, each with its key.
+const WORDS: [(&str, &str, &str); 5] = [
+    ("1", "failed", "failed"),
+    ("2", "weak", "weak"),
+    ("3", "adequate", "adequate"),
+    ("4", "good", "good"),
+    ("5", "near_perfect", "near perfect"),
+];
+/// How many may be skipped.
+const SKIPPED: usize = 400;
+
+pub(super) fn routes() -> Router<PageState> {
+    Router::new().route("/annotate", get(annotate).post(rate))
+}
+
+/// Whose queue in which order, and where in it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Asked {
+    order: String,
+    by: String,
+    skip: String,
+    /// Where the page of the conversation begins.
+    from: String,
+    /// The session that was rated last.
+    rated: String,
+}
+
+impl Asked {
+    fn skip(&self) -> usize {
+        self.skip.parse().unwrap_or(0).min(SKIPPED)
+    }
+
+    /// The same queue at another place.
+    fn to(&self, skip: usize, more: (&str, &str)) -> String {
+        let skip = if skip == 0 {
+            String::new()
+        } else {
+            skip.to_string()
+        };
+        let place = [
+            ("order", self.order.as_str()),
+            ("by", &self.by),
+            ("skip", &skip),
+            more,
+        ];
+        format!("/annotate{}", query(&place))
+    }
+}
+
+/// A session to rate.
+struct Shown {
+    session: Session,
+    alert: Cut,
+    analysis: Option<Cut>,
+    window: Window,
+    said: Vec<Said>,
+}
+
+/// A session that was rated: what the judge gave, and what people did.
+struct Rated {
+    name: String,
+    badge: Badge,
+    opinions: Vec<Opinion>,
+}
+
+#[derive(Template)]
+#[template(path = "annotate.html")]
+struct AnnotatePage {
+    frame: Frame,
+    asked: Asked,
+    by: String,
+    /// Whether that is a name of theirs, rather than everybody's.
+    has_name: bool,
+    left: u64,
+    shown: Option<Shown>,
+    rated: Option<Rated>,
+    pairs: Vec<(String, Vec<Trust>)>,
+    key: String,
+}
+
+impl AnnotatePage {
+    fn order(&self) -> &str {
+        match self.asked.order.as_str() {
+            "" => "sample",
+            order => order,
+        }
+    }
+
+    fn first(&self) -> String {
+        self.asked.to(0, ("from", ""))
+    }
+
+    fn next(&self) -> String {
+        self.asked.to(self.asked.skip() + 1, ("from", ""))
+    }
+
+    /// The messages before and behind those of the page.
+    fn pages(&self, window: &Window) -> impl Iterator<Item = (&'static str, String)> {
+        let (before, next) = (window.before, window.next);
+        let around = [("Earlier messages", before), ("Later messages", next)];
+        around.into_iter().filter_map(move |(word, from)| {
+            let from = from?.to_string();
+            Some((word, self.asked.to(self.asked.skip(), ("from", &from))))
+        })
+    }
+}
+
+async fn annotate(
+    State(state): State<PageState>,
+    user: SessionUser,
+    Address(asked): Address<Asked>,
+) -> Page {
+    let api = state.api(&user)?;
+    let has_name = user.caller.who().is_some();
+    let by = match asked.by.trim() {
+        by if has_name || by.is_empty() => user.caller.signs_as(),
+        by => by.to_owned(),
+    };
+    let skip = asked.skip();
+    let limit = (skip + 1).to_string();
+    let queue = Params::of(&[("by", &by), ("limit", &limit)]);
+    let queue = match asked.order.as_str() {
+        "" => queue,
+        order => Params::of(&[("by", &by), ("limit", &limit), ("order", order)]),
+    };
+    let queue = annotations::next(api, &user.caller, queue).await?;
+    let shown = match queue.items.get(skip) {
+        None => None,
+        Some(item) => {
+            let session = session::read(&state, &user, &item.session_id.to_string()).await?;
+            let from = asked.from.parse().unwrap_or(0);
+            let window = Window::at(from, MESSAGES, session.conversation.len());
+            Some(Shown {
+                alert: alert_in_short(&session),
+                analysis: analysis_in_short(&session),
+                said: said(&session, &window),
+                window,
+                session,
+            })
+        }
+    };
+    let rated = match asked.rated.as_str() {
+        "" => None,
+        id => rated(&state, &user, id).await?,
+    };
+    let pairs = annotations::pairs(api).await?.items.into_iter();
+    html(&AnnotatePage {
+        pairs: pairs
+            .map(|pair| {
+                let scales = pair.scales.into_iter().map(Trust::of).collect();
+                (format!("{} and {}", pair.a, pair.b), scales)
+            })
+            .collect(),
+        frame: Frame::of(&state, user, "Sessions", "Annotate").await,
+        asked,
+        by,
+        has_name,
+        left: queue.left,
+        shown,
+        rated,
+        key: uuid::Uuid::new_v4().to_string(),
+    })
+}
+
+/// What there is to see once somebody has rated a session.
+async fn rated(state: &PageState, user: &SessionUser, id: &str) -> Result<Option<Rated>, Fault> {
+    let api = state.api(user)?;
+    let Some(score) = found(scores::current(api, id).await)? else {
+        return Ok(None);
+    };
+    let given = ratings::of_session(api, id, Params::of(&[("limit", "20")])).await?;
+    let session = session::read(state, user, id).await?;
+    let now = state.about.clock.now();
+    Ok(Some(Rated {
+        name: session
+            .alert_type
+            .unwrap_or_else(|| "the session".to_owned()),
+        badge: Badge {
+            to: format!("/sessions/{}/score", score.session_id),
+            ..Badge::from(&score)
+        },
+        opinions: given.items.into_iter().map(|it| opinion(it, now)).collect(),
+    }))
+}
+
+/// Keeps a rating and goes on with the next session.
+async fn rate(State(state): State<PageState>, form: Form) -> Page {
+    let text = |name: &str| form.text(name).unwrap_or_default().to_owned();
+    let session = text("session_id");
+    let mut body = Map::new();
+    for field in ["rating", "comment", "by"] {
+        if let Some(text) = form.text(field) {
+            body.insert(field.to_owned(), text.into());
+        }
+    }
+    let path = format!("/api/v1/sessions/{}/ratings", segment(&session));
+    let caller = &form.user.caller;
+    state.client.post(caller, &path, form.key(), &body).await?;
+    let asked = Asked {
+        order: text("order"),
+        by: text("by"),
+        skip: text("skip"),
+        ..Asked::default()
+    };
+    let to = asked.to(asked.skip(), ("rated", &session));
+    go(form.user.piece, &to)
+}

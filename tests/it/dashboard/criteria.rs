@@ -1,0 +1,153 @@
+//! Criteria that are edited, previewed, compared and made current in the browser.
+
+use gavel::job::Kind;
+use gavel::store::CriteriaChoice;
+
+use super::*;
+use crate::support::stores;
+
+/// What a text area of a page holds.
+fn typed(page: &str, field: &str) -> String {
+    let (_, behind) = page.split_once(&format!("id=\"{field}\"")).unwrap();
+    let (_, behind) = behind.split_once('>').unwrap();
+    let (text, _) = behind.split_once("</textarea>").unwrap();
+    let marks = [
+        ("&#34;", "\""),
+        ("&#38;", "&"),
+        ("&#60;", "<"),
+        ("&#62;", ">"),
+        ("&#39;", "'"),
+    ];
+    let text = marks
+        .into_iter()
+        .fold(text.to_owned(), |text, (mark, sign)| {
+            text.replace(mark, sign)
+        });
+    text.replace('\n', "\r\n")
+}
+
+#[tokio::test]
+async fn criteria_are_edited_previewed_compared_and_made_current() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let browser = Browser::of(&server);
+        server.scored(80).await;
+        let current = async || server.enqueue.current_criteria().hash.0.clone();
+        let file = current().await;
+
+        let page = browser.page(&format!("/criteria/{file}/edit")).await;
+        let (prompt, settings) = (typed(&page, "judge_prompt"), typed(&page, "settings"));
+        let edit = format!("/criteria/{file}/edit");
+        // A copy that nobody changed is the same version.
+        let same = [("judge_prompt", prompt.as_str()), ("settings", &settings)];
+        let sent = browser.form(&edit, &same).await;
+        let home = format!("/criteria/{file}");
+        assert_eq!(
+            (sent.status, sent.location.as_deref()),
+            (303, Some(home.as_str())),
+            "{}",
+            sent.text
+        );
+        for (field, text, fault) in [
+            ("settings", "{", "is no JSON object"),
+            ("judge_prompt", "<b>short</b>", "SESSION_CONVERSATION"),
+        ] {
+            let mut fields = vec![("name", "strict"), (field, text)];
+            fields.extend(same.iter().filter(|(name, _)| *name != field));
+            let refused = browser.form(&edit, &fields).await;
+            assert_eq!(refused.status, 422, "{}", refused.text);
+            in_order(&refused.text, &[fault, "value=\"strict\""]);
+            assert_eq!(typed(&refused.text, field), text);
+        }
+
+        let stricter = format!("{prompt} Be strict.");
+        let fields = [
+            ("name", "strict"),
+            ("note", "Asks for more."),
+            ("judge_prompt", stricter.as_str()),
+            ("settings", &settings),
+        ];
+        let sent = browser.form(&edit, &fields).await;
+        let new = sent.location.unwrap();
+        assert_ne!(new, home);
+        let hash = new.trim_start_matches("/criteria/");
+        let parts = [
+            "<h1>strict",
+            &format!("/compare?a={hash}&amp;b={file}"),
+            &format!("/rescore?with={hash}&amp;purpose=preview&amp;sample=20&amp;criteria=current"),
+            "Edit a copy",
+            "Make current",
+            "Asks for more.",
+        ];
+        in_order(&browser.page(&new).await, &parts);
+        let preview = format!("/rescore?with={hash}&purpose=preview&sample=20&criteria=current");
+        in_order(
+            &browser.page(&preview).await,
+            &[hash, "value=\"preview\" selected", "value=\"20\""],
+        );
+        let compared = browser.page(&format!("/compare?a={hash}&b={file}")).await;
+        in_order(&compared, &["strict (", "Be strict."]);
+
+        let choose = format!("{new}/current");
+        in_order(
+            &browser.form(&choose, &[]).await.text,
+            &["Make these criteria current?"],
+        );
+        assert_eq!(current().await, file, "before anybody said yes");
+        let sure = [("sure", "1")];
+        assert_eq!(browser.form(&choose, &sure).await.status, 303);
+        assert_eq!(current().await, hash);
+        in_order(
+            &browser.page("/criteria").await,
+            &["strict</a>", "current", "by api-client, "],
+        );
+        in_order(&browser.page("/sessions").await, &["outdated"]);
+        let job = server.queued(server.session().await).await;
+        assert_eq!(server.job(job).await.criteria_hash, hash);
+        // A file that is read again changes nothing of it; the file's own made current leaves it to the file.
+        server
+            .enqueue
+            .set_current_criteria(server.enqueue.file_criteria_of(Kind::Session));
+        assert_eq!(current().await, hash);
+        assert_eq!(
+            browser.form(&format!("{home}/current"), &sure).await.status,
+            303
+        );
+        assert_eq!(current().await, file);
+        assert_eq!(
+            server.store().criteria().chosen().await.unwrap()[0].criteria_hash,
+            None
+        );
+
+        // What another process made current is taken over.
+        let choice = CriteriaChoice {
+            kind: Kind::Session,
+            criteria_hash: Some(hash.to_owned()),
+            by: "ann".to_owned(),
+            at: SystemClock.now(),
+        };
+        server.store().criteria().choose(&choice).await.unwrap();
+        server.enqueue.take_over_choices().await.unwrap();
+        assert_eq!(current().await, hash);
+        in_order(&browser.page(&new).await, &["Made current by ann"]);
+    }
+}
+
+#[tokio::test]
+async fn criteria_are_changed_by_those_alone_who_administer() {
+    let server = Server::with(guarded()).await;
+    let browser = Browser::signed_in(&server, "e-token");
+    let hash = server.enqueue.current_criteria().hash.0.clone();
+    let page = browser.page(&format!("/criteria/{hash}")).await;
+    assert!(
+        !page.contains("Edit a copy") && !page.contains("Make current"),
+        "{page}"
+    );
+    for path in ["name", "current", "edit"] {
+        let fields = [("name", "x"), ("sure", "1"), ("settings", "{}")];
+        let sent = browser
+            .form(&format!("/criteria/{hash}/{path}"), &fields)
+            .await;
+        assert_eq!(sent.status, 403, "{path}: {}", sent.text);
+    }
+}
