@@ -97,7 +97,7 @@ impl ApiError {
             Self::ImportNotFound(id) => format!("import {id} is not known"),
             Self::MethodNotAllowed => "the route does not take this method; see Allow".to_owned(),
             Self::BodyTimeout(seconds) => format!("the body did not arrive within {seconds} s"),
-            Self::BodySilent => "nothing more of the body came for http.body_timeout_s".to_owned(),
+            Self::BodySilent => BODY_SILENT.to_owned(),
             Self::InProgress(job) => {
                 format!("job {} is {} for this session", job.job_id, job.state)
             }
@@ -123,9 +123,7 @@ impl ApiError {
             Self::BatchMediaType(declared) => batch_media_type(declared.as_deref()),
             Self::BatchGivenUp(why) => (*why).to_owned(),
             Self::KeyInUse => KEY_IN_USE.to_owned(),
-            Self::KeyReused => "this Idempotency-Key was sent with another body or query: \
-                send the same request, or a new key"
-                .to_owned(),
+            Self::KeyReused => KEY_REUSED.to_owned(),
             Self::TooLarge { pointer: "", max } => {
                 format!(
                     "the body is larger than {max} bytes: send less, or raise http.max_body_bytes"
@@ -137,20 +135,14 @@ impl ApiError {
                 "host {host:?} is not answered here: add it to http.allowed_hosts, or use the bound address"
             ),
             Self::HeadersTooLarge => "the headers are larger than 16 KiB".to_owned(),
-            Self::Internal(_) => {
-                "an unexpected error; the log has it under this request id".to_owned()
-            }
-            Self::TooManyAttempts => {
-                "many wrong tokens came from this address and are being answered; this one was not looked at".to_owned()
-            }
+            Self::Internal(_) => INTERNAL.to_owned(),
+            Self::TooManyAttempts => TOO_MANY_ATTEMPTS.to_owned(),
             Self::JudgeFailed(job) => job.failure.as_ref().map_or_else(
                 || format!("job {} failed", job.job_id),
                 |failure| failure.message.clone(),
             ),
             Self::HistoryUnavailable(problem) => problem.reason.clone(),
-            Self::HistoryNotConfigured => {
-                "set history.base_url (GAVEL_HISTORY_BASE_URL), or name a TARSy in from".to_owned()
-            }
+            Self::HistoryNotConfigured => NO_HISTORY.to_owned(),
             Self::JudgeNotConfigured(problem) => {
                 format!("judge {:?} can't be asked", problem.judge)
             }
@@ -173,6 +165,13 @@ impl ApiError {
     }
 }
 
+const INTERNAL: &str = "an unexpected error; the log has it under this request id";
+const BODY_SILENT: &str = "nothing more of the body came for http.body_timeout_s";
+const TOO_MANY_ATTEMPTS: &str =
+    "many wrong tokens came from this address and are being answered; this one was not looked at";
+const KEY_REUSED: &str =
+    "this Idempotency-Key was sent with another body or query: send the same request, or a new key";
+const NO_HISTORY: &str = "set history.base_url (GAVEL_HISTORY_BASE_URL), or name a TARSy in from";
 const STALE_FORM: &str =
     "the form was made before this browser lost or changed its cookie, and nothing was done";
 
