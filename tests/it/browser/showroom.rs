@@ -57,7 +57,10 @@ impl Showroom {
         };
         let site = Site::over(world).await?;
         let mut home = Home::embedded();
-        home.set("GAVEL_AUTH_TOKENS", "somebody-who-reads:read:reading");
+        home.set(
+            "GAVEL_AUTH_TOKENS",
+            "somebody-who-reads:read:reading-in-the-showroom",
+        );
         let guarded = World::idle(home, Say::Refusal).await;
         Some(Self { site, guarded })
     }
@@ -73,7 +76,7 @@ impl Showroom {
             room("empty-rescore", "/rescore"),
             sign_in("sign-in", ""),
             sign_in("sign-in-refused", "wrong"),
-            sign_in("empty-overview-reader", "reading"),
+            sign_in("empty-overview-reader", "reading-in-the-showroom"),
         ]
     }
 

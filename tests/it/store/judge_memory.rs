@@ -173,9 +173,8 @@ async fn calls_logged_before_close_are_written() {
     }
 }
 
-#[tokio::test]
-async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
-    let snapshot = |judge: &str, closed| GateSnapshot {
+fn snapshot(judge: &str, closed: Option<Refusal>) -> GateSnapshot {
+    GateSnapshot {
         judge: judge.to_owned(),
         breaker: BreakerState::HalfOpen,
         failures_in_row: 5,
@@ -196,7 +195,11 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
             message: "502".to_owned(),
             ago: Duration::from_secs(90),
         }),
-    };
+    }
+}
+
+#[tokio::test]
+async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
     for test in support::stores().await {
         let store = &test.store;
         let [a, b] = [1, 2].map(|_| Uuid::now_v7());
@@ -265,39 +268,6 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
                 .len(),
             1
         );
-        // A worker with a longer lease writes less often, and is heard for as long.
-        store
-            .judges()
-            .put(a, &known[..1], at - minutes(2))
-            .await
-            .unwrap();
-        assert_eq!(
-            store
-                .judges()
-                .list(minutes(1).to_std().unwrap())
-                .await
-                .unwrap()
-                .len(),
-            0
-        );
-        let patient = gavel::store::Heartbeat {
-            lease: std::time::Duration::from_secs(600),
-            ..support::beat(a, "host")
-        };
-        store
-            .workers()
-            .heartbeat(&patient, support::BEAT)
-            .await
-            .unwrap();
-        assert_eq!(
-            store
-                .judges()
-                .list(minutes(1).to_std().unwrap())
-                .await
-                .unwrap()
-                .len(),
-            1
-        );
         store.judges().put(a, &[], at).await.unwrap();
         assert!(
             store
@@ -307,6 +277,25 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
                 .unwrap()
                 .is_empty()
         );
+    }
+}
+
+#[tokio::test]
+async fn a_worker_with_a_longer_lease_is_heard_for_as_long() {
+    for test in support::stores().await {
+        let (store, worker) = (&test.store, Uuid::now_v7());
+        let minute = Duration::from_secs(60);
+        let known = [snapshot("x", None)];
+        let written = now() - minutes(2);
+        store.judges().put(worker, &known, written).await.unwrap();
+        assert_eq!(store.judges().list(minute).await.unwrap(), []);
+        let patient = gavel::store::Heartbeat {
+            lease: 10 * minute,
+            ..support::beat(worker, "host")
+        };
+        let beating = store.workers().heartbeat(&patient, support::BEAT);
+        beating.await.unwrap();
+        assert_eq!(store.judges().list(minute).await.unwrap().len(), 1);
     }
 }
 
