@@ -1,4 +1,4 @@
-//! Step 2 of the flow: check the request, insert the row, push the id. API, dashboard and CLI all call this.
+//! Step 2 of the flow: check the request, insert the row, push the id. Only the API calls this; pages and commands go through it.
 //!
 //! A `202` means that the row is committed, and nothing else: the push is a hint that goes out after the commit and may
 //! get lost. Never calls a judge.
@@ -170,13 +170,9 @@ pub struct Enqueue {
 
 /// What the step works with.
 pub struct EnqueueParts {
-    /// The truth.
     pub store: Arc<Store>,
-    /// The hint.
     pub queue: Arc<dyn Queue>,
-    /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Who is told.
     pub events: Announcer,
     /// Which judges could be asked.
     pub judges: JudgeCheck,

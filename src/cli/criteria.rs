@@ -227,7 +227,7 @@ impl Printed for Added<'_> {
         };
         output::note(&format!(
             "stored; not current. Try it: gavel {trying} --criteria-hash {hash} FILE{}\n\
-             Make it current: let {variable} of the API name {}, and send SIGHUP or restart",
+             Make it current: on its page /criteria/{hash}, or let {variable} of the API name {}, and send SIGHUP or restart",
             self.again,
             self.file.display()
         ));

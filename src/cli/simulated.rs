@@ -39,6 +39,7 @@ impl SimulatedJudge {
                 substitutions.insert(judge, NAME.to_owned());
                 substitutions.insert(model, String::new());
             }
+            settings.files_only = true;
             NAME.clone_into(&mut settings.default_llm_provider);
             settings.llm_providers.clear();
             settings.overruled("default_llm_provider", NAME, BY);

@@ -42,6 +42,9 @@ pub struct Settings {
     /// names its simulator so). Not a key of any file.
     #[serde(skip)]
     pub substitutions: BTreeMap<String, String>,
+    /// Whether the criteria of the files are current, whatever was made current in the browser: those name real judges.
+    #[serde(skip)]
+    pub files_only: bool,
     /// Every key with where its value came from, as it may be shown. Empty where the settings weren't loaded in layers.
     #[serde(skip)]
     pub shown: Vec<Shown>,

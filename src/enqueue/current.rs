@@ -1,9 +1,10 @@
 //! The criteria that are current, one definition for each kind, and those that requests name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use tokio::sync::Mutex;
 
 use super::{Enqueue, EnqueueError};
 use crate::job::Kind;
@@ -38,6 +39,10 @@ pub(super) struct Definitions {
     chosen: RwLock<BTreeMap<Kind, Arc<Criteria>>>,
     /// The kind and the judge of each stored definition that was asked for; definitions never change.
     stored: RwLock<BTreeMap<String, (Kind, String)>>,
+    /// Chosen ones that can't be read here, which was said.
+    unread: RwLock<BTreeSet<String>>,
+    /// Held while choices are read and taken over, so that an older look never follows a newer one.
+    looking: Mutex<()>,
 }
 
 impl Definitions {
@@ -46,6 +51,8 @@ impl Definitions {
             files: RwLock::new(files),
             chosen: RwLock::default(),
             stored: RwLock::default(),
+            unread: RwLock::default(),
+            looking: Mutex::default(),
         }
     }
 }
@@ -103,19 +110,34 @@ impl Enqueue {
         Ok(self.take_over_choices().await?)
     }
 
-    /// Takes over what was made current, here or elsewhere. A version that can't be read here leaves all as it is.
+    /// Takes over what was made current, here or elsewhere. A version that can't be read here leaves its kind as it is.
     pub async fn take_over_choices(&self) -> Result<(), StoreError> {
+        let _looking = self.definitions.looking.lock().await;
         let mut chosen = BTreeMap::new();
         for choice in self.store.criteria().chosen().await? {
             let Some(hash) = choice.criteria_hash else {
                 continue;
             };
+            // The file's version is listed, and can be made current again.
+            let file = self.file_criteria_of(choice.kind);
+            if !self.definitions.stored.read().contains_key(&file.hash.0) {
+                self.keep(&file).await?;
+            }
             let known = self.definitions.chosen.read().get(&choice.kind).cloned();
-            let criteria = match known.filter(|known| known.hash.0 == hash) {
-                Some(known) => known,
-                None => Arc::new(self.stored(&hash).await?),
+            let criteria = match known {
+                Some(known) if known.hash.0 == hash => Some(known),
+                known => match self.stored(&hash).await {
+                    Ok(criteria) => Some(Arc::new(criteria)),
+                    Err(error @ StoreError::Unexpected { .. }) => {
+                        if self.definitions.unread.write().insert(hash) {
+                            tracing::warn!(%error, kind = %choice.kind, "the criteria that were made current can't be read: those before stay");
+                        }
+                        known
+                    }
+                    Err(error) => return Err(error),
+                },
             };
-            chosen.insert(choice.kind, criteria);
+            chosen.extend(criteria.map(|criteria| (choice.kind, criteria)));
         }
         *self.definitions.chosen.write() = chosen;
         Ok(())
@@ -160,28 +182,31 @@ impl Enqueue {
         Ok(judge)
     }
 
+    /// Stores a definition, and remembers its kind and judge.
+    async fn keep(&self, criteria: &Criteria) -> Result<(Kind, String), StoreError> {
+        let now = self.clock.now();
+        self.store.criteria().put(criteria, now).await?;
+        let found = (criteria.kind, criteria.judge.clone());
+        let mut stored = self.definitions.stored.write();
+        stored.insert(criteria.hash.0.clone(), found.clone());
+        Ok(found)
+    }
+
     async fn look_up(
         &self,
         hash: &str,
         current: &Arc<Criteria>,
     ) -> Result<(Kind, String), EnqueueError> {
-        let found = if hash == current.hash.0 {
-            self.store.criteria().put(current, self.clock.now()).await?;
-            (current.kind, current.judge.clone())
-        } else {
-            let content = self
-                .store
-                .criteria()
-                .content(hash)
-                .await?
-                .ok_or_else(|| EnqueueError::UnknownCriteria(hash.to_owned()))?;
-            let stored =
-                Criteria::from_value(&content).map_err(|error| StoreError::Unexpected {
-                    attempted: "reading a stored criteria definition",
-                    reason: error.to_string(),
-                })?;
-            (stored.kind, stored.judge)
-        };
+        if hash == current.hash.0 {
+            return Ok(self.keep(current).await?);
+        }
+        let content = self.store.criteria().content(hash).await?;
+        let content = content.ok_or_else(|| EnqueueError::UnknownCriteria(hash.to_owned()))?;
+        let read = Criteria::from_value(&content).map_err(|error| StoreError::Unexpected {
+            attempted: "reading a stored criteria definition",
+            reason: error.to_string(),
+        })?;
+        let found = (read.kind, read.judge);
         let mut stored = self.definitions.stored.write();
         stored.insert(hash.to_owned(), found.clone());
         Ok(found)

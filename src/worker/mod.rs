@@ -61,17 +61,12 @@ const CHUNK_SILENCE: Duration = Duration::from_secs(12);
 /// What a worker works with.
 #[derive(Clone)]
 pub struct WorkerParts {
-    /// The truth.
     pub store: Arc<Store>,
-    /// The hint.
     pub queue: Arc<dyn Queue>,
-    /// Who is asked.
     pub judges: Arc<Judges>,
-    /// Whether they may be asked now; the same gate that the judges were built with.
+    /// The one that the judges were built with.
     pub gate: Arc<Gate>,
-    /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Who is told what happens to jobs.
     pub events: Announcer,
     /// The names of the judges that this worker can ask.
     pub judge_names: Vec<String>,

@@ -139,7 +139,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ("clock", &[]),
 ];
 
-/// What the API and the pages may import: never a judge, a queue or a worker.
+/// What the API may import: never a judge, a queue or a worker.
 const FRONT: &[May] = &[
     All("wire"),
     All("enqueue"),

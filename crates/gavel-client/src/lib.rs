@@ -32,7 +32,6 @@ pub use self::trust::{Rated, RatingPut};
 pub type Query<'a> = &'a [(&'a str, String)];
 
 /// Longest `Prefer: wait` that is asked for, seconds; a server may honour less.
-const WAIT_S: u64 = 20;
 /// How long a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may take beyond the wait that was asked for.
@@ -181,11 +180,6 @@ impl Client {
     /// Reads one job.
     pub async fn job(&self, id: JobId) -> Result<Job, ClientError> {
         self.get(&format!("/api/v1/jobs/{id}")).await
-    }
-
-    /// Reads one job when it has ended, or as it is after about 20 s.
-    pub async fn job_ended(&self, id: JobId) -> Result<Job, ClientError> {
-        self.job_ended_within(id, WAIT_S).await
     }
 
     /// Reads one job when it has ended, or as it is after about `wait_s` seconds; a server may honour less.

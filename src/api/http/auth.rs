@@ -161,7 +161,7 @@ impl Auth {
         !self.tokens.is_empty()
     }
 
-    /// Lets a request pass, or says why not. Many wrong tokens of one address are answered slowly.
+    /// Lets a request pass, or says why not. Many wrong tokens of one address are answered slowly, or refused; a right one never is.
     pub(crate) async fn admit(
         &self,
         headers: &HeaderMap,
@@ -187,8 +187,8 @@ impl Auth {
                 }
             },
         };
-        let find = || sent.and_then(|sent| self.find(&sent));
-        let token = self.strikes.check(peer, find).await?;
+        let found = sent.and_then(|sent| self.find(&sent));
+        let token = self.strikes.check(peer, found).await?;
         if token.scope < needed {
             return Err(ApiError::Forbidden {
                 needed: needed.as_str(),

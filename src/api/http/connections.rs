@@ -6,11 +6,13 @@ use std::future::pending;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{ConnectInfo, Request};
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use http_body_util::BodyExt as _;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
@@ -32,12 +34,17 @@ const FOR_PROBES: usize = 32;
 const STALLED_AFTER: Duration = Duration::from_secs(180);
 /// After so long a client that takes nothing gives way to others. A stream of events says something every 15 s.
 const SLOW_AFTER: Duration = Duration::from_secs(20);
+/// After so long a client without any request gives way to others: one that has just come, or just been answered, is about to ask.
+const IDLE_AFTER: Duration = Duration::from_secs(1);
 /// How long the rest of an answer may take when the service stops.
 const CLOSING: Duration = Duration::from_secs(1);
 /// How long nothing is taken when the system has no descriptor left.
 const REST: Duration = Duration::from_millis(100);
 /// What one connection holds of a head at most. The guard refuses heads that are shorter than this, and says so.
 const MAX_HEAD_BYTES: usize = 64 << 10;
+/// An answer is handed on in pieces of so many bytes at most, each when the client has taken most of those before it. What is handed on
+/// counts as sent.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// So many requests are under way that this one is refused.
 #[derive(Debug, Clone, Copy)]
@@ -82,6 +89,10 @@ struct Room {
     requests: Arc<Semaphore>,
     /// Silent connections wait for it, the one that has been silent for the longest time first: it ends.
     gives_way: Notify,
+    /// So many wait for one of them to end.
+    in_need: AtomicUsize,
+    /// The same for those among them that keep a leave: their client doesn't take its answer.
+    gives_leave: Notify,
     /// Until the first request is there.
     header: Duration,
     /// Between two requests.
@@ -99,6 +110,8 @@ impl Room {
             places: Arc::new(Semaphore::new(http.max_connections + FOR_PROBES)),
             requests: Arc::new(Semaphore::new(http.max_connections)),
             gives_way: Notify::new(),
+            in_need: AtomicUsize::new(0),
+            gives_leave: Notify::new(),
             header: Duration::from_secs(http.header_timeout_s),
             idle: Duration::from_secs(http.idle_timeout_s),
             body: Duration::from_secs(http.body_timeout_s),
@@ -110,7 +123,7 @@ impl Room {
             Ok((stream, peer)) => Some((stream, peer, self.place().await.ok()?)),
             Err(error) => {
                 tracing::warn!(%error, "a connection was not taken");
-                self.gives_way.notify_one();
+                let _need = Need::new(self);
                 sleep(REST).await;
                 None
             }
@@ -119,10 +132,33 @@ impl Room {
 
     /// A place; where all are taken, that of whoever has been silent for the longest time. Requests take fewer than there are.
     async fn place(&self) -> Result<Place, AcquireError> {
-        if self.places.available_permits() == 0 {
-            self.gives_way.notify_one();
-        }
+        let _need = (self.places.available_permits() == 0).then(|| Need::new(self));
         self.places.clone().acquire_owned().await
+    }
+
+    /// Leave to have a request under way. Where there is none, whoever has taken nothing of an answer for the longest time gives way,
+    /// so that there is one when the client comes again.
+    fn leave(&self) -> Option<OwnedSemaphorePermit> {
+        let leave = self.requests.clone().try_acquire_owned().ok();
+        if leave.is_none() {
+            self.gives_leave.notify_one();
+            // Nobody there is that slow: whoever will be needn't end for this request, which is refused.
+            let _ = self.gives_leave.notified().now_or_never();
+        }
+        leave
+    }
+
+    /// Waits until a silent connection is the one to give way. It may have been told so for a need that is over.
+    async fn needed(&self, keeps_leave: bool) {
+        loop {
+            let is_needed = tokio::select! {
+                () = self.gives_way.notified() => self.in_need.load(Ordering::SeqCst) > 0,
+                () = self.gives_leave.notified(), if keeps_leave => self.requests.available_permits() == 0,
+            };
+            if is_needed {
+                return;
+            }
+        }
     }
 
     /// Waits until a connection has been silent for too long, or is the one to give way.
@@ -134,11 +170,11 @@ impl Room {
                 let (longest, gives_way_after) = match now {
                     Activity { handled: 1.., .. } => pending().await,
                     Activity { sent: 1.., .. } => (STALLED_AFTER, SLOW_AFTER),
-                    Activity { .. } => (until_request, Duration::ZERO),
+                    Activity { .. } => (until_request, IDLE_AFTER),
                 };
                 let gives_way = async {
                     sleep(gives_way_after).await;
-                    self.gives_way.notified().await;
+                    self.needed(now.sent > 0).await;
                 };
                 tokio::select! {
                     () = sleep(longest) => {}
@@ -151,6 +187,23 @@ impl Room {
                 () = ends => return,
             }
         }
+    }
+}
+
+/// Somebody waits for a silent connection to end, until this goes.
+struct Need<'a>(&'a AtomicUsize);
+
+impl<'a> Need<'a> {
+    fn new(room: &'a Room) -> Self {
+        room.in_need.fetch_add(1, Ordering::SeqCst);
+        room.gives_way.notify_one();
+        Self(&room.in_need)
+    }
+}
+
+impl Drop for Need<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -200,6 +253,23 @@ impl Drop for Counted {
     }
 }
 
+/// A body in pieces of [`PIECE_BYTES`] at most. How long it is stands in the answer's head already.
+fn in_pieces(body: Body) -> Body {
+    let longest = body.size_hint().upper();
+    let is_small = longest.is_some_and(|bytes| bytes <= PIECE_BYTES as u64);
+    if is_small || body.is_end_stream() {
+        return body;
+    }
+    let pieces = body.into_data_stream().map_ok(|mut data: Bytes| {
+        let pieces = std::iter::from_fn(move || {
+            let piece = data.split_to(data.len().min(PIECE_BYTES));
+            (!piece.is_empty()).then_some(piece)
+        });
+        stream::iter(pieces).map(Ok::<Bytes, axum::Error>)
+    });
+    Body::from_stream(pieces.try_flatten())
+}
+
 /// One connection, to its end.
 async fn serve(
     room: Arc<Room>,
@@ -215,8 +285,12 @@ async fn serve(
         let (room, router) = (&asked_in, router.clone());
         let mut request: Request = request.map(|body| Body::new(TimeoutBody::new(room.body, body)));
         request.extensions_mut().insert(ConnectInfo(peer));
-        let leave = room.requests.clone().try_acquire_owned();
-        if leave.is_err() && !is_probe(request.uri().path()) {
+        let is_probe = is_probe(request.uri().path());
+        let leave = match is_probe {
+            true => room.requests.clone().try_acquire_owned().ok(),
+            false => room.leave(),
+        };
+        if leave.is_none() && !is_probe {
             request.extensions_mut().insert(OverFull(room.max));
         }
         async move {
@@ -227,7 +301,7 @@ async fn serve(
             let sending = Counted::new(&handling.activity, |activity| &mut activity.sent);
             drop(handling);
             Ok::<_, Infallible>(response.map(|body| {
-                Body::new(body.map_frame(move |frame| {
+                Body::new(in_pieces(body).map_frame(move |frame| {
                     // Kept until the answer is sent.
                     let _ = &leave;
                     sending.goes_on();
@@ -261,6 +335,9 @@ async fn serve(
 
 #[cfg(test)]
 mod tests {
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
 
     fn room() -> Arc<Room> {
@@ -314,14 +391,83 @@ mod tests {
         for _ in 0..room.max + FOR_PROBES {
             room.place().await.unwrap().forget();
         }
-        let all_wait = sleep(Duration::from_millis(10));
         tokio::select! {
-            _ = &mut ended => panic!("there was room"),
-            () = all_wait => {}
+            _ = &mut ended => panic!("they have just come"),
+            _ = room.place() => panic!("there was no room"),
+            () = sleep(IDLE_AFTER / 2) => {}
         }
         tokio::select! {
-            (_, first, _) = ended => assert_eq!(first, 1),
+            _ = &mut ended => panic!("nobody waits any more"),
+            () = sleep(IDLE_AFTER) => {}
+        }
+        tokio::select! {
+            (after, first, _) = ended => assert_eq!((after, first), (IDLE_AFTER * 3 / 2, 1)),
             _ = room.place() => panic!("nobody gave way"),
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_takes_nothing_of_an_answer_gives_leave_to_those_who_ask_then() {
+        let room = room();
+        let activity = [Activity::default(); 2].map(|at| Arc::new(watch::Sender::new(at)));
+        let _slow = Counted::new(&activity[0], |activity| &mut activity.sent);
+        let _leaves = [room.leave().unwrap(), room.leave().unwrap()];
+        assert!(room.leave().is_none());
+        let mut slow = Box::pin(ends_after(&room, &activity[0]));
+        let mut idle = Box::pin(ends_after(&room, &activity[1]));
+        tokio::select! {
+            _ = &mut slow => panic!("that request was refused long ago"),
+            _ = &mut idle => panic!("it keeps no leave"),
+            () = sleep(SLOW_AFTER - IDLE_AFTER / 2) => {}
+        }
+        tokio::select! {
+            _ = &mut slow => panic!("nobody asked"),
+            () = sleep(IDLE_AFTER) => {}
+        }
+        assert!(room.leave().is_none());
+        assert_eq!(slow.now_or_never(), Some(SLOW_AFTER + IDLE_AFTER / 2));
+    }
+
+    #[tokio::test]
+    async fn a_large_body_is_cut_into_pieces_and_a_small_one_stays_as_it_is() {
+        let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(2 * PIECE_BYTES + 1).collect();
+        let pieces: Vec<Bytes> = in_pieces(Body::from(bytes.clone()))
+            .into_data_stream()
+            .try_collect()
+            .await
+            .unwrap();
+        let lengths: Vec<usize> = pieces.iter().map(Bytes::len).collect();
+        assert_eq!(lengths, [PIECE_BYTES, PIECE_BYTES, 1]);
+        let whole: Vec<u8> = pieces.iter().flatten().copied().collect();
+        assert!(whole == bytes);
+        let small = in_pieces(Body::from("small"));
+        assert_eq!(small.size_hint().exact(), Some(5));
+        assert!(in_pieces(Body::empty()).is_end_stream());
+    }
+
+    #[tokio::test]
+    async fn a_large_answer_is_under_way_until_its_slow_reader_has_taken_it() {
+        const LARGE: usize = 32 << 20;
+        let router = Router::new().route("/", get(|| async { vec![b'x'; LARGE] }));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let http = super::super::body::tests::limits();
+        let stop = CancellationToken::new();
+        let reading = async {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let asked = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
+            stream.write_all(asked).await.unwrap();
+            let mut read = vec![stream.read_u8().await.unwrap()];
+            stop.cancel();
+            sleep(2 * CLOSING).await;
+            stream.read_to_end(&mut read).await.unwrap();
+            read
+        };
+        let (read, ()) = tokio::join!(reading, answer(listener, router, &http, stop.clone()));
+        let end = read.windows(4).position(|four| four == b"\r\n\r\n");
+        let (head, body) = read.split_at(end.unwrap() + 4);
+        let head = String::from_utf8_lossy(head);
+        assert!(head.contains(&format!("content-length: {LARGE}")), "{head}");
+        assert_eq!(body.len(), LARGE);
     }
 }

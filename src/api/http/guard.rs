@@ -4,6 +4,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{MatchedPath, Request, State};
@@ -13,7 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
 use super::auth::{Auth, Scope, peer_of, scope_of};
-use super::body::{READ_TIMEOUT, in_time};
+use super::body::in_time;
 use super::connections::OverFull;
 use super::problem::{ApiError, Refusal};
 use crate::config::{AuthSettings, HttpSettings};
@@ -23,6 +24,8 @@ const MAX_HEADER_BYTES: usize = 16 << 10;
 
 /// The most bytes of a form that are read of somebody who isn't signed in.
 const MAX_FORM_BYTES: usize = 64 << 10;
+/// How long such a form may take to arrive: whoever isn't signed in holds up others no longer.
+const FORM_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Guard {
@@ -102,7 +105,7 @@ async fn form_of(request: Request) -> Option<SentForm> {
         return None;
     }
     let body = axum::body::to_bytes(request.into_body(), MAX_FORM_BYTES);
-    in_time(READ_TIMEOUT, body).await.ok()?.ok().map(SentForm)
+    in_time(FORM_TIMEOUT, body).await.ok()?.ok().map(SentForm)
 }
 
 /// Whether somebody asks how the process is.
@@ -284,7 +287,22 @@ fn same_authority(origin: &Authority, host: &Authority, scheme: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+    use futures::stream;
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_form_of_somebody_unknown_is_not_waited_for_long() {
+        let silent = stream::pending::<Result<Bytes, std::io::Error>>();
+        let request: Request = axum::http::Request::post("/queue/pause")
+            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .body(Body::from_stream(silent))
+            .unwrap();
+        let begun = tokio::time::Instant::now();
+        assert!(form_of(request).await.is_none());
+        assert_eq!(begun.elapsed(), FORM_TIMEOUT);
+    }
 
     fn guard(bind: &str, allowed: &[&str], tokens: &[&str]) -> Result<Guard, String> {
         let lists = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();

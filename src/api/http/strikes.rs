@@ -1,5 +1,5 @@
-//! Wrong tokens: an address that shows many is answered slowly, and the log says so. A right one isn't kept waiting by them, unless
-//! so many wrong ones are being answered that no more of such addresses are looked at.
+//! Wrong tokens: an address that shows many is answered slowly, and the log says so. A right one is never kept waiting by them: behind
+//! a proxy everybody has the same address.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -15,7 +15,7 @@ use super::problem::ApiError;
 const FREE: u32 = 5;
 /// What a further one takes.
 const DELAY: Duration = Duration::from_secs(1);
-/// So many wait for their answer at the same time, over all addresses.
+/// So many wait for their answer at the same time, over all addresses. Further ones are refused at once.
 const AT_ONCE: usize = 32;
 /// After so long without a wrong token an address is forgotten.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
@@ -39,29 +39,24 @@ impl Default for Strikes {
 }
 
 impl Strikes {
-    /// What is found for the token that an address shows.
+    /// What was found for the token that an address shows; `None`: it is a wrong one.
     pub(super) async fn check<T>(
         &self,
         peer: Option<IpAddr>,
-        find: impl FnOnce() -> Option<T>,
+        found: Option<T>,
     ) -> Result<T, ApiError> {
-        let network = peer.map(network_of);
-        let slowed = match self.wrong(network) < FREE {
-            true => None,
-            false => Some(
-                self.slowed
-                    .try_acquire()
-                    .map_err(|_| ApiError::TooManyAttempts)?,
-            ),
-        };
-        if let Some(found) = find() {
+        if let Some(found) = found {
             return Ok(found);
         }
-        let wrong = self.count(network);
+        let wrong = self.count(peer.map(network_of));
         if wrong.is_power_of_two() {
             tracing::warn!(?peer, wrong, "a token that is none of those configured");
         }
-        if slowed.is_some() {
+        if wrong > FREE {
+            let _slowed = self
+                .slowed
+                .try_acquire()
+                .map_err(|_| ApiError::TooManyAttempts)?;
             sleep(DELAY).await;
         }
         Err(ApiError::Unauthorized(
@@ -112,10 +107,10 @@ mod tests {
         text.parse().ok()
     }
 
-    /// How long the answer to a wrong token takes; `None`: it wasn't looked at.
+    /// How long the answer to a wrong token takes; `None`: too many are being answered.
     async fn wrong(strikes: &Strikes, peer: Option<IpAddr>) -> Option<Duration> {
         let begun = Instant::now();
-        match strikes.check(peer, || None::<()>).await {
+        match strikes.check(peer, None::<()>).await {
             Err(ApiError::Unauthorized(_)) => Some(begun.elapsed()),
             _ => None,
         }
@@ -129,7 +124,7 @@ mod tests {
             assert_eq!(wrong(&strikes, bad[n % 2]).await, Some(Duration::ZERO));
         }
         assert_eq!(wrong(&strikes, bad[0]).await, Some(DELAY));
-        assert!(strikes.check(bad[1], || Some(())).await.is_ok());
+        assert!(strikes.check(bad[1], Some(())).await.is_ok());
         assert_eq!(
             wrong(&strikes, peer("10.0.0.1")).await,
             Some(Duration::ZERO)
@@ -139,14 +134,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn so_many_are_slowed_down_at_once_and_no_more() {
+    async fn so_many_are_slowed_down_at_once_and_no_more_and_no_right_one() {
         let strikes = Strikes::default();
         let bad = peer("10.0.0.1");
         for _ in 0..FREE {
             wrong(&strikes, bad).await;
         }
-        let all = join_all((0..AT_ONCE + 3).map(|_| wrong(&strikes, bad))).await;
+        let right = async {
+            sleep(DELAY / 2).await;
+            let begun = Instant::now();
+            assert!(strikes.check(bad, Some(())).await.is_ok());
+            begun.elapsed()
+        };
+        let all = join_all((0..AT_ONCE + 3).map(|_| wrong(&strikes, bad)));
+        let (all, right) = tokio::join!(all, right);
         assert_eq!(all.iter().flatten().count(), AT_ONCE);
+        assert_eq!(right, Duration::ZERO);
         assert_eq!(
             wrong(&strikes, bad).await,
             Some(DELAY),

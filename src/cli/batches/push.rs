@@ -66,7 +66,7 @@ pub(in crate::cli) async fn push(
         let is_unanswered = item
             .error
             .as_ref()
-            .is_some_and(|error| error.class == "agent");
+            .is_some_and(|error| ["agent", "cancelled"].contains(&error.class.as_str()));
         if is_unanswered || read_case(item.kind, &item.payload).is_err() {
             return Ok(());
         }
@@ -85,10 +85,13 @@ pub(in crate::cli) async fn push(
             "{left} without an answer that could be scored: not in the batch"
         ));
     }
+    // What became current meanwhile judged none of them.
+    let judged_by = header.judged_by.map(|bench| bench.criteria_hash);
+    let criteria_hash = header.options.criteria_hash.or(judged_by);
     let query = given([
         ("kind", Some(header.kind.to_string())),
         ("name", Some(label.title(&header.suite.path))),
-        ("criteria_hash", header.options.criteria_hash),
+        ("criteria_hash", criteria_hash),
     ]);
     let mut digest = Sha256::new();
     digest.update(format!("{query:?}"));

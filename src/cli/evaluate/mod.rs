@@ -12,6 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::timeout;
+
 use self::jobs::{Opener, Service};
 use self::prepare::Prepared;
 use super::Global;
@@ -46,6 +48,8 @@ pub(super) use self::prepare::folder_fault;
 
 /// How long what runs may finish after Ctrl-C, where no service is.
 const DRAIN: Duration = Duration::from_secs(1);
+/// How long sending a run's batch may take: what came of the run must not wait for it.
+const PUSH: Duration = Duration::from_secs(60);
 /// How many items that did not pass are listed.
 const MISSED: usize = 20;
 
@@ -235,6 +239,7 @@ impl Evaluate {
         if let Some(connection) = connection
             && connection.is_remote
             && is_judged
+            && todo > 0
         {
             show_as_batch(connection.client, folder.path(), prepared).await;
         }
@@ -349,7 +354,9 @@ impl Evaluate {
 
 /// Sends a run, and keeps the address of its page. The run stands without it, too.
 async fn show_as_batch(client: &Client, folder: &Path, prepared: &Prepared) {
-    match push(client, folder, &prepared.header.label).await {
+    let pushed = timeout(PUSH, push(client, folder, &prepared.header.label));
+    let late = |_| CliError::incomplete(format!("it took longer than {} s", PUSH.as_secs()));
+    match pushed.await.map_err(late).flatten() {
         Ok(Some(batch)) => {
             let page = format!("/batches/{}", batch.batch_id);
             prepared.page.get_or_init(|| client.address(&page));

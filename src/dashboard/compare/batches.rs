@@ -3,6 +3,7 @@
 use askama::Template;
 
 use super::super::batches::BatchWords as _;
+use super::super::figures::percent;
 use super::super::frame::Frame;
 use super::super::page::{Page, html};
 use super::super::state::PageState;
@@ -11,11 +12,6 @@ use super::super::words;
 use super::{Pair, Row, class};
 use crate::api::batches;
 use crate::wire::{Batch, BatchComparison, TurnedItems};
-
-/// A share as a percentage; a dash where there is none.
-fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "–".to_owned(), words::percent)
-}
 
 #[derive(Template)]
 #[template(path = "compare_batches.html")]

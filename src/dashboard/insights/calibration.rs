@@ -110,7 +110,11 @@ impl CalibrationSection {
         let two = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |v| format!("{v:.2}"));
         Self {
             suites,
-            chart: Some(reliability("Confidence against correctness", says, &levels)),
+            chart: Some(reliability(
+                "Calibration: confidence and correctness",
+                says,
+                &levels,
+            )),
             says: format!(
                 "{} of {} without a confidence or a correctness that counts. Expected calibration error {}, Brier score {}.",
                 words::count_of(answer.left_out),

@@ -1,4 +1,4 @@
-//! How quickly judges answered.
+//! Judge latency.
 
 /// Of fewer good replies nothing is shown.
 pub(super) const LEAST: i64 = 20;

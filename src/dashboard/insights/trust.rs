@@ -1,4 +1,4 @@
-//! Judge against people: how far they agree.
+//! Agreement with people: how far they agree.
 
 use super::super::figures::{ENOUGH, percent};
 use super::super::words;

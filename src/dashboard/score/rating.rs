@@ -1,4 +1,4 @@
-//! What people say of a score, and the form in which they say it.
+//! Human ratings of a score, and their form.
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;

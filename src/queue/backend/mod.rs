@@ -57,11 +57,6 @@ pub struct OpenLane {
 }
 
 impl OpenLane {
-    /// A lane that nothing bounds.
-    pub fn unbounded(lane: Lane) -> Self {
-        Self { lane, room: None }
-    }
-
     /// The lane `suspect`: a worker runs one of its jobs at a time, so that its death is that one's.
     fn of_suspects() -> Self {
         let room = LaneRoom {

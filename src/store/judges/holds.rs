@@ -1,4 +1,4 @@
-//! `brakes`: the holds, what is closed until somebody opens it. They outlive every process; a gate is told of them by its worker.
+//! The holds (table `brakes`): what is closed until somebody opens it. They outlive every process; a gate is told of them by its worker.
 
 use chrono::{DateTime, Utc};
 

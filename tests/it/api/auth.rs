@@ -265,6 +265,18 @@ async fn many_wrong_tokens_keep_no_right_one_out() {
         problem_of(wrong, 401, "unauthorized").await;
     }
     assert_eq!(ask("r-token-of-a-test").await.unwrap().status(), OK);
+    // Also while as many wrong ones as may wait for their answer do.
+    let wrong = futures::future::join_all((0..40).map(|_| ask("a-wrong-token-of-a-test")));
+    let right = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        ask("r-token-of-a-test").await.unwrap().status()
+    };
+    let (wrong, right) = tokio::join!(wrong, right);
+    assert_eq!(right, OK);
+    for answer in wrong {
+        let status = answer.unwrap().status().as_u16();
+        assert!(matches!(status, 401 | 429), "{status}");
+    }
 }
 
 #[tokio::test]

@@ -128,6 +128,7 @@ async fn every_post_of_the_document_takes_a_key() {
             .replace("{score_id}", &score.to_string())
             .replace("{batch_id}", batch["batch_id"].as_str().unwrap())
             .replace("{import_id}", import["import_id"].as_str().unwrap())
+            .replace("{criteria_hash}", "current")
             .replace("{name}", "judge-a");
         if path.ends_with("/retry") {
             // It has been cancelled by then: nothing is done, and nothing is kept.

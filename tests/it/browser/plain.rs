@@ -84,7 +84,7 @@ async fn without_scripts_suites_are_uploaded_judges_paused_and_every_page_opens(
         (&format!("{batch}/items/1"), "Generated against expected"),
         (&format!("{batch}/retry-errors"), "Batches"),
         ("/compare", "Two batches"),
-        ("/insights", "Judge against people"),
+        ("/insights", "Agreement with people"),
         ("/criteria", "current"),
         ("/rescore", "See what it comes to"),
         ("/system", "database"),

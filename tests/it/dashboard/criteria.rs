@@ -1,6 +1,9 @@
 //! Criteria that are edited, previewed, compared and made current in the browser.
 
+use std::sync::Arc;
+
 use gavel::job::Kind;
+use gavel::score::Criteria;
 use gavel::store::CriteriaChoice;
 
 use super::*;
@@ -136,7 +139,7 @@ async fn criteria_are_edited_previewed_compared_and_made_current() {
 #[tokio::test]
 async fn criteria_are_changed_by_those_alone_who_administer() {
     let server = Server::with(guarded()).await;
-    let browser = Browser::signed_in(&server, "e-token");
+    let browser = Browser::signed_in(&server, "e-token-of-a-test");
     let hash = server.enqueue.current_criteria().hash.0.clone();
     let page = browser.page(&format!("/criteria/{hash}")).await;
     assert!(
@@ -149,5 +152,39 @@ async fn criteria_are_changed_by_those_alone_who_administer() {
             .form(&format!("/criteria/{hash}/{path}"), &fields)
             .await;
         assert_eq!(sent.status, 403, "{path}: {}", sent.text);
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_read_while_others_are_current_is_listed_and_the_way_back() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let browser = Browser::of(&server);
+        let file = server.enqueue.file_criteria_of(Kind::Session);
+        let with = |more: &str| {
+            let mut content = file.content.clone();
+            let prompt = content["judge_prompt"].as_str().unwrap();
+            content["judge_prompt"] = format!("{prompt} {more}").into();
+            Arc::new(Criteria::from_value(&content).unwrap())
+        };
+        let [chosen, other] = ["Be strict.", "Be mild."].map(with);
+        let now = SystemClock.now();
+        server.store().criteria().put(&chosen, now).await.unwrap();
+        let choice = CriteriaChoice {
+            kind: Kind::Session,
+            criteria_hash: Some(chosen.hash.0.clone()),
+            by: "ann".to_owned(),
+            at: now,
+        };
+        server.store().criteria().choose(&choice).await.unwrap();
+        server.enqueue.set_current_criteria(other.clone());
+        server.enqueue.take_over_choices().await.unwrap();
+        assert_eq!(server.enqueue.current_criteria().hash, chosen.hash);
+
+        let back = format!("/criteria/{}/current", other.hash.0);
+        in_order(&browser.page("/criteria").await, &[&other.hash.0]);
+        let sent = browser.form(&back, &[("sure", "1")]).await;
+        assert_eq!(sent.status, 303);
+        assert_eq!(server.enqueue.current_criteria().hash, other.hash);
     }
 }

@@ -23,13 +23,13 @@ async fn calibration_is_drawn_of_the_suite_that_is_chosen_and_not_of_too_few_cas
         in_order(
             &newest,
             &[
-                "Confidence against correctness",
+                "Calibration: confidence and correctness",
                 &format!("<option value=\"{small}\" selected>"),
                 "19 cases, and 0 items without a confidence",
             ],
         );
         assert!(
-            !newest.contains("Confidence against correctness. Score"),
+            !newest.contains("Calibration: confidence and correctness. Score"),
             "{newest}"
         );
         let chosen = browser
@@ -40,7 +40,7 @@ async fn calibration_is_drawn_of_the_suite_that_is_chosen_and_not_of_too_few_cas
             &[
                 "<input type=\"hidden\" name=\"days\" value=\"30\">",
                 &format!("<option value=\"{large}\" selected>"),
-                "role=\"img\" aria-label=\"Confidence against correctness. Score 0.",
+                "role=\"img\" aria-label=\"Calibration: confidence and correctness. Score 0.",
                 "Show as table",
                 "<td>high</td><td>95%</td><td>100%</td>",
                 "<td>low</td><td>45%</td><td>0%</td>",

@@ -168,7 +168,7 @@ impl ApiError {
 const INTERNAL: &str = "an unexpected error; the log has it under this request id";
 const BODY_SILENT: &str = "nothing more of the body came for http.body_timeout_s";
 const TOO_MANY_ATTEMPTS: &str =
-    "many wrong tokens came from this address and are being answered; this one was not looked at";
+    "many wrong tokens came from this address and are being answered; this is one of them";
 const KEY_REUSED: &str =
     "this Idempotency-Key was sent with another body or query: send the same request, or a new key";
 const NO_HISTORY: &str = "set history.base_url (GAVEL_HISTORY_BASE_URL), or name a TARSy in from";
