@@ -335,7 +335,6 @@ async fn serve(
 
 #[cfg(test)]
 mod tests {
-    use axum::routing::get;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
@@ -448,7 +447,7 @@ mod tests {
     #[tokio::test]
     async fn a_large_answer_is_under_way_until_its_slow_reader_has_taken_it() {
         const LARGE: usize = 32 << 20;
-        let router = Router::new().route("/", get(|| async { vec![b'x'; LARGE] }));
+        let router = Router::new().fallback(|| async { vec![b'x'; LARGE] });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let http = super::super::body::tests::limits();

@@ -107,9 +107,10 @@ fn a_run_that_was_judged_otherwise_than_its_baseline_says_so() {
 
 #[test]
 fn a_server_at_a_dead_address_is_said_before_anything_is_run() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("http://{}", free.local_addr().unwrap());
-    drop(free);
+    // Kept, and never listened at: nobody else gets the port meanwhile.
+    let held = tokio::net::TcpSocket::new_v4().unwrap();
+    held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = format!("http://{}", held.local_addr().unwrap());
     let place = Place::new();
     suite(&place, "suite.jsonl", &[right("a")]);
     let args = ["evaluate", "suite.jsonl", "--server", &address];
