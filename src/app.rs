@@ -189,11 +189,11 @@ impl App {
             enqueue.source_from(Arc::new(FromHistory(on_demand)));
         }
         let unread = |error: StoreError| AppError::Unreachable(error.to_string());
-        if !settings.files_only {
-            enqueue.take_over_choices().await.map_err(unread)?;
+        if settings.files_only {
+            enqueue.keep_to_files();
         }
-        let followed = (!settings.files_only).then(|| enqueue.clone());
-        let choices = follow_choices(followed, stop_pushing.clone());
+        enqueue.take_over_choices().await.map_err(unread)?;
+        let choices = follow_choices(enqueue.clone(), stop_pushing.clone());
         let imports = Imports::new(store.clone(), clock.clone(), history);
         Ok(Self {
             settings,
@@ -535,8 +535,7 @@ impl App {
 const CHOICES: Duration = Duration::from_secs(5);
 
 /// Takes over what is made current in other processes, until `stop`.
-async fn follow_choices(enqueue: Option<Arc<Enqueue>>, stop: CancellationToken) {
-    let Some(enqueue) = enqueue else { return };
+async fn follow_choices(enqueue: Arc<Enqueue>, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = tokio::time::sleep(CHOICES) => {}

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 use tokio::sync::Mutex;
@@ -37,6 +38,8 @@ pub(super) struct Definitions {
     files: RwLock<CurrentCriteria>,
     /// Those that somebody made current instead.
     chosen: RwLock<BTreeMap<Kind, Arc<Criteria>>>,
+    /// Whether what was made current is followed.
+    files_only: AtomicBool,
     /// The kind and the judge of each stored definition that was asked for; definitions never change.
     stored: RwLock<BTreeMap<String, (Kind, String)>>,
     /// Chosen ones that can't be read here, which was said.
@@ -50,6 +53,7 @@ impl Definitions {
         Self {
             files: RwLock::new(files),
             chosen: RwLock::default(),
+            files_only: AtomicBool::default(),
             stored: RwLock::default(),
             unread: RwLock::default(),
             looking: Mutex::default(),
@@ -110,8 +114,16 @@ impl Enqueue {
         Ok(self.take_over_choices().await?)
     }
 
+    /// From now on the criteria of the files are current here, whatever is made so.
+    pub fn keep_to_files(&self) {
+        self.definitions.files_only.store(true, Ordering::Relaxed);
+    }
+
     /// Takes over what was made current, here or elsewhere. A version that can't be read here leaves its kind as it is.
     pub async fn take_over_choices(&self) -> Result<(), StoreError> {
+        if self.definitions.files_only.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         let _looking = self.definitions.looking.lock().await;
         let mut chosen = BTreeMap::new();
         for choice in self.store.criteria().chosen().await? {
