@@ -44,7 +44,6 @@ use operate::cluster_metrics::ClusterMetrics;
 pub use events::Streams;
 pub(crate) use http::auth::{Caller, Scope, TOKEN_COOKIE, cookie, hex};
 pub(crate) use http::body::{READ_TIMEOUT, in_time};
-pub(crate) use http::guard::Transport;
 pub(crate) use http::in_process::{Done, InProcessClient};
 pub(crate) use http::layers::{Asked, PaintProblem};
 pub(crate) use http::params::Params;
@@ -52,6 +51,7 @@ pub use http::problem;
 pub(crate) use http::problem::{ApiError, Problem};
 pub use http::serve::{Leaving, serve};
 pub(crate) use http::spool::LARGE_READ_TIMEOUT;
+pub(crate) use http::transport::Transport;
 pub use judges::spending::{SpendingCap, SpendingCaps};
 pub use operate::worker_health::{WorkerHealthParts, serve_worker_health};
 

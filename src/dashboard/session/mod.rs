@@ -8,10 +8,9 @@ use axum::extract::{Path, Query, State};
 use axum::routing::get;
 use uuid::Uuid;
 
-use super::conversation::{
-    LINES, MESSAGES, Said, Start, Window, alert_in_short, analysis_in_short, said,
-};
+use super::conversation::{LINES, Said, Start, Window, alert_in_short, analysis_in_short, said};
 use super::frame::Frame;
+use super::links::MESSAGES;
 use super::markdown::Cut;
 use super::page::{Fault, Page, html};
 use super::score::{ScoreDetail, Version};
