@@ -17,6 +17,7 @@ mod leadership;
 mod owned;
 pub mod process;
 mod provider_batches;
+mod refill;
 mod rescue;
 mod scored;
 mod wait;
