@@ -36,9 +36,10 @@ use crate::config::{AuthSettings, HttpSettings};
 use crate::enqueue::Enqueue;
 use crate::events::Announcer;
 use crate::history::imports::Imports;
+use crate::memory::MemoryBudget;
 use crate::store::Store;
 use batches::reports::ReportPermits;
-use http::{guard, idempotency, layers, openapi};
+use http::{guard, held, idempotency, layers, openapi};
 use operate::cluster_metrics::ClusterMetrics;
 
 pub use events::Streams;
@@ -97,9 +98,10 @@ impl std::ops::Deref for ApiState {
 
 impl ApiState {
     fn new(parts: ApiParts) -> Self {
+        let report_permits = ReportPermits::new(parts.memory.clone());
         Self(Arc::new(Shared {
             parts,
-            report_permits: ReportPermits::default(),
+            report_permits,
             cluster_metrics: ClusterMetrics::default(),
         }))
     }
@@ -140,6 +142,8 @@ pub struct ApiParts {
     pub streams: Streams,
     /// Requests with an `Idempotency-Key`, which go on when their client is gone; [`serve`] waits for them.
     pub keyed: TaskTracker,
+    /// What large bodies, batches and reports may take.
+    pub memory: MemoryBudget,
     /// The address that is bound.
     pub bind: std::net::SocketAddr,
 }
@@ -176,7 +180,8 @@ pub fn router(parts: ApiParts, pages: Pages) -> Result<Router, String> {
     let (documented, _) = openapi::documented().split_for_parts();
     let handlers = documented
         .with_state(state.clone())
-        .layer(from_fn_with_state(keys, idempotency::once));
+        .layer(from_fn_with_state(keys, idempotency::once))
+        .layer(from_fn_with_state(state.memory.clone(), held::hold));
     let routes = handlers
         .clone()
         .merge(viewer())

@@ -19,13 +19,14 @@ use uuid::Uuid;
 
 use self::body::{
     BatchRequest, check, check_budget, format_of, head_of_json, head_of_query, in_the_body, opener,
-    refused,
+    refused, weight,
 };
 use crate::api::ApiState;
 
 use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
 use crate::api::http::etag::json_or_unchanged;
+use crate::api::http::held::Held;
 use crate::api::http::idempotency::Effect;
 use crate::api::http::links::begun;
 use crate::api::http::params::{Params, Segment, uuid};
@@ -83,6 +84,7 @@ async fn post_batch(
     State(state): State<ApiState>,
     caller: Caller,
     effect: Effect,
+    held: Held,
     params: Params,
     headers: HeaderMap,
     body: Spooled,
@@ -116,6 +118,7 @@ async fn post_batch(
         limits,
         ..Reading::of_kind(format, head.kind)
     };
+    held.take(weight(body.file.clone(), reading).await?).await?;
     let batch = state
         .enqueue
         .batch(request, opener(body.file, reading))

@@ -5,6 +5,7 @@ pub(crate) mod body;
 pub(crate) mod connections;
 pub(crate) mod etag;
 pub(crate) mod guard;
+pub(crate) mod held;
 pub(crate) mod idempotency;
 pub(crate) mod in_process;
 pub(crate) mod layers;
