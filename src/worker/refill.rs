@@ -173,6 +173,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::clock::{Clock as _, SystemClock};
     use crate::job::{JobOptions, Kind, NewJob};
     use crate::queue::{ClaimRequest, Claimed, Depth};
     use crate::store::StoreOptions;
@@ -185,6 +186,10 @@ mod tests {
             Some(Duration::from_millis(1_800))
         );
         assert_eq!(rest_after(Duration::from_secs(60)), Some(LONGEST_REST));
+    }
+
+    fn now() -> DateTime<Utc> {
+        SystemClock.now()
     }
 
     /// A Redis that answers nobody, or one in which so many bulk ids always lie.
@@ -266,7 +271,7 @@ mod tests {
         let mut ids = Vec::new();
         for (place, judge) in (0..).zip(judges) {
             let options = JobOptions::new("tester".to_owned(), Priority::Bulk);
-            let at = Utc::now() - TimeDelta::minutes(60 - place);
+            let at = now() - TimeDelta::minutes(60 - place);
             let new = NewJob {
                 judge: Some((*judge).to_owned()),
                 ..NewJob::new(Kind::Session, json!({}), options, at)
@@ -284,7 +289,7 @@ mod tests {
         let queue = Arc::new(Fake::default());
         let mut refiller = Refiller::new(store, queue.clone(), 100);
         for looks in 1..=3 {
-            let refill = refiller.refill(Utc::now()).await.unwrap();
+            let refill = refiller.refill(now()).await.unwrap();
             assert_eq!(refill, Refill::Done);
             assert_eq!(*queue.asked.lock().unwrap(), looks);
         }
@@ -300,13 +305,13 @@ mod tests {
         });
         let mut refiller = Refiller::new(store, queue.clone(), 100);
         for _ in 0..3 {
-            refiller.refill(Utc::now()).await.unwrap();
+            refiller.refill(now()).await.unwrap();
         }
         assert_eq!(*queue.pushed.lock().unwrap(), ids[..6]);
         tokio::time::pause();
         tokio::time::advance(WALK).await;
         tokio::time::resume();
-        refiller.refill(Utc::now()).await.unwrap();
+        refiller.refill(now()).await.unwrap();
         assert_eq!(queue.pushed.lock().unwrap()[6..], ids[..2]);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Client, ClientError, Query, with_query};

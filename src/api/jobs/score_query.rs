@@ -141,8 +141,7 @@ async fn score_query(
     prefer: Prefer,
     headers: HeaderMap,
     caller: Caller,
-    effect: Effect,
-    held: Held,
+    (effect, held): (Effect, Held),
     params: Params,
     body: ApiJson<Value>,
 ) -> Result<Response, ApiError> {

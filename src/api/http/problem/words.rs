@@ -1,6 +1,9 @@
 //! What each problem is called, and what it says this time. Never a database's words: those go to the log.
 
+use uuid::Uuid;
+
 use super::{ApiError, Fault};
+use crate::job::Job;
 
 /// What is said of a key whose first request goes on.
 const KEY_IN_USE: &str =
@@ -82,13 +85,7 @@ impl ApiError {
             Self::StaleForm => STALE_FORM.to_owned(),
             Self::NoRoute => "no route has this path; /docs lists those there are".to_owned(),
             Self::SessionNotFound(id) => format!("session {id} is not known: put it first"),
-            Self::NotScored { session_id, job } => match job {
-                Some(job) => format!(
-                    "session {session_id} has no score: job {} is {}",
-                    job.job_id, job.state
-                ),
-                None => format!("session {session_id} has no score: ask for one by POST"),
-            },
+            Self::NotScored { session_id, job } => not_scored(*session_id, job.as_deref()),
             Self::ScoreNotFound(id) => format!("score {id} is not known"),
             Self::JobNotFound(id) => format!("job {id} is not known"),
             Self::BatchNotFound(id) => format!("batch {id} is not known"),
@@ -152,16 +149,8 @@ impl ApiError {
             Self::TooManyConnections(max) => {
                 format!("{max} requests are under way, which is http.max_connections")
             }
-            Self::TooHeavy { weight, most } => format!(
-                "it holds so many values that to read it takes about {} MiB of memory, and there are {} MiB: send fewer rows or columns at once, \
-                 or raise memory_budget_bytes",
-                weight.div_ceil(1 << 20),
-                most >> 20
-            ),
-            Self::MemoryBusy => {
-                "other requests have the memory that this one needs (memory_budget_bytes)"
-                    .to_owned()
-            }
+            Self::TooHeavy { weight, most } => too_heavy(*weight, *most),
+            Self::MemoryBusy => MEMORY_BUSY.to_owned(),
             Self::TooManyReports(max) => format!(
                 "{max} reports are being made, as many as may be at once, and none was done while this one waited"
             ),
@@ -178,6 +167,26 @@ impl ApiError {
     }
 }
 
+fn not_scored(session_id: Uuid, job: Option<&Job>) -> String {
+    match job {
+        Some(job) => format!(
+            "session {session_id} has no score: job {} is {}",
+            job.job_id, job.state
+        ),
+        None => format!("session {session_id} has no score: ask for one by POST"),
+    }
+}
+
+fn too_heavy(weight: u64, most: u64) -> String {
+    let (weight, most) = (weight.div_ceil(1 << 20), most >> 20);
+    format!(
+        "it holds so many values that to read it takes about {weight} MiB of memory, and there are {most} MiB: send fewer rows or columns at \
+         once, or raise memory_budget_bytes"
+    )
+}
+
+const MEMORY_BUSY: &str =
+    "other requests have the memory that this one needs (memory_budget_bytes)";
 const INTERNAL: &str = "an unexpected error; the log has it under this request id";
 const BODY_SILENT: &str = "nothing more of the body came for http.body_timeout_s";
 const TOO_MANY_ATTEMPTS: &str =
