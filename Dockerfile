@@ -2,6 +2,8 @@
 
 FROM rust:1.95-slim-bookworm AS builder
 WORKDIR /src
+# For jemalloc, which is built from its source.
+RUN apt-get update && apt-get install -y --no-install-recommends make && rm -rf /var/lib/apt/lists/*
 COPY . .
 # The caches outlive the layer, so that a change of the code doesn't build every dependency again.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \

@@ -43,6 +43,7 @@ use crate::history::on_demand::OnDemand;
 use crate::job::{Kind, Lane};
 use crate::judge::gate::Gate;
 use crate::judge::{self, Caps, JudgeWiring, Judges};
+use crate::memory::MemoryBudget;
 use crate::queue::{Depth, Queue, QueueError};
 use crate::redis_client::RedisClient;
 use crate::score::Criteria;
@@ -103,6 +104,8 @@ pub struct App {
     enqueue: Arc<Enqueue>,
     imports: Arc<Imports>,
     events: Announcer,
+    /// What is read, compared and reported at once, by requests and runs together.
+    memory: MemoryBudget,
     feed: Arc<Feed>,
     /// The way to Redis, in a mode that has one.
     redis: Option<RedisClient>,
@@ -196,6 +199,7 @@ impl App {
         let choices = follow_choices(enqueue.clone(), stop_pushing.clone());
         let imports = Imports::new(store.clone(), clock.clone(), history);
         Ok(Self {
+            memory: MemoryBudget::new(settings.memory_budget_bytes),
             settings,
             mode,
             clock,
@@ -347,6 +351,7 @@ impl App {
             gate: self.gate.clone(),
             clock: self.clock.clone(),
             events: self.events.clone(),
+            memory: self.memory.clone(),
             judge_names: self.askable_judges(),
             published_judges: self.providers.askable(),
         };
@@ -513,6 +518,7 @@ impl App {
                 draining.clone(),
             ),
             keyed: TaskTracker::new(),
+            memory: self.memory.clone(),
             health: self.health(draining),
             metrics: metrics::renderer(&self.store),
             judges: {

@@ -56,6 +56,7 @@ pub use gavel_client as client;
 pub use gavel_clock as clock;
 pub mod config;
 pub mod lifecycle;
+pub mod memory;
 pub use gavel_outbound as outbound;
 pub use gavel_redis as redis_client;
 pub mod telemetry;

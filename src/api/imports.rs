@@ -5,8 +5,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -15,6 +15,7 @@ use crate::api::http::auth::{Caller, Scope};
 use crate::api::http::body::MAY_BE_LEFT_OUT;
 use crate::api::http::body::OptionalJson;
 use crate::api::http::idempotency::Effect;
+use crate::api::http::links::begun;
 use crate::api::http::params::{Params, Segment, uuid};
 use crate::api::http::problem::{ApiError, Refusal};
 use crate::history::imports::{ImportRequest, StartError};
@@ -23,9 +24,6 @@ use crate::wire::{
     Import, ImportBody, ImportDetail, ImportFailure, ImportFilter, ImportLinks, ImportList,
     ImportState,
 };
-
-/// When a client should look at an import again, seconds.
-const RETRY_AFTER_S: u64 = 2;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -117,14 +115,8 @@ async fn start_import(
         StatusCode::OK
     };
     let view = Import::from(import);
-    let location = HeaderValue::from_str(&view.links.this).ok();
-    let mut response = (status, Json(view)).into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
-    if let Some(location) = location {
-        headers.insert(header::LOCATION, location);
-    }
-    Ok(response)
+    let path = view.links.this.clone();
+    Ok(begun(status, &path, view))
 }
 
 fn refused(error: StartError) -> ApiError {

@@ -36,15 +36,15 @@ use crate::config::{AuthSettings, HttpSettings};
 use crate::enqueue::Enqueue;
 use crate::events::Announcer;
 use crate::history::imports::Imports;
+use crate::memory::MemoryBudget;
 use crate::store::Store;
 use batches::reports::ReportPermits;
-use http::{guard, idempotency, layers, openapi};
+use http::{guard, held, idempotency, layers, openapi};
 use operate::cluster_metrics::ClusterMetrics;
 
 pub use events::Streams;
 pub(crate) use http::auth::{Caller, Scope, TOKEN_COOKIE, cookie, hex};
 pub(crate) use http::body::{READ_TIMEOUT, in_time};
-pub(crate) use http::guard::Transport;
 pub(crate) use http::in_process::{Done, InProcessClient};
 pub(crate) use http::layers::{Asked, PaintProblem};
 pub(crate) use http::params::Params;
@@ -52,6 +52,7 @@ pub use http::problem;
 pub(crate) use http::problem::{ApiError, Problem};
 pub use http::serve::{Leaving, serve};
 pub(crate) use http::spool::LARGE_READ_TIMEOUT;
+pub(crate) use http::transport::Transport;
 pub use judges::spending::{SpendingCap, SpendingCaps};
 pub use operate::worker_health::{WorkerHealthParts, serve_worker_health};
 
@@ -97,9 +98,10 @@ impl std::ops::Deref for ApiState {
 
 impl ApiState {
     fn new(parts: ApiParts) -> Self {
+        let report_permits = ReportPermits::new(parts.memory.clone());
         Self(Arc::new(Shared {
             parts,
-            report_permits: ReportPermits::default(),
+            report_permits,
             cluster_metrics: ClusterMetrics::default(),
         }))
     }
@@ -140,6 +142,8 @@ pub struct ApiParts {
     pub streams: Streams,
     /// Requests with an `Idempotency-Key`, which go on when their client is gone; [`serve`] waits for them.
     pub keyed: TaskTracker,
+    /// What large bodies, batches and reports may take.
+    pub memory: MemoryBudget,
     /// The address that is bound.
     pub bind: std::net::SocketAddr,
 }
@@ -176,7 +180,8 @@ pub fn router(parts: ApiParts, pages: Pages) -> Result<Router, String> {
     let (documented, _) = openapi::documented().split_for_parts();
     let handlers = documented
         .with_state(state.clone())
-        .layer(from_fn_with_state(keys, idempotency::once));
+        .layer(from_fn_with_state(keys, idempotency::once))
+        .layer(from_fn_with_state(state.memory.clone(), held::hold));
     let routes = handlers
         .clone()
         .merge(viewer())

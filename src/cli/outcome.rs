@@ -6,6 +6,7 @@ use crate::app::AppError;
 use crate::client::ClientError;
 use crate::config::ConfigError;
 use crate::store::StoreError;
+use crate::suite::run::folder::FolderError;
 use crate::telemetry::TelemetryError;
 
 /// The exit codes that scripts may rely on.
@@ -151,6 +152,15 @@ pub(super) fn exit_of(error: &ClientError) -> Exit {
             _ if (400..500).contains(&problem.status) => Exit::Usage,
             _ => Exit::Incomplete,
         },
+    }
+}
+
+impl From<FolderError> for CliError {
+    fn from(error: FolderError) -> Self {
+        match error {
+            FolderError::Unfit(message) => Self::usage(message),
+            error @ FolderError::Io { .. } => Self::incomplete(error.to_string()),
+        }
     }
 }
 

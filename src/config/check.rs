@@ -91,7 +91,13 @@ fn whole_numbers(settings: &Settings, faults: &mut Faults<'_>) {
     let database = &settings.database;
     // Nine of Postgres' sessions are dedicated ones; SQLite has none.
     let least_connections = if database.url.is_empty() { 1 } else { 11 };
-    let whole: [(&str, u64, u64, u64); 23] = [
+    let whole: [(&str, u64, u64, u64); 24] = [
+        (
+            "memory_budget_bytes",
+            settings.memory_budget_bytes,
+            64 << 20,
+            1 << 40,
+        ),
         (
             "database.max_connections",
             database.max_connections.into(),

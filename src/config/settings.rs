@@ -15,6 +15,8 @@ pub struct Settings {
     pub bind: String,
     /// Where embedded set-ups keep their data.
     pub data_dir: String,
+    /// For what is read, compared and reported at once.
+    pub memory_budget_bytes: u64,
     /// The judge that criteria name by `${DEFAULT_LLM_PROVIDER}`.
     pub default_llm_provider: String,
     /// Path of the criteria file; empty: the embedded one.

@@ -9,11 +9,11 @@ use serde::Deserialize;
 use serde_json::Map;
 
 use super::address::Address;
-use super::conversation::{MESSAGES, Said, Window, alert_in_short, analysis_in_short, said};
+use super::conversation::{Said, Window, alert_in_short, analysis_in_short, said};
 use super::form::Form;
 use super::frame::Frame;
 use super::insights::Trust;
-use super::links::{query, segment};
+use super::links::{MESSAGES, query, segment};
 use super::markdown::Cut;
 use super::page::{Fault, Page, found, go, html};
 use super::score::{Opinion, opinion};

@@ -18,7 +18,6 @@ use super::words;
 use crate::api::Problem;
 use crate::wire::{Message, Session};
 
-pub(super) const MESSAGES: usize = 50;
 /// Lines of a page's table of messages.
 pub(super) const LINES: usize = 100;
 /// HTML of a page's messages together, bytes: with its head a page stays below 150 KB.
@@ -39,12 +38,6 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/sessions/{id}/alert", get(alert))
         .route("/sessions/{id}/analysis", get(analysis))
         .route("/sessions/{id}/messages/{no}", get(message))
-}
-
-/// Where a message stands in its conversation, by its number from 1.
-pub(super) fn message_link(session: Uuid, no: usize) -> String {
-    let from = no.saturating_sub(1) / MESSAGES * MESSAGES;
-    format!("/sessions/{session}?from={from}#message-{no}")
 }
 
 /// Where a page or a part begins, as its address says it.

@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use chrono::{DateTime, Utc};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::confirm::{self, Question, is_sure};
 use super::criteria_diff::{self, Drawn};
@@ -20,7 +20,7 @@ use super::user::SessionUser;
 use super::words::{self, Moment};
 use crate::api::{Params, Problem, criteria};
 use crate::job::Kind;
-use crate::wire::{CriteriaAdded, CriteriaVersion};
+use crate::wire::{CriteriaAdded, CriteriaVersion, NameRequest};
 
 /// The parts of criteria that are told at length.
 const PROMPTS: [&str; 2] = ["judge_prompt", "answer_prompt"];
@@ -271,7 +271,11 @@ async fn stored(state: &PageState, form: &Form) -> Result<String, Fault> {
 
 async fn named(state: &PageState, form: &Form, hash: &str) -> Result<(), Fault> {
     let path = format!("/api/v1/scoring/criteria/{}/name", segment(hash));
-    let body = json!({"name": form.text("name"), "note": form.text("note")});
+    let text = |field| form.text(field).map(str::to_owned);
+    let body = NameRequest {
+        name: text("name"),
+        note: text("note"),
+    };
     let caller = &form.user.caller;
     state.client.post(caller, &path, None, &body).await?;
     Ok(())

@@ -1,6 +1,11 @@
 //! Addresses on this site: its parts, and how a path and a query string are written.
 
+use uuid::Uuid;
+
 use crate::outbound::percent_encoded;
+
+/// Messages of a conversation on a page.
+pub(super) const MESSAGES: usize = 50;
 
 /// The parts of the site, in the order of the head.
 pub(super) const PARTS: &[(&str, &str)] = &[
@@ -23,6 +28,12 @@ pub(super) fn is_ours(to: &str) -> bool {
 pub(super) fn back(fields: &[(String, String)]) -> Option<&str> {
     let to = fields.iter().find(|(name, _)| name == "back");
     to.map(|(_, to)| to.trim()).filter(|to| is_ours(to))
+}
+
+/// Where a message stands in its conversation, by its number from 1.
+pub(super) fn message_link(session: Uuid, no: usize) -> String {
+    let from = no.saturating_sub(1) / MESSAGES * MESSAGES;
+    format!("/sessions/{session}?from={from}#message-{no}")
 }
 
 /// A value as a part of a path.

@@ -4,7 +4,7 @@
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 use uuid::Uuid;
 
-use super::conversation::message_link;
+use super::links::message_link;
 
 /// The HTML of a text that has no page of its own, bytes: a page stays light.
 const ALONE: usize = 32 << 10;

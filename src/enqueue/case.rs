@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::{Enqueue, EnqueueError, NewId};
 use crate::events::EventType;
-use crate::job::{BatchPlace, Job, JobOptions, Kind, NewJob};
+use crate::job::{BatchPlace, Job, JobOptions, Kind, NewJob, Payload};
+use crate::memory;
 use crate::score::read_case;
 
 /// A request to score a case of kind `query`, `qas` or `sql_metrics`.
@@ -30,6 +31,22 @@ pub struct Pinned {
     pub judge: String,
 }
 
+/// A payload that is good, and what a job needs to know of it.
+struct Checked {
+    payload: Payload,
+    needs_judge: bool,
+    model: Option<String>,
+}
+
+fn check(kind: Kind, payload: Value) -> Result<Checked, EnqueueError> {
+    let case = read_case(kind, &payload).map_err(EnqueueError::BadPayload)?;
+    Ok(Checked {
+        needs_judge: case.needs_judge(),
+        model: case.model().map(str::to_owned),
+        payload: payload.into(),
+    })
+}
+
 impl Enqueue {
     /// Pins the criteria of a kind: those of `hash`, else the current ones.
     ///
@@ -53,9 +70,23 @@ impl Enqueue {
     ///
     /// # Errors
     /// `BadPayload`, `UnknownModel`, `JudgeNotConfigured`.
-    pub fn case_job(&self, request: ScoreCase, pinned: &Pinned) -> Result<NewJob, EnqueueError> {
-        let case = read_case(request.kind, &request.payload).map_err(EnqueueError::BadPayload)?;
-        let judge = match (case.needs_judge(), case.model()) {
+    pub fn case_job(
+        &self,
+        mut request: ScoreCase,
+        pinned: &Pinned,
+    ) -> Result<NewJob, EnqueueError> {
+        let checked = check(request.kind, request.payload.take())?;
+        self.checked_job(request, checked, pinned)
+    }
+
+    /// The job of a payload that was checked.
+    fn checked_job(
+        &self,
+        request: ScoreCase,
+        checked: Checked,
+        pinned: &Pinned,
+    ) -> Result<NewJob, EnqueueError> {
+        let judge = match (checked.needs_judge, checked.model.as_deref()) {
             (true, model) => Some(self.judge_for(model, &pinned.judge)?),
             // Whether a name is good doesn't hang on what the queries are.
             (false, Some(model)) => self.judge_for(Some(model), &pinned.judge).map(|_| None)?,
@@ -67,7 +98,7 @@ impl Enqueue {
             judge,
             criteria_hash: pinned.hash.clone(),
             batch: request.batch,
-            ..NewJob::new(request.kind, request.payload, request.options, now)
+            ..NewJob::new(request.kind, checked.payload, request.options, now)
         })
     }
 
@@ -77,7 +108,7 @@ impl Enqueue {
     /// Those of [`Enqueue::pin`] and [`Enqueue::case_job`].
     pub async fn score_case(
         &self,
-        request: ScoreCase,
+        mut request: ScoreCase,
         criteria_hash: Option<&str>,
     ) -> Result<Job, EnqueueError> {
         if let NewId::Repeated(id) = request.new_id
@@ -86,7 +117,15 @@ impl Enqueue {
             return Ok(job);
         }
         let pinned = self.pin(request.kind, criteria_hash).await?;
-        let new = self.case_job(request, &pinned)?;
+        let (kind, payload) = (request.kind, request.payload.take());
+        let checked = match memory::is_heavy(&payload) {
+            false => check(kind, payload),
+            // Others are answered meanwhile. A panic goes through.
+            true => tokio::task::spawn_blocking(move || check(kind, payload))
+                .await
+                .unwrap_or_else(|broken| std::panic::resume_unwind(broken.into_panic())),
+        };
+        let new = self.checked_job(request, checked?, &pinned)?;
         // Nothing else is active for a payload: it is new, or it is this very job.
         self.store.jobs().accept(new.clone()).await?;
         let job = Job::from(new);

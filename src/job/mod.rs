@@ -13,7 +13,7 @@ pub(crate) use gavel_wire::text_enum;
 pub use gavel_wire::{
     FailureClass, JobId, JobState, Kind, Priority, Purpose, UnknownText, Usage, WaitReason,
 };
-pub use payload::SessionPayload;
+pub use payload::{Payload, SessionPayload};
 
 /// The road a job takes through the queue: the judge that it needs, or one of two reserved names.
 ///
@@ -113,7 +113,7 @@ pub struct NewJob {
     /// Why it is judged.
     pub purpose: Purpose,
     /// The kind's own payload.
-    pub payload: Value,
+    pub payload: Payload,
     /// The judge's name; `None` if no judge is needed.
     pub judge: Option<String>,
     /// Who waits.
@@ -132,13 +132,18 @@ pub struct NewJob {
 
 impl NewJob {
     /// A job for the score of a payload that needs no judge, by criteria that the caller names.
-    pub fn new(kind: Kind, payload: Value, options: JobOptions, created_at: DateTime<Utc>) -> Self {
+    pub fn new(
+        kind: Kind,
+        payload: impl Into<Payload>,
+        options: JobOptions,
+        created_at: DateTime<Utc>,
+    ) -> Self {
         Self {
             job_id: JobId::at(created_at),
             kind,
             subject_id: None,
             purpose: Purpose::Score,
-            payload,
+            payload: payload.into(),
             judge: None,
             priority: options.priority,
             criteria_hash: String::new(),
@@ -203,7 +208,7 @@ pub struct Job {
     /// Why it is judged.
     pub purpose: Purpose,
     /// The kind's own payload.
-    pub payload: Value,
+    pub payload: Payload,
     /// The judge's name; `None` if no judge is needed.
     pub judge: Option<String>,
     /// The lane it is in now: its judge's, or `suspect`.

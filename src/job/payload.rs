@@ -1,7 +1,61 @@
-//! What stands in the payload of a session's job.
+//! What a job is about, and what stands in the payload of a session's job.
+
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use uuid::Uuid;
+
+/// A payload as JSON text. Its values take many times the memory of its text: they are read when they are needed.
+#[derive(Clone)]
+pub struct Payload(Arc<RawValue>);
+
+impl Payload {
+    pub fn text(&self) -> &str {
+        self.0.get()
+    }
+
+    /// Reads it.
+    pub fn value(&self) -> Value {
+        // It is JSON by its type.
+        serde_json::from_str(self.text()).unwrap_or_default()
+    }
+}
+
+impl From<Box<RawValue>> for Payload {
+    fn from(text: Box<RawValue>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<Payload> for Box<RawValue> {
+    fn from(Payload(text): Payload) -> Self {
+        (*text).to_owned()
+    }
+}
+
+impl From<Value> for Payload {
+    fn from(value: Value) -> Self {
+        // A value that holds no map with other keys than strings, which JSON can't, is always written.
+        let text = to_raw_value(&value).unwrap_or_else(|_| RawValue::NULL.to_owned());
+        text.into()
+    }
+}
+
+/// A database may write the same values otherwise.
+impl PartialEq for Payload {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text() || self.value() == other.value()
+    }
+}
+
+/// Payloads are never logged.
+impl std::fmt::Debug for Payload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Payload({} bytes)", self.text().len())
+    }
+}
 
 /// The payload of a job of kind `session`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

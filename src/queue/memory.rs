@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Claim, Claimed, Depth, Push, Queue, QueueError};
+use super::{ClaimRequest, Claimed, Depth, Push, Queue, QueueError};
 use crate::clock::Clock;
 use crate::job::{JobId, Lane, Priority};
 
@@ -91,7 +91,7 @@ impl Queue for MemoryQueue {
         Ok(())
     }
 
-    async fn claim(&self, owner: Uuid, claim: &Claim) -> Result<Vec<Claimed>, QueueError> {
+    async fn claim(&self, owner: Uuid, claim: &ClaimRequest) -> Result<Vec<Claimed>, QueueError> {
         let now = Instant::now();
         let mut sets = self.sets();
         let promoted = sets.promote(now);
@@ -302,7 +302,7 @@ impl Sets {
         promoted
     }
 
-    fn claim(&mut self, owner: Uuid, claim: &Claim, ends: Instant) -> Vec<Claimed> {
+    fn claim(&mut self, owner: Uuid, claim: &ClaimRequest, ends: Instant) -> Vec<Claimed> {
         let mut claimed = Vec::new();
         let lanes = claim.lanes.len();
         if lanes == 0 {

@@ -56,7 +56,7 @@ pub struct Claimed {
 
 /// How many ids to claim, and from where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
+pub struct ClaimRequest {
     /// Lanes whose gate is open. Lanes are served in turn, so that none starves another.
     pub lanes: Vec<Lane>,
     /// At most this many ids in all.
@@ -90,7 +90,7 @@ pub trait Queue: Send + Sync {
     async fn push_first(&self, ids: &[Push]) -> Result<(), QueueError>;
     /// Takes up to `claim.max` ids under a lease: delayed ids that are due and expired leases become ready first.
     /// Interactive ids go first, but every tenth id of a lane comes from bulk if there is any. First in, first out within a set.
-    async fn claim(&self, owner: Uuid, claim: &Claim) -> Result<Vec<Claimed>, QueueError>;
+    async fn claim(&self, owner: Uuid, claim: &ClaimRequest) -> Result<Vec<Claimed>, QueueError>;
     /// Ends leases: the ids leave the queue. Ids that this owner doesn't hold are ignored.
     async fn ack(&self, owner: Uuid, ids: &[JobId]) -> Result<(), QueueError>;
     /// Ends leases: the ids are ready again at once, in front.

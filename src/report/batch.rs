@@ -107,7 +107,8 @@ fn item(row: BatchItem, outcome: Outcome) -> Item {
         passed,
         reasoning,
     } = row;
-    let id = line::id_of(job.kind, &job.payload);
+    let payload = job.payload.value();
+    let id = line::id_of(job.kind, &payload);
     Item {
         item_no: u64::try_from(item_no).unwrap_or_default(),
         kind: job.kind,
@@ -118,7 +119,7 @@ fn item(row: BatchItem, outcome: Outcome) -> Item {
         result: job.result.map(|result| with_reasoning(result, reasoning)),
         payload: match (job.kind, job.subject_id) {
             (kind, Some(id)) if !kind.is_case() => json!({ "session_id": id }),
-            (_, _) => job.payload,
+            (_, _) => payload,
         },
         error,
         simulated: job.simulated,

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-pub use read::{Columns, Envelope, Limits, Reading, Rows, envelope, read};
+pub use read::{Columns, Envelope, Limits, Reading, Rows, envelope, read, weight};
 
 /// What a file of items is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

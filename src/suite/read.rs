@@ -1,6 +1,6 @@
 //! Reads files of items: one row after the other, each checked for its form. What a payload means is its kind's to check.
 //!
-//! JSON, JSONL and CSV are streamed with one item in memory; the rows of XLSX are all held, and its shared texts beside them.
+//! One item is in memory at a time; of a workbook its shared texts, too, and its rows lie in a temporary file.
 
 mod csv;
 mod json;
@@ -17,7 +17,11 @@ use serde_json::{Map, Value};
 
 use super::{Format, Row, SuiteError};
 use crate::job::Kind;
+use crate::memory::JsonShape;
 use crate::score::Field;
+
+/// What items take on their way into the store: some chunks of 4 MiB.
+const CHUNKS_BYTES: u64 = 32 << 20;
 
 /// How much is read at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,16 +30,19 @@ pub struct Limits {
     pub item_bytes: u64,
     pub file_bytes: u64,
     pub depth: usize,
+    /// What an item may weigh, as [`JsonShape::weight`] has it.
+    pub item_weight: u64,
 }
 
 impl Default for Limits {
-    /// 1,000,000 items of 8 MiB, 256 MiB a file, 64 levels.
+    /// 1,000,000 items of 8 MiB, 256 MiB a file, 64 levels; an item of as many values as 384 MiB of memory hold.
     fn default() -> Self {
         Self {
             items: 1_000_000,
             item_bytes: 8 << 20,
             file_bytes: 256 << 20,
             depth: 64,
+            item_weight: 384 << 20,
         }
     }
 }
@@ -137,6 +144,26 @@ impl<R: Read> Iterator for Rows<R> {
     }
 }
 
+const TOO_MANY_VALUES: &str = "holds too many values to be compared: send fewer rows or columns";
+
+/// About how many bytes of memory reading a file takes: that of its heaviest item, as far as the file can be read, and of a workbook that
+/// of its shared texts.
+///
+/// # Errors
+/// Those of [`read`] that an opened file has.
+pub fn weight<R: Read + Seek>(mut source: R, reading: &Reading<'_>) -> Result<u64, SuiteError> {
+    check_size(&mut source, reading.limits.file_bytes)?;
+    let limits = reading.limits;
+    let (item, beside) = match reading.format {
+        Format::Json => (json::Items::open(source, limits)?.heaviest(), 0),
+        Format::Jsonl => (jsonl::Lines::open(source, limits).heaviest(), 0),
+        Format::Csv => (csv::Records::open(source, reading)?.heaviest(), 0),
+        Format::Xlsx => zip::check(&mut source, limits)?,
+    };
+    // Items that weigh more are refused before they are read.
+    Ok(item.min(limits.item_weight) + CHUNKS_BYTES.min(8 * item) + beside)
+}
+
 fn unreadable(error: std::io::Error) -> SuiteError {
     SuiteError::whole(format!("the file can't be read: {error}"))
 }
@@ -151,23 +178,14 @@ fn too_large(line: u64, limits: Limits) -> SuiteError {
     SuiteError::row(line, format!("the item has more than {max} bytes"))
 }
 
-/// Reads the bytes of one JSON value, whose nesting is counted before anything recursive sees it.
-fn parse(bytes: &[u8], depth: usize) -> Result<Value, String> {
-    let (mut open, mut in_string, mut escaped) = (0_usize, false, false);
-    for byte in bytes {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => {
-                open += 1;
-                if open > depth {
-                    return Err(format!("is nested deeper than {depth} levels"));
-                }
-            }
-            b'}' | b']' if !in_string => open = open.saturating_sub(1),
-            _ => {}
-        }
+/// Reads the bytes of one JSON value, whose nesting and whose values are counted before anything sees it that takes stack or memory.
+fn parse(bytes: &[u8], limits: Limits) -> Result<Value, String> {
+    let shape = JsonShape::of(bytes);
+    if shape.depth > limits.depth {
+        return Err(format!("is nested deeper than {} levels", limits.depth));
+    }
+    if shape.weight() > limits.item_weight {
+        return Err(TOO_MANY_VALUES.to_owned());
     }
     serde_json::from_slice(bytes).map_err(|error| match encoding(bytes) {
         None => format!("is not JSON: {}", without_place(&error.to_string())),
@@ -229,8 +247,8 @@ impl<'de> Visitor<'de> for Names {
     }
 }
 
-fn object(bytes: &[u8], line: u64, depth: usize) -> Result<Map<String, Value>, SuiteError> {
-    match parse(bytes, depth) {
+fn object(bytes: &[u8], line: u64, limits: Limits) -> Result<Map<String, Value>, SuiteError> {
+    match parse(bytes, limits) {
         Ok(Value::Object(fields)) => match serde_json::from_slice(bytes) {
             Ok(RepeatedName(Some(name))) => Err(SuiteError::cell(
                 line,

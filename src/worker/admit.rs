@@ -20,7 +20,7 @@ use crate::job::{Job, JobId, Lane, Priority, Usage};
 use crate::judge::Judges;
 use crate::judge::gate::{Gate, Room};
 use crate::queue::backend::{Admission, Admit, LaneRoom, OpenLane, Refused};
-use crate::queue::{Claim, Claimed, Push, Queue};
+use crate::queue::{ClaimRequest, Claimed, Push, Queue};
 use crate::store::{DueJob, Ending, Fence, Record, Store, StoreError};
 
 /// How long the list of lanes in the store is believed.
@@ -197,7 +197,11 @@ impl Admit for StoreAdmit {
         }
     }
 
-    async fn due_without_queue(&self, claims: Vec<Claim>, max: usize) -> Vec<(Claimed, OwnedJob)> {
+    async fn due_without_queue(
+        &self,
+        claims: Vec<ClaimRequest>,
+        max: usize,
+    ) -> Vec<(Claimed, OwnedJob)> {
         match self.due(&claims, max).await {
             Ok(jobs) => jobs,
             Err(error) => {
@@ -236,7 +240,7 @@ impl StoreAdmit {
 
     async fn due(
         &self,
-        claims: &[Claim],
+        claims: &[ClaimRequest],
         max: usize,
     ) -> Result<Vec<(Claimed, OwnedJob)>, StoreError> {
         let now = self.clock.now();

@@ -2,7 +2,7 @@
 //!
 //! A worker is dead when its heartbeat has not changed for its own lease, as counted by the steady clock of whoever
 //! watches. So no wall clock plays a part, a watcher that has just begun knows of no silence, and time in which it could not
-//! read counts for little: then nobody could write either. Never takes a job back: [`super::rescue`] does.
+//! read, or its own heartbeat wasn't written, counts for little: then nobody could write either. Never takes a job back: [`super::rescue`] does.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -120,13 +120,13 @@ impl Watcher {
     }
 
     async fn look(&mut self) -> Result<(), StoreError> {
-        let roll = self.store.workers().roll_call().await?;
-        let others: Vec<&WorkerPulse> = roll
+        let (roll, now) = (self.store.workers().roll_call().await?, Instant::now());
+        let (own, others): (Vec<_>, Vec<_>) = roll
             .workers
             .iter()
-            .filter(|pulse| pulse.worker_id != self.worker_id)
-            .collect();
-        let seen = self.watch.look(&others, self.lease, Instant::now());
+            .partition(|pulse| pulse.worker_id == self.worker_id);
+        self.watch.hears_itself(own.first().copied(), now);
+        let seen = self.watch.look(&others, self.lease, now);
         for (worker_id, _) in &seen.dead {
             tracing::warn!(%worker_id, "a worker is silent for its lease, or has stopped: its jobs are taken back");
         }
@@ -160,6 +160,8 @@ fn is_at_work(leader: Uuid, roll: &RollCall, seen: &Look) -> bool {
 struct Watch {
     seen: HashMap<Uuid, Seen>,
     looked_at: Option<Instant>,
+    /// The watcher's own heartbeat, and since when it is that.
+    own: Option<(DateTime<Utc>, Instant)>,
 }
 
 #[derive(Debug)]
@@ -177,12 +179,23 @@ struct Look {
 }
 
 impl Watch {
-    /// Looks at the workers that weren't declared dead. `lease`: of those that don't say theirs.
+    /// Takes down what became of the watcher's own heartbeat.
+    fn hears_itself(&mut self, own: Option<&WorkerPulse>, now: Instant) {
+        let is_old = |beat| self.own.is_some_and(|(before, _)| before == beat);
+        match own.map(|pulse| pulse.heartbeat_at) {
+            Some(beat) if is_old(beat) => {}
+            beat => self.own = beat.map(|beat| (beat, now)),
+        }
+    }
+
+    /// Looks at the workers that weren't declared dead. `lease`: the watcher's, and of those that don't say theirs.
     fn look(&mut self, pulses: &[&WorkerPulse], lease: Duration, now: Instant) -> Look {
-        let gap = self
-            .looked_at
-            .map(|before| now - before)
-            .unwrap_or_default();
+        // Where its own heartbeat isn't written, nobody's is: each has a third of a lease when they are again.
+        let is_mute = |(_, since): (_, Instant)| now - since >= lease * 2 / 3;
+        let gap = match self.looked_at {
+            Some(before) if !self.own.is_some_and(is_mute) => now - before,
+            Some(_) | None => Duration::ZERO,
+        };
         self.looked_at = Some(now);
         let mut look = Look::default();
         let mut seen = HashMap::with_capacity(pulses.len());
@@ -288,6 +301,23 @@ mod tests {
     fn time_in_which_nothing_could_be_read_counts_for_a_third_of_a_lease() {
         let outage = [(SECOND, 1), (600 * SECOND, 1), (SECOND, 1), (SECOND, 2)];
         assert_eq!(looks(&outage), [false; 4]);
+    }
+
+    #[test]
+    fn time_in_which_nothing_could_be_written_makes_nobody_dead() {
+        let (mut watch, mut now) = (Watch::default(), Instant::now());
+        let mut dead = |own: i64, other: i64| {
+            now += SECOND;
+            watch.hears_itself(Some(&pulse(7, own)), now);
+            !watch.look(&[&pulse(1, other)], LEASE, now).dead.is_empty()
+        };
+        for _ in 0..30 {
+            assert!(!dead(1, 1), "both are silent");
+        }
+        assert!(!dead(2, 1), "the watcher's heartbeat was written first");
+        assert!(!dead(2, 2));
+        let alone = (3..9).map(|own| dead(own, 2)).collect::<Vec<_>>();
+        assert_eq!(alone, [false, false, true, true, true, true]);
     }
 
     #[test]

@@ -17,10 +17,10 @@ mod leadership;
 mod owned;
 pub mod process;
 mod provider_batches;
+mod refill;
 mod rescue;
 mod scored;
 mod wait;
-mod weight;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,6 +47,7 @@ use crate::clock::Clock;
 use crate::events::Announcer;
 use crate::judge::gate::Gate;
 use crate::judge::{Caps, Judges};
+use crate::memory::MemoryBudget;
 use crate::queue::backend::{self, InHand, Prefetch};
 use crate::queue::{Push, Queue};
 use crate::store::{DueJob, Heartbeat, Store, StoreError};
@@ -68,6 +69,8 @@ pub struct WorkerParts {
     pub gate: Arc<Gate>,
     pub clock: Arc<dyn Clock>,
     pub events: Announcer,
+    /// What large cases may take.
+    pub memory: MemoryBudget,
     /// The names of the judges that this worker can ask.
     pub judge_names: Vec<String>,
     /// The same as other processes are told: beside names, `entry:*` for an entry that takes any model.
@@ -319,7 +322,14 @@ async fn unrecorded(hard: &CancellationToken) {
 
 fn pipeline(parts: &WorkerParts, worker_id: Uuid, permits: ConcurrencyPermits) -> Pipeline {
     let (store, judges) = (parts.store.clone(), parts.judges.clone());
-    Pipeline::new(store, judges, parts.clock.clone(), worker_id, permits)
+    Pipeline::new(
+        store,
+        judges,
+        parts.clock.clone(),
+        worker_id,
+        permits,
+        parts.memory.clone(),
+    )
 }
 
 fn chunk_loop(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> ChunkLoop {

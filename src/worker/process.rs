@@ -5,6 +5,7 @@
 //! twice; the fence in the record makes the effect happen once.
 
 mod question;
+mod subject;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,22 +13,22 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use parking_lot::Mutex;
-use serde::Deserialize as _;
 use uuid::Uuid;
 
+use self::subject::Subject;
 use super::ConcurrencyPermits;
 use super::deadline::{Deadline, Ended};
 use super::scored::{
     class_of_bad, evaluated, failed, judge_failed, scored_session, session_id, too_large,
 };
 use super::wait::{ending_of_fallback_wait, ending_of_wait};
-use super::weight::Weight;
 use crate::clock::Clock;
 use crate::job::{Failure, FailureClass, Job, SessionPayload, Usage, Wait, WaitReason};
 use crate::judge::{
     Answer, AskContext, AskEnd, CallUsage, Judge, Judges, Nonce, Precomputed, Question,
 };
-use crate::score::{BadRequest, Criteria, Fault, ReadCase, Request, Scorecard, about, read_case};
+use crate::memory::MemoryBudget;
+use crate::score::{BadRequest, Criteria, Fault, Request, Scorecard, about};
 use crate::store::{Ending, Fence, Record, Store, StoreError};
 
 /// How long a job rests when the store failed for a passing reason.
@@ -44,6 +45,7 @@ pub struct Pipeline {
     concurrency: Arc<ConcurrencyPermits>,
     criteria: Mutex<HashMap<String, Arc<Criteria>>>,
     reading_criteria: tokio::sync::Mutex<()>,
+    memory: MemoryBudget,
     /// In place of the kinds' own deadlines.
     deadline: Option<Duration>,
 }
@@ -56,6 +58,7 @@ impl Pipeline {
         clock: Arc<dyn Clock>,
         worker_id: Uuid,
         concurrency: ConcurrencyPermits,
+        memory: MemoryBudget,
     ) -> Self {
         Self {
             store,
@@ -65,6 +68,7 @@ impl Pipeline {
             concurrency: Arc::new(concurrency),
             criteria: Mutex::default(),
             reading_criteria: tokio::sync::Mutex::default(),
+            memory,
             deadline: None,
         }
     }
@@ -101,17 +105,16 @@ impl Pipeline {
 
     async fn judge_it(&self, job: &Job, spent: &mut Spent) -> Result<Ending, Ending> {
         let criteria = self.criteria(&job.criteria_hash).await?;
-        let request = self.request(job).await?;
+        let subject = self.subject(job).await?;
         let judge = self.judge(job)?;
         let nonce = Nonce::from_bits(fastrand::u128(..));
-        let weight = Weight::of(&job.payload);
         let mut answers: Vec<Answer> = Vec::new();
         let questions = match &judge {
             Some(judge) => {
-                let (request, criteria) = (request.clone(), criteria.clone());
-                let limits = judge.limits();
-                let asking = move || request.questions(&criteria, &limits, &nonce);
-                match weight.run(asking).await? {
+                let (criteria, limits) = (criteria.clone(), judge.limits());
+                let asking =
+                    move |request: &dyn Request| request.questions(&criteria, &limits, &nonce);
+                match subject.with(&self.memory, asking).await? {
                     Ok(questions) => questions,
                     // What is computed of a case doesn't hang on its judge's context window.
                     Err(BadRequest::TooLarge(message)) if job.kind.is_case() => {
@@ -130,8 +133,8 @@ impl Pipeline {
             answers.push(self.ask(job, judge, question, spent).await?);
         }
         let trimmed = answers.iter().flatten().map(|a| a.trimmed_tokens).sum();
-        let score = move || request.score(&criteria, &answers);
-        Ok(match weight.run(score).await? {
+        let score = move |request: &dyn Request| request.score(&criteria, &answers);
+        Ok(match subject.with(&self.memory, score).await? {
             Scorecard::Session(score) => scored_session(job, score, trimmed)?,
             Scorecard::Evaluated(evaluation) => evaluated(job, *evaluation, self.now()),
             Scorecard::Unscored(error) => judge_failed(&error),
@@ -240,8 +243,8 @@ impl Pipeline {
         self.criteria.lock().get(hash).cloned()
     }
 
-    /// The subject of a job, as its kind's request.
-    async fn request(&self, job: &Job) -> Result<Arc<dyn Request>, Ending> {
+    /// What a job is about.
+    async fn subject(&self, job: &Job) -> Result<Subject, Ending> {
         match job.kind.is_case() {
             false => {
                 let session_id = session_id(job)?;
@@ -257,23 +260,9 @@ impl Pipeline {
                             format!("session {session_id} is no longer stored"),
                         )
                     })?;
-                Ok(Arc::new(session.into_request()))
+                Ok(Subject::Read(Arc::new(session.into_request())))
             }
-            true => self.case(job).await?.map(Arc::from).map_err(|faults| {
-                // Checked when it was enqueued: a payload of a release that took more.
-                failed(FailureClass::BadInput, Fault::in_words(&faults))
-            }),
-        }
-    }
-
-    /// The case of a job that isn't a session's, or the faults of its payload.
-    async fn case(&self, job: &Job) -> Result<ReadCase, Ending> {
-        match Weight::of(&job.payload) {
-            Weight::Light => Ok(read_case(job.kind, &job.payload)),
-            weight @ Weight::Heavy => {
-                let (kind, payload) = (job.kind, job.payload.clone());
-                weight.run(move || read_case(kind, &payload)).await
-            }
+            true => Subject::of_case(job),
         }
     }
 
@@ -369,7 +358,7 @@ impl Spent {
 
 /// Whether a provider batch may have collected the job's reply.
 fn precomputed(job: &Job) -> Precomputed {
-    match SessionPayload::deserialize(&job.payload) {
+    match serde_json::from_str::<SessionPayload>(job.payload.text()) {
         Ok(payload) if !job.kind.is_case() && payload.is_fetched_ahead => Precomputed::Collected,
         Ok(_) | Err(_) => Precomputed::None,
     }

@@ -3,7 +3,6 @@
 //!
 //! Reads the store, pushes ids. One worker does so at a time; every push is idempotent, so that two at a change do no harm.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,28 +12,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::holds::Holds;
 use super::leadership::Leadership;
+use super::refill::{Refill, Refiller};
 use super::{WorkerParts, push_of};
 use crate::clock::Clock;
 use crate::events::{Announcer, Event, EventType};
-use crate::job::{FailureClass, JobId, JobState, Lane, Priority, WaitReason};
+use crate::job::{FailureClass, JobId, JobState, WaitReason};
 use crate::queue::{Push, Queue, QueueError};
-use crate::store::{DueJob, Store, StoreError};
+use crate::store::{Store, StoreError};
 
 const PERIOD: Duration = Duration::from_secs(1);
 /// How often it looks while a window is being refilled.
 const BUSY_PERIOD: Duration = Duration::from_millis(100);
-/// A row that became due less than this ago is left to the push that its enqueue or its worker sends.
-const GRACE: TimeDelta = TimeDelta::seconds(1);
 /// Times this much ahead may be the error of a clock that is followed.
 const CLOCK_ERROR: TimeDelta = TimeDelta::seconds(1);
-/// Interactive ids that one look pushes again at most, per lane; the cursor goes on from there.
-const INTERACTIVE_PAGE: u32 = 1_000;
-
-/// A look for due rows that takes longer walked over many that may not run, such as the items of a paused batch.
-const LONG_LOOK: Duration = Duration::from_millis(100);
-/// The longest time that a lane is left alone after such a look.
-const LONGEST_REST: Duration = Duration::from_secs(30);
-
 /// A batch that is being made, and whose maker wasn't heard for this long, will never be whole.
 const SILENT: Duration = Duration::from_secs(60);
 
@@ -48,14 +38,6 @@ pub(super) struct RescueLimits {
     pub bulk_window: usize,
 }
 
-#[derive(Default)]
-struct Position {
-    /// The last row of a look that found more than there was room for.
-    after: Option<(DateTime<Utc>, JobId)>,
-    /// Until then it is left alone.
-    rests_until: Option<Instant>,
-}
-
 /// Looks after what was lost, until told to stop.
 pub(super) struct Rescue {
     store: Arc<Store>,
@@ -65,7 +47,7 @@ pub(super) struct Rescue {
     events: Announcer,
     leadership: Leadership,
     limits: RescueLimits,
-    positions: HashMap<(Lane, Priority), Position>,
+    refiller: Refiller,
     /// When it last looked for dead workers and long waits, and what the time was then.
     looked_at: Option<(Instant, DateTime<Utc>)>,
 }
@@ -85,7 +67,7 @@ impl Rescue {
             events: parts.events.clone(),
             leadership,
             limits,
-            positions: HashMap::new(),
+            refiller: Refiller::new(parts.store.clone(), parts.queue.clone(), limits.bulk_window),
             looked_at: None,
         }
     }
@@ -113,40 +95,24 @@ impl Rescue {
         let now = self.clock.now();
         // Refilling a window comes back sooner, and needs none of these.
         if self.looked_at.is_none_or(|(at, _)| at.elapsed() >= PERIOD) {
-            failed(
-                "making due what is in the future",
-                self.follow_clock(now).await,
-            );
+            let followed = self.follow_clock(now).await;
+            let is_followed = followed.is_ok();
+            failed("making due what is in the future", followed);
             failed("taking jobs back", self.requeue_lost(now).await);
             failed("ending long waits", self.expire_waits(now).await);
             failed("looking after batches", self.look_after_batches(now).await);
-            self.looked_at = Some((Instant::now(), now));
+            // Else the next look doesn't see that the clock was set back.
+            if is_followed {
+                self.looked_at = Some((Instant::now(), now));
+            }
         }
-        match self.refill_lanes(now).await {
+        match self.refiller.refill(now).await {
             Ok(refill) => refill,
             Err(error) => {
                 failed("pushing due jobs", Err(error));
                 Refill::Done
             }
         }
-    }
-
-    async fn refill_lanes(&mut self, now: DateTime<Utc>) -> Result<Refill, StoreError> {
-        let mut refill = Refill::Done;
-        let lanes = self.store.jobs().lanes().await?;
-        // Lanes are named by whoever asks: those that are empty are forgotten.
-        self.positions.retain(|(lane, _), _| lanes.contains(lane));
-        for lane in lanes {
-            for priority in [Priority::Interactive, Priority::Bulk] {
-                match self.refill(&lane, priority, now).await? {
-                    Some(Refill::Done) => {}
-                    Some(Refill::Partial) => refill = Refill::Partial,
-                    // Each lane would wait for it again, and with them what a look does besides.
-                    None => return Ok(Refill::Done),
-                }
-            }
-        }
-        Ok(refill)
     }
 
     /// A clock that was set back leaves rows that are due long after now.
@@ -246,75 +212,6 @@ impl Rescue {
             });
         }
     }
-
-    /// Pushes due ids of one lane's set again, as many as there is room for, from where the last look ended. `None`: the queue
-    /// is away.
-    async fn refill(
-        &mut self,
-        lane: &Lane,
-        priority: Priority,
-        now: DateTime<Utc>,
-    ) -> Result<Option<Refill>, StoreError> {
-        let room = match self.room(lane, priority).await {
-            Ok(room) => room,
-            Err(QueueError::Unreachable { .. }) => return Ok(None),
-            Err(QueueError::Unexpected { .. }) => return Ok(Some(Refill::Done)),
-        };
-        if room == 0 {
-            return Ok(Some(Refill::Done));
-        }
-        let position = self.positions.entry((lane.clone(), priority)).or_default();
-        let asked = Instant::now();
-        if position.rests_until.is_some_and(|until| until > asked) {
-            return Ok(Some(Refill::Done));
-        }
-        if priority == Priority::Bulk && room as usize >= self.limits.bulk_window {
-            // Nothing is left in the window: it may have been lost, so the oldest rows go first again.
-            position.after = None;
-        }
-        let due = self
-            .store
-            .jobs()
-            .due(lane, priority, now - GRACE, position.after, room)
-            .await?;
-        let full = due.len() >= room as usize;
-        *position = if full {
-            Position {
-                after: due.last().map(|last| (last.due_at, last.job_id)),
-                rests_until: None,
-            }
-        } else {
-            Position {
-                after: None,
-                rests_until: rest_after(asked.elapsed()).map(|rest| Instant::now() + rest),
-            }
-        };
-        if let Err(QueueError::Unreachable { .. }) = self.push(&due).await {
-            return Ok(None);
-        }
-        Ok(Some(if full { Refill::Partial } else { Refill::Done }))
-    }
-
-    /// How many ids may go in.
-    async fn room(&self, lane: &Lane, priority: Priority) -> Result<u32, QueueError> {
-        match priority {
-            Priority::Interactive => Ok(INTERACTIVE_PAGE),
-            Priority::Bulk => {
-                let depth = self.queue.depth(lane).await?;
-                let room = self.limits.bulk_window.saturating_sub(depth.bulk);
-                Ok(u32::try_from(room).unwrap_or(u32::MAX))
-            }
-        }
-    }
-
-    async fn push(&self, jobs: &[DueJob]) -> Result<(), QueueError> {
-        let pushes: Vec<Push> = jobs.iter().cloned().map(push_of).collect();
-        if pushes.is_empty() {
-            return Ok(());
-        }
-        let pushed = self.queue.push(&pushes).await;
-        pushed.inspect_err(|error| tracing::debug!(%error, "rescue could not push"))
-    }
 }
 
 /// A push that fails costs nothing: workers take due work from the store meanwhile.
@@ -327,33 +224,5 @@ fn log_unpushed(pushed: Result<(), QueueError>) {
 fn failed(step: &str, done: Result<(), StoreError>) {
     if let Err(error) = done {
         tracing::warn!(step, %error, "rescue could not do a step; it tries again");
-    }
-}
-
-/// How long a lane is left alone after a look that took so long and found less than there was room for: a tenth of the time
-/// may go into looks.
-fn rest_after(took: Duration) -> Option<Duration> {
-    (took > LONG_LOOK).then(|| (took * 9).min(LONGEST_REST))
-}
-
-/// Whether a refill left more to push.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Refill {
-    Done,
-    Partial,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_look_in_vain_is_followed_by_a_rest() {
-        assert_eq!(rest_after(Duration::from_millis(100)), None);
-        assert_eq!(
-            rest_after(Duration::from_millis(200)),
-            Some(Duration::from_millis(1_800))
-        );
-        assert_eq!(rest_after(Duration::from_secs(60)), Some(LONGEST_REST));
     }
 }

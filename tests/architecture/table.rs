@@ -128,6 +128,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ("main", &[All("cli")]),
     ("config", &[All("job")]),
     ("lifecycle", &[]),
+    ("memory", &[]),
     ("telemetry", &[]),
     // Packages below `crates/`, which the root names as modules. Cargo holds what they may import.
     ("wire", &[]),
@@ -153,7 +154,14 @@ const FRONT: &[May] = &[
 ];
 
 /// The shell, which every module may import but those that are pure.
-pub(crate) const SHELL: &[&str] = &["clock", "config", "lifecycle", "outbound", "telemetry"];
+pub(crate) const SHELL: &[&str] = &[
+    "clock",
+    "config",
+    "lifecycle",
+    "memory",
+    "outbound",
+    "telemetry",
+];
 pub(crate) const PURE: &[&str] = &["job"];
 
 /// Crates that may be named in some places only; a place is a path below `src/`, without `.rs`.

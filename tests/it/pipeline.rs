@@ -102,6 +102,7 @@ fn pipeline(store: &Arc<Store>, worker: Uuid) -> Pipeline {
         Arc::new(SystemClock),
         worker,
         gavel::worker::ConcurrencyPermits::new(1, gavel::queue::backend::Prefetch::default()),
+        gavel::memory::MemoryBudget::new(512 << 20),
     )
 }
 

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{Client, ClientError, Query, with_query};
 use gavel_outbound::{self as outbound, percent_encoded};
-use gavel_wire::{Batch, BatchRetried, RescorePlan, Spread};
+use gavel_wire::{Batch, BatchRetried, BudgetBody, RescorePlan, Spread};
 
 /// How long a batch may take to be sent, checked and stored.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(900);
@@ -118,7 +118,7 @@ impl Client {
     /// Changes what a batch may cost, USD; `None`: whatever it costs. Answers the batch.
     pub async fn set_budget(&self, id: Uuid, usd: Option<f64>) -> Result<Batch, ClientError> {
         let path = format!("/api/v1/batches/{id}/budget");
-        self.post(&path, &json!({ "budget_usd": usd })).await
+        self.post(&path, &BudgetBody { budget_usd: usd }).await
     }
 
     /// What scoring stored sessions anew, by a filter, would come to. Nothing is stored.

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -283,7 +283,11 @@ impl Client {
         self.post(path, &json!({})).await
     }
 
-    async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, ClientError> {
+    async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
         self.send(Method::POST, path, body).await
     }
 
@@ -291,7 +295,7 @@ impl Client {
         &self,
         method: Method,
         path: &str,
-        body: &Value,
+        body: &impl Serialize,
     ) -> Result<T, ClientError> {
         let request = self.request(method, path).json(body);
         let (_, answer) = self.answer(request, path).await?;

@@ -7,11 +7,16 @@
 //! ```
 //!
 //! The nonce is drawn for each call, so evidence can't know it. Shapes of the fence in evidence are defused all the same: a
-//! model might not compare 32 digits. On a line that holds the word EVIDENCE in any case, `<<<` becomes `‹‹‹` and `>>>`
-//! becomes `›››`, also where characters that can't be seen or full-width letters disguise them; the nonce itself becomes
-//! `[nonce]`. Every other text, shell heredocs and merge markers included, stays.
+//! model might not compare 32 digits. On a line that holds the word EVIDENCE in any case and `<<<` or `>>>`, `<` becomes `‹` and `>`
+//! becomes `›`; the nonce itself becomes `[nonce]`. What only looks so counts as such: letters and signs of any script are compared by
+//! the skeletons of Unicode (UTS 39), without what can't be seen. Every other text, shell heredocs and merge markers included, stays.
 
 use std::borrow::Cow;
+
+use unicode_security::skeleton;
+
+/// The skeleton of the word, in small letters: `i` and `l` look alike.
+const WORD: &str = "evldence";
 
 /// Appends `evidence` to `prompt` between its two lines, each on a line of its own.
 pub(super) fn append(prompt: &mut String, name: &str, evidence: &str, nonce: &str) {
@@ -45,30 +50,65 @@ fn defuse(evidence: &str, nonce: &str) -> String {
     };
     without_nonce
         .split_inclusive('\n')
-        .map(|line| {
-            let plain = undisguised(line);
-            let is_shape = find_ignoring_case(&plain, "EVIDENCE").is_some()
-                && (plain.contains("<<<") || plain.contains(">>>"));
-            if is_shape {
-                Cow::Owned(plain.replace("<<<", "‹‹‹").replace(">>>", "›››"))
-            } else {
-                Cow::Borrowed(line)
-            }
+        .map(|line| match has_shape(line) {
+            true => Cow::Owned(defused(line)),
+            false => Cow::Borrowed(line),
         })
         .collect()
 }
 
-/// A text as a model may read it: without the characters that can't be seen, full-width letters as plain ones.
-pub(super) fn undisguised(text: &str) -> Cow<'_, str> {
-    if text.is_ascii() {
-        return Cow::Borrowed(text);
+/// Whether a line may be read as one of a fence.
+fn has_shape(line: &str) -> bool {
+    line.chars().any(|c| bracket(c).is_some()) && {
+        let seen: String = seen(line).collect();
+        let skeleton: String = skeleton(&seen).flat_map(char::to_lowercase).collect();
+        skeleton.replace('i', "l").contains(WORD)
+            && (skeleton.contains("<<<") || skeleton.contains(">>>"))
     }
-    let seen = text.chars().filter(|c| !is_invisible(*c)).map(|c| match c {
-        // The full-width forms stand in ASCII's order.
-        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
-        c => c,
-    });
-    Cow::Owned(seen.collect())
+}
+
+/// A line without what can't be seen, and without brackets.
+fn defused(line: &str) -> String {
+    seen(line)
+        .map(|c| bracket(c).unwrap_or((c, 1)))
+        .flat_map(|(sign, count)| std::iter::repeat_n(sign, count))
+        .collect()
+}
+
+/// What a character becomes that looks like `<` or `>`, and how many of them it looks like.
+fn bracket(c: char) -> Option<(char, usize)> {
+    // Of ASCII nothing else looks so, and none of the letters that most other texts are written in.
+    match c {
+        '<' => return Some(('‹', 1)),
+        '>' => return Some(('›', 1)),
+        '\0'..='\x7f' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' => return None,
+        _ => {}
+    }
+    let text = c.encode_utf8(&mut [0; 4]).to_owned();
+    let (mut all, mut count) = (None, 0);
+    for c in skeleton(&text) {
+        if !matches!(c, '<' | '>') || all.is_some_and(|all| all != c) {
+            return None;
+        }
+        all = Some(c);
+        count += 1;
+    }
+    all.map(|c| (if c == '<' { '‹' } else { '›' }, count))
+}
+
+/// Whether a line begins so, or looks as if it did.
+pub(super) fn begins_like(line: &str, wanted: &str) -> bool {
+    if line.is_ascii() {
+        return line.starts_with(wanted);
+    }
+    // What looks like one of these signs isn't longer than a few letters.
+    let head: String = seen(line).take(wanted.len()).collect();
+    skeleton(&head).take(wanted.len()).eq(wanted.chars())
+}
+
+/// The characters of a text that can be seen.
+fn seen(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|c| !is_invisible(*c))
 }
 
 /// Soft hyphens, joiners, marks of direction, variation selectors, tags.
@@ -140,7 +180,11 @@ mod tests {
             ("id 00112233445566778899AABBCCDDEEFF!", "id [nonce]!"),
             ("é<<<É", "é<<<É"),
             ("EVI\u{200b}DENCE alert 1>\u{2060}>>", "EVIDENCE alert 1›››"),
-            ("＜＜＜Ｅｖｉｄｅｎｃｅ alert", "‹‹‹Evidence alert"),
+            ("＜＜＜Ｅｖｉｄｅｎｃｅ alert", "‹‹‹Ｅｖｉｄｅｎｃｅ alert"),
+            // Cyrillic, Greek, Canadian syllabics, one sign for three.
+            ("ᐸᐸ<ЕVІDЕΝСЕ alert", "‹‹‹ЕVІDЕΝСЕ alert"),
+            ("ＥＶ1ＤＥＮＣＥ alert 1⋙", "ＥＶ1ＤＥＮＣＥ alert 1›››"),
+            ("a < b, EVIDENCE >> c <<<", "a ‹ b, EVIDENCE ›› c ‹‹‹"),
             (
                 "a\u{200b}b >>> evi\u{ad}dent, ＡＢ",
                 "a\u{200b}b >>> evi\u{ad}dent, ＡＢ",

@@ -332,3 +332,13 @@ pub struct BatchRetried {
     /// The batch now.
     pub batch: Batch,
 }
+
+/// A batch's budget.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BudgetBody {
+    /// USD, more than 0; null: none.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[schema(required)]
+    pub budget_usd: Option<f64>,
+}

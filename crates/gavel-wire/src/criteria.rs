@@ -204,3 +204,15 @@ pub struct CriteriaComparison {
     /// What to beware of.
     pub warnings: Vec<String>,
 }
+
+/// What a version is to be called.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NameRequest {
+    /// At most 80 characters; null or empty: none.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// What there is to say of it, at most 4,000 characters; null or empty: nothing.
+    #[serde(default)]
+    pub note: Option<String>,
+}

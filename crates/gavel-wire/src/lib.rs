@@ -36,8 +36,8 @@ pub use analytics::{
 };
 pub use batch::{
     Batch, BatchCounts, BatchLinks, BatchOrigin, BatchPause, BatchProgress, BatchRetried,
-    BatchState, BatchTimes, BatchTokens, BatchVerdict, Batches, ChunkState, InProgress, PausedBy,
-    ProviderBatch, ProviderBatchState, ProviderChunk, Skipped, Stopped,
+    BatchState, BatchTimes, BatchTokens, BatchVerdict, Batches, BudgetBody, ChunkState, InProgress,
+    PausedBy, ProviderBatch, ProviderBatchState, ProviderChunk, Skipped, Stopped,
 };
 pub use batch_comparison::{BatchComparison, PartDifference, TurnedItem, TurnedItems};
 pub use batch_item::{BatchItem, BatchItemDetail, BatchItems, ItemOutcome, ItemPart};
@@ -48,7 +48,7 @@ pub use calibration::{
 pub use cost::{BatchCostItem, BatchCostList, CostFigures, CostItem, CostList, UsageBy};
 pub use criteria::{
     CriteriaAdded, CriteriaComparison, CriteriaDetail, CriteriaDiff, CriteriaList, CriteriaVersion,
-    DiffPart, MeanDifference, Mover, Signed, WordTable,
+    DiffPart, MeanDifference, Mover, NameRequest, Signed, WordTable,
 };
 pub use failure::FailureClass;
 pub use import::{

@@ -200,6 +200,15 @@ pub(crate) fn check_name(name: Option<&str>) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// How much memory reading the file takes.
+pub(crate) async fn weight(file: Arc<File>, reading: Reading<'static>) -> Result<u64, ApiError> {
+    let weighing = tokio::task::spawn_blocking(move || suite::weight(file, &reading));
+    let weighed = weighing.await;
+    weighed
+        .map_err(|_| ApiError::Internal("reading a batch broke off".to_owned()))?
+        .map_err(|error| item_faults(vec![item_fault(error)], reading.format))
+}
+
 /// Opens the file anew each time.
 pub(crate) fn opener(file: Arc<File>, reading: Reading<'static>) -> OpenItems {
     Arc::new(move || {

@@ -59,7 +59,7 @@ impl From<PartChange> for PartDifference {
     responses(
         (status = 200, description = "The comparison", body = BatchComparison),
         (status = 404, description = "batch-not-found"),
-        (status = 503, description = "too-many-reports, database-unavailable"),
+        (status = 503, description = "too-many-reports, memory-busy, database-unavailable"),
     ),
 )]
 async fn compare_batches(

@@ -101,7 +101,7 @@ async fn page(
             }
             after = row.job.batch.map(|place| place.item_no);
             let job = job::Job {
-                payload: Value::Null,
+                payload: Value::Null.into(),
                 result: None,
                 ..row.job.clone()
             };
@@ -202,7 +202,7 @@ pub(crate) async fn read(
     let row = state.store.batches().item(id, i64::from(place)).await?;
     let row = row.ok_or(ApiError::BatchItemNotFound(id, place))?;
     let job = jobs::view::load(state, &row.job).await?;
-    let payload = row.job.payload.clone();
+    let payload = row.job.payload.value();
     let item = brief(row)(job);
     Ok(BatchItemDetail { item, payload })
 }

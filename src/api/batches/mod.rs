@@ -11,23 +11,24 @@ pub(crate) mod view;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
-use serde::Deserialize;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
 use self::body::{
     BatchRequest, check, check_budget, format_of, head_of_json, head_of_query, in_the_body, opener,
-    refused,
+    refused, weight,
 };
 use crate::api::ApiState;
 
 use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
 use crate::api::http::etag::json_or_unchanged;
+use crate::api::http::held::Held;
 use crate::api::http::idempotency::Effect;
+use crate::api::http::links::begun;
 use crate::api::http::params::{Params, Segment, uuid};
 use crate::api::http::problem::{ApiError, Refusal};
 use crate::api::http::spool::Spooled;
@@ -36,10 +37,7 @@ use crate::events::EventType;
 use crate::job::{Force, Kind, Priority};
 use crate::store::{BatchFilter, BatchRow, Moved};
 use crate::suite::{Format, Limits, Reading};
-use crate::wire::{Batch, BatchRetried, BatchState, Batches};
-
-/// When a client should look at a batch again, seconds.
-const RETRY_AFTER_S: u64 = 2;
+use crate::wire::{Batch, BatchRetried, BatchState, Batches, BudgetBody};
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -86,6 +84,7 @@ async fn post_batch(
     State(state): State<ApiState>,
     caller: Caller,
     effect: Effect,
+    held: Held,
     params: Params,
     headers: HeaderMap,
     body: Spooled,
@@ -119,6 +118,7 @@ async fn post_batch(
         limits,
         ..Reading::of_kind(format, head.kind)
     };
+    held.take(weight(body.file.clone(), reading).await?).await?;
     let batch = state
         .enqueue
         .batch(request, opener(body.file, reading))
@@ -130,14 +130,8 @@ async fn post_batch(
 /// The 202 of a batch that is stored.
 pub(crate) async fn accepted(state: &ApiState, batch: BatchRow) -> Result<Response, ApiError> {
     let view = view::load(state, batch).await?;
-    let location = view::location(&view);
-    let mut response = (StatusCode::ACCEPTED, Json(view)).into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
-    if let Some(location) = location {
-        headers.insert(header::LOCATION, location);
-    }
-    Ok(response)
+    let path = view.links.this.clone();
+    Ok(begun(StatusCode::ACCEPTED, &path, view))
 }
 
 /// Lists batches, newest first.
@@ -318,16 +312,6 @@ async fn retry_errors(
         queued_again,
         batch: view::load(&state, batch).await?,
     }))
-}
-
-/// A batch's budget.
-#[derive(Debug, Clone, PartialEq, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct BudgetBody {
-    /// USD, more than 0; null: none.
-    #[serde(deserialize_with = "Option::deserialize")]
-    #[schema(required)]
-    pub(crate) budget_usd: Option<f64>,
 }
 
 /// Gives a batch another budget, or none.

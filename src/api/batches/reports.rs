@@ -18,6 +18,7 @@ use uuid::Uuid;
 use crate::api::ApiState;
 use crate::api::http::params::{Params, uuid};
 use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::memory::{MemoryBudget, Taken};
 use crate::report::{self, Batch, Format, Judging, Meta, ReportError, Simulated};
 use crate::wire::ItemOutcome;
 
@@ -25,6 +26,8 @@ use crate::wire::ItemOutcome;
 const CHUNK: usize = 64 * 1024;
 /// How many reports are made at once: each takes a core, and two temporary files as long as the batch is.
 const AT_ONCE: usize = 4;
+/// What a report takes: the items of a page, and one that is read, bytes.
+const REPORT_BYTES: u64 = 96 << 20;
 /// How long a report waits for its permit.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -34,19 +37,32 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 
 /// Permits to read a whole batch, for a report or a comparison.
 #[derive(Clone)]
-pub(crate) struct ReportPermits(Arc<Semaphore>);
+pub(crate) struct ReportPermits {
+    at_once: Arc<Semaphore>,
+    memory: MemoryBudget,
+}
 
-impl Default for ReportPermits {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(AT_ONCE)))
-    }
+/// Leave to read a whole batch, with the memory for it.
+pub(crate) struct ReportPermit {
+    _at_once: OwnedSemaphorePermit,
+    _memory: Taken,
 }
 
 impl ReportPermits {
-    pub(crate) async fn take(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        let permit = tokio::time::timeout(TIMEOUT, self.0.clone().acquire_owned()).await;
+    pub(crate) fn new(memory: MemoryBudget) -> Self {
+        Self {
+            at_once: Arc::new(Semaphore::new(AT_ONCE)),
+            memory,
+        }
+    }
+
+    pub(crate) async fn take(&self) -> Result<ReportPermit, ApiError> {
+        let permit = tokio::time::timeout(TIMEOUT, self.at_once.clone().acquire_owned()).await;
         match permit {
-            Ok(Ok(permit)) => Ok(permit),
+            Ok(Ok(permit)) => Ok(ReportPermit {
+                _at_once: permit,
+                _memory: self.memory.take(REPORT_BYTES).await?,
+            }),
             // Nobody closes it.
             Ok(Err(_)) | Err(_) => Err(ApiError::TooManyReports(AT_ONCE)),
         }
@@ -93,7 +109,7 @@ pub(crate) struct BinaryFile(#[expect(dead_code, reason = "for the document alon
             (inline(BinaryFile) = "application/vnd.apache.parquet")),
             headers(("Content-Disposition" = String, description = "`attachment` with a file name"))),
         (status = 404, description = "batch-not-found, not-found (no such report)"),
-        (status = 503, description = "too-many-reports, database-unavailable", body = Problem, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds"))),
+        (status = 503, description = "too-many-reports, memory-busy, database-unavailable", body = Problem, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds"))),
     ),
 )]
 async fn batch_report(
@@ -187,12 +203,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_report_beyond_those_at_once_waits_for_its_permit_and_not_for_ever() {
-        let permits = ReportPermits::default();
+        let permits = ReportPermits::new(MemoryBudget::new(1 << 30));
         let mut held = Vec::new();
         for _ in 0..AT_ONCE {
             held.push(permits.take().await.unwrap());
         }
-        let error = permits.take().await.unwrap_err();
+        let error = permits.take().await.err().unwrap();
         assert!(matches!(error, ApiError::TooManyReports(AT_ONCE)));
         let (next, ()) = tokio::join!(permits.take(), async { held.clear() });
         assert!(next.is_ok());

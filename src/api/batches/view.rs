@@ -1,6 +1,5 @@
 //! A batch as clients see it: where it stands, how many of its items stand where, and what they came to.
 
-use axum::http::HeaderValue;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -112,11 +111,6 @@ fn batch_of(
             finished_at: batch.finished_at,
         },
     }
-}
-
-/// Its path, for the header Location.
-pub(crate) fn location(batch: &Batch) -> Option<HeaderValue> {
-    HeaderValue::from_str(&batch.links.this).ok()
 }
 
 fn batch_path(id: Uuid) -> String {

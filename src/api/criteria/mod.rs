@@ -8,7 +8,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use serde::Deserialize;
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -23,7 +22,9 @@ use crate::api::http::problem::{ApiError, Fault, Refusal, escape};
 use crate::job::Kind;
 use crate::score::Criteria;
 use crate::store::{CriteriaChoice, CriteriaDefinition, CriteriaName};
-use crate::wire::{CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion, Signed};
+use crate::wire::{
+    CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion, NameRequest, Signed,
+};
 
 /// The longest name of a version, and the longest note, characters.
 const MOST_NAME: usize = 80;
@@ -217,18 +218,6 @@ async fn add_criteria(
         judge: criteria.judge,
     };
     Ok((status, Json(added)).into_response())
-}
-
-/// What a version is to be called.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct NameRequest {
-    /// At most 80 characters; null or empty: none.
-    #[serde(default)]
-    pub(crate) name: Option<String>,
-    /// What there is to say of it, at most 4,000 characters; null or empty: nothing.
-    #[serde(default)]
-    pub(crate) note: Option<String>,
 }
 
 /// Gives a version a name and a note, in the place of those it had. The version stays as it is.

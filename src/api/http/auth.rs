@@ -12,10 +12,10 @@ use axum::http::{HeaderMap, Method, header};
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 
-use super::guard::Transport;
 use super::problem::{ApiError, Refusal};
 use super::proxies::Networks;
 use super::strikes::Strikes;
+use super::transport::Transport;
 use crate::api::ApiState;
 use crate::config::AuthSettings;
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use chrono::{DateTime, Utc};
 use futures::StreamExt as _;
@@ -12,17 +13,21 @@ use serde::{Deserialize as _, Deserializer};
 use serde_path_to_error::{Path, Segment};
 use tower_http::timeout::TimeoutError;
 
+use super::held::Held;
 use super::problem::{ApiError, Refusal, escape};
 use crate::api::ApiState;
 use crate::clock::read_time;
 use crate::config::HttpSettings;
 use crate::history::ingest::shortened;
+use crate::memory::JsonShape;
 
 /// What the description of a body says that may be left out.
 pub(crate) const MAY_BE_LEFT_OUT: &str = "May be left out";
 
 /// How long a body may take to arrive.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// A body up to this length is read without asking for room, and on the thread of its request.
+const SMALL_BYTES: usize = 64 << 10;
 /// How much of an oversized body is read and thrown away, so that its sender gets to read the answer.
 const DISCARD_BYTES: usize = 32 << 20;
 
@@ -35,7 +40,7 @@ pub(crate) struct ApiJson<T>(pub(crate) T);
 /// A JSON body that may be left out: faults are 422.
 pub(crate) struct OptionalJson<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + Default> FromRequest<ApiState> for ScoringJson<T> {
+impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<ApiState> for ScoringJson<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
@@ -44,7 +49,7 @@ impl<T: DeserializeOwned + Default> FromRequest<ApiState> for ScoringJson<T> {
     }
 }
 
-impl<T: DeserializeOwned> FromRequest<ApiState> for ApiJson<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<ApiState> for ApiJson<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
@@ -55,7 +60,7 @@ impl<T: DeserializeOwned> FromRequest<ApiState> for ApiJson<T> {
     }
 }
 
-impl<T: DeserializeOwned + Default> FromRequest<ApiState> for OptionalJson<T> {
+impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<ApiState> for OptionalJson<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
@@ -95,13 +100,15 @@ fn empty(refusal: Refusal) -> ApiError {
 }
 
 /// Reads and checks a body; `None` if there is none.
-async fn read<T: DeserializeOwned>(
+async fn read<T: DeserializeOwned + Send + 'static>(
     request: Request,
     state: &ApiState,
     refusal: Refusal,
 ) -> Result<Option<T>, ApiError> {
     match bytes(request, &state.http, refusal).await? {
-        Some(bytes) => parse(&bytes, refusal).map(Some),
+        Some(bytes) => beside(bytes.len(), move || parse(&bytes, refusal))
+            .await?
+            .map(Some),
         None => Ok(None),
     }
 }
@@ -112,23 +119,46 @@ async fn bytes(
     refusal: Refusal,
 ) -> Result<Option<Vec<u8>>, ApiError> {
     let (parts, body) = request.into_parts();
-    let bytes = whole(body, &parts.headers, limits, refusal).await?;
+    let bytes = whole(body, &parts, limits, refusal).await?;
     if bytes.is_empty() {
         return Ok(None);
     }
     check_media_type(&parts.headers)?;
-    check_depth(&bytes, limits.max_json_depth, refusal)?;
+    let length = bytes.len();
+    let measuring = move || {
+        let shape = JsonShape::of(&bytes);
+        (bytes, shape)
+    };
+    let (bytes, shape) = beside(length, measuring).await?;
+    let max = limits.max_json_depth;
+    if shape.depth > max {
+        let fault = format!("the JSON is nested deeper than {max} levels (http.max_json_depth)");
+        return Err(ApiError::fault(refusal, "", fault));
+    }
+    Held::of(&parts).take(shape.weight()).await?;
     Ok(Some(bytes))
+}
+
+/// Does what takes long for a text of this length on a thread of its own, so that others are answered meanwhile.
+pub(crate) async fn beside<T: Send + 'static>(
+    length: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ApiError> {
+    if length <= SMALL_BYTES {
+        return Ok(work());
+    }
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| ApiError::Internal("reading a body broke off".to_owned()))
 }
 
 /// A whole body, unread: its size is counted after inflation, and its time is bounded.
 pub(crate) async fn whole(
     body: Body,
-    headers: &HeaderMap,
+    parts: &Parts,
     limits: &HttpSettings,
     refusal: Refusal,
 ) -> Result<Vec<u8>, ApiError> {
-    let collected = collect(body, headers, limits.max_body_bytes, refusal);
+    let collected = collect(body, parts, limits.max_body_bytes, refusal);
     in_time(READ_TIMEOUT, collected).await?
 }
 
@@ -157,10 +187,11 @@ pub(crate) fn broken_off(error: &axum::Error, refusal: Refusal) -> ApiError {
 
 async fn collect(
     body: Body,
-    headers: &HeaderMap,
+    parts: &Parts,
     max: usize,
     refusal: Refusal,
 ) -> Result<Vec<u8>, ApiError> {
+    let headers = &parts.headers;
     let declared = headers
         .get(header::CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
@@ -169,11 +200,17 @@ async fn collect(
     if declared.is_some_and(|bytes| bytes > max) && headers.contains_key(header::EXPECT) {
         return Err(too_large);
     }
-    let mut bytes = Vec::with_capacity(declared.unwrap_or(0).min(max));
+    let mut bytes = Vec::with_capacity(declared.unwrap_or(0).min(max).min(SMALL_BYTES));
     let mut seen = 0;
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| broken_off(&error, refusal))?;
+        if seen <= SMALL_BYTES && seen + chunk.len() > SMALL_BYTES {
+            // Whoever has sent so much means to send the rest: now there must be room for it.
+            let whole = declared.unwrap_or(max).min(max);
+            Held::of(parts).take_for_body(whole).await?;
+            bytes.reserve_exact(whole.saturating_sub(bytes.len()));
+        }
         seen += chunk.len();
         if seen <= max {
             bytes.extend_from_slice(&chunk);
@@ -211,33 +248,6 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
         }
         Some(_) | None => Ok(()),
     }
-}
-
-/// Counts brackets outside of strings, before anything recursive sees the text.
-fn check_depth(bytes: &[u8], max: usize, refusal: Refusal) -> Result<(), ApiError> {
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    for byte in bytes {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => {
-                depth += 1;
-                if depth > max {
-                    return Err(ApiError::fault(
-                        refusal,
-                        "",
-                        format!(
-                            "the JSON is nested deeper than {max} levels (http.max_json_depth)"
-                        ),
-                    ));
-                }
-            }
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8], refusal: Refusal) -> Result<T, ApiError> {
@@ -396,14 +406,5 @@ pub(super) mod tests {
             assert_eq!(fault.0, pointer, "{text}: {}", fault.1);
             assert!(fault.1.contains(message), "{text}: {}", fault.1);
         }
-    }
-
-    #[test]
-    fn depth_counts_brackets_outside_of_strings_alone() {
-        let deep = |text: &str| check_depth(text.as_bytes(), 2, Refusal::BadRequest).is_err();
-        assert!(!deep(r#"[["[[[["]]"#));
-        assert!(!deep(r#"[["\"[[[["],[],[]]"#));
-        assert!(deep("[[[]]]"));
-        assert!(deep(r#"{"a":{"b":[]}}"#));
     }
 }

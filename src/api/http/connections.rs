@@ -25,7 +25,6 @@ use tokio_util::task::TaskTracker;
 use tower::{ServiceExt as _, service_fn};
 use tower_http::timeout::TimeoutBody;
 
-use super::guard::is_probe;
 use crate::config::HttpSettings;
 
 /// So many connections are taken beyond those that may have a request under way: a probe among them is answered, anything else refused.
@@ -45,6 +44,11 @@ const MAX_HEAD_BYTES: usize = 64 << 10;
 /// An answer is handed on in pieces of so many bytes at most, each when the client has taken most of those before it. What is handed on
 /// counts as sent.
 const PIECE_BYTES: usize = 64 << 10;
+
+/// Whether somebody asks how the process is.
+pub(super) fn is_probe(path: &str) -> bool {
+    matches!(path, "/livez" | "/readyz")
+}
 
 /// So many requests are under way that this one is refused.
 #[derive(Debug, Clone, Copy)]

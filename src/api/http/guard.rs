@@ -15,8 +15,9 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::auth::{Auth, Scope, peer_of, scope_of};
 use super::body::in_time;
-use super::connections::OverFull;
+use super::connections::{OverFull, is_probe};
 use super::problem::{ApiError, Refusal};
+use super::transport::Transport;
 use crate::config::{AuthSettings, HttpSettings};
 
 /// The most bytes of headers that are taken.
@@ -32,28 +33,6 @@ pub(crate) struct Guard {
     /// Tokens and proxies.
     pub(crate) auth: Auth,
     hosts: Hosts,
-}
-
-/// How a request came from its client, as far as we can tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Transport {
-    /// In the clear, or nobody whom we believe says otherwise.
-    #[default]
-    Plain,
-    /// Over TLS, which a proxy that we trust took off.
-    Tls,
-}
-
-impl Transport {
-    /// What a request says of itself, whoever sent it. Of several proxies each adds its own: the first met the client.
-    pub(super) fn said(headers: &HeaderMap) -> Self {
-        let protocol = headers.get("x-forwarded-proto");
-        let protocol = protocol.and_then(|value| value.to_str().ok()?.split(',').next());
-        match protocol {
-            Some(name) if name.trim().eq_ignore_ascii_case("https") => Self::Tls,
-            Some(_) | None => Self::Plain,
-        }
-    }
 }
 
 /// Refuses what must not pass, and says who asks and how.
@@ -106,11 +85,6 @@ async fn form_of(request: Request) -> Option<SentForm> {
     }
     let body = axum::body::to_bytes(request.into_body(), MAX_FORM_BYTES);
     in_time(FORM_TIMEOUT, body).await.ok()?.ok().map(SentForm)
-}
-
-/// Whether somebody asks how the process is.
-pub(super) fn is_probe(path: &str) -> bool {
-    matches!(path, "/livez" | "/readyz")
 }
 
 impl Guard {

@@ -150,7 +150,7 @@ impl Keys {
             parts.extensions.insert(spooled);
             (Body::empty(), wish)
         } else {
-            let bytes = http::body::whole(body, &parts.headers, &self.http, refusal).await?;
+            let bytes = http::body::whole(body, &parts, &self.http, refusal).await?;
             let wish = self.wish(&key, &parts, &bytes);
             (Body::from(bytes), wish)
         };

@@ -1,9 +1,16 @@
 //! The paths that bodies link to, and the short form of a job, which is little else.
 
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde::Serialize;
 use uuid::Uuid;
 
 use crate::job::{Job, JobId, JobState};
 use crate::wire::{JobLinks, JobRef};
+
+/// When to ask again for what was begun, seconds.
+const RETRY_AFTER_S: u64 = 2;
 
 /// The path of all batches.
 pub(crate) const BATCHES: &str = "/api/v1/batches";
@@ -35,4 +42,15 @@ pub(crate) fn job_ref(job: &Job) -> JobRef {
         state: job.state,
         links: links(job),
     }
+}
+
+/// The answer to a request that begins something: where it is seen, and when to look.
+pub(crate) fn begun(status: StatusCode, path: &str, body: impl Serialize) -> Response {
+    let mut response = (status, Json(body)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
+    if let Ok(location) = HeaderValue::from_str(path) {
+        headers.insert(header::LOCATION, location);
+    }
+    response
 }

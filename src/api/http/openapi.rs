@@ -309,6 +309,9 @@ fn complete_operation(operation: &mut Operation, scope: Option<Scope>) {
             .entry(status.to_owned())
             .or_insert_with(|| RefOr::T(problem(description)));
     }
+    if operation.request_body.is_some() {
+        say_too(operation, "503", "memory-busy");
+    }
     if scope.is_some_and(|scope| scope != Scope::Read) {
         say_too(operation, "503", "storage-full");
     }

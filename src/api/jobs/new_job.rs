@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
+use crate::api::http::held::Held;
 use crate::api::http::idempotency::Effect;
 use crate::api::http::params::Params;
 use crate::api::http::problem::{ApiError, Refusal};
@@ -59,6 +60,7 @@ async fn post_job(
     prefer: Prefer,
     caller: Caller,
     effect: Effect,
+    held: Held,
     params: Params,
     body: ApiJson<JobRequest>,
 ) -> Result<Response, ApiError> {
@@ -87,6 +89,7 @@ async fn post_job(
             asked.map_err(|error| ApiError::from(error).unprocessable())?
         }
     };
+    held.release();
     let ended = match job.state.is_terminal() {
         true => Some(job.clone()),
         false => prefer.ended(&state, job.job_id).await,

@@ -17,6 +17,7 @@ use uuid::Uuid;
 use crate::api::ApiState;
 use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
+use crate::api::http::held::Held;
 use crate::api::http::idempotency::Effect;
 use crate::api::http::params::Params;
 use crate::api::http::problem::{ApiError, Fault, Problem, Refusal};
@@ -141,6 +142,7 @@ async fn score_query(
     headers: HeaderMap,
     caller: Caller,
     effect: Effect,
+    held: Held,
     params: Params,
     body: ApiJson<Value>,
 ) -> Result<Response, ApiError> {
@@ -155,6 +157,7 @@ async fn score_query(
     };
     let job = state.enqueue.score_case(request, None).await;
     let job = job.map_err(refused)?;
+    held.release();
     let limit = WaitLimit::of(&headers, prefer);
     let answer = match last_seen(&state, job, limit).await {
         job if job.state.is_terminal() => outcome(job)?,

@@ -4,7 +4,7 @@ pub(crate) mod view;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -16,7 +16,7 @@ use crate::api::http::body::MAY_BE_LEFT_OUT;
 use crate::api::http::body::ScoringJson;
 use crate::api::http::etag::or_unchanged;
 use crate::api::http::idempotency::Effect;
-use crate::api::http::links::{job_path, job_ref};
+use crate::api::http::links::{begun, job_path, job_ref};
 use crate::api::http::params::{Params, Segment, uuid};
 use crate::api::http::problem::{ApiError, Refusal};
 use crate::api::http::wait::Prefer;
@@ -24,9 +24,6 @@ use crate::enqueue::{Enqueued, ScoreSession};
 use crate::job::{Force, Job, JobOptions, JobState, Priority};
 use crate::store::SessionScoreRow;
 use crate::wire::{JobRef, Score, ScoreRequest, ScoreVersion, Scores};
-
-/// When a client should look at a job again, seconds.
-const RETRY_AFTER_S: u64 = 2;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -177,13 +174,7 @@ fn score(state: &ApiState, row: SessionScoreRow) -> Score {
 
 /// 202 with the job in short.
 pub(crate) fn accepted(job: &Job) -> Response {
-    let mut response = (StatusCode::ACCEPTED, Json(job_ref(job))).into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
-    if let Ok(location) = HeaderValue::from_str(&job_path(job.job_id)) {
-        headers.insert(header::LOCATION, location);
-    }
-    response
+    begun(StatusCode::ACCEPTED, &job_path(job.job_id), job_ref(job))
 }
 
 /// Reads a session's current score.

@@ -3,8 +3,7 @@
 pub(crate) mod filter;
 
 use axum::Json;
-use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use utoipa_axum::router::OpenApiRouter;
@@ -14,8 +13,9 @@ use uuid::Uuid;
 use self::filter::{SessionQuery, session_filter};
 use crate::api::ApiState;
 use crate::api::criteria::named::beginning;
-use crate::api::http::body::{JsonText, whole as whole_body};
+use crate::api::http::body::{JsonText, beside, whole as whole_body};
 use crate::api::http::etag::json_or_unchanged;
+use crate::api::http::held::Held;
 use crate::api::http::links::{job_path, score_path};
 use crate::api::http::params::{Params, Segment, uuid};
 use crate::api::http::problem::{ApiError, Fault, Refusal};
@@ -23,6 +23,7 @@ use crate::enqueue::ScoreOnly;
 use crate::history::ingest::{
     FileFault, InvalidSession, SessionFileError, SessionInput, parse_session, parse_session_file,
 };
+use crate::memory::JsonShape;
 use crate::score::session::Rating;
 use crate::store::{SessionOrder, SessionRecord, SessionSummary};
 use crate::suite::Format;
@@ -136,9 +137,13 @@ async fn put_session(
 ) -> Result<Response, ApiError> {
     let session_id = uuid(&session_id, "session_id", Refusal::Unprocessable)?;
     params.finish()?;
-    let session = parse_session(&body)
-        .and_then(|input| input.into_record(session_id, "api"))
-        .map_err(invalid)?;
+    let length = body.len();
+    let read = move || {
+        parse_session(&body)
+            .and_then(|input| input.into_record(session_id, "api"))
+            .map_err(invalid)
+    };
+    let session = beside(length, read).await??;
     let outcome = state
         .store
         .sessions()
@@ -193,13 +198,13 @@ fn put_of(session: &SessionRecord, outcome: PutOutcome) -> SessionPut {
 async fn put_sessions(
     State(state): State<ApiState>,
     mut params: Params,
-    headers: HeaderMap,
-    body: Body,
+    request: Request,
 ) -> Result<Json<SessionsPut>, ApiError> {
     const REFUSAL: Refusal = Refusal::Unprocessable;
     let format = params.take("format");
     params.finish()?;
-    let declared = headers.get(header::CONTENT_TYPE);
+    let (parts, body) = request.into_parts();
+    let declared = parts.headers.get(header::CONTENT_TYPE);
     let declared = declared.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     match declared.as_deref().and_then(Format::of_media_type) {
         Some(Format::Json | Format::Jsonl) => {}
@@ -207,10 +212,13 @@ async fn put_sessions(
             return Err(ApiError::UnsupportedMediaType(declared));
         }
     }
-    let bytes = whole_body(body, &headers, &state.http, REFUSAL).await?;
+    let bytes = whole_body(body, &parts, &state.http, REFUSAL).await?;
+    let (length, weight) = (bytes.len(), JsonShape::of_any(&bytes).weight());
+    Held::of(&parts).take(weight).await?;
     let text = String::from_utf8(bytes)
         .map_err(|_| ApiError::fault(REFUSAL, "", "the file is not UTF-8: save it as UTF-8"))?;
-    let sessions = parse_session_file("", &text, format).map_err(unreadable)?;
+    let read = move || parse_session_file("", &text, format).map_err(unreadable);
+    let sessions = beside(length, read).await??;
     let mut records = Vec::with_capacity(sessions.len());
     for session in sessions {
         let id = session.session_id.unwrap_or_default(); // the parser asks for it

@@ -7,7 +7,6 @@ use clap::Args;
 use sha2::{Digest as _, Sha256};
 
 use crate::cli::connection::given;
-use crate::cli::evaluate::folder_fault;
 use crate::cli::outcome::CliError;
 use crate::cli::output;
 use crate::client::Client;
@@ -58,7 +57,7 @@ pub(in crate::cli) async fn push(
     dir: &Path,
     label: &Label,
 ) -> Result<Option<Batch>, CliError> {
-    let header = RunFolder::header_of(dir).map_err(folder_fault)?;
+    let header = RunFolder::header_of(dir)?;
     let label = label.clone().or(header.label);
     let lines = Lines::open(&dir.join(RESULTS))?;
     let (mut body, mut sent) = (Vec::new(), 0);

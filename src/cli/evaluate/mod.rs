@@ -40,11 +40,10 @@ use crate::report::{
 use crate::suite::run::agents::Agents;
 use crate::suite::run::compare::Comparison;
 use crate::suite::run::folder::RESULTS;
-use crate::suite::run::gate;
 use crate::suite::run::{Computed, Run, RunError, RunFolder, Scorer, StopFault, Stopped, run};
+use crate::suite::run::{gate, gates};
 
 pub(super) use self::args::{Evaluate, share};
-pub(super) use self::prepare::folder_fault;
 
 /// How long what runs may finish after Ctrl-C, where no service is.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -82,7 +81,7 @@ impl Evaluate {
         match opened.into_inner() {
             // Nothing was begun that another try could go on with.
             Some(folder) if folder.is_untouched() && is_refused(&ended) => {
-                folder.discard().map_err(folder_fault)?;
+                folder.discard()?;
                 ended.map(|()| Exit::Nothing)
             }
             Some(folder) => self.finish(global, &prepared, folder, ended).await,
@@ -231,7 +230,7 @@ impl Evaluate {
                 "{}: the suite has changed while it was run: {fault}",
                 header.suite.path.display()
             )),
-            RunError::Folder(fault) => folder_fault(fault),
+            RunError::Folder(fault) => fault.into(),
             RunError::Report(fault) => CliError::incomplete(fault.to_string()),
         })?;
         // What was cancelled for want of a judge isn't asked for again behind the caller's back.
@@ -328,7 +327,7 @@ impl Evaluate {
             ""
         };
         let folder = folder.display().to_string();
-        let (folder, connection) = (gate::word(&folder), self.connection.again(global));
+        let (folder, connection) = (gates::word(&folder), self.connection.again(global));
         // A new run keeps its gates; those that take their place are of this command alone.
         let gates = match &self.place.resume {
             Some(_) => self.gates().command_line(),
@@ -364,7 +363,7 @@ async fn show_as_batch(client: &Client, folder: &Path, prepared: &Prepared) {
         Ok(None) => {}
         Err(error) => output::note(&format!(
             "no page shows this run ({error}); try again with: gavel batches push {} --server {}",
-            gate::word(&folder.display().to_string()),
+            gates::word(&folder.display().to_string()),
             client.address("")
         )),
     }
@@ -382,7 +381,7 @@ pub(super) fn mixed(what: &str) -> String {
 fn report(
     path: &Path,
     meta: &Meta,
-    gates: &gate::Gates,
+    gates: &gates::Gates,
 ) -> Result<(Figures, Judgement, Option<Comparison>, Vec<String>), ReportError> {
     let lines = Lines::open(&path.join(RESULTS))?;
     let against = gates
@@ -435,7 +434,7 @@ fn is_refused(ended: &Result<(), CliError>) -> bool {
 }
 
 /// Whether a real and a simulated run would be held against each other, and may not be.
-fn is_mixed(against: &Comparison, gates: &gate::Gates) -> bool {
+fn is_mixed(against: &Comparison, gates: &gates::Gates) -> bool {
     match gates.simulated() {
         Simulated::Allowed => false,
         Simulated::Refused => against.mixes_simulated(),

@@ -17,7 +17,7 @@ use crate::suite::run::folder::{
     Bench, FolderError, RunFolder, RunHeader, RunOptions, SuiteRef, passed_items,
 };
 use crate::suite::run::plan::{BadSuite, digest};
-use crate::suite::run::{Again, Plan, gate, wanted};
+use crate::suite::run::{Again, Plan, gates, wanted};
 
 const RUNS: &str = "reports/evaluation-runs";
 /// How many of many names are told.
@@ -60,7 +60,7 @@ impl Evaluate {
         // What is said of the gates comes before hours are spent on the run.
         match &self.place.resume {
             Some(dir) => {
-                let folder = RunFolder::open(dir).map_err(folder_fault)?;
+                let folder = RunFolder::open(dir)?;
                 let kept = &folder.header().gates;
                 let held = self.gates().over(kept);
                 let baseline = measurable(&held).map_err(|fault| match &self.held.baseline {
@@ -81,7 +81,7 @@ impl Evaluate {
     }
 
     /// Says what a run that goes on is held to.
-    fn say_gates(&self, kept: &gate::Gates) {
+    fn say_gates(&self, kept: &gates::Gates) {
         let given = self.gates();
         let held = given.clone().over(kept).command_line();
         if held.is_empty() {
@@ -320,7 +320,7 @@ impl Prepared {
 }
 
 /// The baseline that a run would be held against, if what it is held to can be measured.
-fn measurable(gates: &gate::Gates) -> Result<Option<Baseline>, CliError> {
+fn measurable(gates: &gates::Gates) -> Result<Option<Baseline>, CliError> {
     match (&gates.baseline, gates.max_regression) {
         (None, Some(_)) => Err(CliError::usage(
             "--max-regression: the mean is held against that of an earlier run; name its folder with --baseline",
@@ -334,7 +334,7 @@ fn measurable(gates: &gate::Gates) -> Result<Option<Baseline>, CliError> {
 fn fits(
     baseline: Option<&Baseline>,
     plan: &Plan,
-    (no_judge, gates): (bool, &gate::Gates),
+    (no_judge, gates): (bool, &gates::Gates),
 ) -> Result<(), CliError> {
     let Some(baseline) = baseline else {
         return Ok(());
@@ -365,7 +365,7 @@ fn unreadable(path: &Path, bad: &BadSuite) -> CliError {
 
 /// The items that an earlier run of a suite was asked for and that did not pass in it.
 fn not_passed(dir: &Path, plan: &Plan) -> Result<BTreeSet<u64>, CliError> {
-    let earlier = RunFolder::header_of(dir).map_err(folder_fault)?;
+    let earlier = RunFolder::header_of(dir)?;
     if earlier.suite.sha256 != plan.sha256 {
         return Err(CliError::usage(format!(
             "--only-failed {}: that run is of another suite, or of an earlier state of it: its digest is {}, that of this one {}",
@@ -374,7 +374,7 @@ fn not_passed(dir: &Path, plan: &Plan) -> Result<BTreeSet<u64>, CliError> {
             short(&plan.sha256)
         )));
     }
-    let passed = passed_items(dir).map_err(folder_fault)?;
+    let passed = passed_items(dir)?;
     // What that run wasn't asked for it says nothing of: it may itself have been of some items alone.
     let asked = earlier
         .only
@@ -394,12 +394,5 @@ fn unwritable(error: FolderError) -> CliError {
         error @ FolderError::Io { .. } => CliError::usage(format!(
             "{error}: name a folder for the run that can be written, with --output"
         )),
-    }
-}
-
-pub(in crate::cli) fn folder_fault(error: FolderError) -> CliError {
-    match error {
-        FolderError::Unfit(message) => CliError::usage(message),
-        error @ FolderError::Io { .. } => CliError::incomplete(error.to_string()),
     }
 }

@@ -5,7 +5,8 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use uuid::Uuid;
 
 use super::super::batches::{BatchWords as _, items};
@@ -17,7 +18,7 @@ use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::{Asked, BatchPage, Refused};
 use crate::api::batches;
-use crate::wire::Batch;
+use crate::wire::{Batch, BudgetBody};
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
@@ -61,10 +62,17 @@ async fn budget(State(state): State<PageState>, Path(id): Path<String>, form: Fo
 
 async fn set_budget(state: &PageState, id: &str, form: &Form) -> Page {
     let budget = form.read::<f64>("budget_usd", "an amount of US dollars, such as 12.5")?;
-    act(state, id, "budget", form, &json!({"budget_usd": budget})).await
+    act(
+        state,
+        id,
+        "budget",
+        form,
+        &BudgetBody { budget_usd: budget },
+    )
+    .await
 }
 
-async fn act(state: &PageState, id: &str, verb: &str, form: &Form, body: &Value) -> Page {
+async fn act(state: &PageState, id: &str, verb: &str, form: &Form, body: &impl Serialize) -> Page {
     let path = format!("/api/v1/batches/{}/{verb}", segment(id));
     let caller = &form.user.caller;
     state.client.post(caller, &path, form.key(), body).await?;

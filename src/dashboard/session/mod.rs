@@ -8,8 +8,9 @@ use axum::extract::{Path, Query, State};
 use axum::routing::get;
 use uuid::Uuid;
 
-use super::conversation::{Case, LINES, MESSAGES, Said, Start, Window, said};
+use super::conversation::{Case, LINES, Said, Start, Window, said};
 use super::frame::Frame;
+use super::links::MESSAGES;
 use super::page::{Fault, Page, html};
 use super::score::{ScoreDetail, Version};
 use super::state::PageState;

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{BatchError, Item, ItemFault, OpenItems, ScoreBatch};
 use crate::enqueue::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreCase};
-use crate::job::{BatchPlace, Force, JobOptions, NewJob};
+use crate::job::{BatchPlace, Force, JobOptions, Kind, NewJob};
 use crate::score::about;
 use crate::store::{Added, BatchRow, Moved};
 
@@ -36,6 +36,8 @@ struct SessionItem {
 /// One item, ready to be stored.
 pub(super) struct Ready {
     pub(super) line: u64,
+    /// What it is called by, if it is.
+    name: Option<String>,
     pub(super) job: NewJob,
 }
 
@@ -186,7 +188,7 @@ impl Plan {
     }
 
     fn ready(&self, item: Item, item_no: i64) -> Result<Ready, Vec<Trouble>> {
-        let line = item.line;
+        let (line, name) = (item.line, name_of(self.request.kind, &item.payload));
         let fault = |field: Option<String>, message: String| {
             Trouble::Fault(ItemFault {
                 line: Some(line),
@@ -209,7 +211,7 @@ impl Plan {
                 job.map_err(|error| troubles_of(error, &fault))?
             }
         };
-        Ok(Ready { line, job })
+        Ok(Ready { line, name, job })
     }
 
     fn case_job(&self, mut payload: Value, place: BatchPlace) -> Result<NewJob, EnqueueError> {
@@ -281,34 +283,33 @@ fn troubles_of(
 fn named_again(items: &[Ready], lines: &mut HashMap<String, u64>) -> Vec<ItemFault> {
     let mut faults = Vec::new();
     for item in items {
-        let Some((field, name)) = name_of(&item.job) else {
+        let Some(name) = &item.name else {
             continue;
         };
-        if let Some(first) = lines.get(&name) {
+        if let Some(first) = lines.get(name) {
             faults.push(ItemFault {
                 line: Some(item.line),
-                field: Some(field.to_owned()),
+                field: Some(about(item.job.kind).name.to_owned()),
                 message: match item.job.kind.is_case() {
                     false => format!("names the session of row {first} again"),
                     true => format!("is the name of row {first} too: give each its own, or none"),
                 },
             });
         } else {
-            lines.insert(name, item.line);
+            lines.insert(name.clone(), item.line);
         }
     }
     faults
 }
 
-/// The field that names an item, and its name; `None` for a case without one. A number counts as its digits.
-fn name_of(job: &NewJob) -> Option<(&'static str, String)> {
-    let field = about(job.kind).name;
-    let name = match job.payload.get(field)? {
+/// An item's name; `None` for a case without one. A number counts as its digits.
+fn name_of(kind: Kind, payload: &Value) -> Option<String> {
+    let name = match payload.get(about(kind).name)? {
         Value::String(name) => name.trim().to_owned(),
         Value::Number(name) => name.to_string(),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
     };
-    (!name.is_empty()).then_some((field, name))
+    (!name.is_empty()).then_some(name)
 }
 
 /// The reader's end; a reader that panicked has read nothing to its end.

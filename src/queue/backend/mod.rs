@@ -29,7 +29,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{Claim, Claimed, Push, Queue};
+use super::{ClaimRequest, Claimed, Push, Queue};
 use crate::job::Lane;
 
 pub use lease::{Delivery, DeliveryGuard, Lease};
@@ -108,8 +108,11 @@ pub trait Admit: Send + Sync + 'static {
     /// Claims due rows: no more of each claim's lanes than it says, no more than `max` in all.
     /// Asked instead of the queue while that is away, once a second, and ten times while it finds something; answers nothing
     /// if the store can't be asked either.
-    async fn due_without_queue(&self, claims: Vec<Claim>, max: usize)
-    -> Vec<(Claimed, Self::Item)>;
+    async fn due_without_queue(
+        &self,
+        claims: Vec<ClaimRequest>,
+        max: usize,
+    ) -> Vec<(Claimed, Self::Item)>;
 
     /// Gives back rows that were admitted and whose handler never started, because the shutdown came first or the row
     /// is in the lane `suspect`. Their leases end when this returns.

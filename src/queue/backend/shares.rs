@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::slots::Free;
-use super::{Claim, OpenLane};
+use super::{ClaimRequest, OpenLane};
 use crate::job::Lane;
 
 /// One claim of a round.
@@ -20,7 +20,7 @@ pub(super) struct Share {
 
 impl Share {
     /// The claim, with what is left of the free slots.
-    pub(super) fn claim(&self, left: Free) -> Claim {
+    pub(super) fn claim(&self, left: Free) -> ClaimRequest {
         let max = self.room.map_or(left.all, |room| room.min(left.all));
         // The one suspect is worth a slot that is kept for interactive work: behind a backlog of long calls it would wait
         // for ever for one of the others to be free just when it is looked for.
@@ -29,7 +29,7 @@ impl Share {
         } else {
             left.bulk.min(max)
         };
-        Claim {
+        ClaimRequest {
             lanes: self.lanes.clone(),
             max,
             max_bulk,
@@ -75,7 +75,8 @@ impl Shares {
                 continue;
             };
             let left = room.most.saturating_sub(in_hand(&lane));
-            if left >= free.all {
+            // The suspect is claimed alone: it may take a slot that other bulk work may not.
+            if left >= free.all && !lane.is_suspect() {
                 together.push(lane);
                 continue;
             }
@@ -129,7 +130,7 @@ mod tests {
     }
 
     fn claims(shares: &Shares) -> Vec<(String, usize)> {
-        let names = |claim: &Claim| {
+        let names = |claim: &ClaimRequest| {
             let names: Vec<&str> = claim.lanes.iter().map(Lane::as_str).collect();
             names.join("+")
         };
@@ -170,6 +171,19 @@ mod tests {
         assert_eq!(claims(&shares), [("a+b".to_owned(), 16)]);
         assert_eq!((shares.bounded, shares.look_in), (false, None));
         assert_eq!(Shares::new(Vec::new(), FREE, |_| 0, 0), Shares::default());
+    }
+
+    #[test]
+    fn the_suspect_may_take_the_one_slot_that_is_kept_for_interactive_work() {
+        let suspect = OpenLane {
+            lane: Lane::suspect(),
+            ..lane("", Some(1))
+        };
+        let kept = Free { all: 1, bulk: 0 };
+        let shares = Shares::new(vec![lane("a", None), suspect], kept, |_| 0, 0);
+        let bulk = |share: &Share| (share.is_of_suspects(), share.claim(kept).max_bulk);
+        let bulk: Vec<_> = shares.claims.iter().map(bulk).collect();
+        assert_eq!(bulk, [(true, 1), (false, 0)]);
     }
 
     #[test]

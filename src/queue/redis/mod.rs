@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Claim, Claimed, Depth, Push, Queue, QueueError};
+use super::{ClaimRequest, Claimed, Depth, Push, Queue, QueueError};
 use crate::clock::Clock;
 use crate::job::{JobId, Lane, Priority};
 use crate::redis_client::{RedisClient, is_away};
@@ -216,7 +216,7 @@ impl Queue for RedisQueue {
         self.push_each(pushes).await
     }
 
-    async fn claim(&self, owner: Uuid, claim: &Claim) -> Result<Vec<Claimed>, QueueError> {
+    async fn claim(&self, owner: Uuid, claim: &ClaimRequest) -> Result<Vec<Claimed>, QueueError> {
         let (mut claimed, mut bulk) = (Vec::new(), 0);
         while claimed.len() < claim.max && !claim.lanes.is_empty() {
             let want = (claim.max - claimed.len()).min(SLICE);

@@ -248,7 +248,7 @@ impl Backlog {
             for _ in 0..self.plan.repeats {
                 jobs.push(NewJob {
                     purpose: self.plan.rules.purpose,
-                    payload: payload.clone(),
+                    payload: payload.clone().into(),
                     criteria_hash: self.plan.rules.criteria_hash.clone(),
                     batch: Some(BatchPlace {
                         batch_id: self.row.batch_id,

@@ -18,6 +18,7 @@ use sqlx::{Arguments as _, AssertSqlSafe, Decode, Postgres, Row as _, Sqlite, Ty
 use uuid::Uuid;
 
 use super::error::StoreError;
+use crate::job::Payload;
 
 /// A value bound to a statement; `None` is a NULL that keeps its type. Has no `Debug`: payloads are never logged.
 #[derive(Clone)]
@@ -80,6 +81,7 @@ arg_from! {
     DateTime<Utc>, v => v.trunc_subsecs(6), Time;
     Value, v => raw_without_nul(&v), Json;
     &Value, v => raw_without_nul(v), Json;
+    &Payload, v => unread_without_nul(v), Json;
     bool, v => v, Bool;
     i64, v => v, Int;
     i32, v => i64::from(v), Int;
@@ -300,6 +302,22 @@ impl Row {
         }
     }
 
+    /// The text of a `jsonb` column.
+    pub(in crate::store) fn json_unread(
+        &self,
+        column: &str,
+    ) -> sqlx::Result<Option<Box<RawValue>>> {
+        match self {
+            Self::Postgres(row) => Ok(row
+                .try_get::<Option<Json<Box<RawValue>>>, _>(column)?
+                .map(|json| json.0)),
+            Self::Sqlite(row) => row
+                .try_get_unchecked::<Option<String>, _>(column)?
+                .map(|text| RawValue::from_string(text).map_err(|e| decode(column, &e.to_string())))
+                .transpose(),
+        }
+    }
+
     /// A typed value from a `jsonb` column that is never null.
     pub(in crate::store) fn json_as<T: serde::de::DeserializeOwned>(
         &self,
@@ -379,6 +397,14 @@ fn raw_without_nul(value: &Value) -> Box<RawValue> {
         return raw(&json_without_nul(value.clone()));
     }
     text
+}
+
+/// The same of a text that nobody has read.
+fn unread_without_nul(payload: &Payload) -> Box<RawValue> {
+    if payload.text().contains("\\u0000") {
+        return raw_without_nul(&payload.value());
+    }
+    payload.clone().into()
 }
 
 /// Replaces NUL characters by U+FFFD in every string and key.

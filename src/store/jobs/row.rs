@@ -41,8 +41,9 @@ pub(in crate::store) fn job(row: &Row) -> sqlx::Result<Job> {
         subject_id: row.get("subject_id")?,
         purpose: row.text_enum("purpose")?,
         payload: row
-            .json("payload")?
-            .ok_or_else(|| decode("payload", "it is null"))?,
+            .json_unread("payload")?
+            .ok_or_else(|| decode("payload", "it is null"))?
+            .into(),
         judge: row.get("judge")?,
         lane: Lane::of_judge(row.get::<String>("lane")?),
         priority: row.text_enum("priority")?,

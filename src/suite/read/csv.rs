@@ -9,6 +9,7 @@ use serde_json::Map;
 
 use super::table::{Cell, Header};
 use super::{Limits, Reading, too_large, too_many, unreadable};
+use crate::memory::JsonShape;
 use crate::suite::{Row, SuiteError};
 
 /// How far the reader reads ahead, bytes.
@@ -136,6 +137,19 @@ impl<R: Read> Records<R> {
             item_no: 0,
             ended: false,
         })
+    }
+
+    /// What its heaviest record weighs, up to the first that can't be read.
+    pub(super) fn heaviest(mut self) -> u64 {
+        let mut most = 0;
+        loop {
+            let from = self.input.position().byte();
+            self.input.get_mut().begin(from, self.limits);
+            if !matches!(self.input.read_byte_record(&mut self.record), Ok(true)) {
+                return most;
+            }
+            most = most.max(JsonShape::of_any(self.record.as_slice()).weight());
+        }
     }
 
     pub(super) fn next(&mut self) -> Option<Result<Row, SuiteError>> {

@@ -11,6 +11,7 @@ use serde::de::{
 use serde_json::value::RawValue;
 
 use super::{Envelope, Limits, object, parse, too_large, too_many, unreadable};
+use crate::memory::JsonShape;
 use crate::suite::{Row, SuiteError};
 
 /// What the list may be called.
@@ -75,12 +76,23 @@ impl<R: Read + Seek> Items<R> {
 }
 
 impl<R: Read> Items<R> {
+    /// What its heaviest item weighs, up to the first that can't be read.
+    pub(super) fn heaviest(mut self) -> u64 {
+        let mut most = 0;
+        while let Some((_, span)) = self.spans.next()
+            && let Ok(bytes) = self.bytes(&span)
+        {
+            most = most.max(JsonShape::of(&bytes).weight());
+        }
+        most
+    }
+
     pub(super) fn next(&mut self) -> Option<Result<Row, SuiteError>> {
         let (item_no, span) = self.spans.next()?;
         Some(self.row(item_no as u64, &span))
     }
 
-    fn row(&mut self, item_no: u64, span: &Range<u64>) -> Result<Row, SuiteError> {
+    fn bytes(&mut self, span: &Range<u64>) -> Result<Vec<u8>, SuiteError> {
         let mut between = (&mut self.input).take(span.start - self.at);
         copy(&mut between, &mut sink()).map_err(unreadable)?;
         let mut bytes = Vec::new();
@@ -91,11 +103,16 @@ impl<R: Read> Items<R> {
         if matches!(bytes.first(), Some(b'-' | b'0'..=b'9')) {
             bytes.pop();
         }
+        Ok(bytes)
+    }
+
+    fn row(&mut self, item_no: u64, span: &Range<u64>) -> Result<Row, SuiteError> {
+        let bytes = self.bytes(span)?;
         let line = item_no + 1;
         Ok(Row {
             item_no,
             line,
-            fields: object(&bytes, line, self.limits.depth)?,
+            fields: object(&bytes, line, self.limits)?,
         })
     }
 }
@@ -169,7 +186,7 @@ impl Found<'_> {
         } else if fields.contains_key(&name) {
             format!("the field `{name}` stands there twice")
         } else {
-            match parse(value.get().as_bytes(), self.limits.depth) {
+            match parse(value.get().as_bytes(), self.limits) {
                 Ok(value) => {
                     fields.insert(name, value);
                     return Ok(());

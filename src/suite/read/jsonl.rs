@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read};
 
 use super::{Limits, object, too_large, too_many, unreadable};
+use crate::memory::JsonShape;
 use crate::suite::{Row, SuiteError};
 
 pub(super) struct Lines<R> {
@@ -24,6 +25,15 @@ impl<R: Read> Lines<R> {
             line: 0,
             ended: false,
         }
+    }
+
+    /// What its heaviest line weighs, up to the first that can't be read.
+    pub(super) fn heaviest(mut self) -> u64 {
+        let mut most = 0;
+        while let Ok(true) = self.line() {
+            most = most.max(JsonShape::of_any(&self.buffer).weight());
+        }
+        most
     }
 
     pub(super) fn next(&mut self) -> Option<Result<Row, SuiteError>> {
@@ -48,7 +58,7 @@ impl<R: Read> Lines<R> {
             return Some(Err(too_many(self.limits)));
         }
         self.item_no += 1;
-        let fields = object(self.buffer.trim_ascii(), self.line, self.limits.depth);
+        let fields = object(self.buffer.trim_ascii(), self.line, self.limits);
         Some(fields.map(|fields| Row {
             item_no,
             line: self.line,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::{Columns, Reading, parse};
+use super::{Columns, Limits, Reading, TOO_MANY_VALUES, parse};
 use crate::job::Kind;
 use crate::score::{Field, FieldForm, field, fields, near, part_of};
 use crate::suite::SuiteError;
@@ -13,7 +13,7 @@ use crate::suite::SuiteError;
 pub(super) struct Header {
     /// By place; `None`: a column without a name, where nothing may stand.
     columns: Vec<Option<Column>>,
-    depth: usize,
+    limits: Limits,
 }
 
 #[derive(PartialEq)]
@@ -98,7 +98,7 @@ impl Header {
         }
         Ok(Self {
             columns,
-            depth: reading.limits.depth,
+            limits: reading.limits,
         })
     }
 
@@ -142,9 +142,9 @@ impl Header {
             (FieldForm::Flag, Cell::Text(text)) if is(&text, "true") => Value::Bool(true),
             (FieldForm::Flag, Cell::Text(text)) if is(&text, "false") => Value::Bool(false),
             (FieldForm::Json | FieldForm::Flag, Cell::Text(text)) => {
-                match parse(text.as_bytes(), self.depth) {
+                match parse(text.as_bytes(), self.limits) {
                     Ok(value) => value,
-                    Err(fault) if fault.starts_with("is nested") => {
+                    Err(fault) if fault.starts_with("is nested") || fault == TOO_MANY_VALUES => {
                         return Err(SuiteError::cell(line, field.name.as_ref(), fault));
                     }
                     Err(_) => Value::String(text),

@@ -12,6 +12,7 @@ const SMALL: Limits = Limits {
     item_bytes: 200,
     file_bytes: 1 << 20,
     depth: 4,
+    item_weight: 1 << 20,
 };
 
 fn reading(format: Format) -> Reading<'static> {
@@ -576,6 +577,110 @@ fn a_workbook_that_unpacks_to_too_much_is_refused_before_it_is_read() {
     }
     let plain = faults(&texts(b"<sst uniqueCount=\"5\">"), Format::Xlsx);
     assert!(plain[0].contains("no XLSX workbook"), "{plain:?}");
+}
+
+/// What `weight` says of a workbook whose parts these are.
+fn weighed(parts: &[(&str, &[u8])]) -> Result<u64, SuiteError> {
+    weight(
+        Cursor::new(package(parts)),
+        &Reading::of_kind(Format::Xlsx, Kind::Session),
+    )
+}
+
+#[test]
+fn a_workbook_weighs_what_its_shared_texts_take_and_not_what_they_say() {
+    let texts = |n: usize| format!("<sst>{}</sst>", "<si/>".repeat(n));
+    let weight = |text: &str| weighed(&[("xl/sharedStrings.xml", text.as_bytes())]).unwrap();
+    let empty = weight(&texts(0));
+    assert!(
+        weight(&texts(100_000)) - empty > 100_000 * 50,
+        "24 bytes each, and room to grow"
+    );
+    let one = format!("<sst><si><t>{}</t></si></sst>", "x".repeat(500_000));
+    assert!(
+        weight(&one) - empty < 600 * 500_000,
+        "one cell of it at most"
+    );
+}
+
+#[test]
+fn nothing_in_a_sheet_hides_how_long_a_cell_is() {
+    let long = "x".repeat(17 << 20);
+    let runs = format!("<r><t>{}</t></r>", "x".repeat(1000)).repeat(20_000);
+    for (sheet, fault) in [
+        (
+            format!("<sheetData><row><c><is><t>{long}"),
+            "longer than an item",
+        ),
+        (
+            format!("<sheetData><row><c r='A1' t='inlineStr'><is>{runs}"),
+            "longer than an item",
+        ),
+        (
+            format!("<sheetData><row><c><is><t>a<!-- </c> --><x/>{runs}"),
+            "longer than an item",
+        ),
+        (
+            format!("<sheetData><row><c a='</c>'><is>{runs}"),
+            "longer than an item",
+        ),
+        (
+            "<sheetData><row><c><is><t>a</c><c><is><t>".to_owned(),
+            "no XLSX workbook",
+        ),
+        (
+            format!("<sheetData><row><c>{}", "<r>".repeat(17)),
+            "no XLSX workbook",
+        ),
+    ] {
+        // Wherever a workbook says that its sheet is.
+        for name in ["xl/worksheets/sheet1.xml", "xl/media/picture.png"] {
+            let found = weighed(&[(name, sheet.as_bytes())]).unwrap_err();
+            assert!(
+                found.message.contains(fault),
+                "{}: {found}",
+                &sheet[..sheet.len().min(40)]
+            );
+        }
+    }
+    for other in [
+        "<!-- a note --><svg/>",
+        "<a><![CDATA[x]]></a>",
+        "\u{0}\u{1}<\"'<",
+    ] {
+        assert!(
+            weighed(&[("customXml/item1.xml", other.as_bytes())]).is_ok(),
+            "{other}"
+        );
+    }
+}
+
+#[test]
+fn an_item_weighs_by_its_values_and_one_of_too_many_is_refused() {
+    let lists = format!("{{\"session_id\": [{}[]]}}", "[],".repeat(2_000));
+    let text = format!("{{\"session_id\": \"{}\"}}", "[".repeat(lists.len() - 20));
+    let limits = Limits {
+        item_weight: 1 << 20,
+        ..Limits::default()
+    };
+    for (format, around) in [(Format::Jsonl, ["", ""]), (Format::Json, ["[", "]"])] {
+        let reading = Reading {
+            limits,
+            ..reading(format)
+        };
+        let file = |item: &str| around.join(item).into_bytes();
+        let weight = |item: &str| weight(Cursor::new(file(item)), &reading).unwrap();
+        assert!(weight(&lists) > 1 << 20);
+        let refused = rows_of(&file(&lists), &reading).remove(0).unwrap_err();
+        assert!(refused.message.contains("too many values"), "{refused}");
+        assert!(rows_of(&file(&text), &reading)[0].is_ok());
+    }
+    let cell = format!("session_id\n\"[{}[]]\"\n", "[],".repeat(2_000));
+    let reading = Reading {
+        limits,
+        ..reading(Format::Csv)
+    };
+    assert!(weight(Cursor::new(cell.as_bytes()), &reading).unwrap() > 1 << 20);
 }
 
 #[test]

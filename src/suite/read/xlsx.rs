@@ -1,10 +1,13 @@
-//! XLSX: the first sheet, a header row, then a row each. Its rows are held in memory, within what a file may hold.
+//! XLSX: the first sheet, a header row, then a row each. Its rows lie in a temporary file, one of them in memory at a time; the
+//! workbook's shared texts are all held.
 
-use std::collections::VecDeque;
-use std::io::{Read, Seek};
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Seek, Write as _};
 
 use calamine::{DataRef, ExcelDateTime, Reader as _, Xlsx};
-use serde_json::{Map, Number, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::de::IoRead;
+use serde_json::{Map, Number, StreamDeserializer, Value};
 
 use super::table::{Cell, Header};
 use super::zip::{self, not_xlsx};
@@ -12,11 +15,28 @@ use super::{Limits, Reading, too_large, too_many};
 use crate::suite::{Row, SuiteError};
 
 const COLUMNS: u32 = 1_000;
+/// What a cell takes beside its text, bytes.
+const CELL_BYTES: u64 = 16;
 /// What a formula without its value is.
 const UNCOMPUTED: &str = "holds a formula whose value is not in the file: open and save it in a spreadsheet program, or write the value";
 
 pub(super) struct Sheet {
-    rows: VecDeque<Result<Row, SuiteError>>,
+    rows: StreamDeserializer<'static, IoRead<BufReader<File>>, Kept>,
+    item_no: u64,
+}
+
+/// A row in the temporary file.
+#[derive(Serialize, Deserialize)]
+enum Kept {
+    Row {
+        line: u64,
+        fields: Map<String, Value>,
+    },
+    Fault {
+        line: Option<u64>,
+        column: Option<String>,
+        message: String,
+    },
 }
 
 /// A row on its way: its number in the sheet, and its cells by column.
@@ -31,7 +51,7 @@ impl Sheet {
         mut source: R,
         reading: &Reading<'_>,
     ) -> Result<Self, SuiteError> {
-        zip::check(&mut source, reading.limits.file_bytes)?;
+        zip::check(&mut source, reading.limits)?;
         let mut workbook = Xlsx::new(source).map_err(|_| not_xlsx())?;
         let Some(name) = workbook.sheet_names().into_iter().next() else {
             return Err(SuiteError::whole("the workbook has no sheet"));
@@ -43,7 +63,8 @@ impl Sheet {
             reading,
             name,
             header: None,
-            rows: VecDeque::new(),
+            rows: BufWriter::new(tempfile::tempfile().map_err(no_room)?),
+            items: 0,
             bytes: 0,
         };
         let mut gathering: Option<Gathering> = None;
@@ -53,7 +74,7 @@ impl Sheet {
         {
             let (row, column) = cell.pos;
             let line = u64::from(row) + 1;
-            let Some((value, bytes)) = typed(&cell.value, line, column, &sheet)? else {
+            let Some((value, text_bytes)) = typed(&cell.value, line, column, &sheet)? else {
                 // A program that wrote the sheet without computing it: the cell only looks empty.
                 if cell.formula.is_some() && matches!(cell.value, DataRef::Empty) {
                     return Err(sheet.fault(line, column, UNCOMPUTED));
@@ -74,15 +95,15 @@ impl Sheet {
                 cells: Vec::new(),
                 bytes: 0,
             });
-            row.bytes += bytes;
-            sheet.count(bytes)?;
+            row.bytes += text_bytes;
+            sheet.count(text_bytes + CELL_BYTES)?;
             row.cells.push((column as usize, value));
         }
         if let Some(row) = gathering {
             sheet.take(row)?;
         }
         match sheet.header {
-            Some(_) => Ok(Self { rows: sheet.rows }),
+            Some(_) => Self::of_rows(sheet.rows),
             None => Err(SuiteError::whole(format!(
                 "the workbook's first sheet, {:?}, is empty: the first one is read, so put the items there",
                 sheet.name
@@ -90,8 +111,38 @@ impl Sheet {
         }
     }
 
+    fn of_rows(rows: BufWriter<File>) -> Result<Self, SuiteError> {
+        let mut file = rows
+            .into_inner()
+            .map_err(|error| no_room(error.into_error()))?;
+        file.rewind().map_err(no_room)?;
+        Ok(Self {
+            rows: serde_json::Deserializer::from_reader(BufReader::new(file)).into_iter(),
+            item_no: 0,
+        })
+    }
+
     pub(super) fn next(&mut self) -> Option<Result<Row, SuiteError>> {
-        self.rows.pop_front()
+        let kept = self.rows.next()?;
+        let item_no = self.item_no;
+        self.item_no += 1;
+        Some(match kept {
+            Ok(Kept::Row { line, fields }) => Ok(Row {
+                item_no,
+                line,
+                fields,
+            }),
+            Ok(Kept::Fault {
+                line,
+                column,
+                message,
+            }) => Err(SuiteError {
+                line,
+                column,
+                message,
+            }),
+            Err(error) => Err(no_room(error.into())),
+        })
     }
 }
 
@@ -99,7 +150,8 @@ struct Filling<'a> {
     reading: &'a Reading<'a>,
     name: String,
     header: Option<Header>,
-    rows: VecDeque<Result<Row, SuiteError>>,
+    rows: BufWriter<File>,
+    items: u64,
     bytes: u64,
 }
 
@@ -138,17 +190,32 @@ impl Filling<'_> {
             self.header = Some(header);
             return Ok(());
         };
-        let item_no = self.rows.len() as u64;
-        if item_no >= limits.items {
+        if self.items >= limits.items {
             return Err(too_many(limits));
         }
+        self.items += 1;
+        let line = row.line;
         let read = match row.bytes > limits.item_bytes {
-            true => Err(too_large(row.line, limits)),
-            false => item(item_no, row, header),
+            true => Err(too_large(line, limits)),
+            false => fields(row, header),
         };
-        self.rows.push_back(read);
-        Ok(())
+        let kept = match read {
+            Ok(fields) => Kept::Row { line, fields },
+            Err(error) => Kept::Fault {
+                line: error.line,
+                column: error.column,
+                message: error.message,
+            },
+        };
+        serde_json::to_writer(&mut self.rows, &kept).map_err(|error| no_room(error.into()))?;
+        self.rows.write_all(b"\n").map_err(no_room)
     }
+}
+
+fn no_room(error: std::io::Error) -> SuiteError {
+    SuiteError::whole(format!(
+        "the sheet's rows can't be kept in a temporary file: {error}"
+    ))
 }
 
 fn header(row: &Gathering, reading: &Reading<'_>) -> Result<Header, SuiteError> {
@@ -166,16 +233,12 @@ fn header(row: &Gathering, reading: &Reading<'_>) -> Result<Header, SuiteError> 
     Header::read(&names, row.line, reading)
 }
 
-fn item(item_no: u64, row: Gathering, header: &Header) -> Result<Row, SuiteError> {
+fn fields(row: Gathering, header: &Header) -> Result<Map<String, Value>, SuiteError> {
     let mut fields = Map::new();
     for (column, cell) in row.cells {
         header.put(&mut fields, (row.line, column), cell)?;
     }
-    Ok(Row {
-        item_no,
-        line: row.line,
-        fields,
-    })
+    Ok(fields)
 }
 
 /// A cell's value and about its size; `None`: it is empty.

@@ -1,61 +1,154 @@
 //! What an XLSX file would be when it is inflated, before calamine reads it: a small file may hold gigabytes, and a count in
 //! it may ask for more memory than there is.
 //!
-//! Opens the archive as calamine does, which inflates no part beyond the size that is declared for it.
+//! Opens the archive as calamine does, which inflates no part beyond the size that is declared for it, and reads its XML by the same
+//! parser, so that both see the same cells.
 
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use quick_xml::events::Event;
 use zip::ZipArchive;
 use zip::read::Config;
 use zip::unstable::read::ZipIterable;
 
-use super::unreadable;
+use super::{Limits, unreadable};
+use crate::memory::JsonShape;
 use crate::suite::SuiteError;
 
 /// The most parts of an archive.
 const PARTS: usize = 10_000;
-/// The largest count of shared texts that is believed.
+/// The most shared texts.
 const TEXTS: u64 = 10_000_000;
+/// What a shared text takes beside its letters, bytes: its place in a list, which doubles when it is full.
+const TEXT_BYTES: u64 = 56;
+/// The most bytes of each part that says what the sheets are, and how they look.
+const HEAD_BYTES: u64 = 16 << 20;
+/// How deep the elements of a cell are nested at most.
+const DEPTH: usize = 16;
 
-/// Checks that all parts together inflate to at most `max` bytes, and that the count of texts is believable.
-pub(super) fn check<R: Read + Seek>(source: &mut R, max: u64) -> Result<(), SuiteError> {
+/// Checks that all parts together inflate to no more than a file may have, and that no text or count in them asks for more memory than
+/// an item may. Answers what the heaviest cell weighs, and what is held beside the rows.
+pub(super) fn check<R: Read + Seek>(
+    source: &mut R,
+    limits: Limits,
+) -> Result<(u64, u64), SuiteError> {
     // Counted first, since an archive holds all its entries in memory.
     let parts = ZipIterable::try_new(&mut *source, Config::default()).map_err(|_| not_xlsx())?;
     if parts.len() > PARTS {
         return Err(not_xlsx());
     }
     let mut archive = ZipArchive::new(&mut *source).map_err(|_| not_xlsx())?;
-    let mut left = max;
+    let mut left = limits.file_bytes;
+    let (mut longest, mut beside) = (0, 0);
     for at in 0..archive.len() {
         let part = archive.by_index(at).map_err(|_| not_xlsx())?;
-        left = left.checked_sub(part.size()).ok_or_else(|| too_much(max))?;
+        let size = part.size();
+        left = left
+            .checked_sub(size)
+            .ok_or_else(|| too_much(limits.file_bytes))?;
         let name = part.name_raw().to_ascii_lowercase();
-        if name.ends_with(b"sharedstrings.xml") && counts_too_many(part) {
-            return Err(SuiteError::whole(format!(
-                "the workbook says that it holds more than {TEXTS} texts: split it"
-            )));
+        let is_head = [&b"workbook.xml"[..], b"styles.xml", b".rels"]
+            .iter()
+            .any(|end| name.ends_with(end));
+        if is_head && size > HEAD_BYTES {
+            return Err(too_much(HEAD_BYTES));
+        }
+        let found = walk(part, 2 * limits.item_bytes)?;
+        longest = longest.max(found.longest);
+        beside += if is_head { 4 * size } else { 0 };
+        if name.ends_with(b"sharedstrings.xml") {
+            beside += 2 * size + found.texts * TEXT_BYTES;
         }
     }
     source.seek(SeekFrom::Start(0)).map_err(unreadable)?;
-    Ok(())
+    Ok((JsonShape::heaviest(longest), beside))
 }
 
-/// Whether a part claims so many shared texts that a reader who believes it makes room for too much.
-fn counts_too_many(part: impl Read) -> bool {
-    let mut xml = quick_xml::Reader::from_reader(BufReader::new(part));
+/// What stands in a part.
+#[derive(Default)]
+struct Found {
+    texts: u64,
+    /// The bytes of the longest cell or shared text.
+    longest: u64,
+}
+
+/// Walks over the elements of a part and holds one at a time. calamine joins what stands within a cell: so none may be long, and each
+/// element in it must end where it should. Where the parser stops, calamine does too.
+fn walk(part: impl Read, longest: u64) -> Result<Found, SuiteError> {
+    let mut xml = quick_xml::Reader::from_reader(BufReader::new(Bounded {
+        source: part,
+        left: 0,
+    }));
     xml.config_mut().expand_empty_elements = true;
     xml.config_mut().check_end_names = false;
+    let mut found = Found::default();
+    // The names of the cell that is open, and of what is open in it; and where it begins.
+    let (mut open, mut begin): (Vec<String>, u64) = (Vec::new(), 0);
     let mut buffer = Vec::new();
     loop {
         buffer.clear();
+        xml.get_mut().get_mut().left = longest;
         match xml.read_event_into(&mut buffer) {
-            Ok(Event::Start(start)) if start.local_name().as_ref() == "sst" => {
-                return is_absurd(start.attributes_raw());
+            Ok(Event::Start(start)) => {
+                let name = start.local_name();
+                let name: &str = name.as_ref();
+                if name == "sst" && is_absurd(start.attributes_raw()) {
+                    return Err(too_many_texts());
+                }
+                if open.is_empty() && (name == "c" || name == "si") {
+                    begin = xml.buffer_position();
+                    found.texts += u64::from(name == "si");
+                    open.push(start.name().as_ref().to_owned());
+                } else if !open.is_empty() {
+                    if open.len() >= DEPTH {
+                        return Err(not_xlsx());
+                    }
+                    open.push(start.name().as_ref().to_owned());
+                }
             }
-            Ok(Event::Eof) | Err(_) => return false,
+            Ok(Event::End(end)) => {
+                if open
+                    .pop()
+                    .is_some_and(|name| name.as_str() != end.name().as_ref())
+                {
+                    return Err(not_xlsx());
+                }
+                if open.is_empty() {
+                    begin = xml.buffer_position();
+                }
+            }
+            Ok(Event::Eof) => return Ok(found),
+            Err(quick_xml::Error::Io(error)) if error.kind() == io::ErrorKind::FileTooLarge => {
+                return Err(too_long());
+            }
+            Err(quick_xml::Error::Io(_)) => return Err(not_xlsx()),
+            Err(_) => return Ok(found),
             Ok(_) => {}
         }
+        if !open.is_empty() {
+            let bytes = xml.buffer_position() - begin;
+            found.longest = found.longest.max(bytes);
+            if bytes > longest {
+                return Err(too_long());
+            }
+        }
+    }
+}
+
+/// Breaks off where one element, or the text between two, takes more bytes than it may.
+struct Bounded<R> {
+    source: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let read = self.source.read(buffer)?;
+        self.left = self.left.saturating_sub(read as u64);
+        Ok(read)
     }
 }
 
@@ -70,6 +163,18 @@ fn is_absurd(attributes: &str) -> bool {
 
 pub(super) fn not_xlsx() -> SuiteError {
     SuiteError::whole("the file is no XLSX workbook, or a broken one: save it as .xlsx again")
+}
+
+fn too_many_texts() -> SuiteError {
+    SuiteError::whole(format!(
+        "the workbook says that it holds more than {TEXTS} texts: split it"
+    ))
+}
+
+fn too_long() -> SuiteError {
+    SuiteError::whole(
+        "a cell or a picture of the workbook is longer than an item may be: shorten it or leave it out",
+    )
 }
 
 fn too_much(max: u64) -> SuiteError {

@@ -1,12 +1,9 @@
 //! Whether a run is good enough: a pure decision over its figures. What is incomplete never passes, and wins over a miss.
 
-mod gates;
-
 use super::compare::Comparison;
+use super::gates::Gates;
 use crate::report::summary::{Figures, Share};
 use crate::report::{Decision, Judgement, Judging, Simulated};
-
-pub use gates::{Gates, word};
 
 const SLACK: f64 = 1e-9;
 /// How many cases a reason names.

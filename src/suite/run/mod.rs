@@ -13,6 +13,7 @@ mod computed;
 mod flow;
 pub mod folder;
 pub mod gate;
+pub mod gates;
 pub mod plan;
 mod work;
 

@@ -1,7 +1,7 @@
 //! The question of a job that isn't run yet: what its run will ask, for whoever asks ahead.
 
 use super::{
-    Ending, FailureClass, Job, Nonce, Pipeline, Weight, class_of_bad, failed, judge_needed,
+    Ending, FailureClass, Job, Nonce, Pipeline, Request, class_of_bad, failed, judge_needed,
 };
 use crate::judge::Question;
 
@@ -9,11 +9,11 @@ impl Pipeline {
     /// The one question of a session's job.
     pub(in crate::worker) async fn question(&self, job: &Job) -> Result<Question, Ending> {
         let criteria = self.criteria(&job.criteria_hash).await?;
-        let request = self.request(job).await?;
+        let subject = self.subject(job).await?;
         let judge = self.judge(job)?.ok_or_else(judge_needed)?;
         let (limits, nonce) = (judge.limits(), Nonce::from_bits(fastrand::u128(..)));
-        let asking = move || request.questions(&criteria, &limits, &nonce);
-        let questions = Weight::of(&job.payload).run(asking).await?;
+        let asking = move |request: &dyn Request| request.questions(&criteria, &limits, &nonce);
+        let questions = subject.with(&self.memory, asking).await?;
         let questions =
             questions.map_err(|error| failed(class_of_bad(&error), error.to_string()))?;
         let mut questions = questions.into_iter();

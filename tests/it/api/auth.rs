@@ -174,6 +174,7 @@ async fn settings_that_do_not_hold_together_are_refused() {
         events: server.events.clone(),
         streams: server.streams.clone(),
         keyed: TaskTracker::new(),
+        memory: Setup::default().memory,
         bind: bind.parse().unwrap(),
     };
     let error = router(

@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use gavel::api::Health;
 use gavel::enqueue::{JudgeTerms, Terms};
 use gavel::job::{JobId, Lane};
-use gavel::queue::{Claim, Claimed, Depth, Push, Queue, QueueError};
+use gavel::queue::{ClaimRequest, Claimed, Depth, Push, Queue, QueueError};
 use gavel::score::{Criteria, Request};
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -91,7 +91,7 @@ impl Queue for Pushed {
     async fn push_first(&self, ids: &[Push]) -> Result<(), QueueError> {
         self.push(ids).await
     }
-    async fn claim(&self, _owner: Uuid, _claim: &Claim) -> Result<Vec<Claimed>, QueueError> {
+    async fn claim(&self, _owner: Uuid, _claim: &ClaimRequest) -> Result<Vec<Claimed>, QueueError> {
         Ok(Vec::new())
     }
     async fn ack(&self, _owner: Uuid, _ids: &[JobId]) -> Result<(), QueueError> {

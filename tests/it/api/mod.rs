@@ -22,6 +22,7 @@ mod idempotency;
 mod imports;
 mod jobs;
 mod lists;
+mod memory;
 mod new_job;
 mod operate;
 mod pages;
@@ -49,6 +50,7 @@ use gavel::history::tarsy::Address;
 use gavel::job::{
     Failure, FailureClass, Job, JobId, Kind, NewJob, Priority, Purpose, Usage, Wait, WaitReason,
 };
+use gavel::memory::MemoryBudget;
 use gavel::score::Criteria;
 use gavel::score::session::{AlternativeApproach, Flag, MissingTool, SessionScore};
 use gavel::store::{Accepted, Ending, Fence, NewSessionScore, Record, Recorded, Store};
@@ -65,6 +67,7 @@ use fakes::{Condition, Priced, Pushed};
 /// What a test may set before the server starts.
 struct Setup {
     http: HttpSettings,
+    memory: MemoryBudget,
     auth: AuthSettings,
     criteria: Value,
     bind: Option<SocketAddr>,
@@ -92,6 +95,7 @@ impl Default for Setup {
                 allowed_hosts: Vec::new(),
                 trusted_proxies: vec!["127.0.0.0/8".to_owned(), "::1/128".to_owned()],
             },
+            memory: MemoryBudget::new(512 << 20),
             auth: AuthSettings {
                 tokens: Vec::new(),
                 tokens_file: String::new(),
@@ -217,6 +221,7 @@ impl Server {
             events: events.clone(),
             streams: streams.clone(),
             keyed: TaskTracker::new(),
+            memory: setup.memory,
             bind: setup.bind.unwrap_or(bound),
         };
         let leaving = Leaving {

@@ -53,7 +53,7 @@ async fn a_case_is_a_row_with_its_payload_and_waits_for_nobody_else() {
             .unwrap()
             .unwrap();
         assert_eq!((row.kind, row.priority), (Kind::SqlMetrics, Priority::Bulk));
-        assert_eq!(row.payload, payload);
+        assert_eq!(row.payload.value(), payload);
         assert_eq!(row.subject_id, None);
         assert_eq!(row.judge.as_deref(), Some("judge-a"));
         let current = server.enqueue.current_criteria_of(Kind::SqlMetrics);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use sqlx::Connection as _;
 use uuid::Uuid;
@@ -10,7 +11,7 @@ use uuid::Uuid;
 use super::shared;
 use crate::support::client::{PATIENCE, id_of};
 use crate::support::home::Home;
-use crate::support::process::{Fleet, Process, gavel, run, run_to_end};
+use crate::support::process::{Fleet, Process, free_address, gavel, run, run_to_end};
 use crate::support::tarsy::{Fault, TarsyServer, kept};
 use crate::support::tarsy_go;
 use crate::support::wait::eventually;
@@ -151,6 +152,60 @@ async fn an_import_whose_api_process_dies_is_taken_over_by_another() {
         stored(&fleet.home).await,
         server.ids().into_iter().collect()
     );
+    fleet.serve.stop().await;
+    fleet.home.remove().await;
+}
+
+/// Who has the only import in hand, and when that one was last heard.
+async fn held_by(home: &Home) -> (Uuid, DateTime<Utc>) {
+    let mut db = sqlx::PgConnection::connect(&home.database_url())
+        .await
+        .unwrap();
+    let text = "select owner, heartbeat_at from session_imports";
+    sqlx::query_as(text).fetch_one(&mut db).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_with_a_shorter_lease_takes_no_import_from_one_that_lives() {
+    let Some(home) = shared().await else {
+        return;
+    };
+    let mut fleet = Fleet::start(home).await;
+    let mut env = fleet.home.env().clone();
+    for (key, value) in [
+        ("GAVEL_WORKER_LEASE_S", "0.5".to_owned()),
+        ("GAVEL_BIND", free_address().to_string()),
+    ] {
+        env.insert(key.to_owned(), value);
+    }
+    let server = half_held(40).await;
+    let body = json!({ "from": server.url(), "rps": 0 });
+    let begun = fleet
+        .api
+        .send("POST", "/api/v1/sessions/import", Some(body), &[])
+        .await;
+    let id = id_of(&begun.expect(202)["import_id"]);
+    until_held(&server, 40).await;
+    let (owner, mut heard) = held_by(&fleet.home).await;
+    let mut hasty = Process::spawn("hasty", fleet.home.dir(), gavel(&env, &["serve"]));
+    // The owner is silent for seconds between two heartbeats, and the other one looks meanwhile.
+    for _ in 0..3 {
+        heard = eventually(super::DEADLINE, "the owner is heard again", || async {
+            let (still, at) = held_by(&fleet.home).await;
+            assert_eq!(still, owner, "the import was taken from who has it in hand");
+            (at > heard).then_some(at)
+        })
+        .await;
+    }
+    server.release();
+    let path = format!("/api/v1/sessions/imports/{id}");
+    eventually(PATIENCE, "the import ends", || async {
+        let answer = fleet.api.get(&path).await.expect(200);
+        (answer["state"] == "completed").then_some(())
+    })
+    .await;
+    assert_eq!(server.asked("/timeline"), 40, "none is fetched twice");
+    hasty.stop().await;
     fleet.serve.stop().await;
     fleet.home.remove().await;
 }

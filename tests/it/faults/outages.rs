@@ -61,6 +61,13 @@ async fn while_redis_is_away_requests_are_taken_and_work_goes_on() {
     enqueue(&fleet.api, 5).await;
     all_scored_once(&fleet.home, 5).await;
 
+    // It answers nothing, and refuses nothing: a probe is answered sooner than the client of Redis gives up.
+    redis.freeze();
+    let ready = fleet.api.get("/readyz").await.expect(200);
+    redis.thaw();
+    let said = ready["reasons"][0].as_str().unwrap();
+    assert!(said.contains("it didn't answer within 300 ms"), "{said}");
+
     redis.kill().await;
     // Every request is a 202, or this fails.
     enqueue(&fleet.api, 20).await;

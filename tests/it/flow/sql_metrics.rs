@@ -160,6 +160,7 @@ fn pipeline(store: &Arc<Store>, judge: &JudgeServer, worker: Uuid) -> Pipeline {
         Arc::new(SystemClock),
         worker,
         concurrency,
+        gavel::memory::MemoryBudget::new(512 << 20),
     )
     .with_deadline(Duration::from_millis(200))
 }

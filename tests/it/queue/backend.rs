@@ -526,7 +526,7 @@ async fn a_worker_that_ends_by_itself_is_an_error() {
         }
         async fn due_without_queue(
             &self,
-            _: Vec<gavel::queue::Claim>,
+            _: Vec<gavel::queue::ClaimRequest>,
             _: usize,
         ) -> Vec<(Claimed, ())> {
             Vec::new()

@@ -15,7 +15,7 @@ use gavel::clock::SystemClock;
 use gavel::job::{JobId, Lane, Priority};
 use gavel::queue::memory::MemoryQueue;
 use gavel::queue::redis::{RedisOptions, RedisQueue};
-use gavel::queue::{Claim, Claimed, Push, Queue};
+use gavel::queue::{ClaimRequest, Claimed, Push, Queue};
 use gavel::redis_client::RedisClient;
 use uuid::Uuid;
 
@@ -151,15 +151,15 @@ fn ids(pushes: &[Push]) -> Vec<JobId> {
     pushes.iter().map(|push| push.id).collect()
 }
 
-fn from(lanes: &[&str], max: usize) -> Claim {
-    Claim {
+fn from(lanes: &[&str], max: usize) -> ClaimRequest {
+    ClaimRequest {
         lanes: lanes.iter().map(|name| lane(name)).collect(),
         max,
         max_bulk: max,
     }
 }
 
-async fn take(queue: &Arc<dyn Queue>, owner: Uuid, claim: &Claim) -> Vec<JobId> {
+async fn take(queue: &Arc<dyn Queue>, owner: Uuid, claim: &ClaimRequest) -> Vec<JobId> {
     let claimed = queue.claim(owner, claim).await.unwrap();
     claimed.into_iter().map(|claimed| claimed.id).collect()
 }
@@ -168,7 +168,7 @@ async fn take(queue: &Arc<dyn Queue>, owner: Uuid, claim: &Claim) -> Vec<JobId> 
 async fn take_in_time(
     queue: &Arc<dyn Queue>,
     owner: Uuid,
-    claim: &Claim,
+    claim: &ClaimRequest,
     count: usize,
 ) -> Vec<Claimed> {
     let mut claimed = Vec::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
 use gavel::job::{JobId, Priority};
-use gavel::queue::{Claim, Claimed, Depth};
+use gavel::queue::{ClaimRequest, Claimed, Depth};
 use uuid::Uuid;
 
 use super::{bulk, claimed, from, ids, interactive, lane, on_each, push, take};
@@ -181,14 +181,14 @@ async fn a_claim_takes_no_more_bulk_than_it_may() {
         queue.push(&bulk(10, "a")).await.unwrap();
         queue.push(&bulk(10, "b")).await.unwrap();
         queue.push(&interactive(2, "b")).await.unwrap();
-        let claim = Claim {
+        let claim = ClaimRequest {
             max_bulk: 3,
             ..from(&["a", "b"], 10)
         };
         let got = queue.claim(Uuid::now_v7(), &claim).await.unwrap();
         let bulk = got.iter().filter(|id| id.priority == Priority::Bulk);
         assert_eq!((got.len(), bulk.count()), (5, 3));
-        let none = Claim {
+        let none = ClaimRequest {
             max_bulk: 0,
             ..claim
         };
@@ -265,7 +265,7 @@ async fn a_claim_may_be_larger_than_a_slice() {
         let queue = &test.queue;
         let pushes = bulk(1_700, "a");
         queue.push(&pushes).await.unwrap();
-        let claim = Claim {
+        let claim = ClaimRequest {
             max_bulk: 1_600,
             ..from(&["a"], 2_000)
         };

@@ -14,7 +14,7 @@ use gavel::queue::backend::{
     Admission, Admit, Delivery, InHand, LaneRoom, OpenLane, Prefetch, Refused, WorkerOptions,
     run_worker,
 };
-use gavel::queue::{Claim, Claimed, Queue};
+use gavel::queue::{ClaimRequest, Claimed, Queue};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -116,7 +116,7 @@ impl Admit for Gated {
         })
     }
 
-    async fn due_without_queue(&self, _: Vec<Claim>, _: usize) -> Vec<(Claimed, JobId)> {
+    async fn due_without_queue(&self, _: Vec<ClaimRequest>, _: usize) -> Vec<(Claimed, JobId)> {
         Vec::new()
     }
 

@@ -12,7 +12,7 @@ use gavel::queue::backend::{
     Admission, Admit, Delivery, InHand, LaneRoom, OpenLane, Prefetch, Refused, WorkerDied,
     WorkerOptions, run_worker,
 };
-use gavel::queue::{Claim, Claimed, Depth, Push, Queue, QueueError};
+use gavel::queue::{ClaimRequest, Claimed, Depth, Push, Queue, QueueError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -104,7 +104,11 @@ impl Admit for Toy {
         })
     }
 
-    async fn due_without_queue(&self, claims: Vec<Claim>, max: usize) -> Vec<(Claimed, JobId)> {
+    async fn due_without_queue(
+        &self,
+        claims: Vec<ClaimRequest>,
+        max: usize,
+    ) -> Vec<(Claimed, JobId)> {
         self.looks.fetch_add(1, Ordering::SeqCst);
         let mut due = self.due.lock().unwrap();
         let mut taken = Vec::new();
@@ -267,7 +271,7 @@ impl Queue for Flaky {
     async fn push_first(&self, ids: &[Push]) -> Result<(), QueueError> {
         self.reach()?.push_first(ids).await
     }
-    async fn claim(&self, owner: Uuid, claim: &Claim) -> Result<Vec<Claimed>, QueueError> {
+    async fn claim(&self, owner: Uuid, claim: &ClaimRequest) -> Result<Vec<Claimed>, QueueError> {
         self.claims.fetch_add(1, Ordering::SeqCst);
         self.reach()?.claim(owner, claim).await
     }

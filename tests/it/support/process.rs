@@ -315,6 +315,16 @@ impl PrivateRedis {
         process.exit_code().await;
     }
 
+    /// Stops its clock: connections stay open and nothing is answered.
+    pub(crate) fn freeze(&self) {
+        self.process.as_ref().expect("it runs").freeze();
+    }
+
+    /// Lets it go on.
+    pub(crate) fn thaw(&self) {
+        self.process.as_ref().expect("it runs").thaw();
+    }
+
     /// Starts it again at the same address.
     pub(crate) async fn again(&mut self) {
         let mut command = Command::new(&self.program);

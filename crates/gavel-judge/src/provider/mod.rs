@@ -35,14 +35,14 @@ use std::sync::Arc;
 use super::entries::spec::JudgeSpec;
 use gavel_outbound::Route;
 
-/// Every kind of provider. One more is a folder, a [`family::Kind`] and its lines here.
+/// Every kind of provider. One more is a folder, a [`family::FamilyName`] and its lines here.
 pub(crate) const FORMATS: [&WireFormat; 3] = [&openai::FORMAT, &anthropic::FORMAT, &gemini::FORMAT];
 
-fn format_of(kind: family::Kind) -> &'static WireFormat {
+fn format_of(kind: family::FamilyName) -> &'static WireFormat {
     match kind {
-        family::Kind::OpenAi => &openai::FORMAT,
-        family::Kind::Anthropic => &anthropic::FORMAT,
-        family::Kind::Gemini => &gemini::FORMAT,
+        family::FamilyName::OpenAi => &openai::FORMAT,
+        family::FamilyName::Anthropic => &anthropic::FORMAT,
+        family::FamilyName::Gemini => &gemini::FORMAT,
     }
 }
 

@@ -152,7 +152,7 @@ impl<'a> Split<'a> {
 }
 
 const NEVER: &str = "the criteria say judge.trim: never, so nothing was left out";
-const AUTO: &str = "that is with tool results and messages trimmed as far as they may be; the alert, the list of tools and the final analysis always stay whole";
+const AUTO: &str = "that is with tool results, messages and the final analysis trimmed as far as they may be; the alert and the list of tools always stay whole";
 
 fn too_large(asked: u64, limits: &Limits, why: &str) -> BadRequest {
     BadRequest::TooLarge(format!(

@@ -148,9 +148,6 @@ impl SessionRequest {
         if answer.trimmed_tokens > 0 {
             flags.push(Flag::InputTrimmed);
         }
-        if parsed.sum_differs() {
-            flags.push(Flag::BreakdownMismatch);
-        }
         if parsed.is_partial() {
             flags.push(Flag::ReplyPartial);
         }

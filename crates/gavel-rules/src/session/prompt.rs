@@ -14,6 +14,8 @@ use crate::{Criteria, criteria, fence};
 /// How the line above a message begins; its number follows, and the beginning of the nonce. Only such lines begin with `===`, whatever
 /// messages hold.
 pub(super) const MESSAGE: &str = "=== message ";
+/// The line above the final analysis.
+pub(super) const ANALYSIS: &str = "=== final analysis";
 /// So many digits of the nonce stand in a head line: what a session holds can't know them.
 const TAG: usize = 8;
 
@@ -102,7 +104,7 @@ fn conversation(session: &SessionRequest, tag: &str) -> String {
         let _ = writeln!(text, "\n{}", head(message, (index + 1, all), tag));
         push_content(&mut text, &message.content);
     }
-    text.push_str("\n=== final analysis\n");
+    let _ = writeln!(text, "\n{ANALYSIS}");
     push_content(
         &mut text,
         session
@@ -139,7 +141,7 @@ fn push_content(text: &mut String, content: &str) {
         '\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}',
     ];
     for line in content.trim_end_matches(breaks).split(breaks) {
-        if fence::undisguised(line).starts_with("===") {
+        if fence::begins_like(line, "===") {
             text.push(' ');
         }
         text.push_str(line);

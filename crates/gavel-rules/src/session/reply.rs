@@ -21,8 +21,6 @@ const MAX_FAULTS: usize = 20;
 pub(super) struct Parsed {
     pub(super) total: u8,
     pub(super) breakdown: Option<Map<String, Value>>,
-    /// What the dimensions come to.
-    sum: Option<f64>,
     pub(super) reasoning: Option<String>,
     pub(super) missing_tools: Vec<MissingTool>,
     pub(super) alternative_approaches: Vec<AlternativeApproach>,
@@ -32,13 +30,6 @@ impl Parsed {
     /// Whether the total came without its reasoning or without its breakdown.
     pub(super) fn is_partial(&self) -> bool {
         self.breakdown.is_none() || self.reasoning.is_none()
-    }
-
-    /// Whether the total isn't the breakdown's sum. A total is whole and points may be halves, so either way of rounding
-    /// the sum is right.
-    pub(super) fn sum_differs(&self) -> bool {
-        self.sum
-            .is_some_and(|sum| (sum - f64::from(self.total)).abs() > 0.5 + 1e-6)
     }
 }
 
@@ -53,12 +44,14 @@ pub(super) fn read(value: &Value, dimensions: &[Dimension]) -> Result<Parsed, Ve
     let mut reader = Reader(Vec::new());
     let reasoning = given(reply, "score_reasoning")
         .and_then(|text| reader.text(Some(text), "/score_reasoning", MAX_REASONING));
-    let total = reader.total(reply).unwrap_or_default();
+    let total = reader.total(reply);
     let (breakdown, sum) = reader.breakdown(reply, dimensions).unzip();
+    if let (Some(total), Some(Some(sum))) = (total, sum) {
+        reader.sum(total, sum);
+    }
     let parsed = Parsed {
-        total,
+        total: total.unwrap_or_default(),
         breakdown,
-        sum,
         reasoning: reasoning.filter(|text| !text.is_empty()),
         missing_tools: reader.items(reply, "missing_tools", Reader::missing_tool),
         alternative_approaches: reader.items(reply, "alternative_approaches", Reader::approach),
@@ -128,12 +121,12 @@ impl Reader {
         Some(total as u8)
     }
 
-    /// Points by dimension and their sum. What the judge gave beside them is kept behind them.
+    /// Points by dimension, and their sum if all of them are right. What the judge gave beside them is kept behind them.
     fn breakdown(
         &mut self,
         reply: &Map<String, Value>,
         dimensions: &[Dimension],
-    ) -> Option<(Map<String, Value>, f64)> {
+    ) -> Option<(Map<String, Value>, Option<f64>)> {
         let found = given(reply, "score_breakdown")?;
         let Value::Object(parts) = found else {
             let names: Vec<&str> = dimensions.iter().map(|d| d.name.as_str()).collect();
@@ -151,13 +144,24 @@ impl Reader {
                 sum += points;
             }
         }
+        let is_whole = read.len() == dimensions.len();
         for (name, value) in parts {
             let is_kept = name.len() <= MAX_NAME && value.to_string().len() <= MAX_TEXT;
             if is_kept && read.len() < MAX_ITEMS && !read.contains_key(name) {
                 read.insert(name.clone(), value.clone());
             }
         }
-        Some((read, sum))
+        Some((read, is_whole.then_some(sum)))
+    }
+
+    /// A total is whole and points may be halves, so either way of rounding their sum is right.
+    fn sum(&mut self, total: u8, sum: f64) {
+        if (sum - f64::from(total)).abs() > 0.5 + 1e-6 {
+            self.fault(
+                "/total_score",
+                format!("is {total}, and the numbers of score_breakdown add up to {sum}; the total is their sum"),
+            );
+        }
     }
 
     fn missing_tool(&mut self, item: &Map<String, Value>, at: &str) -> Option<MissingTool> {

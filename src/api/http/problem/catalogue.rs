@@ -72,6 +72,7 @@ pub const ALL: &[ProblemType] = &[
     row("judge-not-configured", &[503], "The judge is not configured", "`remedy` says what to set."),
     row("batch-given-up", &[503], "The batch could not be stored in time", "Nothing of it is left. Send it again after `retry_after_s`, in smaller parts if that happens again."),
     row("too-many-connections", &[503], "Too many connections are busy", "Try again after `retry_after_s`, or raise http.max_connections."),
+    row("memory-busy", &[503], "Other requests have the memory", "Large bodies, batches and reports take their turn, and this one waited for ten seconds. Try again after `retry_after_s`, or raise memory_budget_bytes."),
     row("too-many-reports", &[503], "Too many reports are being made", "Try again after `retry_after_s`."),
     row("too-many-streams", &[503], "Too many streams of events are open", "Try again after `retry_after_s`, or raise http.max_streams."),
     row("judge-slow", &[504], "The judge takes longer than the answer is held back", "The job goes on: look at `Location`, or send the request with `Prefer: respond-async`. http.score_query_wait_s says how long it is."),

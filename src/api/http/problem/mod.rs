@@ -227,6 +227,13 @@ pub(crate) enum ApiError {
     TooManyConnections(usize),
     /// 503: how many reports may be made at once.
     TooManyReports(usize),
+    /// 413: more memory than there is for it, bytes.
+    TooHeavy {
+        weight: u64,
+        most: u64,
+    },
+    /// 503: others have the memory.
+    MemoryBusy,
     /// 503: how many streams there may be.
     TooManyStreams(usize),
     /// 503: why; nothing of the batch is left.
@@ -272,6 +279,7 @@ impl ApiError {
         | Self::TooManyAttempts
         | Self::TooManyConnections(_)
         | Self::TooManyReports(_)
+        | Self::MemoryBusy
         | Self::TooManyStreams(_)
         | Self::BatchGivenUp(_)
         | Self::JudgeSlow(_) = self

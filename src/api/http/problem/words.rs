@@ -39,7 +39,9 @@ impl ApiError {
             Self::JudgeCapped(_) => "judge-capped",
             Self::KeyInUse => "idempotency-key-in-use",
             Self::KeyReused => "idempotency-key-reused",
-            Self::TooLarge { .. } | Self::BatchTooLarge(_) => "payload-too-large",
+            Self::TooLarge { .. } | Self::BatchTooLarge(_) | Self::TooHeavy { .. } => {
+                "payload-too-large"
+            }
             Self::UnsupportedMediaType(_) | Self::BatchMediaType(_) => "unsupported-media-type",
             Self::HostNotAllowed(_) => "host-not-allowed",
             Self::HeadersTooLarge => "headers-too-large",
@@ -54,6 +56,7 @@ impl ApiError {
             Self::BatchGivenUp(_) => "batch-given-up",
             Self::TooManyConnections(_) => "too-many-connections",
             Self::TooManyReports(_) => "too-many-reports",
+            Self::MemoryBusy => "memory-busy",
             Self::TooManyStreams(_) => "too-many-streams",
             Self::DatabaseUnavailable(_) => "database-unavailable",
             Self::StorageFull(_) => "storage-full",
@@ -148,6 +151,16 @@ impl ApiError {
             }
             Self::TooManyConnections(max) => {
                 format!("{max} requests are under way, which is http.max_connections")
+            }
+            Self::TooHeavy { weight, most } => format!(
+                "it holds so many values that to read it takes about {} MiB of memory, and there are {} MiB: send fewer rows or columns at once, \
+                 or raise memory_budget_bytes",
+                weight.div_ceil(1 << 20),
+                most >> 20
+            ),
+            Self::MemoryBusy => {
+                "other requests have the memory that this one needs (memory_budget_bytes)"
+                    .to_owned()
             }
             Self::TooManyReports(max) => format!(
                 "{max} reports are being made, as many as may be at once, and none was done while this one waited"

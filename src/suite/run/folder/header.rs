@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::label::Label;
 use crate::job::Kind;
 use crate::report::Judging;
-use crate::suite::run::gate;
+use crate::suite::run::gates::Gates;
 
 /// What a run is: kept in `run.json`, so that it goes on as it began.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub struct RunHeader {
     /// The items that are run, by place; `None`: all up to the limit.
     pub only: Option<BTreeSet<u64>>,
     #[serde(default)]
-    pub gates: gate::Gates,
+    pub gates: Gates,
     /// What it is judged by, also when it goes on; `None`: by nobody (`--no-judge`), or it wasn't kept yet, or the server doesn't tell.
     #[serde(default)]
     pub judged_by: Option<Bench>,

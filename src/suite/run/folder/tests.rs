@@ -20,7 +20,7 @@ fn header() -> RunHeader {
         kind: Kind::Query,
         options: RunOptions::default(),
         only: None,
-        gates: crate::suite::run::gate::Gates::default(),
+        gates: crate::suite::run::gates::Gates::default(),
         judged_by: None,
         label: Label::default(),
     }

@@ -27,7 +27,7 @@ const SOON: Duration = Duration::from_millis(500);
 const CROWDED: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(in crate::gate) struct Lane {
+pub(in crate::gate) struct JudgeState {
     pub(super) slots: Option<Slots>,
     pub(super) in_flight: u32,
     pub(super) rule: Rule,
@@ -80,7 +80,7 @@ struct Held {
     until: Option<Instant>,
 }
 
-impl Lane {
+impl JudgeState {
     pub(super) fn new(
         options: &GateOptions,
         cap: usize,

@@ -20,7 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use super::{CallEnd, Closed, Closure, GateSnapshot, Load, PaceLimits, Permit, Refusal, Room};
-pub(super) use lane::{Admitted, Denied, Lane, Place};
+pub(super) use lane::{Admitted, Denied, JudgeState, Place};
 pub(super) use outbox::{Message, SharedState};
 pub(crate) use pace::Ticket;
 pub(super) use rule::Rule;
@@ -120,7 +120,7 @@ impl Peers for NoPeers {
     fn live_workers(&self, _: u32) {}
 }
 
-type Lanes = Arc<Mutex<BTreeMap<String, Lane>>>;
+type Lanes = Arc<Mutex<BTreeMap<String, JudgeState>>>;
 
 /// Does this when it is dropped.
 struct OnDrop<F: FnMut()>(F);
@@ -254,7 +254,10 @@ impl Gate {
     /// Closures of class exhausted or misconfigured since the last call, for the worker to store.
     pub fn take_closures(&self) -> Vec<Closure> {
         let mut lanes = self.lanes.lock();
-        lanes.values_mut().flat_map(Lane::take_closures).collect()
+        lanes
+            .values_mut()
+            .flat_map(JudgeState::take_closures)
+            .collect()
     }
 
     /// What it knows of each judge it has seen.
@@ -292,14 +295,14 @@ impl Gate {
         let mut lanes = self.lanes.lock();
         let now = Instant::now();
         let messages =
-            |(judge, lane): (&String, &mut Lane)| Some((judge.clone(), lane.message(now)?));
+            |(judge, lane): (&String, &mut JudgeState)| Some((judge.clone(), lane.message(now)?));
         lanes.iter_mut().filter_map(messages).collect()
     }
 
     pub(super) fn with_lane<T>(
         &self,
         judge: &str,
-        then: impl FnOnce(&mut Lane, Instant) -> T,
+        then: impl FnOnce(&mut JudgeState, Instant) -> T,
     ) -> T {
         let mut lanes = self.lanes.lock();
         // Read under the lock: a lane's time never runs backwards.
@@ -313,10 +316,10 @@ impl Gate {
         then(lane, now)
     }
 
-    fn lane(&self, judge: &str, now: Instant) -> Lane {
+    fn lane(&self, judge: &str, now: Instant) -> JudgeState {
         let rule = *self.rule.lock();
         let cap = self.cap(judge) as usize;
-        Lane::new(&self.options, cap, self.limits(judge), rule, now)
+        JudgeState::new(&self.options, cap, self.limits(judge), rule, now)
     }
 
     pub(super) fn cap(&self, judge: &str) -> u32 {

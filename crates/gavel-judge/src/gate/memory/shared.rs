@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::lane::{Admitted, Denied, Lane, Place};
+use super::lane::{Admitted, Denied, JudgeState, Place};
 use super::outbox::{Message, SharedState};
 use super::rule::{Rule, part_of};
 use crate::gate::{BreakerState, Closed, Load, Refusal, Sharing};
@@ -29,7 +29,7 @@ pub(in crate::gate) enum Asked {
     },
 }
 
-impl Lane {
+impl JudgeState {
     /// Takes another rule: what was not told yet is told from the lane's own memory when they are together again.
     pub(in crate::gate) fn follow(&mut self, rule: Rule) {
         if rule == Rule::Together && self.rule != rule {

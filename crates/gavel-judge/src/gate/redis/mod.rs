@@ -22,7 +22,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::memory::{Admitted, Asked, Denied, Lane, Message, Peers, Place, Rule, SharedState};
+use super::memory::{
+    Admitted, Asked, Denied, JudgeState, Message, Peers, Place, Rule, SharedState,
+};
 use super::{Gate, GateOptions, Load};
 use gavel_redis::RedisClient;
 use scripts::{Scripts, Verdict};
@@ -106,7 +108,7 @@ impl InStep {
         // A worker that leaves in good order keeps nothing for the length of a lease.
         let leaving = async {
             for judge in self.gate.judges() {
-                let message = self.gate.with_lane(&judge, Lane::last_message);
+                let message = self.gate.with_lane(&judge, JudgeState::last_message);
                 self.say(&judge, message, Duration::ZERO).await;
             }
         };
@@ -244,7 +246,7 @@ impl Link {
                 gate.with_lane(judge, |lane, now| lane.pace.due_in(wait, now));
                 Err(Denied::Later(wait.saturating_sub(HORIZON / 2)))
             }
-            Verdict::Closed => Err(gate.with_lane(judge, Lane::refused)),
+            Verdict::Closed => Err(gate.with_lane(judge, JudgeState::refused)),
         })
     }
 }

@@ -6,7 +6,7 @@ mod batch;
 mod reply;
 mod request;
 
-use super::family::{Family, Kind};
+use super::family::{Family, FamilyName};
 use super::format::WireFormat;
 use super::headers::{RateHeaders, duration};
 use super::said::{Said, Signal};
@@ -16,7 +16,7 @@ use crate::gate::Span;
 
 pub(super) static FORMAT: WireFormat = WireFormat {
     family: Family {
-        kind: Kind::OpenAi,
+        kind: FamilyName::OpenAi,
         name: "openai",
         path: "/chat/completions",
         auth_header: "Authorization",

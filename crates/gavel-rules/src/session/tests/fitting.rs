@@ -294,6 +294,24 @@ fn what_left_messages_out_once_leaves_out_more_of_them() {
 }
 
 #[test]
+fn a_final_analysis_that_is_larger_than_the_window_is_trimmed_like_the_rest() {
+    let mut session = session();
+    session.final_analysis = Some(format!("FIRST\n{}LAST", LINE.repeat(4_000)));
+    let question = ask(&session, &SMALL).unwrap();
+    assert_fits(&question, &SMALL);
+    assert!(question.trimmed_tokens > 0, "the score is flagged");
+    assert_eq!(question.trimmed_tokens, marked(&question.prompt));
+    let prompt = &question.prompt;
+    let analysis = &prompt[prompt.find("\n=== final analysis\n").unwrap()..];
+    assert!(analysis.contains("\nFIRST\n") && analysis.contains("LAST\nEVIDENCE conversation"));
+    assert!(analysis.contains(LINE) && analysis.contains("=== trimmed"));
+    // And once more, where its judge says that it is too large all the same.
+    let smaller = question.shrink().unwrap();
+    assert_eq!(smaller.trimmed_tokens, marked(&smaller.prompt));
+    assert!(smaller.trimmed_tokens > question.trimmed_tokens);
+}
+
+#[test]
 fn a_small_session_has_nothing_to_give() {
     assert!(ask(&session(), &LIMITS).unwrap().shrink().is_none());
 }

@@ -116,12 +116,11 @@ fn lists_left_out_are_empty_and_no_flag() {
 }
 
 #[test]
-fn a_total_that_is_not_the_sum_is_kept_and_flagged() {
-    let score = scored(with(|r| r["total_score"] = json!(64)));
-    assert_eq!(
-        (score.total_score, score.flags.as_slice()),
-        (64, [Flag::BreakdownMismatch].as_slice())
-    );
+fn a_total_that_is_not_the_sum_is_a_fault_to_be_repaired() {
+    let faults = check(&with(|r| r["total_score"] = json!(100))).unwrap_err();
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert_eq!(faults[0].pointer, "/total_score");
+    assert!(faults[0].message.contains("is 100") && faults[0].message.contains("add up to 62"));
     for total in [62, 63] {
         let halves = with(|r| {
             r["score_breakdown"]["logical_flow"] = json!(18.5);

@@ -7,9 +7,9 @@
 //! 2. The other messages between the first and the last are cut in the same way.
 //! 3. Messages between the first and the last are left out whole, from the middle of the session outwards.
 //! 4. The first and the last message are cut.
+//! 5. The final analysis is cut.
 //!
-//! Facts, the list of tools and the final analysis always stay whole (so does the alert, which isn't part of this text). A
-//! line says at each place how much went. The same text and room give the same result; nothing here is drawn or timed.
+//! Facts and the list of tools always stay whole (so does the alert, which isn't part of this text). A line says at each place how much went. The same text and room give the same result; nothing here is drawn or timed.
 
 mod mark;
 mod part;
@@ -38,6 +38,7 @@ struct Caps {
     tool_results: u64,
     middle: u64,
     ends: u64,
+    analysis: u64,
     /// Messages left out, as places from 1; `None` for none.
     out: Option<(u64, u64)>,
 }
@@ -65,6 +66,7 @@ const UNCUT: Caps = Caps {
     tool_results: u64::MAX,
     middle: u64::MAX,
     ends: u64::MAX,
+    analysis: u64::MAX,
     out: None,
 };
 
@@ -142,12 +144,17 @@ impl<'a> Transcript<'a> {
             let out = Some(ranges.at(wanted));
             return Ok(self.render(Caps { out, ..caps }));
         }
-        match self.largest(longest, room, |cap| Caps { ends: cap, ..caps }) {
-            Some(cap) => Ok(self.render(Caps { ends: cap, ..caps })),
-            None => Err(self.tokens(Caps {
-                ends: LEAST,
-                ..caps
-            })),
+        if let Some(cap) = self.largest(longest, room, |cap| Caps { ends: cap, ..caps }) {
+            return Ok(self.render(Caps { ends: cap, ..caps }));
+        }
+        caps.ends = LEAST;
+        let analysis = |cap| Caps {
+            analysis: cap,
+            ..caps
+        };
+        match self.largest(longest, room, analysis) {
+            Some(cap) => Ok(self.render(analysis(cap))),
+            None => Err(self.tokens(analysis(LEAST))),
         }
     }
 
@@ -156,6 +163,7 @@ impl<'a> Transcript<'a> {
             tool_results: LEAST,
             middle: LEAST,
             ends: LEAST,
+            analysis: LEAST,
             out: self.ranges().widest(),
         })
     }
@@ -222,7 +230,7 @@ impl<'a> Transcript<'a> {
             if part.is_out(caps.out) {
                 let fresh = match part.kind {
                     Kind::LeftOut => 0,
-                    Kind::Whole | Kind::ToolResult | Kind::Middle | Kind::End => {
+                    Kind::Whole | Kind::Analysis | Kind::ToolResult | Kind::Middle | Kind::End => {
                         part.tokens_head + part.tokens_body
                     }
                 };

@@ -3,11 +3,12 @@
 use super::Caps;
 use super::mark;
 use crate::ModelFamily;
-use crate::session::prompt::MESSAGE;
+use crate::session::prompt::{ANALYSIS, MESSAGE};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Whole,
+    Analysis,
     ToolResult,
     Middle,
     End,
@@ -40,11 +41,13 @@ impl<'a> Part<'a> {
         } else if let Some(rest) = line.strip_prefix(MESSAGE) {
             let number = mark::number(rest);
             (kind_of(rest), (number, number))
+        } else if line.starts_with(ANALYSIS) {
+            (Kind::Analysis, (0, 0))
         } else {
             (Kind::Whole, (0, 0))
         };
         let marked = match kind {
-            Kind::ToolResult | Kind::Middle | Kind::End => mark::find(body),
+            Kind::Analysis | Kind::ToolResult | Kind::Middle | Kind::End => mark::find(body),
             Kind::Whole | Kind::LeftOut => None,
         };
         let gone = match (kind, marked) {
@@ -67,7 +70,7 @@ impl<'a> Part<'a> {
     pub(super) fn is_message(&self) -> bool {
         match self.kind {
             Kind::ToolResult | Kind::Middle | Kind::End => true,
-            Kind::Whole | Kind::LeftOut => false,
+            Kind::Whole | Kind::Analysis | Kind::LeftOut => false,
         }
     }
 
@@ -77,7 +80,7 @@ impl<'a> Part<'a> {
             Kind::ToolResult | Kind::Middle | Kind::End | Kind::LeftOut => {
                 low <= self.numbers.0 && self.numbers.1 <= high
             }
-            Kind::Whole => false,
+            Kind::Whole | Kind::Analysis => false,
         }
     }
 
@@ -86,6 +89,7 @@ impl<'a> Part<'a> {
             Kind::ToolResult => caps.tool_results,
             Kind::Middle => caps.middle,
             Kind::End => caps.ends,
+            Kind::Analysis => caps.analysis,
             Kind::Whole | Kind::LeftOut => u64::MAX,
         }
     }

@@ -1,0 +1,89 @@
+//! The memory that a request has taken of the process's budget: given back when it is answered, or earlier by whoever only waits.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::Response;
+use parking_lot::Mutex;
+
+use super::problem::ApiError;
+use crate::memory::{MemoryBudget, NoRoom, Taken};
+
+/// One request's part.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Held {
+    /// `None`: within the process, where nothing is counted.
+    budget: Option<MemoryBudget>,
+    taken: Arc<Mutex<Parcels>>,
+}
+
+#[derive(Debug, Default)]
+struct Parcels {
+    body: Option<Taken>,
+    work: Option<Taken>,
+}
+
+impl From<NoRoom> for ApiError {
+    fn from(why: NoRoom) -> Self {
+        match why {
+            NoRoom::Now => Self::MemoryBusy,
+            NoRoom::Ever { weight, most } => Self::TooHeavy { weight, most },
+        }
+    }
+}
+
+impl Held {
+    pub(crate) fn of(parts: &Parts) -> Self {
+        parts.extensions.get().cloned().unwrap_or_default()
+    }
+
+    /// Takes room for a body that arrives, once: a layer may have read it already.
+    pub(crate) async fn take_for_body(&self, bytes: usize) -> Result<(), ApiError> {
+        let is_new = self.taken.lock().body.is_none();
+        if let Some(budget) = self.budget.as_ref().filter(|_| is_new) {
+            let taken = budget.take_for_reading(bytes as u64).await?;
+            self.taken.lock().body = Some(taken);
+        }
+        Ok(())
+    }
+
+    /// Takes room for work of this weight.
+    pub(crate) async fn take(&self, weight: u64) -> Result<(), ApiError> {
+        if let Some(budget) = &self.budget {
+            let taken = budget.take(weight).await?;
+            self.taken.lock().work = Some(taken);
+        }
+        Ok(())
+    }
+
+    /// Gives everything back: what follows only waits.
+    pub(crate) fn release(&self) {
+        *self.taken.lock() = Parcels::default();
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Held {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
+        Ok(Self::of(parts))
+    }
+}
+
+/// Gives each request its part.
+pub(crate) async fn hold(
+    State(budget): State<MemoryBudget>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let held = Held {
+        budget: Some(budget),
+        taken: Arc::default(),
+    };
+    request.extensions_mut().insert(held.clone());
+    let response = next.run(request).await;
+    held.release();
+    response
+}

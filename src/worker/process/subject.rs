@@ -1,0 +1,128 @@
+//! What a run is about. A small one is read once. A large one is read anew for each step, on a thread of its own and with room for it,
+//! so that it stands in nobody's way and takes no memory while its judge is asked.
+
+use std::sync::Arc;
+
+use super::{Ending, FailureClass, Fault, Job, Request, failed};
+use crate::job::{Kind, Payload};
+use crate::memory::{JsonShape, MemoryBudget};
+use crate::score::read_case;
+
+pub(super) enum Subject {
+    Read(Arc<dyn Request>),
+    Stored {
+        kind: Kind,
+        payload: Payload,
+        weight: u64,
+    },
+}
+
+impl Subject {
+    /// A case's, by its payload.
+    pub(super) fn of_case(job: &Job) -> Result<Self, Ending> {
+        let shape = JsonShape::of(job.payload.text().as_bytes());
+        if shape.is_heavy() {
+            return Ok(Self::Stored {
+                kind: job.kind,
+                payload: job.payload.clone(),
+                weight: shape.weight(),
+            });
+        }
+        read(job.kind, &job.payload).map(|request| Self::Read(request.into()))
+    }
+
+    /// Does a step with it. A panic goes through.
+    pub(super) async fn with<T: Send + 'static>(
+        &self,
+        memory: &MemoryBudget,
+        step: impl FnOnce(&dyn Request) -> T + Send + 'static,
+    ) -> Result<T, Ending> {
+        let (kind, payload, weight) = match self {
+            Self::Read(request) => return Ok(step(&**request)),
+            Self::Stored {
+                kind,
+                payload,
+                weight,
+            } => (*kind, payload.clone(), *weight),
+        };
+        let taken = memory.wait_for(weight).await;
+        let done = tokio::task::spawn_blocking(move || {
+            let _taken = taken;
+            read(kind, &payload).map(|request| step(&*request))
+        });
+        match done.await {
+            Ok(done) => done,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Err(Ending::Requeued),
+            },
+        }
+    }
+}
+
+fn read(kind: Kind, payload: &Payload) -> Result<Box<dyn Request>, Ending> {
+    // Checked when it was enqueued: a payload of a release that took more.
+    let bad = |faults: Vec<Fault>| failed(FailureClass::BadInput, Fault::in_words(&faults));
+    read_case(kind, &payload.value()).map_err(bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn subject(sql: &str) -> Subject {
+        let payload = Payload::from(json!({"generated_sql": sql, "expected_sql": sql}));
+        let shape = JsonShape::of(payload.text().as_bytes());
+        match shape.is_heavy() {
+            false => Subject::Read(read(Kind::SqlMetrics, &payload).ok().unwrap().into()),
+            true => Subject::Stored {
+                kind: Kind::SqlMetrics,
+                payload,
+                weight: shape.weight(),
+            },
+        }
+    }
+
+    #[tokio::test]
+    async fn a_small_one_and_a_large_one_are_worked_on_and_give_their_room_back() {
+        let memory = MemoryBudget::new(1 << 20);
+        for sql in [
+            "select 1".to_owned(),
+            format!("select '{}'", "x".repeat(60_000)),
+        ] {
+            let subject = subject(&sql);
+            for _ in 0..2 {
+                assert_eq!(subject.with(&memory, |_| 7).await.ok(), Some(7));
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_heavy_one_waits_for_its_room() {
+        let memory = MemoryBudget::new(8 << 20);
+        let rows = vec![vec![1; 50]; 100];
+        let payload = Payload::from(json!({
+            "generated_kql": "T", "expected_kql": "T", "generated_results": rows, "expected_results": rows,
+        }));
+        let subject = Subject::Stored {
+            kind: Kind::Query,
+            weight: JsonShape::of(payload.text().as_bytes()).weight(),
+            payload,
+        };
+        let others = memory.take(7 << 20).await.unwrap();
+        let mut run = Box::pin(subject.with(&memory, |_| 7));
+        assert!(futures::poll!(&mut run).is_pending());
+        drop(others);
+        assert_eq!(run.await.ok(), Some(7));
+    }
+
+    #[tokio::test]
+    async fn a_panic_over_a_large_one_is_the_runs_own() {
+        let memory = MemoryBudget::new(1 << 20);
+        let large = subject(&format!("select '{}'", "x".repeat(60_000)));
+        let run = tokio::spawn(async move { large.with(&memory, |_| panic!("a bug")).await.ok() });
+        assert!(run.await.unwrap_err().is_panic());
+    }
+}
