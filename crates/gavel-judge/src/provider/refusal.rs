@@ -23,7 +23,8 @@ pub(super) fn classify(format: &WireFormat, status: u16, said: &Said, sent: Shap
         },
         401 | 403 | 404 => ErrorClass::Misconfigured,
         402 => ErrorClass::Exhausted,
-        408 | 409 | 425 | 500 | 502 | 503 | 504 | 529 => ErrorClass::Transient,
+        // Those above 511 are what proxies before a server say that is down.
+        408 | 409 | 425 | 500 | 502..=504 | 520..=599 => ErrorClass::Transient,
         413 => ErrorClass::TooLarge,
         429 if (format.used_up)(said) => ErrorClass::Exhausted,
         429 => ErrorClass::Throttled,

@@ -21,7 +21,7 @@ fn of(status: u16, body: &str) -> Verdict {
 fn each_status_has_its_class() {
     let table: &[(&[u16], ErrorClass)] = &[
         (
-            &[408, 409, 425, 500, 502, 503, 504, 529],
+            &[408, 409, 425, 500, 502, 503, 504, 520, 522, 529, 530],
             ErrorClass::Transient,
         ),
         (&[429], ErrorClass::Throttled),
