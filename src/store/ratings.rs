@@ -302,13 +302,16 @@ impl Ratings<'_> {
         );
         let mut met: BTreeMap<Option<String>, RatingsMet> = BTreeMap::new();
         let rows = self.db.read_long(HOLDING, &counts).await?;
-        for (judge, counted) in all(HOLDING, &rows, |row| Ok((row.get("judge")?, judged(row)?)))? {
+        let rows: Vec<(Option<String>, Judged)> =
+            all(HOLDING, &rows, |row| Ok((row.get("judge")?, judged(row)?)))?;
+        for (judge, counted) in rows {
             met.entry(judge).or_default().judged.push(counted);
         }
         let rows = self.db.read_long(HOLDING, &people).await?;
-        for (judge, people) in all(HOLDING, &rows, |row| {
+        let rows: Vec<(Option<String>, (Scale, u64, u64))> = all(HOLDING, &rows, |row| {
             Ok((row.get("judge")?, people_of(row)?))
-        })? {
+        })?;
+        for (judge, people) in rows {
             met.entry(judge).or_default().people.push(people);
         }
         for of_judge in met.values_mut() {
