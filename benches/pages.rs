@@ -52,6 +52,7 @@ const PAGES: &[(&str, &str)] = &[
     ("search: an agent", "/sessions?q=agent-3"),
     ("search: an author", "/sessions?q=person-17"),
     ("search: a part", "/sessions?q=son-17"),
+    ("search: a frequent part", "/sessions?q=gent"),
     ("search: nothing", "/sessions?q=nothing"),
     ("search: an id", "/sessions?q=SHORT"),
     ("scored", "/sessions?scored=yes"),

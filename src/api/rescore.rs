@@ -66,6 +66,9 @@ pub(crate) struct RescoreFilter {
     pub(crate) agent: Option<String>,
     /// The alert type, whole.
     pub(crate) alert_type: Option<String>,
+    /// `true`: people rated it, or a score of it.
+    #[serde(default)]
+    pub(crate) rated: bool,
     /// Completed (else first seen) at or after.
     #[serde(default, deserialize_with = "crate::api::http::body::time")]
     pub(crate) from: Option<DateTime<Utc>>,
@@ -319,6 +322,7 @@ fn filter(words: RescoreFilter, current: &str, faults: &mut Faults) -> SessionFi
         tag: text(words.tag, "tag", faults),
         agent: text(words.agent, "agent", faults),
         alert_type: text(words.alert_type, "alert_type", faults),
+        rated: words.rated,
         from: words.from,
         to: words.to,
         ids: ids(words.ids, faults),

@@ -27,7 +27,7 @@ const LISTED: usize = 50;
                   first is what passed in A and misses in B, then the other way round, then what lost or gained its \
                   score. Means are made of the items that have a score in both runs; the interval is a bootstrap \
                   over the pairs (95 %, the same every time). Runs that were judged by other judges or under other \
-                  criteria are compared, and told (`judged_otherwise` with --json).\n\nExit codes: 0 compared, 1 the mean fell by more than \
+                  criteria are compared with a warning (`judged_otherwise` with --json).\n\nExit codes: 0 compared, 1 the mean fell by more than \
                   --max-regression, 2 a folder is no run, the two are of two kinds, or only one of them was judged by a simulated judge, 3 \
                   nothing has a score in both, or, with --max-regression, more items lost their score than --max-errors allows.",
     after_help = "Examples:\n  gavel compare reports/evaluation-runs/run-20260101T120000Z \

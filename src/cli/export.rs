@@ -1,22 +1,23 @@
 //! `gavel export`: sessions with their scores as a file, and scores as a table.
 
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
 use super::Global;
+use super::choice::choice;
 use super::connection::{Connection, ConnectionArgs, Needs};
 use super::outcome::{CliError, Exit};
 use super::output;
 use crate::client::{ClientError, Download};
 use crate::report;
-use crate::wire::words;
+use crate::wire::{TableFormat, words};
 
-/// Export sessions with their scores, or scores as CSV
+/// Export sessions with their scores, or scores as CSV or Parquet
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  gavel export training --output training.jsonl\n  gavel export training --min-score 90 --limit 1000 > best.jsonl\n  gavel export scores --criteria current --output scores.csv"
+    after_help = "Examples:\n  gavel export training --output training.jsonl\n  gavel export training --min-score 90 --limit 1000 > best.jsonl\n  gavel export scores --criteria current --output scores.csv\n  gavel export scores --agent noc --max-score 59 --output weak.parquet"
 )]
 pub(super) struct Export {
     #[command(subcommand)]
@@ -38,9 +39,9 @@ enum What {
         #[command(flatten)]
         which: Which,
     },
-    /// Current scores as CSV, a row a score
+    /// Current scores as CSV or Parquet, a row a score
     #[command(
-        long_about = "Current scores of real judges as CSV, a row a score, in the order of their sessions' ids.\n\nExit codes: 0 all \
+        long_about = "Current scores of real judges as CSV or Parquet, a row a score, in the order of their sessions' ids.\n\nExit codes: 0 all \
                       are written, 3 the export broke off (a file is written whole or not at all)."
     )]
     Scores {
@@ -48,8 +49,62 @@ enum What {
         #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
         min_score: u8,
         #[command(flatten)]
+        rows: Box<Rows>,
+        #[command(flatten)]
         which: Which,
     },
+}
+
+/// Which rows a table has, and as what it is written.
+#[derive(Debug, Args)]
+struct Rows {
+    /// Write csv or parquet [default: what --output ends with, else csv]
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<TableFormat>(TableFormat::ALL.iter().map(|it| it.as_str())))]
+    format: Option<TableFormat>,
+    /// Total at most, 0-100
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100))]
+    max_score: Option<u8>,
+    /// Of sessions of this agent
+    #[arg(long)]
+    agent: Option<String>,
+    /// Of sessions with this alert type
+    #[arg(long, value_name = "TYPE")]
+    alert_type: Option<String>,
+    /// Of sessions with this tag
+    #[arg(long)]
+    tag: Option<String>,
+    /// Scores that miss this tool
+    #[arg(long, value_name = "TOOL")]
+    missing_tool: Option<String>,
+}
+
+impl Rows {
+    /// As what the table is written. A terminal gets no Parquet.
+    fn format(&self, output: Option<&Path>) -> Result<TableFormat, CliError> {
+        let by_name = output
+            .filter(|path| path.extension().is_some_and(|end| end == "parquet"))
+            .map(|_| TableFormat::Parquet);
+        let format = self.format.or(by_name).unwrap_or(TableFormat::Csv);
+        if format == TableFormat::Parquet && output.is_none() && std::io::stdout().is_terminal() {
+            return Err(CliError::usage(
+                "a Parquet file is no text: name a file with --output, or send stdout to one",
+            ));
+        }
+        Ok(format)
+    }
+
+    fn query(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let given = [
+            ("max_score", self.max_score.map(|most| most.to_string())),
+            ("agent", self.agent.clone()),
+            ("alert_type", self.alert_type.clone()),
+            ("tag", self.tag.clone()),
+            ("missing_tool", self.missing_tool.clone()),
+        ];
+        given
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)))
+    }
 }
 
 #[derive(Debug, Args)]
@@ -82,8 +137,15 @@ impl Export {
                 query.push(("end", "true".to_owned()));
                 which.write(connection.client.training(&query).await?).await
             }
-            What::Scores { min_score, which } => {
-                let query = which.query(*min_score);
+            What::Scores {
+                min_score,
+                rows,
+                which,
+            } => {
+                let format = rows.format(which.output.as_deref())?;
+                let mut query = which.query(*min_score);
+                query.extend(rows.query());
+                query.push(("format", format.to_string()));
                 which
                     .table(connection.client.scores_table(&query).await?)
                     .await

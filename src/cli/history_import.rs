@@ -42,7 +42,7 @@ pub(super) struct FromTarsy {
     /// history.requests_per_second, 2]
     #[arg(long, value_name = "N", requires = "from")]
     rps: Option<f64>,
-    /// Fetch sessions that are listed as they are stored, too
+    /// Also fetch sessions that have not changed since they were stored
     #[arg(long, requires = "from")]
     refresh: bool,
 }

@@ -8,6 +8,7 @@ use clap::Args;
 use uuid::Uuid;
 
 use super::Global;
+use super::choice::choice;
 use super::connection::{Connection, ConnectionArgs, Needs};
 use super::outcome::{CliError, Exit};
 use super::output;
@@ -16,6 +17,7 @@ use crate::clock::{Clock as _, SystemClock};
 use crate::report::{self, Format, Judging, Lines, Meta, ReportError, Simulated};
 use crate::suite::run::RunFolder;
 use crate::suite::run::folder::RESULTS;
+use crate::wire::ItemOutcome;
 
 /// Write the report of a run or of a batch
 #[derive(Debug, Args)]
@@ -31,12 +33,15 @@ pub(super) struct Report {
     /// A run's folder, its evaluation-results.jsonl, or the id of a batch
     #[arg(value_name = "RUN_DIR|BATCH_ID")]
     of: String,
-    /// json, jsonl, csv, xlsx, junit.xml or md [default: what --output ends with, else md]
+    /// json, jsonl, csv, xlsx, parquet, junit.xml or md [default: what --output ends with, else md]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     /// Write to this file instead of stdout
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Only the items of a batch with this outcome; for jsonl, csv and parquet
+    #[arg(long, value_name = "OUTCOME", value_parser = choice::<ItemOutcome>(ItemOutcome::ALL.iter().map(|it| it.as_str())))]
+    outcome: Option<ItemOutcome>,
     /// Let scores of a simulated judge pass
     #[arg(long)]
     allow_simulated: bool,
@@ -63,13 +68,18 @@ impl From<ReportError> for CliError {
 impl Report {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         let format = self.format()?;
-        if format == Format::Xlsx && self.output.is_none() && io::stdout().is_terminal() {
+        if format.is_binary() && self.output.is_none() && io::stdout().is_terminal() {
             return Err(CliError::usage(
-                "a workbook is no text: name a file with --output, or send stdout to one",
+                "a workbook or a Parquet file is no text: name a file with --output, or send stdout to one",
             ));
         }
         self.place_is_there()?;
         match self.subject()? {
+            Subject::Run { .. } if self.outcome.is_some() => {
+                return Err(CliError::usage(
+                    "--outcome chooses items of a batch: give a batch's id, or leave it out",
+                ));
+            }
             Subject::Run { results, folder } => self.of_run(results, &folder, format).await?,
             Subject::Batch(id) => {
                 let command = async |connection: Connection<'_>| {
@@ -95,7 +105,7 @@ impl Report {
         let xml = name.ends_with(".xml").then_some(Format::Junit);
         self.format.or(by_name).or(xml).ok_or_else(|| {
             CliError::usage(format!(
-                "{name} names no format: end it with .json, .jsonl, .csv, .xlsx, .xml or .md, or give --format"
+                "{name} names no format: end it with .json, .jsonl, .csv, .xlsx, .parquet, .xml or .md, or give --format"
             ))
         })
     }
@@ -193,13 +203,10 @@ impl Report {
     }
 
     async fn of_batch(&self, client: &Client, id: Uuid, format: Format) -> Result<(), CliError> {
-        let allow = if self.allow_simulated {
-            "?allow_simulated=true"
-        } else {
-            ""
-        };
+        let mut query = vec![("allow_simulated", self.allow_simulated.to_string())];
+        query.extend(self.outcome.map(|it| ("outcome", it.to_string())));
         let mut report = client
-            .report(id, &format!("report.{format}{allow}"))
+            .report(id, &format!("report.{format}"), &query)
             .await?;
         let Some(path) = &self.output else {
             let mut out = io::stdout().lock();

@@ -20,7 +20,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 #[derive(Debug, Args)]
 #[command(
     long_about = "Run a server that speaks chat completions and makes up scores: the same question always gets the same \
-                  score. Every score that it makes is marked as simulated. Faults are drawn from the seed, in shares of all \
+                  score. Every score that it makes is marked as simulated. The seed chooses which calls go wrong, in shares of all \
                   calls.",
     after_help = "Examples:\n  gavel simulate-judge --port 8099\n  gavel simulate-judge --port 8099 --latency 2s --fault 429=0.1,500=0.1,timeout=0.05,malformed=0.05,truncated=0.02\n  DEFAULT_LLM_PROVIDER=simulated GAVEL_SIMULATED_URL=http://127.0.0.1:8099/v1 gavel up"
 )]
@@ -37,7 +37,7 @@ pub(super) struct SimulateJudge {
     /// Which share of the calls goes wrong how, such as 429=0.1,500=0.05
     #[arg(long, value_name = "FAULTS")]
     fault: Option<FaultRates>,
-    /// What faults are drawn from; scores don't depend on it
+    /// Chooses which calls go wrong; scores don't depend on it
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }

@@ -210,10 +210,7 @@ async fn rated(state: &PageState, user: &SessionUser, id: &str) -> Result<Option
         name: session
             .alert_type
             .unwrap_or_else(|| "the session".to_owned()),
-        badge: Badge {
-            to: format!("/sessions/{}/score", score.session_id),
-            ..Badge::from(&score)
-        },
+        badge: Badge::from(&score),
         opinions: given.items.into_iter().map(|it| opinion(it, now)).collect(),
     }))
 }

@@ -182,6 +182,27 @@ pub(super) fn analysis_in_short(session: &Session) -> Option<Cut> {
     Some(markdown::within(text, ANALYSIS))
 }
 
+/// What came in and what the agent concluded: it stands wherever a score of it does.
+#[derive(Template)]
+#[template(path = "session_case.html")]
+pub(super) struct Case {
+    session_id: Uuid,
+    alert: Cut,
+    analysis: Option<Cut>,
+    has_ended: bool,
+}
+
+impl From<&Session> for Case {
+    fn from(session: &Session) -> Self {
+        Self {
+            session_id: session.session_id,
+            alert: alert_in_short(session),
+            analysis: analysis_in_short(session),
+            has_ended: session.status.is_terminal(),
+        }
+    }
+}
+
 /// A part of a long text by itself.
 #[derive(Template)]
 #[template(path = "session_text.html")]

@@ -45,7 +45,7 @@ pub(super) struct Badge {
 }
 
 impl Badge {
-    /// The badge of a session's current score. It leads where the alert and the final analysis stand, too.
+    /// The badge of a session's current score. It leads where the alert and the final analysis stand, too, as one of a score does.
     pub(super) fn of(session: Uuid, score: Option<&SessionScoreSummary>) -> Self {
         let rating = score.map(|score| (score.total_score, words::rating(score.total_score)));
         Self {

@@ -23,8 +23,12 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Reads a batch; one without items is empty.
-    pub async fn read(store: &Store, id: Uuid) -> Result<Self, ReportError> {
+    /// Reads a batch, or its items of one outcome; one without items is empty.
+    pub async fn read(
+        store: &Store,
+        id: Uuid,
+        of: Option<ItemOutcome>,
+    ) -> Result<Self, ReportError> {
         let failed = |error: &dyn std::fmt::Display| {
             ReportError::writing("a batch's items into the temporary folder", error)
         };
@@ -32,7 +36,7 @@ impl Batch {
         let mut spool = tokio::fs::File::from_std(file);
         let (mut after, mut limit, mut unfinished) = (None, FIRST_PAGE, 0);
         loop {
-            let page = store.batches().items(id, None, after, limit).await?;
+            let page = store.batches().items(id, of, after, limit).await?;
             let Some(last) = page.last() else { break };
             after = last.job.batch.map(|place| place.item_no);
             let mut lines = String::new();

@@ -1,10 +1,11 @@
-//! The columns of a report's rows: the same names in JSON, CSV and XLSX.
+//! The columns of a report's rows: the same names in JSON, CSV, XLSX and Parquet.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
 use super::Item;
+use super::parquet::Holds;
 use crate::job::Kind;
 use crate::score::sql_metrics::safety::SafetyOutcome;
 use crate::score::{Column, Component, Origin, about};
@@ -99,8 +100,38 @@ impl Columns {
         own.into_iter().flat_map(|(_, origins)| origins).map(cell)
     }
 
+    /// Each column's name, and what it holds.
+    pub(super) fn held(&self) -> impl Iterator<Item = (&'static str, Holds)> {
+        self.heads.iter().enumerate().map(|(nth, (name, _))| {
+            let of_kinds = self.kinds.iter();
+            let mut origins =
+                of_kinds.filter_map(|(_, origins)| origins.get(nth).copied().flatten());
+            (*name, origins.next().map_or(Holds::Text, holds))
+        })
+    }
+
     pub(super) fn position(&self, name: &str) -> Option<usize> {
         self.heads.iter().position(|(known, _)| *known == name)
+    }
+}
+
+fn holds(origin: Origin) -> Holds {
+    match origin {
+        Origin::ItemNo | Origin::TokensIn | Origin::TokensOut => Holds::Whole,
+        Origin::Total | Origin::Threshold | Origin::Score(_) | Origin::Cost => Holds::Number,
+        Origin::Simulated => Holds::Flag,
+        Origin::Id
+        | Origin::Payload(_)
+        | Origin::Status
+        | Origin::Words(_)
+        | Origin::Reasoning
+        | Origin::ParseError
+        | Origin::Faults
+        | Origin::Safety
+        | Origin::Outcome
+        | Origin::ErrorClass
+        | Origin::ErrorMessage
+        | Origin::JobId => Holds::Text,
     }
 }
 

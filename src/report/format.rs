@@ -12,6 +12,8 @@ pub enum Format {
     Csv,
     /// A sheet with the summary, and one with a row for each item.
     Xlsx,
+    /// A row for each item, with the columns of CSV and their types.
+    Parquet,
     Junit,
     /// A summary for people, at most 900 KB.
     Markdown,
@@ -19,11 +21,12 @@ pub enum Format {
 
 impl Format {
     /// Every format, in the order of texts.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Json,
         Self::Jsonl,
         Self::Csv,
         Self::Xlsx,
+        Self::Parquet,
         Self::Junit,
         Self::Markdown,
     ];
@@ -35,6 +38,7 @@ impl Format {
             Self::Jsonl => "jsonl",
             Self::Csv => "csv",
             Self::Xlsx => "xlsx",
+            Self::Parquet => "parquet",
             Self::Junit => "junit.xml",
             Self::Markdown => "md",
         }
@@ -46,9 +50,23 @@ impl Format {
             Self::Jsonl => "application/x-ndjson",
             Self::Csv => "text/csv; charset=utf-8",
             Self::Xlsx => "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+            Self::Parquet => "application/vnd.apache.parquet",
             Self::Junit => "application/xml",
             Self::Markdown => "text/markdown; charset=utf-8",
         }
+    }
+
+    /// Whether it is rows alone: a part of the items is then no wrong summary of all.
+    pub fn is_rows(self) -> bool {
+        match self {
+            Self::Jsonl | Self::Csv | Self::Parquet => true,
+            Self::Json | Self::Xlsx | Self::Junit | Self::Markdown => false,
+        }
+    }
+
+    /// Whether it is no text, which a terminal can't show.
+    pub fn is_binary(self) -> bool {
+        matches!(self, Self::Xlsx | Self::Parquet)
     }
 
     pub fn file_name(self) -> &'static str {
@@ -57,6 +75,7 @@ impl Format {
             Self::Jsonl => "evaluation-results.jsonl",
             Self::Csv => "report.csv",
             Self::Xlsx => "report.xlsx",
+            Self::Parquet => "report.parquet",
             Self::Junit => "junit.xml",
             Self::Markdown => "summary.md",
         }
@@ -71,7 +90,7 @@ impl fmt::Display for Format {
 
 /// A text that names no format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no format of a report: use json, jsonl, csv, xlsx, junit.xml or md")]
+#[error("{0:?} is no format of a report: use json, jsonl, csv, xlsx, parquet, junit.xml or md")]
 pub struct UnknownFormat(String);
 
 impl FromStr for Format {

@@ -1,4 +1,4 @@
-//! What evaluations came to, as files: JSON, JSONL, CSV, XLSX, JUnit and Markdown from one stream of items. Computes no score.
+//! What evaluations came to, as files: JSON, JSONL, CSV, XLSX, Parquet, JUnit and Markdown from one stream of items. Computes no score.
 //!
 //! ```text
 //! evaluation-results.jsonl ─▶ Lines ─┐
@@ -20,6 +20,7 @@ pub(crate) mod line_reader;
 pub mod live;
 mod markdown;
 mod overview;
+pub(crate) mod parquet;
 mod plain;
 mod source;
 pub mod summary;

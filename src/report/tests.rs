@@ -2,6 +2,8 @@
 
 use std::io::Cursor;
 
+use ::parquet::file::reader::{FileReader as _, SerializedFileReader};
+use ::parquet::record::{Field, Row};
 use calamine::{Data, Reader as _, Xlsx};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -421,6 +423,60 @@ impl Source for Torn {
     }
 }
 
+fn parquet_rows(bytes: &[u8]) -> Vec<Row> {
+    let mut file = tempfile::tempfile().unwrap();
+    std::io::Write::write_all(&mut file, bytes).unwrap();
+    let reader = SerializedFileReader::new(file).unwrap();
+    let rows = reader.get_row_iter(None).unwrap();
+    rows.map(std::result::Result::unwrap).collect()
+}
+
+#[test]
+fn parquet_has_the_values_of_json_by_their_types() {
+    let items = five();
+    let rows = parquet_rows(&written(Format::Parquet, &items));
+    let csv = csv_rows(&written(Format::Csv, &items));
+    let json: Value = serde_json::from_slice(&written(Format::Json, &items)).unwrap();
+    assert_eq!(rows.len(), items.len());
+    for (row, item) in rows.iter().zip(json["items"].as_array().unwrap()) {
+        let names: Vec<&String> = row.get_column_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, csv[0].iter().collect::<Vec<_>>());
+        for (name, field) in row.get_column_iter() {
+            let value = match field {
+                Field::Null => Value::Null,
+                Field::Bool(flag) => json!(flag),
+                Field::Long(whole) => json!(whole),
+                Field::Double(number) => json!(number),
+                Field::Str(text) => json!(text),
+                other => panic!("{name}: {other:?}"),
+            };
+            let expected = match (&item[name], &value) {
+                // A column of the payload's texts has other things as their JSON.
+                (other, Value::String(_)) if !other.is_string() => json!(other.to_string()),
+                (other, _) => other.clone(),
+            };
+            assert_eq!(value, expected, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_table_of_parquet_holds_no_more_than_a_row_group() {
+    let mut table = parquet::Table::new(Vec::new(), [("text", parquet::Holds::Text)]).unwrap();
+    let (mut groups, mut file) = (0, Vec::new());
+    for _ in 0..9 {
+        if table.add(vec![json!("x".repeat(1 << 20))]).unwrap() {
+            groups += 1;
+            let piece = table.written().unwrap();
+            assert!(!piece.is_empty());
+            file.extend(piece);
+        }
+    }
+    assert_eq!(groups, 2);
+    file.extend(table.end().unwrap());
+    assert_eq!(parquet_rows(&file).len(), 9);
+}
+
 #[test]
 fn a_run_has_all_its_files_and_a_failure_leaves_those_that_were_there() {
     let dir = tempfile::tempdir().unwrap();
@@ -468,6 +524,7 @@ proptest! {
         prop_assert_eq!(json["items"].as_array().unwrap().len(), items.len());
         let junit = quick_junit::Report::deserialize_from_str(&text(Format::Junit, &items));
         prop_assert_eq!(junit.unwrap().tests, items.len());
+        prop_assert_eq!(parquet_rows(&written(Format::Parquet, &items)).len(), items.len());
         prop_assert_eq!(text(Format::Jsonl, &items).lines().count(), items.len());
         for item in &items {
             prop_assert!(live::lines(item).iter().all(|line| !line.contains(char::is_control)));

@@ -7,7 +7,7 @@ use std::path::Path;
 use tempfile::NamedTempFile;
 
 use super::summary::{Figures, Summary};
-use super::{Format, Meta, ReportError, Source, csv, json, junit, markdown, xlsx};
+use super::{Format, Meta, ReportError, Source, csv, json, junit, markdown, parquet, xlsx};
 
 /// What [`write_all`] writes.
 const FILES: [Format; 5] = [
@@ -28,7 +28,12 @@ pub fn write(
     match format {
         // It has no summary.
         Format::Jsonl => json::write_lines(out, source),
-        Format::Json | Format::Csv | Format::Xlsx | Format::Junit | Format::Markdown => {
+        Format::Json
+        | Format::Csv
+        | Format::Xlsx
+        | Format::Parquet
+        | Format::Junit
+        | Format::Markdown => {
             let figures = sum_up(source, meta)?;
             write_summed(format, source, (&figures, meta), out)
         }
@@ -104,6 +109,7 @@ fn write_summed(
         Format::Jsonl => json::write_lines(out, source)?,
         Format::Csv => csv::write(out, source, summed.0)?,
         Format::Xlsx => xlsx::write(out, source, summed)?,
+        Format::Parquet => parquet::report(out, source, summed.0)?,
         Format::Junit => junit::write(out, source, summed)?,
         Format::Markdown => markdown::write(out, source, summed)?,
     }

@@ -63,6 +63,7 @@ pub type GivenBy = (Uuid, String, Given);
 /// The list's name in its cursors.
 const LIST: char = 'h';
 const STORING: &str = "storing a rating";
+const HOLDING: &str = "holding ratings against scores";
 
 macro_rules! columns {
     () => {
@@ -97,6 +98,19 @@ macro_rules! met {
             from mine m join human_ratings r on r.session_id = m.session_id and r.score_id is null
             where m.counts = 1 and m.place = 1 and not exists (
                 select 1 from human_ratings o where o.score_id = m.score_id and o.rated_by = r.rated_by)
+         ) "
+    };
+}
+
+/// The ratings that meet a score of the batch `$1`, simulated or not as `$2` says.
+macro_rules! met_in_batch {
+    () => {
+        "with met as (
+            select j.judge, s.score_id, s.total_score, r.form, r.total, r.word, r.rated_by
+            from scoring_jobs j join session_scores s on s.job_id = j.job_id join human_ratings r on r.session_id = s.session_id
+            where j.batch_id = $1 and j.purpose in ('repeat', 'jury') and s.simulated = $2
+                and (r.score_id = s.score_id or r.score_id is null and not exists (
+                    select 1 from human_ratings o where o.score_id = s.score_id and o.rated_by = r.rated_by))
          ) "
     };
 }
@@ -261,9 +275,53 @@ impl Ratings<'_> {
         Ok(real)
     }
 
+    /// The ratings that meet the scores of a batch of repeats or of a jury, by judge. A rating of a session meets each score of it,
+    /// unless the same person rated that one too.
+    pub async fn met_by_judge(
+        self,
+        batch_id: Uuid,
+        basis: Basis,
+    ) -> Result<BTreeMap<Option<String>, RatingsMet>, StoreError> {
+        let counts = sql!(
+            concat!(
+                met_in_batch!(),
+                "select judge, form, total, word, total_score, count(*) as n from met group by judge, form, total, word, total_score"
+            ),
+            batch_id,
+            basis.is_simulated()
+        );
+        let people = sql!(
+            concat!(
+                met_in_batch!(),
+                "select judge, case when form = 'quality' then 'quality' else 'ratings' end as scale,
+                    count(distinct rated_by) as people, count(distinct score_id) as scores
+                 from met group by judge, case when form = 'quality' then 'quality' else 'ratings' end"
+            ),
+            batch_id,
+            basis.is_simulated()
+        );
+        let mut met: BTreeMap<Option<String>, RatingsMet> = BTreeMap::new();
+        let rows = self.db.read_long(HOLDING, &counts).await?;
+        let rows: Vec<(Option<String>, Judged)> =
+            all(HOLDING, &rows, |row| Ok((row.get("judge")?, judged(row)?)))?;
+        for (judge, counted) in rows {
+            met.entry(judge).or_default().judged.push(counted);
+        }
+        let rows = self.db.read_long(HOLDING, &people).await?;
+        let rows: Vec<(Option<String>, (Scale, u64, u64))> = all(HOLDING, &rows, |row| {
+            Ok((row.get("judge")?, people_of(row)?))
+        })?;
+        for (judge, people) in rows {
+            met.entry(judge).or_default().people.push(people);
+        }
+        for of_judge in met.values_mut() {
+            of_judge.basis = basis;
+        }
+        Ok(met)
+    }
+
     async fn met_by(self, criteria_hash: &str, basis: Basis) -> Result<RatingsMet, StoreError> {
-        const ATTEMPTED: &str = "holding ratings against scores";
-        let broken = |e: sqlx::Error| StoreError::of(ATTEMPTED, &e);
+        let broken = |e: sqlx::Error| StoreError::of(HOLDING, &e);
         let counts = sql!(
             concat!(
                 met!(),
@@ -272,7 +330,7 @@ impl Ratings<'_> {
             criteria_hash,
             basis.is_simulated()
         );
-        let rows = self.db.read_long(ATTEMPTED, &counts).await?;
+        let rows = self.db.read_long(HOLDING, &counts).await?;
         let judged: sqlx::Result<Vec<Judged>> = rows.iter().map(judged).collect();
         let judged = judged.map_err(broken)?;
         if judged.is_empty() {
@@ -288,7 +346,7 @@ impl Ratings<'_> {
             criteria_hash,
             basis.is_simulated()
         );
-        let rows = self.db.read_long(ATTEMPTED, &people).await?;
+        let rows = self.db.read_long(HOLDING, &people).await?;
         Ok(RatingsMet {
             judged,
             people: rows

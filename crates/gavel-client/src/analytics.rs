@@ -28,7 +28,7 @@ impl Client {
         self.get(&with_query(&path, query)).await
     }
 
-    /// Current scores as CSV.
+    /// Current scores as CSV or Parquet.
     pub async fn scores_table(&self, query: Query<'_>) -> Result<Download, ClientError> {
         self.download(&with_query("/api/v1/exports/scores", query), EXPORT_TIMEOUT)
             .await

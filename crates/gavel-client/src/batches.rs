@@ -36,9 +36,15 @@ impl Download {
 }
 
 impl Client {
-    /// Asks for a batch's report; `file` is its name, such as `report.csv`, and what stands in the query.
-    pub async fn report(&self, batch: Uuid, file: &str) -> Result<Download, ClientError> {
+    /// Asks for a batch's report; `file` is its name, such as `report.csv`; `query` holds allow_simulated and outcome.
+    pub async fn report(
+        &self,
+        batch: Uuid,
+        file: &str,
+        query: Query<'_>,
+    ) -> Result<Download, ClientError> {
         let path = format!("/api/v1/batches/{batch}/{file}");
+        let path = with_query(&path, query);
         self.download(&path, DOWNLOAD_TIMEOUT).await
     }
 

@@ -8,6 +8,16 @@ use super::Rating;
 use crate::text_enum;
 
 text_enum! {
+    /// What a table is written as.
+    pub enum TableFormat {
+        /// Text, a line a row.
+        Csv = "csv",
+        /// Columns with their types, for pandas, DuckDB and their kin.
+        Parquet = "parquet",
+    }
+}
+
+text_enum! {
     /// How long a period is.
     pub enum Period {
         /// A day.

@@ -31,8 +31,8 @@ mod worker;
 pub use agreement::{Agreement, AgreementReport, Kappa, RaterPair, RaterPairs, Scale, Strength};
 pub use analytics::{
     Bucket, Coverage, Distribution, LatencyItem, LatencyList, NameItem, NameLinks, NameList,
-    Period, RatingShare, ScoreGroup, ScoreGroups, ScoreTool, ScoreTools, Spelling, Trend,
-    TrendItem,
+    Period, RatingShare, ScoreGroup, ScoreGroups, ScoreTool, ScoreTools, Spelling, TableFormat,
+    Trend, TrendItem,
 };
 pub use batch::{
     Batch, BatchCounts, BatchLinks, BatchOrigin, BatchPause, BatchProgress, BatchRetried,

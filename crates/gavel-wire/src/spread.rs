@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{Flag, Rating};
+use super::{Agreement, Flag, Rating};
 use crate::Purpose;
 
 /// The panels of a batch, by the ids of their sessions.
@@ -55,6 +55,9 @@ pub struct PanelJudge {
     pub mean: f64,
     /// By how many points they lie above the medians of their sessions on average: above 0 it is milder than the panel.
     pub mean_difference: f64,
+    /// How far it and people agree about the batch's sessions, on each scale that anybody used; empty where nobody rated them.
+    #[serde(default)]
+    pub agreement: Vec<Agreement>,
 }
 
 /// One session's panel.

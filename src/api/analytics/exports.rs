@@ -10,20 +10,22 @@ use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, SecondsFormat, Utc};
 use futures::stream;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::{Selection, Unnamed, selection};
 use crate::api::ApiState;
+use crate::api::batches::reports::BinaryFile;
 use crate::api::http::params::Params;
 use crate::api::http::problem::ApiError;
 use crate::api::scores;
 use crate::history::ingest::SessionInput;
 use crate::report::csv_record;
-use crate::store::{GoodScores, SessionRecord, SessionScoreRow, StoreError};
-use crate::wire::Score;
+use crate::report::parquet::{Holds, Table};
+use crate::store::{GoodScores, SessionFilter, SessionRecord, SessionScoreRow, StoreError};
+use crate::wire::{Rating, Score, SessionStatus, TableFormat};
 
 /// The lowest total that is exported if none is named.
 const MIN_SCORE: u8 = 85;
@@ -57,35 +59,35 @@ enum LastLine {
 enum Form {
     /// A session with its score, as JSON.
     Training(LastLine),
-    /// A score, as CSV.
-    Table,
+    /// A score, as a row.
+    Table(TableFormat),
 }
 
 /// The columns of the table of scores.
-const COLUMNS: [&str; 23] = [
-    "session_id",
-    "external_id",
-    "alert_type",
-    "agent",
-    "status",
-    "tags",
-    "started_at",
-    "completed_at",
-    "score_id",
-    "total_score",
-    "rating",
-    "score_breakdown",
-    "flags",
-    "missing_tools",
-    "criteria_hash",
-    "is_current_criteria",
-    "judge_provider",
-    "judge_model",
-    "scored_at",
-    "scored_triggered_by",
-    "cost_usd",
-    "job_id",
-    "score_reasoning",
+const COLUMNS: [(&str, Holds); 23] = [
+    ("session_id", Holds::Text),
+    ("external_id", Holds::Text),
+    ("alert_type", Holds::Text),
+    ("agent", Holds::Text),
+    ("status", Holds::Text),
+    ("tags", Holds::Json),
+    ("started_at", Holds::Time),
+    ("completed_at", Holds::Time),
+    ("score_id", Holds::Text),
+    ("total_score", Holds::Whole),
+    ("rating", Holds::Text),
+    ("score_breakdown", Holds::Json),
+    ("flags", Holds::Json),
+    ("missing_tools", Holds::Json),
+    ("criteria_hash", Holds::Text),
+    ("is_current_criteria", Holds::Flag),
+    ("judge_provider", Holds::Text),
+    ("judge_model", Holds::Text),
+    ("scored_at", Holds::Time),
+    ("scored_triggered_by", Holds::Text),
+    ("cost_usd", Holds::Number),
+    ("job_id", Holds::Text),
+    ("score_reasoning", Holds::Text),
 ];
 
 /// Where an export stands.
@@ -103,6 +105,8 @@ struct Export {
     form: Form,
     /// What stands above the lines.
     head: Option<Bytes>,
+    /// The file that rows are collected for.
+    parquet: Option<Table<Vec<u8>>>,
 }
 
 /// Streams sessions with good scores, a JSON object a line (JSONL), in the order of their ids.
@@ -135,25 +139,36 @@ async fn training(State(state): State<ApiState>, mut params: Params) -> Result<R
     params.finish()?;
     let good = GoodScores {
         filter: chosen.filter(&state).await?,
+        sessions: SessionFilter::default(),
         min_score,
         at: state.clock.now(),
     };
     streamed(state, good, left, Form::Training(last_line)).await
 }
 
-/// Streams current scores as CSV, a row a score, in the order of their sessions' ids.
+/// Streams current scores as CSV or Parquet, a row a score, in the order of their sessions' ids.
 ///
 /// Only scores that are current when the export begins, and only those of real judges. `score_breakdown` is JSON; tags, flags and
-/// missing tools are lists in JSON. A stream that breaks off ends without the end of its HTTP body.
+/// missing tools are lists in JSON. Parquet has numbers, flags and times (UTC) by their types. The filters are those of the list of
+/// sessions. A stream that breaks off ends without the end of its HTTP body.
 #[utoipa::path(
     get, path = "/api/v1/exports/scores", tag = "analytics",
     params(
+        ("format" = Option<TableFormat>, Query, description = "`csv` (default) or `parquet`"),
+        ("q" = Option<String>, Query, description = "Part of an alert type, agent or author, or what an id begins with"),
+        ("status" = Option<SessionStatus>, Query, description = "Where the session stands"),
+        ("rating" = Option<Rating>, Query, description = "By the score's rating"),
+        ("max_score" = Option<u8>, Query, description = "Total at most, 0-100", maximum = 100),
+        ("missing_tool" = Option<String>, Query, description = "The score misses this tool, however it is spelled"),
+        ("tag" = Option<String>, Query, description = "Sessions with this label"),
+        ("agent" = Option<String>, Query, description = "The agent's name, whole"),
+        ("alert_type" = Option<String>, Query, description = "The alert type, whole"),
         ("min_score" = Option<u8>, Query, description = "Total at least, 0-100; default 0", maximum = 100),
         Selection,
         ("limit" = Option<u64>, Query, description = "At most so many rows; default all", minimum = 1),
     ),
     responses(
-        (status = 200, description = "The scores", body = String, content_type = "text/csv",
+        (status = 200, description = "The scores", content((String = "text/csv"), (inline(BinaryFile) = "application/vnd.apache.parquet")),
             headers(("Content-Disposition" = String, description = "`attachment` with a file name"))),
         (status = 404, description = "criteria-not-found"),
     ),
@@ -163,15 +178,28 @@ async fn scores_table(
     mut params: Params,
 ) -> Result<Response, ApiError> {
     let chosen = selection(&mut params, Unnamed::Any);
+    let format = params.take("format").unwrap_or(TableFormat::Csv);
     let min_score = params.whole("min_score", 0..=100).unwrap_or(0);
+    let sessions = SessionFilter {
+        q: params.text("q"),
+        status: params.take("status"),
+        rating: params.take("rating"),
+        max_score: params.whole("max_score", 0..=100),
+        missing_tool: params.text("missing_tool"),
+        tag: params.text("tag"),
+        agent: params.text("agent"),
+        alert_type: params.text("alert_type"),
+        ..SessionFilter::default()
+    };
     let left = params.whole("limit", 1..=u64::MAX);
     params.finish()?;
     let good = GoodScores {
         filter: chosen.filter(&state).await?,
+        sessions,
         min_score,
         at: state.clock.now(),
     };
-    streamed(state, good, left, Form::Table).await
+    streamed(state, good, left, Form::Table(format)).await
 }
 
 async fn streamed(
@@ -182,11 +210,20 @@ async fn streamed(
 ) -> Result<Response, ApiError> {
     let (media_type, file) = match form {
         Form::Training(_) => ("application/x-ndjson", "training.jsonl"),
-        Form::Table => ("text/csv; charset=utf-8", "scores.csv"),
+        Form::Table(TableFormat::Csv) => ("text/csv; charset=utf-8", "scores.csv"),
+        Form::Table(TableFormat::Parquet) => ("application/vnd.apache.parquet", "scores.parquet"),
     };
-    let head = match form {
-        Form::Training(_) => None,
-        Form::Table => Some(Bytes::from(format!("{}\n", COLUMNS.join(",")))),
+    let (head, parquet) = match form {
+        Form::Training(_) => (None, None),
+        Form::Table(TableFormat::Csv) => {
+            let names = COLUMNS.map(|(name, _)| name).join(",");
+            (Some(Bytes::from(names + "\n")), None)
+        }
+        Form::Table(TableFormat::Parquet) => {
+            let table = Table::new(Vec::new(), COLUMNS);
+            let table = table.map_err(|error| ApiError::Internal(error.to_string()))?;
+            (None, Some(table))
+        }
     };
     let mut export = Export {
         state,
@@ -198,6 +235,7 @@ async fn streamed(
         read: false,
         form,
         head,
+        parquet,
     };
     // A database that is away is told by the status, not by a broken stream.
     export.fill().await?;
@@ -224,15 +262,19 @@ impl Export {
         if let Some(head) = self.head.take() {
             return Ok(Some((head, Some(self))));
         }
-        let line = self.line().await.inspect_err(|error| {
+        let piece = match self.parquet.take() {
+            Some(table) => self.row_group(table).await,
+            None => self.line().await,
+        };
+        let piece = piece.inspect_err(|error| {
             tracing::warn!(%error, sent = self.sent, "an export broke off");
         })?;
-        if let Some(line) = line {
-            self.sent += 1;
-            return Ok(Some((line, Some(self))));
+        if let Some(piece) = piece {
+            let is_last = self.form == Form::Table(TableFormat::Parquet) && self.parquet.is_none();
+            return Ok(Some((piece, (!is_last).then_some(self))));
         }
         Ok(match self.form {
-            Form::Training(LastLine::LeftOut) | Form::Table => None,
+            Form::Training(LastLine::LeftOut) | Form::Table(_) => None,
             Form::Training(LastLine::Given) => {
                 let end = json!({ "end": true, "count": self.sent });
                 Some((Bytes::from(format!("{end}\n")), None))
@@ -240,7 +282,36 @@ impl Export {
         })
     }
 
+    /// The next row group of a file, or what is left with the file's end: then the file is gone.
+    async fn row_group(&mut self, mut table: Table<Vec<u8>>) -> std::io::Result<Option<Bytes>> {
+        let failed = std::io::Error::other;
+        while let Some(row) = self.row().await? {
+            if table.add(cells(row)?.into()).map_err(failed)? {
+                let written = table.written().map_err(failed)?;
+                self.parquet = Some(table);
+                return Ok(Some(written.into()));
+            }
+        }
+        Ok(Some(table.end().map_err(failed)?.into()))
+    }
+
     async fn line(&mut self) -> std::io::Result<Option<Bytes>> {
+        let Some(row) = self.row().await? else {
+            return Ok(None);
+        };
+        let text = match self.form {
+            Form::Training(_) => {
+                let mut text = serde_json::to_vec(&row)?;
+                text.push(b'\n');
+                text
+            }
+            Form::Table(_) => csv_record(&cells(row)?.map(text))?,
+        };
+        Ok(Some(text.into()))
+    }
+
+    /// The next session with its score.
+    async fn row(&mut self) -> std::io::Result<Option<TrainingLine>> {
         while self.left.is_none_or(|left| self.sent < left) {
             if self.page.is_empty() {
                 self.fill().await.map_err(std::io::Error::other)?;
@@ -252,19 +323,11 @@ impl Export {
             let session = session.map_err(std::io::Error::other)?;
             if let Some(session) = session {
                 let current = self.state.enqueue.current_criteria();
-                let line = TrainingLine {
+                self.sent += 1;
+                return Ok(Some(TrainingLine {
                     session: body_of(session),
                     score: scores::view::score(row, &current.hash.0),
-                };
-                let text = match self.form {
-                    Form::Training(_) => {
-                        let mut text = serde_json::to_vec(&line)?;
-                        text.push(b'\n');
-                        text
-                    }
-                    Form::Table => csv_record(&cells(line)?)?,
-                };
-                return Ok(Some(text.into()));
+                }));
             }
         }
         Ok(None)
@@ -289,43 +352,54 @@ impl Export {
 }
 
 /// The cells of a score, in the order of [`COLUMNS`].
-fn cells(line: TrainingLine) -> serde_json::Result<[String; 23]> {
+fn cells(line: TrainingLine) -> serde_json::Result<[Value; 23]> {
     let TrainingLine { session, score } = line;
-    let text = Option::unwrap_or_default;
     let tools = score.missing_tools.iter().map(|tool| &tool.tool_name);
     Ok([
-        score.session_id.to_string(),
-        text(session.external_id),
-        text(session.alert_type),
-        text(session.agent),
-        text(session.status),
-        serde_json::to_string(&session.tags)?,
-        text(session.started_at),
-        text(session.completed_at),
-        score.score_id.to_string(),
-        score.total_score.to_string(),
-        score.rating.to_string(),
-        serde_json::to_string(&score.score_breakdown)?,
-        serde_json::to_string(&score.flags)?,
-        serde_json::to_string(&tools.collect::<Vec<_>>())?,
-        score.criteria_hash,
-        score.is_current_criteria.to_string(),
-        score.judge.provider,
-        score.judge.model,
-        score.scored_at.to_rfc3339_opts(SecondsFormat::AutoSi, true),
-        score.scored_triggered_by,
-        score
-            .usage
-            .cost_usd
-            .map_or_else(String::new, |cost| cost.to_string()),
-        score.job_id.to_string(),
-        score.score_reasoning,
+        score.session_id.to_string().into(),
+        session.external_id.into(),
+        session.alert_type.into(),
+        session.agent.into(),
+        session.status.into(),
+        serde_json::to_value(&session.tags)?,
+        session.started_at.into(),
+        session.completed_at.into(),
+        score.score_id.to_string().into(),
+        score.total_score.into(),
+        score.rating.as_str().into(),
+        serde_json::to_value(&score.score_breakdown)?,
+        serde_json::to_value(&score.flags)?,
+        tools.map(String::as_str).collect(),
+        score.criteria_hash.into(),
+        score.is_current_criteria.into(),
+        score.judge.provider.into(),
+        score.judge.model.into(),
+        time(score.scored_at).into(),
+        score.scored_triggered_by.into(),
+        score.usage.cost_usd.into(),
+        score.job_id.to_string().into(),
+        score.score_reasoning.into(),
     ])
+}
+
+/// A cell as CSV has it; numbers without an exponent.
+fn text(cell: Value) -> String {
+    match cell {
+        Value::Null => String::new(),
+        Value::String(text) => text,
+        Value::Number(number) if number.is_f64() => number
+            .as_f64()
+            .map_or_else(String::new, |number| number.to_string()),
+        other => other.to_string(),
+    }
+}
+
+fn time(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
 /// A stored session as the body that puts it.
 fn body_of(session: SessionRecord) -> SessionInput {
-    let time = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::AutoSi, true);
     SessionInput {
         session_id: Some(session.session_id),
         external_id: session.external_id,

@@ -102,8 +102,8 @@ pub(crate) async fn compare(
         });
     }
     let permit = state.report_permits().take().await?;
-    let read_a = Batch::read(&state.store, a).await?;
-    let read_b = Batch::read(&state.store, b).await?;
+    let read_a = Batch::read(&state.store, a, None).await?;
+    let read_b = Batch::read(&state.store, b, None).await?;
     let unfinished = read_a.unfinished + read_b.unfinished;
     let comparing = move || {
         let _permit = permit;

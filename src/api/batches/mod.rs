@@ -72,7 +72,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
             {"id": "q1", "generated_sql": "select name from users", "expected_sql": "SELECT name FROM users;"}]})),
         (String = "application/x-ndjson"),
         (String = "text/csv"),
-        (inline(reports::Workbook) = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+        (inline(reports::BinaryFile) = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
     )),
     responses(
         (status = 202, description = "The batch: all items are stored", body = Batch, headers(

@@ -20,6 +20,7 @@ use crate::api::http::params::{Params, uuid};
 use crate::api::http::problem::{ApiError, Problem, Refusal};
 use crate::memory::{MemoryBudget, Taken};
 use crate::report::{self, Batch, Format, Judging, Meta, ReportError, Simulated};
+use crate::wire::ItemOutcome;
 
 /// What one read of the file takes.
 const CHUNK: usize = 64 * 1024;
@@ -83,7 +84,7 @@ impl From<ReportError> for ApiError {
 /// A file of bytes, as the document has it.
 #[derive(utoipa::ToSchema)]
 #[schema(value_type = String, format = Binary)]
-pub(super) struct Workbook(#[expect(dead_code, reason = "for the document alone")] Vec<u8>);
+pub(crate) struct BinaryFile(#[expect(dead_code, reason = "for the document alone")] Vec<u8>);
 
 /// Downloads the report of a batch, in the form that the file's name asks for.
 ///
@@ -93,9 +94,10 @@ pub(super) struct Workbook(#[expect(dead_code, reason = "for the document alone"
     params(
         ("batch_id" = Uuid, Path, description = "The batch"),
         ("report" = String, Path, description = "`report.json`: the summary, then every item. `report.jsonl`: a line an item, without loss. \
-            `report.csv`, `report.xlsx`: a row an item; the workbook also has the summary. `report.junit.xml`: for CI servers; misses are failures, what \
+            `report.csv`, `report.xlsx`, `report.parquet`: a row an item; the workbook also has the summary. `report.junit.xml`: for CI servers; misses are failures, what \
             has no score is an error. `report.md`: a summary for people, at most 900 KB.",
-            pattern = r"^report\.(json|jsonl|csv|xlsx|junit\.xml|md)$"),
+            pattern = r"^report\.(json|jsonl|csv|xlsx|parquet|junit\.xml|md)$"),
+        ("outcome" = Option<ItemOutcome>, Query, description = "Those items alone, as in the list of items; for `report.jsonl`, `report.csv` and `report.parquet`"),
         ("allow_simulated" = Option<bool>, Query, description = "Whether scores of a simulated judge may pass; default false: they make the verdict incomplete, \
             and are skipped tests in JUnit"),
     ),
@@ -103,7 +105,8 @@ pub(super) struct Workbook(#[expect(dead_code, reason = "for the document alone"
         (status = 200, description = "The report", content(
             // Text first: a generated client reads every answer as the first type that it knows.
             (String = "text/csv"), (String = "text/markdown"), (String = "application/x-ndjson"), (String = "application/xml"), (inline(serde_json::Value) = "application/json"),
-            (inline(Workbook) = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")),
+            (inline(BinaryFile) = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+            (inline(BinaryFile) = "application/vnd.apache.parquet")),
             headers(("Content-Disposition" = String, description = "`attachment` with a file name"))),
         (status = 404, description = "batch-not-found, not-found (no such report)"),
         (status = 503, description = "too-many-reports, memory-busy, database-unavailable", body = Problem, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds"))),
@@ -120,11 +123,16 @@ async fn batch_report(
         .ok_or(ApiError::NoRoute)?;
     let id = uuid(&batch_id, "batch_id", Refusal::Unprocessable)?;
     let allowed = params.take::<bool>("allow_simulated").unwrap_or(false);
+    let outcome = params.take::<ItemOutcome>("outcome");
+    if outcome.is_some() && !format.is_rows() {
+        let message = "chooses rows, and this report sums up all items: use report.csv, report.jsonl or report.parquet, or leave it out";
+        params.fault("outcome", message.to_owned());
+    }
     params.finish()?;
     let row = state.store.batches().get(id).await?;
     let row = row.ok_or(ApiError::BatchNotFound(id))?;
     let permit = state.report_permits().take().await?;
-    let batch = Batch::read(&state.store, id).await?;
+    let batch = Batch::read(&state.store, id, outcome).await?;
     let meta = Meta {
         name: row.name.unwrap_or_else(|| format!("Batch {id}")),
         run: Some(id.to_string()),

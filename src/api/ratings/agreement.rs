@@ -10,6 +10,7 @@ use crate::api::criteria::named::criteria_of;
 use crate::api::http::params::Params;
 use crate::api::http::problem::ApiError;
 use crate::score::trust::{Compared, agreement};
+use crate::store::RatingsMet;
 use crate::wire::words::counted;
 use crate::wire::{Agreement, AgreementReport, Strength};
 
@@ -51,18 +52,23 @@ pub(crate) async fn read(
     Ok(AgreementReport {
         criteria_hash,
         simulated: met.basis.is_simulated(),
-        scales: agreement(&met.judged)
-            .into_iter()
-            .map(|found| {
-                let people = met
-                    .people
-                    .iter()
-                    .find(|(scale, _, _)| *scale == found.scale);
-                let (raters, scores) = people.map_or((0, 0), |(_, raters, n)| (*raters, *n));
-                view(found, (raters, scores), met.basis.is_simulated())
-            })
-            .collect(),
+        scales: scales(&met),
     })
+}
+
+/// Agreement on each scale that anybody used.
+pub(super) fn scales(met: &RatingsMet) -> Vec<Agreement> {
+    agreement(&met.judged)
+        .into_iter()
+        .map(|found| {
+            let people = met
+                .people
+                .iter()
+                .find(|(scale, _, _)| *scale == found.scale);
+            let (raters, scores) = people.map_or((0, 0), |(_, raters, n)| (*raters, *n));
+            view(found, (raters, scores), met.basis.is_simulated())
+        })
+        .collect()
 }
 
 /// Agreement on one scale, of so many people over so many scores.

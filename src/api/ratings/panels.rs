@@ -2,7 +2,7 @@
 //!
 //! A panel's median is a figure of the batch: it is never stored as a score, and never anybody's current one.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use axum::Json;
 use axum::extract::State;
@@ -10,13 +10,14 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
+use super::agreement::scales;
 use crate::api::ApiState;
 use crate::api::http::params::{Params, Segment, uuid};
 use crate::api::http::problem::{ApiError, Refusal};
 use crate::job::Purpose;
 use crate::score::session::{Flag, Rating};
 use crate::score::trust::{JudgeFigures, Panel, PanelFigures, Panels, Vote};
-use crate::store::{AskedOfPanel, Basis, Store, StoreError};
+use crate::store::{AskedOfPanel, Basis, RatingsMet, Store, StoreError};
 use crate::wire::words::counted;
 use crate::wire::{self, PanelJudge, PanelSummary, Spread};
 
@@ -32,7 +33,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 /// Shows how far the scores of a batch of repeats, or of a jury, lie apart.
 ///
 /// May be asked while the batch runs: then of what came so far. Scores of simulated judges are left out beside real ones. How to
-/// read the figures is in docs/trust.md.
+/// read the figures is in docs/trust.md. Each judge is held against what people gave to the same sessions.
 #[utoipa::path(
     get, path = "/api/v1/batches/{batch_id}/spread", tag = "trust",
     params(
@@ -67,6 +68,11 @@ pub(crate) async fn spread(
         return Err(ApiError::BatchNotFound(id));
     }
     let whole = Whole::read(Sessions::behind(&state.store, id, None)).await?;
+    let met = state
+        .store
+        .ratings()
+        .met_by_judge(id, whole.basis())
+        .await?;
     let sessions = Sessions::behind(&state.store, id, after);
     let (items, next) = page(sessions, whole.basis(), limit as usize).await?;
     Ok(Spread {
@@ -74,7 +80,7 @@ pub(crate) async fn spread(
         purpose: whole.purpose,
         simulated: whole.made_up > 0 && whole.basis() == Basis::Simulated,
         warnings: whole.warnings(),
-        summary: summary(whole.figures()),
+        summary: summary(whole.figures(), &met),
         next_cursor: next.map(|id| format!("{LIST}{}", id.simple())),
         items,
     })
@@ -277,8 +283,14 @@ fn panel(session: &[AskedOfPanel], votes: &[Vote<&str>]) -> wire::Panel {
     }
 }
 
-fn summary(figures: PanelFigures) -> PanelSummary {
+fn summary(figures: PanelFigures, met: &BTreeMap<Option<String>, RatingsMet>) -> PanelSummary {
+    let agreement = |judge: &str| {
+        let of = |name: &Option<String>| name.as_deref().unwrap_or(NAMELESS) == judge;
+        let met = met.iter().find(|(name, _)| of(name));
+        met.map_or_else(Vec::new, |(_, met)| scales(met))
+    };
     let judge = |judge: JudgeFigures| PanelJudge {
+        agreement: agreement(&judge.judge),
         judge: judge.judge,
         scores: judge.scores,
         mean: judge.mean,

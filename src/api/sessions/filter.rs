@@ -41,6 +41,8 @@ pub(crate) struct SessionQuery {
     agent: Option<String>,
     /// The alert type, whole.
     alert_type: Option<String>,
+    /// `true`: people rated it, or a score of it.
+    rated: Option<bool>,
     /// Completed (else first seen) at or after, RFC 3339.
     from: Option<DateTime<Utc>>,
     /// Completed (else first seen) before, RFC 3339.
@@ -73,6 +75,7 @@ pub(crate) fn session_filter(params: &mut Params, current_criteria: &str) -> Ses
         tag: params.text("tag"),
         agent: params.text("agent"),
         alert_type: params.text("alert_type"),
+        rated: params.flag("rated"),
         from: params.time("from"),
         to: params.time("to"),
         ids: ids(params),

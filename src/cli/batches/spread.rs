@@ -2,8 +2,9 @@
 
 use crate::cli::outcome::{CliError, Exit};
 use crate::cli::output::{self, Printed, Row, or_empty, rounded};
+use crate::job::Purpose;
 use crate::wire::words::{self, counted};
-use crate::wire::{Panel, PanelJudge, PanelSummary, Spread};
+use crate::wire::{Agreement, Panel, PanelJudge, PanelSummary, Spread};
 
 impl Printed for Spread {
     fn print(&self) -> Result<(), CliError> {
@@ -17,6 +18,23 @@ impl Printed for Spread {
         if !judges.is_empty() {
             let head = ["judge", "scores", "mean", "above the median"];
             output::table(&head, judges.iter().map(judge))?;
+        }
+        let held: Vec<Row> = judges.iter().flat_map(against_people).collect();
+        if !held.is_empty() {
+            let head = [
+                "judge",
+                "scale",
+                "ratings",
+                "same word as people",
+                "kappa",
+                "points apart",
+                "points above",
+            ];
+            output::table(&head, held)?;
+        } else if self.purpose == Some(Purpose::Jury) {
+            output::note(
+                "people rated none of these sessions, so no judge is held against them; --rated chooses those that were",
+            );
         }
         if !self.items.is_empty() {
             let head = [
@@ -66,6 +84,23 @@ fn judge(judge: &PanelJudge) -> Row {
         format!("{:.1}", judge.mean),
         format!("{:+.1}", judge.mean_difference),
     ]
+}
+
+/// A judge beside people, a row for each scale.
+fn against_people(judge: &PanelJudge) -> Vec<Row> {
+    let scales = judge.agreement.iter();
+    let row = |found: &Agreement| {
+        vec![
+            judge.judge.clone(),
+            found.scale.to_string(),
+            found.n.to_string(),
+            found.raw.map_or_else(String::new, words::percent),
+            rounded(found.kappa_quadratic.as_ref().map(|kappa| kappa.value), 2),
+            rounded(found.mean_absolute_difference, 1),
+            rounded(found.mean_difference, 1),
+        ]
+    };
+    scales.map(row).collect()
 }
 
 fn session(panel: &Panel) -> Row {

@@ -18,8 +18,8 @@ use crate::suite::run::gates;
                   questions for agents, which are answered over HTTP by the agents that the settings name (agents.sql.url, agents.docking.url), by --agent-command, or \
                   from the file of --agent-results. It is checked whole before anything is run.\n\nWithout --server and \
                   without a database, or with --simulate, the jobs run in this process, over the data folder. A run that was stopped, even \
-                  killed, goes on with --resume: no item is scored twice, and it is held to the gates that it began with, unless others are \
-                  given, each in the place of its own.\n\nWith --server a run that has ended is sent as a batch, too, so that the pages show it, \
+                  killed, goes on with --resume: no item is scored twice, and it keeps its gates, except those that \
+                  are given anew.\n\nWith --server a run that has ended is sent as a batch, too, so that the pages show it, \
                   and the command ends with the page's address. A run that was made without a server is sent by `gavel batches push`.\n\nExit codes: 0 passed, 1 a gate failed, 2 \
                   usage or settings, 3 incomplete (an agent, the judge or the service is down, scores are simulated, or \
                   --no-judge), 4 nothing to run, 130 interrupted. Without a gate flag every scored item must pass.",
@@ -35,7 +35,7 @@ pub(in crate::cli) struct Evaluate {
     /// The kind of its items; sessions are scored by `gavel score` [default: guessed from their fields]
     #[arg(long, value_name = "KIND", value_parser = choice::<Kind>(cases()))]
     pub(super) kind: Option<Kind>,
-    /// Only the first N items; what stands behind them is not checked
+    /// Only the first N items; the others are not checked
     #[arg(long, value_name = "N")]
     pub(super) limit: Option<u64>,
     /// Items worked on at once
@@ -86,7 +86,7 @@ pub(super) struct RunArgs {
     /// With --resume: try items again that have no score
     #[arg(long, requires = "resume")]
     pub(super) retry_errors: bool,
-    /// Run only what the run of this folder was asked for and what did not pass in it; the same SUITE is named again
+    /// Run only the items that did not pass in the run of this folder; name the same SUITE again
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub(super) only_failed: Option<PathBuf>,
 }
@@ -95,10 +95,10 @@ pub(super) struct RunArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Judge")]
 pub(super) struct JudgeArgs {
-    /// Ask no judge: what can be computed is, the rest is not run, and the run is incomplete. Needs no service
+    /// Ask no judge: compute what needs none. The run is incomplete. Needs no service
     #[arg(long)]
     pub(super) no_judge: bool,
-    /// Ask a simulated judge in this process, over the data folder (DATABASE_URL and REDIS_URL are left aside): to try a
+    /// Ask a simulated judge in this process, over the data folder (DATABASE_URL and REDIS_URL are ignored): to try a
     /// suite with no key. Its scores say nothing of the agents
     #[arg(long, conflicts_with = "no_judge")]
     pub(super) simulate: bool,

@@ -448,7 +448,7 @@ fn over_the_data_folder(settings: &mut Settings) {
     }
     output::note(&format!(
         "--simulate: the judge is in this process, so its jobs are kept in the data folder {}, and DATABASE_URL and \
-         REDIS_URL are left aside",
+         REDIS_URL are ignored",
         settings.data_dir
     ));
     settings.database.url.clear();

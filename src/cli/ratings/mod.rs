@@ -19,7 +19,7 @@ use crate::wire::words;
 use crate::wire::{Agreement, AgreementReport, HumanRating, Kappa, Strength};
 use file::{FileRating, Ratings as RatingsFile};
 
-/// Import and list what people say of scores, and show how far they and the judge agree
+/// Import and list people's ratings, and show how far they and the judge agree
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  gavel ratings import reviews.csv --dry-run\n  gavel ratings import reviews.csv\n  gavel ratings list 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2\n  gavel ratings agreement"

@@ -24,14 +24,14 @@ const PREVIEWED: u64 = 50;
                   --criteria says what is judged BY (default: the current ones); --scored-with chooses sessions by what \
                   they WERE judged by. A session whose score is by the target criteria already is skipped unless --force \
                   or --failed, and one that is being scored is skipped too.\n\nFirst the plan is shown: how many sessions, what it will cost, \
-                  how long it takes. On a terminal it is asked about (--yes: it isn't); --dry-run shows the plan alone. \
+                  how long it takes. On a terminal the command then asks (not with --yes); --dry-run shows the plan alone. \
                   The batch then goes on without this command; --watch follows it, and `gavel batches` shows, pauses and \
                   cancels it.\n\n--preview, --repeat and --judge score beside the current scores and replace none of \
                   them. --preview takes only sessions with a score by the current criteria, to compare with, unless --scored-with, \
                   --not-current, --unscored, --failed or --ids chooses others.\n\nExit codes: 0 started (with --watch: everything is scored), 2 usage or settings, 3 the \
                   service is down (with --watch: something has no score, or the batch is paused), 4 nothing to score, or \
                   not wanted, 130 interrupted (a batch that was started goes on).",
-    after_help = "Examples:\n  gavel rescore --not-current --dry-run\n  gavel rescore --scored-with 9f2c.. --from 2026-01-01 --budget 25 --watch\n  gavel rescore --failed --yes\n  gavel rescore --preview new_criteria.yaml --watch\n  gavel rescore --repeat 5 --sample 20",
+    after_help = "Examples:\n  gavel rescore --not-current --dry-run\n  gavel rescore --scored-with 9f2c.. --from 2026-01-01 --budget 25 --watch\n  gavel rescore --failed --yes\n  gavel rescore --preview new_criteria.yaml --watch\n  gavel rescore --repeat 5 --sample 20\n  gavel rescore --rated --judge a --judge b --watch",
     group = ArgGroup::new("sampled").args(["sample", "preview"]).multiple(true)
 )]
 pub(in crate::cli) struct Rescore {
@@ -55,13 +55,13 @@ pub(super) struct PurposeArgs {
     /// Judge by these stored criteria: a hash, at least its first 8 digits, or current [default: current]
     #[arg(long, value_name = "HASH|current")]
     pub(super) criteria: Option<String>,
-    /// Try out a criteria file on a sample: stores the definition, also for a --dry-run, its ${VARIABLES} filled in here, also with --server, and scores without replacing any score
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["criteria", "repeat", "judge", "force"])]
+    /// Try out a criteria file on a sample, without replacing any score. Stores the definition, even with --dry-run; its ${VARIABLES} are filled in here, even with --server
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["criteria", "repeat", "force"])]
     pub(super) preview: Option<PathBuf>,
     /// Score each session so often (2-20), to see how steady the judge is; replaces no score
     #[arg(long, value_name = "K", conflicts_with_all = ["judge", "force"], value_parser = value_parser!(u8).range(2..=20))]
     pub(super) repeat: Option<u8>,
-    /// Score each session by this judge, beside others (2-9); may be repeated; replaces no score
+    /// Score each session by this judge, and by each other one that is named so (2-9); holds them against each other, and against people's ratings; replaces no score
     #[arg(long, value_name = "NAME", conflicts_with = "force")]
     pub(super) judge: Vec<String>,
 }
@@ -116,6 +116,10 @@ pub(super) struct Which {
     #[arg(long)]
     #[serde(skip)]
     unscored: bool,
+    /// Only those that people rated, or a score of which they rated
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    rated: bool,
     /// Part of an alert type, agent or author, or what an id begins with
     #[arg(long, value_name = "TEXT")]
     q: Option<String>,
@@ -123,11 +127,11 @@ pub(super) struct Which {
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
     pub(super) ids: Option<PathBuf>,
-    /// Of the sessions that are found only so many, chosen by chance [default with --preview: 50]
+    /// Only this many of the sessions, chosen at random [default with --preview: 50]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     #[serde(skip)]
     sample: Option<u64>,
-    /// Another sample with each number, the same one with the same
+    /// Number of the sample: the same number chooses the same sessions
     #[arg(long, value_name = "S", default_value_t = 1, requires = "sampled")]
     #[serde(skip)]
     seed: u64,
@@ -152,7 +156,7 @@ pub(super) struct How {
     /// Fetch the replies by the provider's batch endpoint: within a day, for about half the price
     #[arg(long, conflicts_with_all = ["budget", "interactive", "judge"])]
     economy: bool,
-    /// Go before other work that nobody waits for
+    /// Run before bulk work
     #[arg(long)]
     interactive: bool,
     /// Show the plan, and start nothing
@@ -202,9 +206,9 @@ impl Rescore {
     pub(super) fn body(&self, ids: Option<&[Uuid]>, hash: Option<&str>) -> Value {
         let (PurposeArgs { preview, judge, .. }, how) = (&self.purpose, &self.how);
         let purpose = match (preview, self.purpose.repeat, judge.is_empty()) {
-            (Some(_), _, _) => Purpose::Preview,
-            (None, Some(_), _) => Purpose::Repeat,
-            (None, None, false) => Purpose::Jury,
+            (_, _, false) => Purpose::Jury,
+            (Some(_), _, true) => Purpose::Preview,
+            (None, Some(_), true) => Purpose::Repeat,
             (None, None, true) => Purpose::Score,
         };
         let sampled = self.which.sample.or(preview.as_ref().map(|_| PREVIEWED));
@@ -360,6 +364,15 @@ mod tests {
         assert_eq!(
             (&jury["budget_usd"], &jury["name"], &jury["priority"]),
             (&json!(2.5), &json!("n"), &json!("interactive"))
+        );
+        let both = of("--preview new.yaml --judge a --judge b --rated");
+        assert_eq!(
+            (&both["purpose"], &both["judges"], &both["filter"]),
+            (
+                &json!("jury"),
+                &json!(["a", "b"]),
+                &json!({"rated": true, "criteria": "current"})
+            )
         );
         let economy = of("--repeat 2 --economy");
         assert_eq!(

@@ -187,7 +187,9 @@ impl Rescore {
             output::note(&format!(
                 "nothing was scored, so there is nothing to compare; why: gavel report {id} --format csv{again}"
             ));
-        } else if let Some(file) = &self.purpose.preview {
+        } else if let Some(file) = &self.purpose.preview
+            && self.purpose.judge.is_empty()
+        {
             let candidate = batch.criteria_hash.as_deref().unwrap_or_default();
             output::note(&format!(
                 "compare them: gavel criteria compare current {candidate}{again}\n\

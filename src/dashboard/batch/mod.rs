@@ -31,9 +31,10 @@ use crate::job::{Kind, Purpose};
 use crate::wire::{Batch, Spread};
 
 /// The forms of a report, with what each is for.
-const REPORTS: [(&str, &str); 6] = [
+const REPORTS: [(&str, &str); 7] = [
     ("report.xlsx", "XLSX"),
     ("report.csv", "CSV"),
+    ("report.parquet", "Parquet"),
     ("report.json", "JSON"),
     ("report.jsonl", "JSONL"),
     ("report.junit.xml", "JUnit"),
@@ -139,7 +140,7 @@ impl Body {
         })
     }
 
-    fn reports() -> [(&'static str, &'static str); 6] {
+    fn reports() -> [(&'static str, &'static str); 7] {
         REPORTS
     }
 

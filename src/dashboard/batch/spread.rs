@@ -1,6 +1,7 @@
-//! How far the scores of repeats or of a jury lie apart.
+//! How far the scores of repeats or of a jury lie apart, and from what people gave.
 
-use crate::wire::Panel;
+use super::super::figures::{ENOUGH, percent};
+use crate::wire::{Panel, PanelJudge};
 
 /// Each score of a panel with its judge.
 pub(super) fn votes(panel: &Panel) -> String {
@@ -9,4 +10,34 @@ pub(super) fn votes(panel: &Panel) -> String {
         .map(|v| format!("{} ({})", v.total, v.judge))
         .collect();
     votes.join(", ")
+}
+
+/// A judge beside people, a row for each scale: the scale, how many ratings, the same word, kappa, points above people's.
+pub(super) fn against_people(judge: &PanelJudge) -> Vec<[String; 5]> {
+    let shown = |known: Option<String>| known.unwrap_or_else(|| "–".to_owned());
+    let scales = judge.agreement.iter();
+    let row = |found: &crate::wire::Agreement| {
+        // Fewer say nothing.
+        let enough = found.n >= ENOUGH;
+        let kappa = found.kappa_quadratic.as_ref().filter(|_| enough);
+        let above = found.mean_difference.filter(|_| enough);
+        [
+            found.scale.to_string(),
+            found.n.to_string(),
+            shown(enough.then(|| percent(found.raw))),
+            shown(kappa.map(|kappa| format!("{:.2}", kappa.value))),
+            shown(above.map(|points| format!("{points:+.1}"))),
+        ]
+    };
+    let rows: Vec<[String; 5]> = scales.map(row).collect();
+    match rows.is_empty() {
+        true => vec![[
+            "–".to_owned(),
+            "0".to_owned(),
+            "–".to_owned(),
+            "–".to_owned(),
+            "–".to_owned(),
+        ]],
+        false => rows,
+    }
 }

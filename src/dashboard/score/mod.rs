@@ -11,13 +11,14 @@ use axum::extract::{Path, State};
 use axum::routing::get;
 use uuid::Uuid;
 
+use super::conversation::Case;
 use super::frame::Frame;
 use super::page::{Fault, Page, html};
 use super::session_item;
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
-use crate::api::scores;
+use crate::api::{scores, sessions};
 use crate::wire::SessionItem;
 use rating::Typed;
 pub(super) use rating::{Opinion, opinion};
@@ -39,6 +40,7 @@ struct ScorePage {
     score: ScoreDetail,
     /// What the alert was and whose work it is, as far as known.
     about: Option<SessionItem>,
+    case: Case,
     /// The key of the form that asks for another one.
     again_key: Uuid,
 }
@@ -56,7 +58,9 @@ async fn page(
     let version = scores::read(state.api(&user)?, id).await?;
     let mut score = ScoreDetail::whole(state, &user, version).await?;
     score.typed = typed;
-    let about = session_item::item(state, &user, &score.answer.session_id.to_string()).await?;
+    let id = score.answer.session_id.to_string();
+    let about = session_item::item(state, &user, &id).await?;
+    let session = sessions::read(state.api(&user)?, &id).await?;
     let alert = about.as_ref().and_then(|item| item.alert_type.as_deref());
     let title = format!(
         "{} {} · {}",
@@ -68,6 +72,7 @@ async fn page(
         frame: Frame::of(state, user, "Sessions", title).await,
         score,
         about,
+        case: Case::from(&session),
         again_key: Uuid::new_v4(),
     })
 }

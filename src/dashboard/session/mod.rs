@@ -8,10 +8,9 @@ use axum::extract::{Path, Query, State};
 use axum::routing::get;
 use uuid::Uuid;
 
-use super::conversation::{LINES, Said, Start, Window, alert_in_short, analysis_in_short, said};
+use super::conversation::{Case, LINES, Said, Start, Window, said};
 use super::frame::Frame;
 use super::links::MESSAGES;
-use super::markdown::Cut;
 use super::page::{Fault, Page, html};
 use super::score::{ScoreDetail, Version};
 use super::state::PageState;
@@ -102,8 +101,7 @@ impl History {
 struct SessionPage {
     frame: Frame,
     session: Session,
-    alert: Cut,
-    analysis: Option<Cut>,
+    case: Case,
     started: Option<Moment>,
     finished: Option<Moment>,
     scoring_status: ScoringStatus,
@@ -236,8 +234,7 @@ async fn page(
         frame: Frame::of(state, user, "Sessions", scoring_status.title())
             .await
             .moving(scoring_status.moves()),
-        alert: alert_in_short(&session),
-        analysis: analysis_in_short(&session),
+        case: Case::from(&session),
         started: session.started_at.map(|at| words::moment(at, now)),
         finished: session.completed_at.map(|at| words::moment(at, now)),
         said: match side {

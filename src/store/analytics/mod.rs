@@ -374,13 +374,6 @@ impl NamesOf<'_> {
 }
 
 impl ScoreFilter {
-    /// Joins sessions where their time is asked for.
-    pub(super) fn push_join(&self, statement: &mut Sql) {
-        if self.from.is_some() || self.to.is_some() {
-            statement.push(" join alert_sessions a on a.session_id = s.session_id");
-        }
-    }
-
     /// Narrows to current scores by the filter's criteria.
     fn push_current(&self, statement: &mut Sql) {
         statement.push(" where s.superseded_at is null and s.purpose = 'score'");

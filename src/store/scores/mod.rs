@@ -13,7 +13,7 @@ use crate::job::{BatchPlace, JobId, Kind, Purpose, Usage};
 use crate::score::criteria::Dimension;
 use crate::score::session::{AlternativeApproach, MissingTool, SessionScore, in_order};
 use crate::store::database::sql::{Row, Sql, all, sql};
-use crate::store::{ScoreFilter, Scores, StoreError};
+use crate::store::{Dialect, ScoreFilter, Scores, SessionFilter, StoreError};
 
 /// A session's score on its way into the store.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,14 +77,36 @@ pub struct SessionScoreRow {
 }
 
 /// Which scores go out: those of real judges that are good enough.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct GoodScores {
     /// Narrows further.
     pub filter: ScoreFilter,
+    /// Of sessions that this chooses, as in their list.
+    pub sessions: SessionFilter,
     /// The lowest total, 0-100.
     pub min_score: u8,
     /// The moment at which they are or were their sessions' current ones.
     pub at: DateTime<Utc>,
+}
+
+impl GoodScores {
+    /// Narrows to scores of the sessions `a` that the list of sessions would show with this score.
+    fn push_sessions(&self, statement: &mut Sql, dialect: Dialect) {
+        if self.sessions == SessionFilter::default() {
+            return;
+        }
+        statement
+            .push(
+                " and exists (select 1 from alert_sessions s join session_scores c on c.session_id = s.session_id
+                    where s.session_id = a.session_id and c.purpose = 'score' and c.scored_at <= ",
+            )
+            .push_arg(self.at)
+            .push(" and (c.superseded_at is null or c.superseded_at > ")
+            .push_arg(self.at)
+            .push(")");
+        self.sessions.narrow(statement, dialect);
+        statement.push(")");
+    }
 }
 
 macro_rules! select_scores {
@@ -153,14 +175,14 @@ impl Scores<'_> {
         limit: u32,
     ) -> Result<Vec<SessionScoreRow>, StoreError> {
         let mut statement = sql!(select_scores!());
-        good.filter.push_join(&mut statement);
         statement
-            .push(" where s.purpose = 'score' and s.scored_at <= ")
+            .push(" join alert_sessions a on a.session_id = s.session_id where s.purpose = 'score' and s.scored_at <= ")
             .push_arg(good.at)
             .push(" and (s.superseded_at is null or s.superseded_at > ")
             .push_arg(good.at)
             .push(")");
         good.filter.push_narrowed(&mut statement);
+        good.push_sessions(&mut statement, self.db.dialect());
         statement
             .push(" and s.simulated = ")
             .push_arg(false)

@@ -65,6 +65,9 @@ pub struct SessionFilter {
     /// The alert type, whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alert_type: Option<String>,
+    /// People rated it, or a score of it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub rated: bool,
     /// Completed (else first seen) at or after.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<DateTime<Utc>>,
@@ -109,6 +112,11 @@ impl SessionFilter {
         }
         if let Some(alert_type) = &self.alert_type {
             statement.push(" and s.alert_type = ").push_arg(alert_type);
+        }
+        if self.rated {
+            statement.push(
+                " and exists (select 1 from human_ratings h where h.session_id = s.session_id)",
+            );
         }
         if let Some(from) = self.from {
             statement.push(" and s.listed_at >= ").push_arg(from);

@@ -3,6 +3,7 @@
 use gavel::job::BatchPlace;
 use gavel::report::Format;
 use gavel::store::{NewBatch, NewEvaluation};
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
 
 use super::*;
 use crate::support::stores;
@@ -156,6 +157,37 @@ async fn a_report_has_what_has_ended_in_its_order_and_counts_the_rest() {
 }
 
 #[tokio::test]
+async fn rows_may_be_those_of_one_outcome_and_sums_are_of_all() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let batch = five(&server).await;
+        for (outcome, expected) in [("passed", vec![0]), ("missed", vec![1]), ("open", vec![])] {
+            let file = batch
+                .get(&format!("report.parquet?outcome={outcome}"))
+                .await;
+            let reader = SerializedFileReader::new(file.bytes().await.unwrap()).unwrap();
+            let rows = reader.get_row_iter(None).unwrap();
+            let numbers: Vec<String> = rows
+                .map(|row| row.unwrap().get_column_iter().next().unwrap().1.to_string())
+                .collect();
+            let csv = batch.get(&format!("report.csv?outcome={outcome}")).await;
+            let csv = csv.text().await.unwrap();
+            let mut csv = csv::Reader::from_reader(csv.as_bytes());
+            let lines: Vec<String> = csv
+                .records()
+                .map(|line| line.unwrap()[0].to_owned())
+                .collect();
+            assert_eq!(numbers, lines, "{outcome}");
+            let expected: Vec<String> = expected.iter().map(i32::to_string).collect();
+            assert_eq!(numbers, expected, "{outcome}");
+        }
+        let sums = batch.get("report.json?outcome=missed").await;
+        let problem = problem_of(sums, 422, "invalid-request").await;
+        assert_eq!(problem["errors"][0]["pointer"], "/outcome");
+    }
+}
+
+#[tokio::test]
 async fn every_form_comes_whole_under_a_name_of_its_own() {
     let server = Server::with(Setup::default()).await;
     let batch = five(&server).await;
@@ -177,6 +209,7 @@ async fn every_form_comes_whole_under_a_name_of_its_own() {
             Format::Jsonl => (b"{\"id\":\"q-0\"", "\"item_no\":3"),
             Format::Csv => (b"Item No,ID,", "'=T | count"),
             Format::Xlsx => (b"PK", ""),
+            Format::Parquet => (b"PAR1", "=T | count"),
             Format::Junit => (b"<?xml", "</testsuites>"),
             Format::Markdown => (b"# Batch ", "## Missed or not executed (2)"),
         };

@@ -1,5 +1,9 @@
 //! Sessions with their scores, line by line: whole, real, current, and recognisably broken when broken.
 
+use axum::body::Bytes;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::record::Field;
+
 use super::analytics::DAY;
 use super::*;
 use crate::support::stores;
@@ -98,6 +102,85 @@ async fn an_export_that_breaks_off_is_no_whole_answer() {
     assert!(ended.is_err(), "the body has no end");
     let refused = server.get("/api/v1/exports/training").send().await.unwrap();
     problem_of(refused, 503, "database-unavailable").await;
+}
+
+/// The rows of a table of Parquet, each cell as JSON: the JSON of lists as such, times in RFC 3339.
+fn parquet_rows(file: Bytes) -> Vec<serde_json::Map<String, Value>> {
+    let reader = SerializedFileReader::new(file).unwrap();
+    let rows = reader.get_row_iter(None).unwrap();
+    let cell = |(name, field): (&String, &Field)| {
+        let value = match field {
+            Field::Null => Value::Null,
+            Field::Bool(flag) => json!(flag),
+            Field::Long(whole) => json!(whole),
+            Field::Double(number) => json!(number),
+            Field::Str(text) => match text.starts_with(['[', '{']) {
+                true => serde_json::from_str(text).unwrap(),
+                false => json!(text),
+            },
+            Field::TimestampMicros(micros) => {
+                let at = chrono::DateTime::from_timestamp_micros(*micros).unwrap();
+                json!(at.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true))
+            }
+            other => panic!("{name}: {other:?}"),
+        };
+        (name.clone(), value)
+    };
+    rows.map(|row| row.unwrap().get_column_iter().map(cell).collect())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_table_of_parquet_has_the_rows_of_csv_under_the_same_filters() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        for (n, total) in [40_u8, 60, 71, 90].into_iter().enumerate() {
+            let agent = if n % 2 == 0 { "noc" } else { "soc" };
+            let id = server
+                .session_with(json!({"agent": agent, "tags": [format!("t{n}")], "started_at": "2026-01-02T03:04:05Z"}))
+                .await;
+            server.scored_as(id, total, false, &["logs"]).await;
+        }
+        for (query, expected) in [
+            ("", 4),
+            ("&agent=noc", 2),
+            ("&agent=noc&max_score=50", 1),
+            ("&tag=t3", 1),
+            ("&rating=adequate&missing_tool=Logs", 2),
+            ("&min_score=60&limit=2", 2),
+            ("&alert_type=no-such", 0),
+        ] {
+            let asked = |format: &str| {
+                let path = format!("/api/v1/exports/scores?format={format}{query}");
+                server.get(&path).send()
+            };
+            let table = asked("parquet").await.unwrap();
+            assert_eq!(
+                header(&table, "content-type").as_deref(),
+                Some("application/vnd.apache.parquet")
+            );
+            let rows = parquet_rows(table.bytes().await.unwrap());
+            assert_eq!(rows.len(), expected, "{query}");
+            let text = asked("csv").await.unwrap().text().await.unwrap();
+            let mut reader = csv::Reader::from_reader(text.as_bytes());
+            let heads = reader.headers().unwrap().clone();
+            let lines: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+            assert_eq!(lines.len(), rows.len(), "{query}");
+            for (row, line) in rows.iter().zip(&lines) {
+                for (head, cell) in heads.iter().zip(line) {
+                    let said = match &row[head] {
+                        Value::Null => String::new(),
+                        Value::String(text) => text.clone(),
+                        Value::Number(n) if n.is_f64() => n.as_f64().unwrap().to_string(),
+                        other => other.to_string(),
+                    };
+                    assert_eq!(said, cell, "{head}");
+                }
+                assert!(row["total_score"].is_i64() && row["is_current_criteria"].is_boolean());
+                assert_eq!(row["started_at"], "2026-01-02T03:04:05Z");
+            }
+        }
+    }
 }
 
 #[tokio::test]

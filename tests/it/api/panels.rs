@@ -81,6 +81,34 @@ async fn jury() -> (Server, Uuid, [Uuid; 3]) {
 }
 
 #[tokio::test]
+async fn each_judge_of_a_jury_is_held_against_people() {
+    let (server, batch, sessions) = jury().await;
+    for (session, total) in [(sessions[0], 80), (sessions[1], 72)] {
+        let path = format!("/api/v1/sessions/{session}/ratings");
+        let rating = json!({"total": total, "by": "ann"});
+        let given = server.request(Method::POST, &path).json(&rating);
+        assert!(given.send().await.unwrap().status().is_success());
+    }
+    let path = format!("/api/v1/batches/{batch}/spread");
+    let found = server.json_of(&path).await;
+    let of = |name: &str| {
+        let judges = found["summary"]["judges"].as_array().unwrap();
+        let judge = judges.iter().find(|judge| judge["judge"] == name).unwrap();
+        let scales = judge["agreement"].as_array().unwrap();
+        assert_eq!(scales.len(), 1, "{judge:#}");
+        let scale = &scales[0];
+        ["n", "raters", "scores", "raw", "mean_difference"].map(|field| scale[field].clone())
+    };
+    assert_eq!(json!(of("mild")), json!([2, 1, 2, 1.0, 0.0]));
+    assert_eq!(json!(of("hard")), json!([2, 1, 2, 0.5, -12.0]));
+    let rated = server.json_of("/api/v1/sessions?rated=true").await;
+    assert_eq!(rated["items"].as_array().unwrap().len(), 2);
+    let page = server.get(&format!("/batches/{batch}")).send().await;
+    let page = page.unwrap().text().await.unwrap();
+    assert!(page.contains("Judges beside people"), "{page}");
+}
+
+#[tokio::test]
 async fn a_jury_has_a_median_a_flag_where_it_differs_and_no_current_score() {
     let (server, batch, sessions) = jury().await;
     let path = format!("/api/v1/batches/{batch}/spread");

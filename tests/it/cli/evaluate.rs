@@ -321,7 +321,7 @@ fn a_simulated_judge_is_asked_over_the_data_folder_whatever_database_is_named() 
     suite(&place, "suite.jsonl", &[doubtful("a"), doubtful("b")]);
     let args = ["evaluate", "suite.jsonl", "--simulate", "--output", "run"];
     let run = place.run(&args).ends(3).prints("SIMULATED");
-    let run = run.says("DATABASE_URL and REDIS_URL are left aside");
+    let run = run.says("DATABASE_URL and REDIS_URL are ignored");
     assert!(!run.err.contains("hunter2"), "{}", run.err);
     assert!(place.path().join("gavel-data").is_dir());
     assert_eq!(outcomes(&results(&place, "run"))[&1], "scored");

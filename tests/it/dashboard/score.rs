@@ -52,18 +52,17 @@ async fn a_score_leads_to_the_messages_that_it_names_and_to_what_was_concluded()
         };
         let of_session = format!("/sessions/{session}/score");
         for path in [format!("/scores/{score}"), of_session.clone()] {
-            // Most points are lost where the first bar is, and why stands before where it comes from.
+            // What a badge leads to begins with the alert and the final analysis. Most points are lost where the first bar is, and why
+            // stands before where it comes from.
             let links = [link(0, 2), link(0, 1), link(50, 60)];
-            let mut parts = vec![">logical flow<", ">consistency<", "<h2>Why</h2>"];
+            let mut parts = vec!["<h2>Alert</h2>", "web-1", "Out of memory."];
+            parts.extend([">logical flow<", ">consistency<", "<h2>Why</h2>"]);
             parts.extend(links.iter().map(String::as_str));
             parts.push("<h2>Where it comes from</h2>");
             in_order(&browser.page(&path).await, &parts);
         }
-        // What a badge leads to begins with the alert and the final analysis.
         let badge = format!("rating-adequate\" href=\"{of_session}\">70");
         in_order(&browser.page("/sessions").await, &[&badge]);
-        let parts = ["<h2>Alert</h2>", "web-1", "Out of memory.", "<h2>Why</h2>"];
-        in_order(&browser.page(&of_session).await, &parts);
         let said = ["id=\"message-2\"", "href=\"#message-2\"", "logs.get"];
         in_order(&browser.page(&format!("/sessions/{session}")).await, &said);
     }

@@ -1,6 +1,6 @@
 //! The scores that go out: good, current and real ones, page by page.
 
-use gavel::store::{GoodScores, ScoreFilter};
+use gavel::store::{GoodScores, ScoreFilter, SessionFilter};
 
 use super::analytics::{DAY, at, rescored, scored_at, simulated};
 use super::fixtures::{now, score_of, scored_session};
@@ -10,6 +10,7 @@ use crate::support;
 fn good_now(filter: ScoreFilter, min_score: u8) -> GoodScores {
     GoodScores {
         filter,
+        sessions: SessionFilter::default(),
         min_score,
         at: now(),
     }

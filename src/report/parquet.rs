@@ -1,0 +1,186 @@
+//! Rows as Parquet. Holds one row group of them, however many there are, and writes it column by column.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use ::parquet::basic::{LogicalType, Repetition, TimeUnit, Type as Physical};
+use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use ::parquet::errors::Result;
+use ::parquet::file::properties::WriterProperties;
+use ::parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use ::parquet::schema::types::Type as Schema;
+use chrono::DateTime;
+use serde_json::Value;
+
+use super::columns::Columns;
+use super::summary::Figures;
+use super::{ReportError, Source};
+
+/// The most rows of a row group, and the bytes of text after which it is full.
+const ROWS: usize = 10_000;
+const BYTES: usize = 4 * 1024 * 1024;
+
+/// What a column holds. Any of its cells may be null.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holds {
+    Text,
+    /// A list or an object, as its JSON.
+    Json,
+    /// A time in RFC 3339; in the file microseconds of UTC.
+    Time,
+    Whole,
+    Number,
+    Flag,
+}
+
+impl Holds {
+    fn types(self) -> (Physical, Option<LogicalType>) {
+        match self {
+            Self::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            Self::Json => (Physical::BYTE_ARRAY, Some(LogicalType::Json)),
+            Self::Time => {
+                let micros = LogicalType::timestamp(true, TimeUnit::MICROS);
+                (Physical::INT64, Some(micros))
+            }
+            Self::Whole => (Physical::INT64, None),
+            Self::Number => (Physical::DOUBLE, None),
+            Self::Flag => (Physical::BOOLEAN, None),
+        }
+    }
+}
+
+/// A table that is being written.
+pub(crate) struct Table<W: Write + Send> {
+    writer: SerializedFileWriter<W>,
+    columns: Vec<Holds>,
+    rows: Vec<Vec<Value>>,
+    bytes: usize,
+}
+
+impl<W: Write + Send> Table<W> {
+    pub(crate) fn new<'a>(
+        out: W,
+        columns: impl IntoIterator<Item = (&'a str, Holds)>,
+    ) -> Result<Self> {
+        let (mut fields, mut held) = (Vec::new(), Vec::new());
+        for (name, holds) in columns {
+            let (physical, logical) = holds.types();
+            let field = Schema::primitive_type_builder(name, physical)
+                .with_repetition(Repetition::OPTIONAL)
+                .with_logical_type(logical);
+            fields.push(Arc::new(field.build()?));
+            held.push(holds);
+        }
+        let schema = Schema::group_type_builder("rows").with_fields(fields);
+        let properties = Arc::new(WriterProperties::default());
+        Ok(Self {
+            writer: SerializedFileWriter::new(out, Arc::new(schema.build()?), properties)?,
+            columns: held,
+            rows: Vec::new(),
+            bytes: 0,
+        })
+    }
+
+    /// Adds a row: a cell for each column. Says whether that wrote a row group.
+    pub(crate) fn add(&mut self, row: Vec<Value>) -> Result<bool> {
+        self.bytes += row.iter().map(weight).sum::<usize>();
+        self.rows.push(row);
+        let is_full = self.rows.len() >= ROWS || self.bytes >= BYTES;
+        if is_full {
+            self.write_group()?;
+        }
+        Ok(is_full)
+    }
+
+    /// Writes what is held, and the end of the file.
+    pub(crate) fn end(mut self) -> Result<W> {
+        self.write_group()?;
+        self.writer.into_inner()
+    }
+
+    fn write_group(&mut self) -> Result<()> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let mut group = self.writer.next_row_group()?;
+        for (nth, holds) in self.columns.iter().enumerate() {
+            let Some(mut column) = group.next_column()? else {
+                break;
+            };
+            let cells = self.rows.iter().filter_map(|row| row.get(nth));
+            match holds {
+                Holds::Text | Holds::Json => write::<ByteArrayType>(&mut column, cells, bytes),
+                Holds::Time => write::<Int64Type>(&mut column, cells, micros),
+                Holds::Whole => write::<Int64Type>(&mut column, cells, Value::as_i64),
+                Holds::Number => write::<DoubleType>(&mut column, cells, Value::as_f64),
+                Holds::Flag => write::<BoolType>(&mut column, cells, Value::as_bool),
+            }?;
+            column.close()?;
+        }
+        group.close()?;
+        self.rows.clear();
+        self.bytes = 0;
+        Ok(())
+    }
+}
+
+impl Table<Vec<u8>> {
+    /// Takes what was written since the last call.
+    pub(crate) fn written(&mut self) -> Result<Vec<u8>> {
+        self.writer.flush()?;
+        Ok(std::mem::take(self.writer.inner_mut()))
+    }
+}
+
+/// About how many bytes a cell takes; of a list or an object its JSON is made once more to know.
+fn weight(cell: &Value) -> usize {
+    match cell {
+        Value::Null | Value::Bool(_) | Value::Number(_) => size_of::<Value>(),
+        Value::String(text) => text.len(),
+        Value::Array(_) | Value::Object(_) => cell.to_string().len(),
+    }
+}
+
+fn bytes(cell: &Value) -> Option<ByteArray> {
+    match cell {
+        Value::Null => None,
+        Value::String(text) => Some(text.as_str().into()),
+        other => Some(other.to_string().into_bytes().into()),
+    }
+}
+
+fn micros(cell: &Value) -> Option<i64> {
+    let at = DateTime::parse_from_rfc3339(cell.as_str()?).ok()?;
+    Some(at.timestamp_micros())
+}
+
+fn write<'a, T: DataType>(
+    column: &mut SerializedColumnWriter<'_>,
+    cells: impl Iterator<Item = &'a Value>,
+    value: impl Fn(&'a Value) -> Option<T::T>,
+) -> Result<()> {
+    let (mut values, mut levels) = (Vec::new(), Vec::new());
+    for cell in cells {
+        let value = value(cell);
+        levels.push(i16::from(value.is_some()));
+        values.extend(value);
+    }
+    let column = column.typed::<T>();
+    column.write_batch(&values, Some(&levels), None).map(drop)
+}
+
+/// Writes the items of a report, a row each.
+pub(super) fn report(
+    out: &mut (impl Write + Send),
+    source: &(impl Source + ?Sized),
+    figures: &Figures,
+) -> std::result::Result<(), ReportError> {
+    let failed = |error| ReportError::writing("the report as Parquet", error);
+    let columns = Columns::for_kinds(&figures.kinds);
+    let mut table = Table::new(out, columns.held()).map_err(failed)?;
+    source.each(&mut |item| {
+        let cells = columns.row(item).map(|cell| cell.json()).collect();
+        table.add(cells).map(drop).map_err(failed)
+    })?;
+    table.end().map(drop).map_err(failed)
+}
