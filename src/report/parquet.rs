@@ -145,7 +145,9 @@ fn bytes(cell: &Value) -> Option<ByteArray> {
     match cell {
         Value::Null => None,
         Value::String(text) => Some(text.as_str().into()),
-        other => Some(other.to_string().into_bytes().into()),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            Some(cell.to_string().into_bytes().into())
+        }
     }
 }
 

@@ -305,7 +305,7 @@ impl Export {
                 text.push(b'\n');
                 text
             }
-            Form::Table(_) => csv_record(&cells(row)?.map(text))?,
+            Form::Table(_) => csv_record(&cells(row)?.each_ref().map(text))?,
         };
         Ok(Some(text.into()))
     }
@@ -383,14 +383,14 @@ fn cells(line: TrainingLine) -> serde_json::Result<[Value; 23]> {
 }
 
 /// A cell as CSV has it; numbers without an exponent.
-fn text(cell: Value) -> String {
+fn text(cell: &Value) -> String {
     match cell {
         Value::Null => String::new(),
-        Value::String(text) => text,
+        Value::String(text) => text.clone(),
         Value::Number(number) if number.is_f64() => number
             .as_f64()
             .map_or_else(String::new, |number| number.to_string()),
-        other => other.to_string(),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => cell.to_string(),
     }
 }
 

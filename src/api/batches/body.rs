@@ -17,24 +17,28 @@ use crate::suite::{self, Format, Limits, Reading, SuiteError};
 /// The longest name, characters.
 const MAX_NAME: usize = 200;
 
-/// What to score: in JSON beside the items, else in the query string.
+/// A batch in JSON; of other forms all but the items stands in the query string.
 #[derive(Debug, Clone, PartialEq, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct BatchHead {
+pub(crate) struct BatchRequest {
     /// The kind of all items.
     pub(crate) kind: Kind,
     /// What you call it; at most 200 characters.
     #[serde(default)]
+    #[schema(min_length = 1, max_length = 200)]
     pub(crate) name: Option<String>,
     /// 0-1: what items are held against that name no threshold; kinds `query` and `qas`.
     #[serde(default)]
+    #[schema(minimum = 0, maximum = 1)]
     pub(crate) threshold: Option<f64>,
     /// USD: once its judge calls cost this, the batch is paused, and goes on with a larger one; a call without a price pauses it too.
     /// Its judge needs a price.
     #[serde(default)]
+    #[schema(exclusive_minimum = 0)]
     pub(crate) budget_usd: Option<f64>,
     /// 64 hex digits of stored criteria of the kind; left out: the current ones.
     #[serde(default)]
+    #[schema(pattern = "^[0-9a-f]{64}$")]
     pub(crate) criteria_hash: Option<String>,
     /// Who waits: `bulk` (default) lets `interactive` work go first.
     #[serde(default)]
@@ -42,16 +46,10 @@ pub(crate) struct BatchHead {
     /// Whether cached replies are passed over.
     #[serde(default)]
     pub(crate) force_rescore: bool,
-}
-
-/// A batch in JSON.
-#[derive(Debug, Clone, PartialEq, Deserialize, utoipa::ToSchema)]
-pub(crate) struct BatchRequest {
-    /// What to score.
-    #[serde(flatten)]
-    pub(crate) head: BatchHead,
     /// The payloads, each as POST /api/v1/jobs takes it; at most 1,000,000 of 8 MiB.
-    #[schema(value_type = Vec<Object>)]
+    // Read from the file, one after the other: they never stand here.
+    #[serde(default)]
+    #[schema(required, value_type = Vec<Object>)]
     pub(crate) items: Vec<Value>,
 }
 
@@ -72,7 +70,10 @@ pub(crate) fn format_of(headers: &HeaderMap) -> Result<Format, ApiError> {
 }
 
 /// What stands beside the items, wherever in the file it stands.
-pub(crate) async fn head_of_json(file: Arc<File>, limits: Limits) -> Result<BatchHead, ApiError> {
+pub(crate) async fn head_of_json(
+    file: Arc<File>,
+    limits: Limits,
+) -> Result<BatchRequest, ApiError> {
     let read = tokio::task::spawn_blocking(move || suite::envelope(file, limits)).await;
     let envelope = read
         .map_err(|_| ApiError::Internal("reading a batch broke off".to_owned()))?
@@ -116,9 +117,9 @@ pub(crate) fn in_the_body(mut params: Params) -> Result<(), ApiError> {
 }
 
 /// What the query string says of a file of items.
-pub(crate) fn head_of_query(mut params: Params) -> Result<BatchHead, ApiError> {
+pub(crate) fn head_of_query(mut params: Params) -> Result<BatchRequest, ApiError> {
     let kind = params.take::<Kind>("kind");
-    let head = BatchHead {
+    let head = BatchRequest {
         kind: kind.unwrap_or(Kind::UNNAMED),
         name: params.text("name"),
         threshold: params.number("threshold"),
@@ -126,6 +127,7 @@ pub(crate) fn head_of_query(mut params: Params) -> Result<BatchHead, ApiError> {
         criteria_hash: params.text("criteria_hash"),
         priority: params.take("priority"),
         force_rescore: params.flag("force_rescore"),
+        items: Vec::new(),
     };
     if kind.is_none() && !params.is_faulty("kind") {
         params.fault(
@@ -139,7 +141,7 @@ pub(crate) fn head_of_query(mut params: Params) -> Result<BatchHead, ApiError> {
 }
 
 /// Checks what stands beside the items; all of its faults at once.
-pub(crate) fn check(head: &BatchHead) -> Result<(), ApiError> {
+pub(crate) fn check(head: &BatchRequest) -> Result<(), ApiError> {
     let mut faults = Vec::new();
     for checked in [
         check_budget(head.budget_usd),

@@ -86,6 +86,34 @@ impl From<ReportError> for ApiError {
 #[schema(value_type = String, format = Binary)]
 pub(crate) struct BinaryFile(#[expect(dead_code, reason = "for the document alone")] Vec<u8>);
 
+/// `report.json`: the summary, then every item.
+#[derive(utoipa::ToSchema)]
+#[expect(
+    dead_code,
+    reason = "the document's form of what report::json writes item by item"
+)]
+pub(super) struct JsonReport {
+    /// The batch's name.
+    name: String,
+    /// The batch's id.
+    run: Option<String>,
+    made_at: chrono::DateTime<chrono::Utc>,
+    /// Items that have not ended yet.
+    unfinished: u64,
+    /// `refused` or `allowed`: whether simulated scores may pass.
+    simulated: String,
+    /// `asked` or `not_run`: whether a judge was asked.
+    judging: String,
+    /// The criteria that the items were judged by.
+    criteria_hash: Option<String>,
+    /// The verdict and its figures.
+    #[schema(value_type = Object)]
+    summary: (),
+    /// Each with the columns of the tables, and `Result`.
+    #[schema(value_type = Vec<Object>)]
+    items: (),
+}
+
 /// Downloads the report of a batch, in the form that the file's name asks for.
 ///
 /// The report holds the items that have ended; of a batch that still runs, `unfinished` says how many have not.
@@ -104,7 +132,7 @@ pub(crate) struct BinaryFile(#[expect(dead_code, reason = "for the document alon
     responses(
         (status = 200, description = "The report", content(
             // Text first: a generated client reads every answer as the first type that it knows.
-            (String = "text/csv"), (String = "text/markdown"), (String = "application/x-ndjson"), (String = "application/xml"), (inline(serde_json::Value) = "application/json"),
+            (String = "text/csv"), (String = "text/markdown"), (String = "application/x-ndjson"), (String = "application/xml"), (inline(JsonReport) = "application/json"),
             (inline(BinaryFile) = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
             (inline(BinaryFile) = "application/vnd.apache.parquet")),
             headers(("Content-Disposition" = String, description = "`attachment` with a file name"))),

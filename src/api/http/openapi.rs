@@ -3,7 +3,7 @@
 use axum::http::Method;
 use utoipa::openapi::header::Header;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::schema::{Object, Ref, Type};
+use utoipa::openapi::schema::{AnyOf, Object, Ref, Schema, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Content, OpenApi, RefOr, Required, Response, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
@@ -119,6 +119,17 @@ fn complete(document: &mut OpenApi) {
     components
         .security_schemes
         .insert(BEARER.to_owned(), SecurityScheme::Http(scheme).into());
+    // A score is an object, too: `JobResult` may be both of what it is either of.
+    for schema in components.schemas.values_mut() {
+        if let RefOr::T(Schema::OneOf(choice)) = schema
+            && choice.items.iter().any(is_any_object)
+        {
+            let mut any = AnyOf::new();
+            any.items = std::mem::take(&mut choice.items);
+            any.description = choice.description.take();
+            *schema = RefOr::T(Schema::AnyOf(any));
+        }
+    }
     components.parameters.extend(parameters());
     components.headers.extend(headers());
     for (path, item) in &mut document.paths.paths {
@@ -138,6 +149,11 @@ fn complete(document: &mut OpenApi) {
             }
         }
     }
+}
+
+fn is_any_object(schema: &RefOr<Schema>) -> bool {
+    matches!(schema, RefOr::T(Schema::Object(object))
+        if object.schema_type == Type::Object.into() && object.properties.is_empty())
 }
 
 /// Gives each answer that a handler declared without a body, and that says of an error, the body of a problem.

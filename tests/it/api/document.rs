@@ -423,6 +423,43 @@ fn every_reference_of_the_document_is_there() {
 }
 
 #[test]
+fn every_schema_can_be_satisfied() {
+    let document = document();
+    let resolved = |schema: &Value| match schema["$ref"].as_str() {
+        Some(place) => document
+            .pointer(place.trim_start_matches('#'))
+            .unwrap()
+            .clone(),
+        None => schema.clone(),
+    };
+    let parts = |schema: &Value, of: &str| -> Vec<Value> {
+        schema[of]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(resolved)
+            .collect()
+    };
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        // A closed part refuses what the others ask for.
+        for part in parts(schema, "allOf") {
+            assert_ne!(part["additionalProperties"], false, "{name}");
+        }
+        // What is any object is both that and the other branch.
+        let branches = parts(schema, "oneOf");
+        let any = |part: &Value| part["type"] == "object" && part["properties"].is_null();
+        let objects = branches
+            .iter()
+            .filter(|part| part["type"] == "object")
+            .count();
+        assert!(objects < 2 || !branches.iter().any(any), "{name}");
+    }
+    let report = "/paths/~1api~1v1~1batches~1{batch_id}~1{report}/get/responses/200/content/application~1json/schema";
+    let items = document.pointer(report).unwrap()["properties"]["items"].clone();
+    assert_eq!(items["type"], "array");
+}
+
+#[test]
 fn no_two_types_share_the_name_of_a_schema() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut seen = std::collections::BTreeMap::new();

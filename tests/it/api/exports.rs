@@ -109,20 +109,23 @@ fn parquet_rows(file: Bytes) -> Vec<serde_json::Map<String, Value>> {
     let reader = SerializedFileReader::new(file).unwrap();
     let rows = reader.get_row_iter(None).unwrap();
     let cell = |(name, field): (&String, &Field)| {
-        let value = match field {
-            Field::Null => Value::Null,
-            Field::Bool(flag) => json!(flag),
-            Field::Long(whole) => json!(whole),
-            Field::Double(number) => json!(number),
-            Field::Str(text) => match text.starts_with(['[', '{']) {
+        let value = if let Field::Bool(flag) = field {
+            json!(flag)
+        } else if let Field::Long(whole) = field {
+            json!(whole)
+        } else if let Field::Double(number) = field {
+            json!(number)
+        } else if let Field::Str(text) = field {
+            match text.starts_with(['[', '{']) {
                 true => serde_json::from_str(text).unwrap(),
                 false => json!(text),
-            },
-            Field::TimestampMicros(micros) => {
-                let at = chrono::DateTime::from_timestamp_micros(*micros).unwrap();
-                json!(at.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true))
             }
-            other => panic!("{name}: {other:?}"),
+        } else if let Field::TimestampMicros(micros) = field {
+            let at = chrono::DateTime::from_timestamp_micros(*micros).unwrap();
+            json!(at.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true))
+        } else {
+            assert_eq!(*field, Field::Null, "{name}");
+            Value::Null
         };
         (name.clone(), value)
     };
@@ -172,7 +175,9 @@ async fn a_table_of_parquet_has_the_rows_of_csv_under_the_same_filters() {
                         Value::Null => String::new(),
                         Value::String(text) => text.clone(),
                         Value::Number(n) if n.is_f64() => n.as_f64().unwrap().to_string(),
-                        other => other.to_string(),
+                        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                            row[head].to_string()
+                        }
                     };
                     assert_eq!(said, cell, "{head}");
                 }
