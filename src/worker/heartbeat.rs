@@ -23,7 +23,7 @@ pub(super) struct Pulse {
 }
 
 impl Pulse {
-    /// Registers the worker.
+    /// Registers the worker. While the database is slow or away, its later beats do so, and it claims nothing until one arrives.
     pub(super) async fn register(
         store: Arc<Store>,
         beat: Heartbeat,
@@ -35,7 +35,13 @@ impl Pulse {
             in_hand,
             confirmed: Arc::default(),
         };
-        pulse.beat(WorkerState::Running).await?;
+        match pulse.beat(WorkerState::Running).await {
+            Ok(()) => {}
+            Err(error @ StoreError::Unavailable { .. }) => {
+                tracing::warn!(%error, "could not register yet; nothing is claimed until a heartbeat arrives");
+            }
+            Err(error) => return Err(error),
+        }
         Ok(pulse)
     }
 

@@ -448,7 +448,7 @@ async def judge_drips(c, run):
     await judge_says(c, run, "drip", 20.0)
 
 
-@fault("judge answers 200 with HTML for 20 s", lasts=24, bound=40, may_fail=True)
+@fault("judge answers 200 with HTML for 20 s", lasts=24, bound=40)
 async def judge_html(c, run):
     await judge_says(c, run, "html", 20.0)
 

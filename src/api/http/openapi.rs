@@ -15,6 +15,7 @@ use crate::api::{
     ApiState, analytics, batches, criteria, events, imports, jobs, judges, operate, ratings,
     rescore, scores, sessions,
 };
+use crate::wire::TableFormat;
 
 /// The name of the security scheme.
 const BEARER: &str = "bearer";
@@ -64,7 +65,7 @@ pub(crate) fn documented() -> OpenApiRouter<ApiState> {
 #[derive(utoipa::OpenApi)]
 #[openapi(
     info(title = "Gavel", license(name = "MIT OR Apache-2.0")),
-    components(schemas(Problem)),
+    components(schemas(Problem, TableFormat)),
     tags(
         (name = "scoring", description = "Ask for a session's score and read it"),
         (name = "sessions", description = "What is scored"),

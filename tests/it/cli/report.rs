@@ -103,7 +103,7 @@ fn what_can_not_be_reported_is_exit_2_with_its_remedy() {
     place
         .run(&["report", "run-1", "--format", "pdf"])
         .ends(2)
-        .says("use json, jsonl, csv, xlsx, junit.xml or md");
+        .says("use json, jsonl, csv, xlsx, parquet, junit.xml or md");
     place
         .run(&["report", "run-1", "--output", "out.pdf"])
         .ends(2)

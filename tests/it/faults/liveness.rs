@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use sqlx::{Connection as _, Executor as _};
+
 use super::fleet::end;
 use super::{DEADLINE, all_scored_once, enqueue, number, shared};
 use crate::support::judge_server::{JudgeServer, Say};
@@ -167,4 +169,33 @@ async fn leader_pid(url: &str) -> u32 {
     .unwrap();
     db.close().await.unwrap();
     name.rsplit_once(':').unwrap().1.parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_starts_while_no_heartbeat_can_be_written_works_once_one_is() {
+    let Some(home) = shared().await else {
+        return;
+    };
+    let judge = JudgeServer::start(Say::Score(70)).await;
+    let fleet = Fleet::start(home).await;
+    let mut db = sqlx::PgConnection::connect(&fleet.home.database_url())
+        .await
+        .unwrap();
+    let mut lock = db.begin().await.unwrap();
+    lock.execute("lock table workers in exclusive mode")
+        .await
+        .unwrap();
+    let mut worker = fleet.worker("a", &judge.url("a"), 2);
+    eventually(DEADLINE, "its first heartbeat came to nothing", || async {
+        worker
+            .output()
+            .contains("could not register yet")
+            .then_some(())
+    })
+    .await;
+    lock.rollback().await.unwrap();
+    enqueue(&fleet.api, 2).await;
+    all_scored_once(&fleet.home, 2).await;
+    worker.stop().await;
+    end(fleet).await;
 }

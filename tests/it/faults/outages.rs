@@ -6,7 +6,7 @@ use super::fleet::end;
 use super::{DEADLINE, all_scored_once, enqueue, number, shared};
 use crate::support::home::Home;
 use crate::support::judge_server::{JudgeServer, Say};
-use crate::support::process::{Fleet, PrivatePostgres, PrivateRedis};
+use crate::support::process::{Fleet, PrivatePostgres, PrivateRedis, free_address};
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 
@@ -88,6 +88,48 @@ async fn while_redis_is_away_requests_are_taken_and_work_goes_on() {
     for worker in &mut workers {
         worker.stop().await;
     }
+    end(fleet).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_alone_cannot_reach_redis_keeps_no_work_from_the_others() {
+    const JOBS: usize = 8;
+    let Some(mut home) = shared().await else {
+        return;
+    };
+    let Some(redis) = PrivateRedis::start().await else {
+        return;
+    };
+    home.set("REDIS_URL", redis.url());
+    let (judge, held) = (
+        JudgeServer::start(Say::Score(70)).await,
+        JudgeServer::start(Say::held(70)).await,
+    );
+    let mut fleet = Fleet::start(home).await;
+    fleet
+        .home
+        .set("REDIS_URL", format!("redis://{}", free_address()));
+    let mut leader = fleet.worker("cut-off", &held.url("a"), 2);
+    eventually(DEADLINE, "it leads", || async {
+        let leads = "the work that only one worker does";
+        leader.output().contains(leads).then_some(())
+    })
+    .await;
+    fleet.home.set("REDIS_URL", redis.url());
+    let mut other = fleet.worker("b", &judge.url("b"), 4);
+    let queue = "/api/v1/queue";
+    fleet.api.post(&format!("{queue}/pause")).await.expect(200);
+    enqueue(&fleet.api, JOBS).await;
+    redis.tell(&["FLUSHALL"]).await;
+    fleet.api.post(&format!("{queue}/resume")).await.expect(200);
+    eventually(DEADLINE, "the others work", || async {
+        (judge.count() + held.in_flight() == JOBS && judge.count() > 0).then_some(())
+    })
+    .await;
+    held.release();
+    all_scored_once(&fleet.home, JOBS).await;
+    leader.stop().await;
+    other.stop().await;
     end(fleet).await;
 }
 

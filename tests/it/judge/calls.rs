@@ -255,7 +255,7 @@ async fn what_is_no_completion_is_told_apart() {
         json!({ "error": { "message": "no key", "code": 401 } }),
     );
     let table = [
-        (page, ErrorClass::Rejected, "check base_url"),
+        (page, ErrorClass::Transient, "check base_url"),
         (cut, ErrorClass::Transient, "broke off"),
         (none, ErrorClass::Rejected, "no choices"),
         (inside, ErrorClass::Misconfigured, "no key"),

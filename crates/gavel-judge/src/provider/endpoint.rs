@@ -192,6 +192,9 @@ impl Endpoint {
                 "broke off its answer in the middle of the JSON",
                 None,
             )),
+            Err(Unreadable::NoJson(what)) => {
+                Err(self.error(ErrorClass::Transient, status, what, None))
+            }
             Err(Unreadable::Other(what)) => {
                 Err(self.error(ErrorClass::Rejected, status, what, None))
             }

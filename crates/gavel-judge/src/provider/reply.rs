@@ -21,6 +21,8 @@ pub(super) enum Unreadable {
     ErrorInside,
     /// The JSON ends too soon.
     BrokenOff,
+    /// No JSON at all, such as the page of a proxy before a server that is down; in words that follow the judge's name.
+    NoJson(&'static str),
     /// Something else, in words that follow the judge's name.
     Other(&'static str),
 }
@@ -64,7 +66,8 @@ pub(super) fn parse<T: DeserializeOwned>(
         Ok(reply) => Ok(reply),
         Err(error) if error.is_eof() && !body.is_empty() => Err(Unreadable::BrokenOff),
         Err(_) if Said::is_wrapped_error(body) => Err(Unreadable::ErrorInside),
-        Err(_) => Err(Unreadable::Other(otherwise)),
+        Err(error) if error.is_data() => Err(Unreadable::Other(otherwise)),
+        Err(_) => Err(Unreadable::NoJson(otherwise)),
     }
 }
 

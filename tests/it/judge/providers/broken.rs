@@ -147,7 +147,7 @@ async fn what_is_no_reply_of_the_family_says_so() {
         let page = ResponseTemplate::new(200).set_body_string("<html>Welcome to nginx</html>");
         let page_stage = stage(family, vec![page]).await;
         let (error, ..) = error_of(page_stage.ask().await);
-        assert_eq!(error.class, ErrorClass::Rejected, "{}", family.name());
+        assert_eq!(error.class, ErrorClass::Transient, "{}", family.name());
         assert!(error.message.contains("check base_url"), "{error}");
 
         let nothing = ResponseTemplate::new(200).set_body_json(json!({}));
