@@ -218,7 +218,7 @@ async fn a_sample_is_the_same_whenever_it_is_drawn() {
         server.session().await;
     }
     let mut drawn = Vec::new();
-    for seed in [7, 7, 8] {
+    for seed in [7, 7, 8, 9, 10, 11] {
         let body = json!({"purpose": "preview", "sample": {"size": 4, "seed": seed}});
         let made = json_of(server.rescore(&body).await, 202).await;
         assert_eq!(made["counts"]["total"], 4);
@@ -231,7 +231,8 @@ async fn a_sample_is_the_same_whenever_it_is_drawn() {
         drawn.push(sessions);
     }
     assert_eq!(drawn[0], drawn[1]);
-    assert_ne!(drawn[0], drawn[2]);
+    // Two seeds draw the same four of twelve once in 495 times.
+    assert!(drawn.iter().any(|of| *of != drawn[0]), "{drawn:?}");
 }
 
 #[tokio::test]
