@@ -144,10 +144,14 @@ pub(super) fn open_gate(
     }
 }
 
+/// A process speaks to Redis four times a second, and may wait for one of its answers.
+const LEAST_GATE_LEASE: Duration = Duration::from_secs(2);
+
 fn gate_options(settings: &Settings, providers: &Providers) -> GateOptions {
     GateOptions {
         failures_to_open: settings.judge.breaker_failures,
         cool_down: Duration::from_secs_f64(settings.judge.breaker_cooldown_s),
+        lease: Duration::from_secs_f64(settings.worker.lease_s).max(LEAST_GATE_LEASE),
         max_concurrency: providers.concurrency(),
         paces: providers.paces(),
         ..GateOptions::default()

@@ -20,7 +20,8 @@ use crate::events::{Announcer, Event, EventType};
 use crate::job::{Lane, WaitReason};
 use crate::judge::Caps;
 use crate::judge::gate::{
-    Closed, Closure, Gate, GateSnapshot, LastError, MeterSnapshot, PaceSnapshot, Refusal,
+    Closed, Closure, Gate, GateSnapshot, LastError, LiveWorkers, MeterSnapshot, PaceSnapshot,
+    Refusal,
 };
 use crate::store::{Hold, HoldTarget, Store, StoreError};
 
@@ -112,7 +113,7 @@ impl Holds {
         self.show(now).await
     }
 
-    /// Tells the gate among how many workers a judge's figures are divided while they can't share them.
+    /// Tells the gate which workers live, and which of them can't share a judge's figures.
     async fn count_workers(&self) -> Result<(), StoreError> {
         if self
             .counted
@@ -123,8 +124,17 @@ impl Holds {
         }
         let workers = self.store.workers().list(self.shown_for).await?;
         let alive = workers.iter().filter(|worker| worker.alive).count();
-        self.gate
-            .live_workers(u32::try_from(alive).unwrap_or(u32::MAX));
+        let mut known = LiveWorkers {
+            alive: u32::try_from(alive).unwrap_or(u32::MAX),
+            ..LiveWorkers::default()
+        };
+        for row in self.store.judges().list(self.shown_for).await? {
+            let is_apart = row.pace.is_some_and(|pace| pace.part_of.is_some());
+            if is_apart && row.worker_id != self.worker_id {
+                *known.apart.entry(row.name).or_default() += 1;
+            }
+        }
+        self.gate.live_workers(known);
         *self.counted.lock() = Some(Instant::now());
         Ok(())
     }

@@ -48,7 +48,6 @@ class Row:
         self.jobs = self.lost = self.twice = self.most = 0
         self.calls = self.recovered = self.served = self.rest = 0.0
         self.failed, self.refused, self.notes = "", "", []
-        self.may_fail = False
         # Jobs that hadn't ended, and clients that hadn't been served, when the drill's patience was over.
         self.stuck = 0
 
@@ -59,7 +58,7 @@ class Row:
     def bad(self, bounds):
         """Whether the drill fails by it."""
         shouted = any(note.isupper() or "PROBES" in note or "NOTHING" in note for note in self.notes)
-        return bool(self.lost or self.twice or self.stuck or (bounds and (self.late() or shouted or (self.failed and not self.may_fail))))
+        return bool(self.lost or self.twice or self.stuck or (bounds and (self.late() or shouted or self.failed)))
 
     def cells(self):
         """The texts of its columns."""
@@ -166,7 +165,6 @@ class Drill:
     async def one(self, fault):
         """One fault under load."""
         c, row = self.cluster, Row(fault.name, fault.bound)
-        row.may_fail = fault.may_fail
         run = faults.Run(c, self.load(c.http, self.args.jobs, fault.lasts), c.postgres.control.rows)
         try:
             await fault.act(c, run)

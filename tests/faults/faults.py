@@ -24,7 +24,6 @@ class Fault:
         self.short = more.get("short", False)
         self.needs = more.get("needs")
         # Whether jobs may fail by it, with a class.
-        self.may_fail = more.get("may_fail", False)
 
 
 def fault(name, **more):
@@ -453,7 +452,7 @@ async def judge_html(c, run):
     await judge_says(c, run, "html", 20.0)
 
 
-@fault("judge answers 50 MB for 20 s", lasts=24, bound=40, may_fail=True)
+@fault("judge answers 50 MB for 20 s", lasts=24, bound=40)
 async def judge_large(c, run):
     await judge_says(c, run, "large", 20.0)
 

@@ -7,7 +7,7 @@ use sqlx::{Connection as _, Executor as _};
 use super::fleet::end;
 use super::{DEADLINE, all_scored_once, enqueue, number, shared};
 use crate::support::judge_server::{JudgeServer, Say};
-use crate::support::process::Fleet;
+use crate::support::process::{Fleet, Process};
 use crate::support::wait::eventually;
 
 /// Waits until the database's clock has gone on by so many seconds.
@@ -196,6 +196,42 @@ async fn a_worker_that_starts_while_no_heartbeat_can_be_written_works_once_one_i
     lock.rollback().await.unwrap();
     enqueue(&fleet.api, 2).await;
     all_scored_once(&fleet.home, 2).await;
+    worker.stop().await;
+    end(fleet).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_claimed_while_no_heartbeat_is_written() {
+    let Some(home) = shared().await else {
+        return;
+    };
+    let judge = JudgeServer::start(Say::Score(70)).await;
+    let fleet = Fleet::start(home).await;
+    let mut worker = fleet.worker("a", &judge.url("a"), 2);
+    enqueue(&fleet.api, 1).await;
+    all_scored_once(&fleet.home, 1).await;
+    let mut db = sqlx::PgConnection::connect(&fleet.home.database_url())
+        .await
+        .unwrap();
+    let mut lock = db.begin().await.unwrap();
+    lock.execute("lock table workers in exclusive mode")
+        .await
+        .unwrap();
+    let missed = async |worker: &Process, times: usize| {
+        eventually(DEADLINE, "heartbeats come to nothing", || async {
+            let count = worker.output().matches("missed a heartbeat").count();
+            (count >= times).then_some(())
+        })
+        .await;
+    };
+    missed(&worker, 1).await;
+    enqueue(&fleet.api, 2).await;
+    // A few seconds, in which an idle worker looks into the queue and into the store.
+    missed(&worker, 3).await;
+    let claimed = "select count(*) from scoring_jobs where claim_no > 0";
+    assert_eq!(number(&fleet.home, claimed).await, 1);
+    lock.rollback().await.unwrap();
+    all_scored_once(&fleet.home, 3).await;
     worker.stop().await;
     end(fleet).await;
 }

@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wiremock::{MockServer, ResponseTemplate};
 
 use super::stage::*;
+use crate::support::wait::eventually;
 
 #[tokio::test]
 async fn a_call_asks_for_the_schema_with_key_and_cap() {
@@ -186,6 +187,22 @@ async fn a_redirect_is_rejected_and_not_followed() {
 }
 
 #[tokio::test]
+async fn a_call_whose_run_is_given_up_is_logged_at_an_unknown_cost() {
+    let stage = Stage::new(vec![good().set_delay(Duration::from_secs(60))]).await;
+    tokio::select! {
+        _ = stage.ask() => panic!("the answer takes a minute"),
+        () = eventually(Duration::from_secs(20), "the call is out", || async {
+            (stage.requests().await.len() == 1).then_some(())
+        }) => {}
+    }
+    let [call] = &stage.calls()[..] else {
+        panic!("{:?}", stage.calls());
+    };
+    assert_eq!(call.error, Some(ErrorClass::Transient));
+    assert_eq!(call.usage.cost_usd, None, "nobody knows what it cost");
+}
+
+#[tokio::test]
 async fn a_judge_that_doesnt_answer_in_time_is_a_transient_failure() {
     let staging = Staging {
         entry: json!({ "timeout_s": "0.05" }),
@@ -273,6 +290,6 @@ async fn a_body_without_end_is_not_read_to_its_end() {
     let huge = ResponseTemplate::new(200).set_body_bytes(vec![b' '; 5 * 1024 * 1024]);
     let stage = Stage::new(vec![huge]).await;
     let (error, ..) = error_of(stage.ask().await);
-    assert_eq!(error.class, ErrorClass::Rejected);
+    assert_eq!(error.class, ErrorClass::Transient);
     assert!(error.message.contains("4 MiB"), "{error}");
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use gavel::judge::ErrorClass;
 use gavel::judge::gate::{
-    BreakerState, CallEnd, CallOutcome, Closed, Gate, GateOptions, LimitReport, Load, PaceLimits,
-    Permit, RateReport, Refusal, Sharing, Span, TokensUsed, shared_gate,
+    BreakerState, CallEnd, CallOutcome, Closed, Gate, GateOptions, LimitReport, LiveWorkers, Load,
+    PaceLimits, Permit, RateReport, Refusal, Sharing, Span, TokensUsed, shared_gate,
 };
 use gavel::redis_client::RedisClient;
 use tokio::task::JoinHandle;
@@ -119,6 +119,14 @@ async fn on_both(options: GateOptions, rule: impl AsyncFn(&Process)) {
 fn three(url: &str, options: &GateOptions) -> [Process; 3] {
     let queue = queue();
     [(); 3].map(|()| Process::redis(url, &queue, options.clone()))
+}
+
+/// So many workers, of whom so many can't reach Redis.
+fn live(alive: u32, apart: u32) -> LiveWorkers {
+    LiveWorkers {
+        alive,
+        apart: BTreeMap::from([(JUDGE.to_owned(), apart)]),
+    }
 }
 
 fn cooling(cool_down: Duration) -> GateOptions {
@@ -483,7 +491,7 @@ async fn while_redis_is_away_each_process_keeps_to_its_part_and_says_so() {
     })
     .await;
     for process in &processes {
-        process.gate.live_workers(3);
+        process.gate.live_workers(live(3, 0));
     }
     drop(server);
     eventually(LONG, "each has its part", || async {
@@ -507,6 +515,31 @@ async fn while_redis_is_away_each_process_keeps_to_its_part_and_says_so() {
 }
 
 #[tokio::test]
+async fn who_reaches_redis_leaves_their_part_to_those_who_do_not() {
+    let Some(url) = server() else { return };
+    let process = Process::redis(&url, &queue(), capped(6));
+    // Its own lane is heard of before it has more than nothing.
+    drop(process.enter(LONG).await.unwrap());
+    process.gate.live_workers(live(3, 1));
+    let held = eventually(LONG, "two thirds are shared", || async {
+        let mut held = Vec::new();
+        while let Ok(permit) = process.enter(SHORT).await {
+            held.push(permit);
+        }
+        (held.len() == 4).then_some(held)
+    })
+    .await;
+    process.gate.live_workers(live(3, 0));
+    let more = [
+        process.enter(LONG).await.unwrap(),
+        process.enter(LONG).await.unwrap(),
+    ];
+    assert_eq!(why(process.enter(SHORT).await), Some(Closed::Busy));
+    drop((held, more));
+    process.leave().await;
+}
+
+#[tokio::test]
 async fn a_probe_that_nobody_can_tell_of_any_more_leaves_the_lane_closed_for_nobody() {
     let Some(_) = server() else { return };
     let Some(server) = Server::start(None) else {
@@ -515,7 +548,7 @@ async fn a_probe_that_nobody_can_tell_of_any_more_leaves_the_lane_closed_for_nob
     let cool_down = Duration::from_millis(500);
     let processes = three(&server.url(), &cooling(cool_down));
     for process in &processes {
-        process.gate.live_workers(3);
+        process.gate.live_workers(live(3, 0));
         eventually(LONG, "they share it", || async {
             let _held = process.enter(LONG).await.ok()?;
             (process.gate.snapshot()[0].sharing == Sharing::Together).then_some(())

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::Inner;
 use super::run::Run;
 use super::usage;
 use crate::error::ErrorClass;
@@ -72,12 +73,55 @@ impl CallRecord {
     }
 }
 
+/// A call that is out. One whose run is dropped meanwhile is logged too: it may be billed.
+struct CallOut<'a> {
+    judge: &'a Inner,
+    asked_for: Uuid,
+    at: DateTime<Utc>,
+    sent: Instant,
+    is_back: bool,
+}
+
+impl<'a> CallOut<'a> {
+    fn new(judge: &'a Inner, asked_for: Uuid) -> Self {
+        Self {
+            judge,
+            asked_for,
+            at: judge.wiring.clock.now(),
+            sent: Instant::now(),
+            is_back: false,
+        }
+    }
+
+    fn came_back(&mut self) -> CallRecord {
+        self.is_back = true;
+        self.record()
+    }
+
+    fn record(&self) -> CallRecord {
+        let (id, latency) = (Uuid::now_v7(), self.sent.elapsed());
+        CallRecord::new(&self.judge.spec, id, self.asked_for, self.at, latency)
+    }
+}
+
+impl Drop for CallOut<'_> {
+    fn drop(&mut self) {
+        if !self.is_back {
+            let mut record = self.record();
+            let what = "the run ended before the answer came";
+            record.failed(&JudgeError::new(ErrorClass::Transient, what));
+            record.usage = CallUsage::default();
+            self.judge.wiring.log.log(record);
+        }
+    }
+}
+
 impl Run<'_> {
     pub(super) async fn call(&mut self, permit: Permit) -> Result<Reply, Failed> {
-        let wiring = &self.judge.wiring;
+        let judge = self.judge;
+        let wiring = &judge.wiring;
         self.calls += 1;
-        let at = wiring.clock.now();
-        let sent = Instant::now();
+        let mut out = CallOut::new(judge, self.asked_for);
         if let Some(concurrency_permit) = &mut self.concurrency_permit {
             concurrency_permit.calls();
         }
@@ -85,8 +129,8 @@ impl Run<'_> {
             ended: called,
             rates,
             late,
-        } = self.judge.provider.call(&self.request).await;
-        let latency = sent.elapsed();
+        } = judge.provider.call(&self.request).await;
+        let mut record = out.came_back();
         let used = match &called {
             Ok(reply) => Some(usage::of_reply(&self.judge.spec, reply)),
             Err(_) => late.then(CallUsage::default),
@@ -103,8 +147,6 @@ impl Run<'_> {
             .gate
             .report(name, permit, &end_of(&called, late, rates));
 
-        let (spec, id) = (&self.judge.spec, Uuid::now_v7());
-        let mut record = CallRecord::new(spec, id, self.asked_for, at, latency);
         record.usage = used.unwrap_or(record.usage);
         if let Ok(reply) = &called {
             record.replied(reply);

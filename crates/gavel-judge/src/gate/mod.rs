@@ -3,6 +3,7 @@
 //! [`Gate::new`] is the gate of a process that is alone; [`shared_gate`] keeps it in step with the other workers' through Redis.
 //! Durations count from now, so that a gate needs no wall clock and its tests run on paused time.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::error::ErrorClass;
@@ -188,6 +189,25 @@ impl BreakerState {
             Self::Open => "open",
             Self::HalfOpen => "half_open",
         }
+    }
+}
+
+/// The live workers, as the store knows them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LiveWorkers {
+    pub alive: u32,
+    /// How many others of them can't reach Redis and keep to their part, by judge.
+    pub apart: BTreeMap<String, u32>,
+}
+
+impl LiveWorkers {
+    /// What of a figure is left for those that share it; 0 is none.
+    fn together(&self, judge: &str, figure: u64) -> u64 {
+        let alive = u64::from(self.alive.max(1));
+        let apart = self.apart.get(judge).copied().unwrap_or(0);
+        let sharing = alive.saturating_sub(u64::from(apart)).max(1);
+        let part = u128::from(figure) * u128::from(sharing) / u128::from(alive);
+        u64::try_from(part).unwrap_or(figure).max(figure.min(1))
     }
 }
 

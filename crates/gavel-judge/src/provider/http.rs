@@ -109,8 +109,9 @@ pub(super) async fn read_whole(response: reqwest::Response) -> Result<Exchange, 
             body,
         }),
         Err(Unread::Broken(error)) => Err(broken(Some(status), "broke off its answer", &error)),
+        // No model writes so much: it is something in between that answers.
         Err(Unread::TooLarge) => Err(NoExchange {
-            class: ErrorClass::Rejected,
+            class: ErrorClass::Transient,
             status: Some(status),
             message: "answered with more than 4 MiB".to_owned(),
             late: false,

@@ -19,7 +19,9 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use super::{CallEnd, Closed, Closure, GateSnapshot, Load, PaceLimits, Permit, Refusal, Room};
+use super::{
+    CallEnd, Closed, Closure, GateSnapshot, LiveWorkers, Load, PaceLimits, Permit, Refusal, Room,
+};
 pub(super) use lane::{Admitted, Denied, JudgeState, Place};
 pub(super) use outbox::{Message, SharedState};
 pub(crate) use pace::Ticket;
@@ -49,6 +51,8 @@ pub struct GateOptions {
     pub failures_to_open: u32,
     /// How long it stays open before a probe; 30 s.
     pub cool_down: Duration,
+    /// A process that shares the gate and says nothing for so long is gone, with its slots and its probe; 5 s.
+    pub lease: Duration,
     /// The pause after a 429 that names none; 10 s, doubling.
     pub throttle_first: Duration,
     /// The longest such pause; 5 min.
@@ -66,6 +70,7 @@ impl Default for GateOptions {
         Self {
             failures_to_open: 5,
             cool_down: Duration::from_secs(30),
+            lease: Duration::from_secs(5),
             throttle_first: Duration::from_secs(10),
             throttle_longest: Duration::from_secs(300),
             max_concurrency: BTreeMap::new(),
@@ -97,7 +102,7 @@ pub(super) trait Peers: Send + Sync {
     ) -> Result<Admitted, Denied>;
     /// There is something that they should hear soon.
     fn news(&self);
-    fn live_workers(&self, count: u32);
+    fn live_workers(&self, workers: LiveWorkers);
 }
 
 /// There are none.
@@ -117,7 +122,7 @@ impl Peers for NoPeers {
 
     fn news(&self) {}
 
-    fn live_workers(&self, _: u32) {}
+    fn live_workers(&self, _: LiveWorkers) {}
 }
 
 type Lanes = Arc<Mutex<BTreeMap<String, JudgeState>>>;
@@ -239,9 +244,9 @@ impl Gate {
         }
     }
 
-    /// How many workers live, by the store: among so many the figures are divided while no worker hears of the others.
-    pub fn live_workers(&self, count: u32) {
-        self.peers.live_workers(count);
+    /// Which workers live, by the store: among so many the figures are divided while they can't be shared.
+    pub fn live_workers(&self, workers: LiveWorkers) {
+        self.peers.live_workers(workers);
     }
 
     /// Judges whose lanes are closed until somebody opens them, by [`Self::close`] or by a closure that was taken.

@@ -3,20 +3,21 @@
 //! Keys: `{gavel:<queue>:gate:<judge>}:state`, `:members`, and `:r`, `:t`, `:i`, `:o` (what went out lately, by tenths of
 //! a second). Times are Redis' own. A call to a judge without a limit costs no round trip: its slot is in hand, and what
 //! became of it is told a little later. A call under a limit, and the breaker's probe, ask first. A worker that says
-//! nothing for ten seconds is gone, with its slots and its probe.
+//! nothing for a lease is gone, with its slots and its probe.
 //!
 //! While Redis is away each worker lets through its part of the figures, by the number of live workers, and counts for
-//! itself. Who is first in line, what an operator stopped, and the limits that only 429s tell stay in each process.
+//! itself. Where only some can't reach it, the others share what these leave. Who is first in line, what an operator stopped, and the limits that only 429s tell stay in each process.
 
 mod scripts;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::join_all;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -25,14 +26,12 @@ use uuid::Uuid;
 use super::memory::{
     Admitted, Asked, Denied, JudgeState, Message, Peers, Place, Rule, SharedState,
 };
-use super::{Gate, GateOptions, Load};
+use super::{Gate, GateOptions, LiveWorkers, Load};
 use gavel_redis::RedisClient;
 use scripts::{Scripts, Verdict};
 
 /// A call that may leave within this is let go, and waits for its time.
 const HORIZON: Duration = Duration::from_millis(250);
-/// A worker that says nothing for so long is gone.
-const LEASE: Duration = Duration::from_secs(10);
 /// How often this looks whether a lane has something to say or was silent for too long.
 const LOOK: Duration = Duration::from_millis(100);
 /// What happens within this is told together.
@@ -53,7 +52,7 @@ struct Link {
     /// Something is to be said.
     news: Notify,
     away: AtomicBool,
-    workers: AtomicU32,
+    workers: Mutex<LiveWorkers>,
 }
 
 /// A gate of the queue `queue`, and what keeps it in step with the others: to be run until `stop`.
@@ -70,7 +69,7 @@ pub fn shared_gate(
         member: Uuid::now_v7().simple().to_string(),
         news: Notify::new(),
         away: AtomicBool::new(false),
-        workers: AtomicU32::new(1),
+        workers: Mutex::default(),
     });
     let gate = Arc::new(Gate::with_peers(options, Rule::Together, link.clone()));
     let in_step = InStep {
@@ -88,7 +87,7 @@ struct InStep {
 impl InStep {
     async fn keep(self, stop: CancellationToken) {
         while !stop.is_cancelled() {
-            self.tell(LEASE).await;
+            self.tell().await;
             let pause = match self.link.away.load(Ordering::Relaxed) {
                 true => RETRY,
                 false => TOGETHER,
@@ -118,11 +117,12 @@ impl InStep {
     }
 
     /// Tells the others what is news here, and hears how the lanes stand.
-    async fn tell(&self, lease: Duration) {
+    async fn tell(&self) {
         if self.link.away.load(Ordering::Relaxed) {
             self.try_again().await;
             return;
         }
+        let lease = self.gate.options().lease;
         let messages = self.gate.messages().into_iter();
         let telling =
             messages.map(|(judge, message)| async move { self.say(&judge, message, lease).await });
@@ -187,7 +187,7 @@ impl Link {
     /// The server is away, or can't do the work.
     fn lost(&self, gate: &Gate, error: &(dyn std::fmt::Display + Sync)) {
         if !self.away.swap(true, Ordering::Relaxed) {
-            let workers = self.workers.load(Ordering::Relaxed);
+            let workers = self.workers.lock().alive;
             tracing::warn!(%error, workers, "Redis is away: this worker keeps to its part of the judges' paces and caps, by the number of live workers");
             gate.follow(self.part());
         }
@@ -195,7 +195,7 @@ impl Link {
 
     fn part(&self) -> Rule {
         Rule::Part {
-            workers: self.workers.load(Ordering::Relaxed),
+            workers: self.workers.lock().alive.max(1),
         }
     }
 
@@ -203,13 +203,14 @@ impl Link {
     fn figures(&self, gate: &Gate, judge: &str, message: &Message, lease: Duration) -> Vec<String> {
         let options = gate.options();
         let limits = gate.limits(judge);
+        let ours = |figure: u64| self.workers.lock().together(judge, figure);
         let figures = [
-            u64::from(gate.cap(judge)),
+            ours(u64::from(gate.cap(judge))),
             whole(lease),
             u64::from(options.failures_to_open.max(1)),
             whole(options.cool_down),
-            limits.requests_per_minute.unwrap_or(0),
-            limits.tokens_per_minute.unwrap_or(0),
+            ours(limits.requests_per_minute.unwrap_or(0)),
+            ours(limits.tokens_per_minute.unwrap_or(0)),
             u64::from(message.out),
             message.slots as u64,
             message.wanted as u64,
@@ -229,7 +230,7 @@ impl Link {
         (input, output): (u64, u64),
     ) -> Option<Result<Admitted, Denied>> {
         let nothing = Message::default();
-        let mut args = self.figures(gate, judge, &nothing, LEASE);
+        let mut args = self.figures(gate, judge, &nothing, gate.options().lease);
         args.extend([input, output, whole(HORIZON)].map(|figure| figure.to_string()));
         let sent = Instant::now();
         let _asking = Question::new(gate, judge);
@@ -293,8 +294,8 @@ impl Peers for Link {
         self.news.notify_one();
     }
 
-    fn live_workers(&self, count: u32) {
-        self.workers.store(count.max(1), Ordering::Relaxed);
+    fn live_workers(&self, workers: LiveWorkers) {
+        *self.workers.lock() = workers;
     }
 }
 
