@@ -5,8 +5,6 @@ use std::collections::BTreeSet;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use chrono::{DateTime, Utc};
-use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -22,9 +20,8 @@ use crate::api::http::params::Params;
 use crate::api::http::problem::{ApiError, Fault, Refusal};
 use crate::enqueue::Rescore;
 use crate::job::{Force, Priority, Purpose};
-use crate::score::session::Rating;
-use crate::store::{Sample, Scored, SessionFilter};
-use crate::wire::{Batch, RescorePlan, SessionStatus};
+use crate::store::SessionFilter;
+use crate::wire::{Batch, RescoreFilter, RescorePlan, RescoreRequest};
 
 /// The most ids that a filter may name.
 const MAX_IDS: usize = 100_000;
@@ -36,89 +33,6 @@ const JURY: std::ops::RangeInclusive<usize> = 2..=9;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(post_rescore))
-}
-
-/// Which sessions: the words of GET /api/v1/sessions, each of which narrows. Without any: all.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RescoreFilter {
-    /// Part of an alert type, agent or author, or what an id begins with; case-insensitive.
-    pub(crate) q: Option<String>,
-    /// Where the session stands.
-    pub(crate) status: Option<SessionStatus>,
-    /// `yes`: has a score; `no`: has none; `running`: has an active job; `failed`: its newest job failed.
-    pub(crate) scored: Option<Scored>,
-    /// The current score's rating.
-    pub(crate) rating: Option<Rating>,
-    /// Current score at least, 0-100.
-    #[schema(maximum = 100)]
-    pub(crate) min_score: Option<u8>,
-    /// Current score at most, 0-100.
-    #[schema(maximum = 100)]
-    pub(crate) max_score: Option<u8>,
-    /// `current`, `not_current`, or a hash of 64 hex digits, at least its first 8: the criteria of the current score.
-    pub(crate) criteria: Option<String>,
-    /// The current score misses this tool, however it is spelled.
-    pub(crate) missing_tool: Option<String>,
-    /// Has this label.
-    pub(crate) tag: Option<String>,
-    /// The agent's name, whole.
-    pub(crate) agent: Option<String>,
-    /// The alert type, whole.
-    pub(crate) alert_type: Option<String>,
-    /// `true`: people rated it, or a score of it.
-    #[serde(default)]
-    pub(crate) rated: bool,
-    /// Completed (else first seen) at or after.
-    #[serde(default, deserialize_with = "crate::api::http::body::time")]
-    pub(crate) from: Option<DateTime<Utc>>,
-    /// Completed (else first seen) before.
-    #[serde(default, deserialize_with = "crate::api::http::body::time")]
-    pub(crate) to: Option<DateTime<Utc>>,
-    /// Only these; 1-100,000. Those that aren't stored are counted.
-    pub(crate) ids: Option<Vec<Uuid>>,
-}
-
-/// A backlog to be scored.
-#[derive(Debug, Clone, PartialEq, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RescoreRequest {
-    /// What you call it; at most 200 characters.
-    pub(crate) name: Option<String>,
-    /// Which sessions, of those stored by now; left out: all.
-    #[serde(default)]
-    pub(crate) filter: RescoreFilter,
-    /// Stored criteria for sessions: 64 hex digits, at least the first 8, or `current`; left out: the current ones.
-    pub(crate) criteria_hash: Option<String>,
-    /// Whether sessions are scored that have a score by these criteria, and cached replies are passed over. Those that the filter finds
-    /// by `scored: failed` are scored in any case.
-    #[serde(default)]
-    pub(crate) force_rescore: bool,
-    /// Answers what it would come to, and does nothing.
-    #[serde(default)]
-    pub(crate) dry_run: bool,
-    /// Sessions at most, the newest first; named or drawn ones in the order of their ids.
-    #[schema(minimum = 1)]
-    pub(crate) max: Option<u64>,
-    /// USD: once its judge calls cost this, the batch is paused, and goes on with a larger one; a call without a price pauses it too.
-    /// Its judges need prices.
-    pub(crate) budget_usd: Option<f64>,
-    /// Who waits: `bulk` (default) lets `interactive` work go first.
-    pub(crate) priority: Option<Priority>,
-    /// Why: `score` (default) makes current scores; `preview`, `repeat` and `jury` leave them as they are, and pass over nothing
-    /// that can be judged.
-    pub(crate) purpose: Option<Purpose>,
-    /// Only so many of the sessions that can be judged, the same ones whenever `seed` is the same.
-    pub(crate) sample: Option<Sample>,
-    /// Fetches the replies by the judge's batch endpoint, within a day and for a part of the price, before items run. Its entry needs
-    /// a `batch_price_factor`; goes with neither `budget_usd` nor priority `interactive` nor purpose `jury`.
-    #[serde(default)]
-    pub(crate) economy: bool,
-    /// `repeat` only: how often each session is judged, 2-20.
-    #[schema(minimum = 2, maximum = 20)]
-    pub(crate) repeats: Option<u32>,
-    /// `jury` only: who judges each session once, 2-9 names of as many judges.
-    pub(crate) judges: Option<Vec<String>>,
 }
 
 /// Asks for the scores of the sessions that a filter finds.

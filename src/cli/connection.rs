@@ -333,6 +333,8 @@ impl Here {
         settings.bind = address.to_string();
         settings.auth.tokens = vec![format!("cli:admin:{token}")];
         settings.auth.tokens_file.clear();
+        // No balancer has to hear that it stops.
+        settings.http.drain_delay_s = 0;
         let migrations = match mode {
             Mode::Embedded { .. } => Migrations::Apply,
             Mode::Shared => Migrations::Require,

@@ -19,10 +19,10 @@ pub use self::terms::{JudgeTerms, Terms};
 use super::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreOnly};
 use crate::job::{Force, Kind, Priority, Purpose};
 use crate::store::{
-    BacklogPlan, BatchRow, Disposition, Expanded, Found, NewBacklog, NewBatch, Sample, Scored,
-    SessionFilter, SortRules, StoreError,
+    BacklogPlan, BatchRow, Disposition, Expanded, Found, NewBacklog, NewBatch, SessionFilter,
+    SortRules, StoreError,
 };
-use crate::wire::BatchOrigin;
+use crate::wire::{BatchOrigin, Sample, Scored};
 
 /// About how many jobs a step makes that the client waits for.
 const FIRST_STEP: u32 = 250;

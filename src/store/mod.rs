@@ -32,7 +32,7 @@ pub use analytics::{
     By, MadeBy, NameCount, Named, ScoreFilter, ScoreOf, ToolElsewhere, TotalCount,
 };
 pub use batches::backlog_steps::Expanded;
-pub use batches::backlogs::{BacklogPlan, NewBacklog, Sample};
+pub use batches::backlogs::{BacklogPlan, NewBacklog};
 pub use batches::cancelling::{CancelStep, Cancelling};
 pub use batches::confidence::ConfidenceCount;
 pub use batches::figures::BatchFigures;
@@ -72,7 +72,7 @@ pub use repositories::{
     Judges, ProviderBatches, Ratings, Scores, Sessions, Workers,
 };
 pub use scores::{GoodScores, NewEvaluation, NewSessionScore, SessionScoreRow};
-pub use sessions::filter::{Scored, SessionFilter};
+pub use sessions::filter::SessionFilter;
 pub use sessions::list::{SessionOrder, SessionSummary};
 pub use sessions::sort::{Disposition, Found, FoundPage, SessionPlace, SortRules};
 pub use sessions::view::ScoringView;

@@ -3,6 +3,8 @@
 //! A worker is dead when its heartbeat has not changed for its own lease, as counted by the steady clock of whoever
 //! watches. So no wall clock plays a part, a watcher that has just begun knows of no silence, and time in which it could not
 //! read, or its own heartbeat wasn't written, counts for little: then nobody could write either. Never takes a job back: [`super::rescue`] does.
+//!
+//! Who leads fills the queue. So a worker that can't reach it leaves the lead to one that can.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,12 +17,32 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::WorkerParts;
 use crate::clock::Clock;
+use crate::queue::Queue;
 use crate::store::{Died, RollCall, Store, StoreError, WorkerPulse};
 use crate::wire::WorkerState;
 
 /// How often workers are looked at, at most; a short lease is looked at three times.
 const PERIOD: Duration = Duration::from_secs(1);
+/// How long the queue may take to say that it is there.
+const PING: Duration = Duration::from_millis(250);
+/// A leader that can't reach the queue for so long leaves the lead to another. Within it the others have said whether they can.
+const CUT_OFF: Duration = Duration::from_secs(3);
+
+/// Whether this worker reaches the queue, as its watcher last found; not until it has looked. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct QueueReach(Arc<AtomicBool>);
+
+impl QueueReach {
+    pub(super) fn is_away(&self) -> bool {
+        !self.0.load(Ordering::Relaxed)
+    }
+
+    fn found(&self, reached: bool) {
+        self.0.store(reached, Ordering::Relaxed);
+    }
+}
 
 /// Whether this worker leads. Cheap to clone.
 #[derive(Clone, Default)]
@@ -83,24 +105,30 @@ pub(super) struct Watcher {
     lease: Duration,
     watch: Watch,
     leadership: Leadership,
+    queue: Arc<dyn Queue>,
+    reach: QueueReach,
+    /// Since when the queue is away.
+    away_since: Option<Instant>,
 }
 
 impl Watcher {
     /// Builds the watcher of one worker; it has seen nothing yet.
     pub(super) fn new(
-        store: Arc<Store>,
-        clock: Arc<dyn Clock>,
+        parts: &WorkerParts,
         worker_id: Uuid,
-        lease: Duration,
+        reach: QueueReach,
         leadership: Leadership,
     ) -> Self {
         Self {
-            store,
-            clock,
+            store: parts.store.clone(),
+            clock: parts.clock.clone(),
             worker_id,
-            lease,
+            lease: parts.queue.lease(),
             watch: Watch::default(),
             leadership,
+            queue: parts.queue.clone(),
+            reach,
+            away_since: None,
         }
     }
 
@@ -120,6 +148,7 @@ impl Watcher {
     }
 
     async fn look(&mut self) -> Result<(), StoreError> {
+        self.look_for_queue().await;
         let (roll, now) = (self.store.workers().roll_call().await?, Instant::now());
         let (own, others): (Vec<_>, Vec<_>) = roll
             .workers
@@ -128,12 +157,34 @@ impl Watcher {
         self.watch.hears_itself(own.first().copied(), now);
         let seen = self.watch.look(&others, self.lease, now);
         for (worker_id, _) in &seen.dead {
-            tracing::warn!(%worker_id, "a worker is silent for its lease, or has stopped: its jobs are taken back");
+            let has_stopped = |pulse: &&WorkerPulse| {
+                pulse.worker_id == *worker_id && pulse.state == WorkerState::Stopped
+            };
+            match others.iter().any(has_stopped) {
+                true => tracing::info!(%worker_id, "a worker has stopped"),
+                false => {
+                    tracing::warn!(%worker_id, "a worker is silent for its lease: its jobs are taken back");
+                }
+            }
         }
         self.store.workers().declare_dead(&seen.dead).await?;
+        let can_lead =
+            |other: &&WorkerPulse| !other.queue_away && is_at_work(other.worker_id, &roll, &seen);
+        let away_for = self.away_since.map(|since| since.elapsed());
+        let yields = away_for.is_some() && others.iter().any(can_lead);
         let leads = match roll.leader {
-            Some(leader) if leader == self.worker_id => true,
+            Some(leader) if leader == self.worker_id => {
+                let resigns = yields && away_for.is_some_and(|away_for| away_for >= CUT_OFF);
+                if resigns {
+                    tracing::warn!(
+                        "this worker can't reach the queue: it leaves the lead to another"
+                    );
+                    self.store.workers().resign(self.worker_id).await?;
+                }
+                !resigns
+            }
             Some(leader) if is_at_work(leader, &roll, &seen) => false,
+            Some(_) | None if yields => false,
             Some(_) | None => {
                 self.store
                     .workers()
@@ -143,6 +194,15 @@ impl Watcher {
         };
         self.leadership.set(leads, seen.died);
         Ok(())
+    }
+
+    async fn look_for_queue(&mut self) {
+        let answer = tokio::time::timeout(PING, self.queue.ping()).await;
+        self.away_since = match answer {
+            Ok(Ok(())) => None,
+            Ok(Err(_)) | Err(_) => self.away_since.or_else(|| Some(Instant::now())),
+        };
+        self.reach.found(self.away_since.is_none());
     }
 }
 
@@ -238,6 +298,7 @@ mod tests {
             heartbeat_at: DateTime::from_timestamp(beat, 0).unwrap(),
             lease: Some(LEASE),
             state: WorkerState::Running,
+            queue_away: false,
         }
     }
 

@@ -37,7 +37,7 @@ pub use self::expand::{Expansion, Round};
 use self::handle::Handler;
 use self::heartbeat::Pulse;
 use self::holds::{Holds, opened};
-use self::leadership::{Leadership, Watcher};
+use self::leadership::{Leadership, QueueReach, Watcher};
 use self::owned::Owned;
 use self::process::Pipeline;
 pub use self::provider_batches::ProviderBatchOptions;
@@ -123,7 +123,14 @@ pub async fn run(
 ) -> Result<(), WorkerError> {
     let worker_id = options.worker_id;
     let (in_hand, prefetch) = (InHand::default(), Prefetch::default());
-    let pulse = register(&parts, &options, worker_id, in_hand.clone()).await?;
+    let reach = QueueReach::default();
+    let pulse = register(
+        &parts,
+        &options,
+        worker_id,
+        (in_hand.clone(), reach.clone()),
+    )
+    .await?;
     let holds = open_holds(&parts, &options, worker_id).await;
     let ended = CancellationToken::new();
     let around = TaskTracker::new();
@@ -131,7 +138,14 @@ pub async fn run(
     around.spawn(holds.clone().run(ended.clone()));
     // Of its own: a runner that ends by itself leaves `soft` alone.
     let draining = soft.child_token();
-    keep_house(&around, &parts, &options, worker_id, &holds, &draining);
+    keep_house(
+        &around,
+        &parts,
+        &options,
+        (worker_id, reach),
+        &holds,
+        &draining,
+    );
     let owned = Owned::default();
     around.spawn(owned::compare(
         owned.clone(),
@@ -215,7 +229,7 @@ async fn register(
     parts: &WorkerParts,
     options: &WorkerOptions,
     worker_id: Uuid,
-    in_hand: InHand,
+    (in_hand, reach): (InHand, QueueReach),
 ) -> Result<Pulse, WorkerError> {
     let beat = Heartbeat {
         worker_id,
@@ -224,20 +238,12 @@ async fn register(
         in_hand: 0,
         state: WorkerState::Running,
         lease: parts.queue.lease(),
+        judges: Some(parts.published_judges.clone()),
+        queue_away: false,
     };
-    let pulse = Pulse::register(parts.store.clone(), beat, in_hand)
+    Pulse::register(parts.store.clone(), beat, in_hand, reach)
         .await
-        .map_err(WorkerError::Register)?;
-    let published = parts
-        .store
-        .workers()
-        .publish_judges(worker_id, &parts.published_judges)
-        .await;
-    if let Err(error) = published {
-        // Others then take it to be able to ask every judge.
-        tracing::warn!(%error, "could not publish which judges this worker can ask");
-    }
-    Ok(pulse)
+        .map_err(WorkerError::Register)
 }
 
 /// Gives judges whose key may have been corrected another chance, and reads the holds.
@@ -271,18 +277,12 @@ fn keep_house(
     around: &TaskTracker,
     parts: &WorkerParts,
     options: &WorkerOptions,
-    worker_id: Uuid,
+    (worker_id, reach): (Uuid, QueueReach),
     holds: &Arc<Holds>,
     draining: &CancellationToken,
 ) {
     let leadership = Leadership::default();
-    let watcher = Watcher::new(
-        parts.store.clone(),
-        parts.clock.clone(),
-        worker_id,
-        parts.queue.lease(),
-        leadership.clone(),
-    );
+    let watcher = Watcher::new(parts, worker_id, reach, leadership.clone());
     around.spawn(watcher.run(draining.clone()));
     let limits = RescueLimits {
         max_attempts: options.max_attempts,

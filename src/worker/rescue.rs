@@ -48,8 +48,10 @@ pub(super) struct Rescue {
     leadership: Leadership,
     limits: RescueLimits,
     refiller: Refiller,
-    /// When it last looked for dead workers and long waits, and what the time was then.
-    looked_at: Option<(Instant, DateTime<Utc>)>,
+    /// When it last looked for dead workers and long waits.
+    looked_at: Option<Instant>,
+    /// What the time was when the clock was last followed; a step that failed leaves it, so that the next one sees that the clock was set back.
+    followed_at: Option<(Instant, DateTime<Utc>)>,
 }
 
 impl Rescue {
@@ -69,6 +71,7 @@ impl Rescue {
             limits,
             refiller: Refiller::new(parts.store.clone(), parts.queue.clone(), limits.bulk_window),
             looked_at: None,
+            followed_at: None,
         }
     }
 
@@ -94,17 +97,16 @@ impl Rescue {
     async fn look(&mut self) -> Refill {
         let now = self.clock.now();
         // Refilling a window comes back sooner, and needs none of these.
-        if self.looked_at.is_none_or(|(at, _)| at.elapsed() >= PERIOD) {
+        if self.looked_at.is_none_or(|at| at.elapsed() >= PERIOD) {
+            self.looked_at = Some(Instant::now());
             let followed = self.follow_clock(now).await;
-            let is_followed = followed.is_ok();
+            if followed.is_ok() {
+                self.followed_at = Some((Instant::now(), now));
+            }
             failed("making due what is in the future", followed);
             failed("taking jobs back", self.requeue_lost(now).await);
             failed("ending long waits", self.expire_waits(now).await);
             failed("looking after batches", self.look_after_batches(now).await);
-            // Else the next look doesn't see that the clock was set back.
-            if is_followed {
-                self.looked_at = Some((Instant::now(), now));
-            }
         }
         match self.refiller.refill(now).await {
             Ok(refill) => refill,
@@ -117,7 +119,7 @@ impl Rescue {
 
     /// A clock that was set back leaves rows that are due long after now.
     async fn follow_clock(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
-        let was_set_back = self.looked_at.is_none_or(|(at, then)| {
+        let was_set_back = self.followed_at.is_none_or(|(at, then)| {
             let passed = TimeDelta::from_std(at.elapsed()).unwrap_or(TimeDelta::MAX);
             now - then < passed - CLOCK_ERROR
         });

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Client, ClientError, Query, with_query};
 use gavel_outbound::{self as outbound, percent_encoded};
-use gavel_wire::{Batch, BatchRetried, BudgetBody, RescorePlan, Spread};
+use gavel_wire::{Batch, BatchRetried, BudgetBody, RescorePlan, RescoreRequest, Spread};
 
 /// How long a batch may take to be sent, checked and stored.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(900);
@@ -122,22 +121,22 @@ impl Client {
     }
 
     /// What scoring stored sessions anew, by a filter, would come to. Nothing is stored.
-    pub async fn plan_rescore(&self, body: &Value) -> Result<RescorePlan, ClientError> {
-        let mut body = body.clone();
-        if let Some(fields) = body.as_object_mut() {
-            fields.insert("dry_run".to_owned(), true.into());
-        }
-        self.post_rescore(&body, None).await
+    pub async fn plan_rescore(&self, request: &RescoreRequest) -> Result<RescorePlan, ClientError> {
+        let planned = RescoreRequest {
+            dry_run: true,
+            ..request.clone()
+        };
+        self.post_rescore(&planned, None).await
     }
 
     /// Scores stored sessions anew, by a filter. The same `key` makes the same batch.
-    pub async fn rescore(&self, body: &Value, key: &str) -> Result<Batch, ClientError> {
-        self.post_rescore(body, Some(key)).await
+    pub async fn rescore(&self, request: &RescoreRequest, key: &str) -> Result<Batch, ClientError> {
+        self.post_rescore(request, Some(key)).await
     }
 
     async fn post_rescore<T: DeserializeOwned>(
         &self,
-        body: &Value,
+        body: &RescoreRequest,
         key: Option<&str>,
     ) -> Result<T, ClientError> {
         let path = "/api/v1/rescore";

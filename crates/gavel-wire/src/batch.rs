@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::{JobId, Kind, Purpose, text_enum};
+use crate::{JobId, Kind, Priority, Purpose, text_enum};
 
 text_enum! {
     /// Where a batch stands.
@@ -341,4 +341,40 @@ pub struct BudgetBody {
     #[serde(deserialize_with = "Option::deserialize")]
     #[schema(required)]
     pub budget_usd: Option<f64>,
+}
+
+/// A batch in JSON; of other forms all but the items stands in the query string.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BatchRequest {
+    /// The kind of all items.
+    pub kind: Kind,
+    /// What you call it; at most 200 characters.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 200)]
+    pub name: Option<String>,
+    /// 0-1: what items are held against that name no threshold; kinds `query` and `qas`.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 1)]
+    pub threshold: Option<f64>,
+    /// USD: once its judge calls cost this, the batch is paused, and goes on with a larger one; a call without a price pauses it too.
+    /// Its judge needs a price.
+    #[serde(default)]
+    #[schema(exclusive_minimum = 0)]
+    pub budget_usd: Option<f64>,
+    /// 64 hex digits of stored criteria of the kind; left out: the current ones.
+    #[serde(default)]
+    #[schema(pattern = "^[0-9a-f]{64}$")]
+    pub criteria_hash: Option<String>,
+    /// Who waits: `bulk` (default) lets `interactive` work go first.
+    #[serde(default)]
+    pub priority: Option<Priority>,
+    /// Whether cached replies are passed over.
+    #[serde(default)]
+    pub force_rescore: bool,
+    /// The payloads, each as POST /api/v1/jobs takes it; at most 1,000,000 of 8 MiB.
+    // Read from the file, one after the other: they never stand here.
+    #[serde(default)]
+    #[schema(required, value_type = Vec<Object>)]
+    pub items: Vec<Value>,
 }

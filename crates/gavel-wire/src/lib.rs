@@ -25,6 +25,7 @@ mod session;
 mod spread;
 mod state;
 mod text_enum;
+mod time;
 pub mod words;
 mod worker;
 
@@ -35,9 +36,10 @@ pub use analytics::{
     Trend, TrendItem,
 };
 pub use batch::{
-    Batch, BatchCounts, BatchLinks, BatchOrigin, BatchPause, BatchProgress, BatchRetried,
-    BatchState, BatchTimes, BatchTokens, BatchVerdict, Batches, BudgetBody, ChunkState, InProgress,
-    PausedBy, ProviderBatch, ProviderBatchState, ProviderChunk, Skipped, Stopped,
+    Batch, BatchCounts, BatchLinks, BatchOrigin, BatchPause, BatchProgress, BatchRequest,
+    BatchRetried, BatchState, BatchTimes, BatchTokens, BatchVerdict, Batches, BudgetBody,
+    ChunkState, InProgress, PausedBy, ProviderBatch, ProviderBatchState, ProviderChunk, Skipped,
+    Stopped,
 };
 pub use batch_comparison::{BatchComparison, PartDifference, TurnedItem, TurnedItems};
 pub use batch_item::{BatchItem, BatchItemDetail, BatchItems, ItemOutcome, ItemPart};
@@ -66,15 +68,17 @@ pub use nouns::{JobId, Kind, Priority, Purpose, Usage};
 pub use queue::{Queue, QueueCounts};
 pub use rating::{
     AnnotationItem, AnnotationOrder, Annotations, HumanRating, Quality, Rating, RatingList,
+    RatingRequest,
 };
 pub use readiness::{Check, Readiness, ReadinessStatus};
 pub use rescore::{
-    CostRange, Estimate, Pace, PaceOf, PlannedJudge, RescorePlan, SkippedPlan, TokenRange,
+    CostRange, Estimate, Pace, PaceOf, PlannedJudge, RescoreFilter, RescorePlan, RescoreRequest,
+    Sample, SkippedPlan, TokenRange,
 };
 pub use score::{AlternativeApproach, Flag, JudgeRef, MissingTool, Score, ScoreVersion, Scores};
 pub use session::{
-    ActiveJob, Message, PutOutcome, Session, SessionFormat, SessionItem, SessionLinks, SessionPut,
-    SessionScoreSummary, SessionStatus, Sessions, SessionsPut,
+    ActiveJob, Message, PutOutcome, Scored, Session, SessionFormat, SessionItem, SessionLinks,
+    SessionPut, SessionScoreSummary, SessionStatus, Sessions, SessionsPut,
 };
 pub use spread::{Panel, PanelJudge, PanelSummary, Spread, Vote};
 pub use state::{JobState, WaitReason};

@@ -148,6 +148,31 @@ pub struct Annotations {
     pub next_cursor: Option<String>,
 }
 
+/// What a person gives: exactly one of `total`, `rating` and `quality`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RatingRequest {
+    /// 0-100, as a judge would give it.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 100)]
+    pub total: Option<i64>,
+    /// One of the five words of a total.
+    #[serde(default)]
+    pub rating: Option<Rating>,
+    /// One of the three words of a reviewer.
+    #[serde(default)]
+    pub quality: Option<Quality>,
+    /// Who gives it, at most 255 characters; left out: who sends it.
+    #[serde(default)]
+    pub by: Option<String>,
+    /// Why, at most 4,000 characters.
+    #[serde(default)]
+    pub comment: Option<String>,
+    /// When it was given; left out: now.
+    #[serde(default, deserialize_with = "crate::time::or_null")]
+    pub at: Option<DateTime<Utc>>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,9 +1,134 @@
-//! What a rescore would come to, as POST `/api/v1/rescore` with `dry_run` tells.
+//! What POST `/api/v1/rescore` is asked, and what it would come to, as `dry_run` tells.
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::Skipped;
-use crate::text_enum;
+use crate::{Priority, Purpose, Rating, Scored, SessionStatus, text_enum};
+
+/// Which sessions: the words of GET /api/v1/sessions, each of which narrows. Without any: all.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RescoreFilter {
+    /// Part of an alert type, agent or author, or what an id begins with; case-insensitive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub q: Option<String>,
+    /// Where the session stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<SessionStatus>,
+    /// `yes`: has a score; `no`: has none; `running`: has an active job; `failed`: its newest job failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scored: Option<Scored>,
+    /// The current score's rating.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rating: Option<Rating>,
+    /// Current score at least, 0-100.
+    #[schema(maximum = 100)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_score: Option<u8>,
+    /// Current score at most, 0-100.
+    #[schema(maximum = 100)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_score: Option<u8>,
+    /// `current`, `not_current`, or a hash of 64 hex digits, at least its first 8: the criteria of the current score.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub criteria: Option<String>,
+    /// The current score misses this tool, however it is spelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing_tool: Option<String>,
+    /// Has this label.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// The agent's name, whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The alert type, whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alert_type: Option<String>,
+    /// `true`: people rated it, or a score of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rated: bool,
+    /// Completed (else first seen) at or after.
+    #[serde(
+        default,
+        deserialize_with = "crate::time::or_null",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub from: Option<DateTime<Utc>>,
+    /// Completed (else first seen) before.
+    #[serde(
+        default,
+        deserialize_with = "crate::time::or_null",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub to: Option<DateTime<Utc>>,
+    /// Only these; 1-100,000. Those that aren't stored are counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ids: Option<Vec<Uuid>>,
+}
+
+/// A backlog to be scored.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RescoreRequest {
+    /// What you call it; at most 200 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Which sessions, of those stored by now; left out: all.
+    #[serde(default)]
+    pub filter: RescoreFilter,
+    /// Stored criteria for sessions: 64 hex digits, at least the first 8, or `current`; left out: the current ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub criteria_hash: Option<String>,
+    /// Whether sessions are scored that have a score by these criteria, and cached replies are passed over. Those that the filter finds
+    /// by `scored: failed` are scored in any case.
+    #[serde(default)]
+    pub force_rescore: bool,
+    /// Answers what it would come to, and does nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+    /// Sessions at most, the newest first; named or drawn ones in the order of their ids.
+    #[schema(minimum = 1)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<u64>,
+    /// USD: once its judge calls cost this, the batch is paused, and goes on with a larger one; a call without a price pauses it too.
+    /// Its judges need prices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_usd: Option<f64>,
+    /// Who waits: `bulk` (default) lets `interactive` work go first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
+    /// Why: `score` (default) makes current scores; `preview`, `repeat` and `jury` leave them as they are, and pass over nothing
+    /// that can be judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<Purpose>,
+    /// Only so many of the sessions that can be judged, the same ones whenever `seed` is the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Sample>,
+    /// Fetches the replies by the judge's batch endpoint, within a day and for a part of the price, before items run. Its entry needs
+    /// a `batch_price_factor`; goes with neither `budget_usd` nor priority `interactive` nor purpose `jury`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub economy: bool,
+    /// `repeat` only: how often each session is judged, 2-20.
+    #[schema(minimum = 2, maximum = 20)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<u32>,
+    /// `jury` only: who judges each session once, 2-9 names of as many judges.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judges: Option<Vec<String>>,
+}
+
+/// So many of the sessions, the same ones whenever they are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sample {
+    /// How many, 1-100,000.
+    pub size: u64,
+    /// What they are drawn with; left out: 0.
+    #[serde(default)]
+    pub seed: u64,
+}
 
 /// What a request would come to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

@@ -242,3 +242,17 @@ pub struct Message {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
 }
+
+text_enum! {
+    /// Which sessions by their score.
+    pub enum Scored {
+        /// Those with a current score.
+        Yes = "yes",
+        /// Those without.
+        No = "no",
+        /// Those with an active job.
+        Running = "running",
+        /// Those whose newest job failed.
+        Failed = "failed",
+    }
+}

@@ -4,54 +4,18 @@ use std::fs::File;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, header};
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::api::http::params::Params;
 use crate::api::http::problem::{ApiError, Fault, Refusal};
 use crate::enqueue::{BatchError, Item, ItemFault, Items, OpenItems};
-use crate::job::{Kind, Priority};
+use crate::job::Kind;
 use crate::score::about;
 use crate::suite::{self, Format, Limits, Reading, SuiteError};
+use crate::wire::BatchRequest;
 
 /// The longest name, characters.
 const MAX_NAME: usize = 200;
-
-/// A batch in JSON; of other forms all but the items stands in the query string.
-#[derive(Debug, Clone, PartialEq, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct BatchRequest {
-    /// The kind of all items.
-    pub(crate) kind: Kind,
-    /// What you call it; at most 200 characters.
-    #[serde(default)]
-    #[schema(min_length = 1, max_length = 200)]
-    pub(crate) name: Option<String>,
-    /// 0-1: what items are held against that name no threshold; kinds `query` and `qas`.
-    #[serde(default)]
-    #[schema(minimum = 0, maximum = 1)]
-    pub(crate) threshold: Option<f64>,
-    /// USD: once its judge calls cost this, the batch is paused, and goes on with a larger one; a call without a price pauses it too.
-    /// Its judge needs a price.
-    #[serde(default)]
-    #[schema(exclusive_minimum = 0)]
-    pub(crate) budget_usd: Option<f64>,
-    /// 64 hex digits of stored criteria of the kind; left out: the current ones.
-    #[serde(default)]
-    #[schema(pattern = "^[0-9a-f]{64}$")]
-    pub(crate) criteria_hash: Option<String>,
-    /// Who waits: `bulk` (default) lets `interactive` work go first.
-    #[serde(default)]
-    pub(crate) priority: Option<Priority>,
-    /// Whether cached replies are passed over.
-    #[serde(default)]
-    pub(crate) force_rescore: bool,
-    /// The payloads, each as POST /api/v1/jobs takes it; at most 1,000,000 of 8 MiB.
-    // Read from the file, one after the other: they never stand here.
-    #[serde(default)]
-    #[schema(required, value_type = Vec<Object>)]
-    pub(crate) items: Vec<Value>,
-}
 
 pub(crate) fn format_of(headers: &HeaderMap) -> Result<Format, ApiError> {
     let declared = headers

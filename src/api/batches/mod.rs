@@ -18,8 +18,8 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use self::body::{
-    BatchRequest, check, check_budget, format_of, head_of_json, head_of_query, in_the_body, opener,
-    refused, weight,
+    check, check_budget, format_of, head_of_json, head_of_query, in_the_body, opener, refused,
+    weight,
 };
 use crate::api::ApiState;
 
@@ -37,7 +37,7 @@ use crate::events::EventType;
 use crate::job::{Force, Kind, Priority};
 use crate::store::{BatchFilter, BatchRow, Moved};
 use crate::suite::{Format, Limits, Reading};
-use crate::wire::{Batch, BatchRetried, BatchState, Batches, BudgetBody};
+use crate::wire::{Batch, BatchRequest, BatchRetried, BatchState, Batches, BudgetBody};
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()

@@ -6,17 +6,14 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use chrono::{DateTime, Utc};
 use futures::StreamExt as _;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize as _, Deserializer};
 use serde_path_to_error::{Path, Segment};
 use tower_http::timeout::TimeoutError;
 
 use super::held::Held;
 use super::problem::{ApiError, Refusal, escape};
 use crate::api::ApiState;
-use crate::clock::read_time;
 use crate::config::HttpSettings;
 use crate::history::ingest::shortened;
 use crate::memory::JsonShape;
@@ -84,15 +81,6 @@ impl FromRequest<ApiState> for JsonText {
             .map(Self)
             .map_err(|_| ApiError::fault(refusal, "", "the body is not UTF-8"))
     }
-}
-
-/// Reads a time of a body, or null: to be named by fields that may be left out.
-pub(crate) fn time<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<DateTime<Utc>>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?;
-    let read = text.map(|text| read_time(&text)).transpose();
-    read.map_err(serde::de::Error::custom)
 }
 
 fn empty(refusal: Refusal) -> ApiError {

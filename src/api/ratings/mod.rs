@@ -9,8 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use chrono::{DateTime, TimeDelta, Utc};
-use serde::Deserialize;
+use chrono::TimeDelta;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -23,7 +22,7 @@ use crate::api::http::params::{Params, Segment, uuid};
 use crate::api::http::problem::{ApiError, Fault, Refusal};
 use crate::score::trust::Given;
 use crate::store::{NewRating, RatingOf};
-use crate::wire::{HumanRating, Quality, Rating, RatingList};
+use crate::wire::{HumanRating, RatingList, RatingRequest};
 
 /// The longest name of a person, characters.
 const MOST_NAME: usize = 255;
@@ -36,31 +35,6 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(rate_score, ratings_of_score))
         .routes(routes!(rate_session, ratings_of_session))
-}
-
-/// What a person gives: exactly one of `total`, `rating` and `quality`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RatingRequest {
-    /// 0-100, as a judge would give it.
-    #[serde(default)]
-    #[schema(minimum = 0, maximum = 100)]
-    pub(crate) total: Option<i64>,
-    /// One of the five words of a total.
-    #[serde(default)]
-    pub(crate) rating: Option<Rating>,
-    /// One of the three words of a reviewer.
-    #[serde(default)]
-    pub(crate) quality: Option<Quality>,
-    /// Who gives it, at most 255 characters; left out: who sends it.
-    #[serde(default)]
-    pub(crate) by: Option<String>,
-    /// Why, at most 4,000 characters.
-    #[serde(default)]
-    pub(crate) comment: Option<String>,
-    /// When it was given; left out: now.
-    #[serde(default, deserialize_with = "crate::api::http::body::time")]
-    pub(crate) at: Option<DateTime<Utc>>,
 }
 
 /// Rates one score: what the person would have given the investigation.

@@ -6,8 +6,8 @@ use uuid::Uuid;
 use crate::api::criteria::named::{FORMS, is_name};
 use crate::api::http::params::Params;
 use crate::score::session::Rating;
-use crate::store::{Scored, SessionFilter, SessionOrder};
-use crate::wire::SessionStatus;
+use crate::store::{SessionFilter, SessionOrder};
+use crate::wire::{Scored, SessionStatus};
 
 /// The most ids that one filter may name.
 const MAX_IDS: usize = 500;

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use clap::{ArgGroup, Args, value_parser};
-use serde::Serialize;
-use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::cli::batches::dollars;
+use crate::cli::choice::choice;
 use crate::cli::connection::ConnectionArgs;
 use crate::clock::{Clock as _, SystemClock, is_taken};
 use crate::job::{Priority, Purpose};
+use crate::wire::{Rating, RescoreFilter, RescoreRequest, Sample, Scored, SessionStatus};
 
 /// How many sessions a preview scores unless told otherwise.
 const PREVIEWED: u64 = 50;
@@ -66,21 +66,19 @@ pub(super) struct PurposeArgs {
     pub(super) judge: Vec<String>,
 }
 
-/// Which sessions; what stands in the filter as it is given is written.
-#[derive(Debug, Args, Serialize)]
+/// Which sessions.
+#[derive(Debug, Args)]
 #[command(next_help_heading = "Which sessions")]
 pub(super) struct Which {
     /// Sessions whose score is by these criteria: a hash, or current
     #[arg(long, value_name = "HASH|current", conflicts_with = "not_current")]
-    #[serde(skip)]
     scored_with: Option<String>,
     /// Sessions whose score is by other criteria than the current ones
     #[arg(long)]
-    #[serde(skip)]
     not_current: bool,
-    /// By rating: failed, weak, adequate, good or near_perfect
-    #[arg(long, value_name = "RATING")]
-    rating: Option<String>,
+    /// By rating
+    #[arg(long, value_name = "RATING", value_parser = choice::<Rating>(Rating::ALL.iter().map(|it| it.as_str())))]
+    rating: Option<Rating>,
     /// Current score at least, 0-100
     #[arg(long, value_name = "N", value_parser = value_parser!(u8).range(0..=100))]
     min_score: Option<u8>,
@@ -105,35 +103,29 @@ pub(super) struct Which {
     /// Its score misses this tool, however it is spelled
     #[arg(long, value_name = "NAME")]
     missing_tool: Option<String>,
-    /// Where the session stands: completed, failed, cancelled ..
-    #[arg(long, value_name = "STATUS")]
-    status: Option<String>,
+    /// Where the session stands
+    #[arg(long, value_name = "STATUS", value_parser = choice::<SessionStatus>(SessionStatus::ALL.iter().map(|it| it.as_str())))]
+    status: Option<SessionStatus>,
     /// Only those whose newest job failed, whatever older score they have
     #[arg(long, conflicts_with = "unscored")]
-    #[serde(skip)]
     failed: bool,
     /// Only those without a score
     #[arg(long)]
-    #[serde(skip)]
     unscored: bool,
     /// Only those that people rated, or a score of which they rated
     #[arg(long)]
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     rated: bool,
     /// Part of an alert type, agent or author, or what an id begins with
     #[arg(long, value_name = "TEXT")]
     q: Option<String>,
     /// Only the ids in this file, one a line; - is stdin, which at a terminal goes with --yes or --dry-run
     #[arg(long, value_name = "FILE")]
-    #[serde(skip)]
     pub(super) ids: Option<PathBuf>,
     /// Only this many of the sessions, chosen at random [default with --preview: 50]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
-    #[serde(skip)]
     sample: Option<u64>,
     /// Number of the sample: the same number chooses the same sessions
     #[arg(long, value_name = "S", default_value_t = 1, requires = "sampled")]
-    #[serde(skip)]
     seed: u64,
 }
 
@@ -203,7 +195,7 @@ fn time(text: &str) -> Result<DateTime<Utc>, String> {
 impl Rescore {
     /// What is asked of the service, but for whether it is a dry run. `ids`: the sessions of --ids; `hash`: the criteria to judge by, the
     /// current ones if none.
-    pub(super) fn body(&self, ids: Option<&[Uuid]>, hash: Option<&str>) -> Value {
+    pub(super) fn request(&self, ids: Option<&[Uuid]>, hash: Option<&str>) -> RescoreRequest {
         let (PurposeArgs { preview, judge, .. }, how) = (&self.purpose, &self.how);
         let purpose = match (preview, self.purpose.repeat, judge.is_empty()) {
             (_, _, false) => Purpose::Jury,
@@ -211,15 +203,27 @@ impl Rescore {
             (None, Some(_), true) => Purpose::Repeat,
             (None, None, true) => Purpose::Score,
         };
+        let priority = match how.interactive {
+            true => Priority::Interactive,
+            false => Priority::Bulk,
+        };
         let sampled = self.which.sample.or(preview.as_ref().map(|_| PREVIEWED));
-        without_null(json!({
-            "filter": self.which.filter(ids, self.criteria_filter()), "purpose": purpose, "force_rescore": how.force,
-            "priority": if how.interactive { Priority::Interactive } else { Priority::Bulk },
-            "name": how.name, "criteria_hash": hash, "max": how.max, "budget_usd": how.budget,
-            "sample": sampled.map(|size| json!({"size": size, "seed": self.which.seed})),
-            "economy": how.economy.then_some(true), "repeats": self.purpose.repeat,
-            "judges": (!judge.is_empty()).then_some(judge),
-        }))
+        let seed = self.which.seed;
+        RescoreRequest {
+            name: how.name.clone(),
+            filter: self.which.filter(ids, self.criteria_filter()),
+            criteria_hash: hash.map(str::to_owned),
+            force_rescore: how.force,
+            dry_run: false,
+            max: how.max,
+            budget_usd: how.budget,
+            priority: Some(priority),
+            purpose: Some(purpose),
+            sample: sampled.map(|size| Sample { size, seed }),
+            economy: how.economy,
+            repeats: self.purpose.repeat.map(u32::from),
+            judges: (!judge.is_empty()).then(|| judge.clone()),
+        }
     }
 }
 
@@ -245,42 +249,35 @@ impl Rescore {
 }
 
 impl Which {
-    fn filter(&self, ids: Option<&[Uuid]>, criteria: Option<&str>) -> Value {
-        let scored = match (self.failed, self.unscored) {
-            (true, _) => Some("failed"),
-            (false, true) => Some("no"),
-            (false, false) => None,
-        };
-        without_null(json!(Filter {
-            which: self,
-            scored,
-            criteria,
-            ids,
-        }))
+    fn filter(&self, ids: Option<&[Uuid]>, criteria: Option<&str>) -> RescoreFilter {
+        RescoreFilter {
+            q: self.q.clone(),
+            status: self.status,
+            scored: match (self.failed, self.unscored) {
+                (true, _) => Some(Scored::Failed),
+                (false, true) => Some(Scored::No),
+                (false, false) => None,
+            },
+            rating: self.rating,
+            min_score: self.min_score,
+            max_score: self.max_score,
+            criteria: criteria.map(str::to_owned),
+            missing_tool: self.missing_tool.clone(),
+            tag: self.tag.clone(),
+            agent: self.agent.clone(),
+            alert_type: self.alert_type.clone(),
+            rated: self.rated,
+            from: self.from,
+            to: self.to,
+            ids: ids.map(<[Uuid]>::to_vec),
+        }
     }
-}
-
-/// The filter as the service takes it.
-#[derive(Serialize)]
-struct Filter<'a> {
-    #[serde(flatten)]
-    which: &'a Which,
-    scored: Option<&'static str>,
-    criteria: Option<&'a str>,
-    ids: Option<&'a [Uuid]>,
-}
-
-/// An object without those of its fields that are null.
-fn without_null(mut object: Value) -> Value {
-    if let Some(fields) = object.as_object_mut() {
-        fields.retain(|_, value| !value.is_null());
-    }
-    object
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -297,36 +294,38 @@ mod tests {
             .map_err(|error| error.to_string())
     }
 
+    /// The body that flags make.
+    fn body(flags: &str, hash: Option<&str>) -> Value {
+        serde_json::to_value(read(flags).unwrap().request(None, hash)).unwrap()
+    }
+
     #[test]
     fn without_flags_every_session_is_meant() {
-        let body = read("").unwrap().body(None, None);
         assert_eq!(
-            body,
+            body("", None),
             json!({"filter": {}, "purpose": "score", "force_rescore": false, "priority": "bulk"})
         );
     }
 
     #[test]
     fn the_criteria_to_judge_by_and_those_of_the_score_are_told_apart() {
-        let rescore = read("--criteria abc --scored-with def --unscored --min-score 40").unwrap();
-        let body = rescore.body(None, Some("abc"));
-        assert_eq!(body["criteria_hash"], "abc");
+        let flags = "--criteria abc --scored-with def --unscored --min-score 40";
+        let scored = body(flags, Some("abc"));
+        assert_eq!(scored["criteria_hash"], "abc");
         assert_eq!(
-            body["filter"],
+            scored["filter"],
             json!({"criteria": "def", "scored": "no", "min_score": 40})
         );
-        let body = read("--not-current --failed --missing-tool kubectl")
-            .unwrap()
-            .body(None, None);
+        let failed = body("--not-current --failed --missing-tool kubectl", None);
         assert_eq!(
-            body["filter"],
+            failed["filter"],
             json!({"criteria": "not_current", "scored": "failed", "missing_tool": "kubectl"})
         );
     }
 
     #[test]
     fn each_purpose_has_its_own_words() {
-        let of = |flags: &str| read(flags).unwrap().body(None, None);
+        let of = |flags: &str| body(flags, None);
         let preview = of("--preview new.yaml --seed 7");
         assert_eq!(
             (&preview["purpose"], &preview["sample"]),
@@ -386,6 +385,8 @@ mod tests {
             ("--seed 3", "--sample <N>"),
             ("--failed --unscored", "cannot be used with"),
             ("--min-score 101", "0..=100"),
+            ("--rating bad", "near_perfect"),
+            ("--status done", "in_progress"),
             ("--budget free", "give an amount of USD"),
             ("--from yesterday", "give a time"),
         ] {

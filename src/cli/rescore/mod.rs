@@ -85,8 +85,8 @@ impl Rescore {
     ) -> Result<Exit, CliError> {
         let client = connection.client;
         let hash = self.target(connection).await?;
-        let body = self.body(ids, hash.as_deref());
-        let plan = client.plan_rescore(&body).await?;
+        let request = self.request(ids, hash.as_deref());
+        let plan = client.plan_rescore(&request).await?;
         if self.how.dry_run {
             output::print(&plan, Form::of(self.json))?;
         } else {
@@ -110,7 +110,7 @@ impl Rescore {
             return Ok(Exit::Nothing);
         }
         let key = Uuid::now_v7().to_string();
-        let mut batch = client.rescore(&body, &key).await?;
+        let mut batch = client.rescore(&request, &key).await?;
         let id = *started.get_or_init(|| batch.batch_id);
         if self.how.watch {
             output::note(&format!("batch {id} is started"));

@@ -6,8 +6,8 @@ use super::estimate::{Estimated, cost, tokens};
 use super::sample::Sampler;
 use super::{BacklogPlan, Enqueue, EnqueueError, Rescore, count};
 use crate::job::Purpose;
-use crate::store::{Disposition, Found, Sample, SessionFilter, SortRules};
-use crate::wire::{RescorePlan, Skipped, SkippedPlan};
+use crate::store::{Disposition, Found, SessionFilter, SortRules};
+use crate::wire::{RescorePlan, Sample, Skipped, SkippedPlan};
 
 /// The sessions whose prompts an estimate counts.
 const COUNTED: Sample = Sample { size: 200, seed: 0 };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use crate::store::Sample;
+use crate::wire::Sample;
 
 /// A sample in the making; holds no more than its size.
 pub(super) struct Sampler {

@@ -26,8 +26,6 @@ use crate::job::{JobId, Lane};
 const POLL: Duration = Duration::from_secs(1);
 /// How long a queue that was away may take to say that it is back.
 const PROBE: Duration = Duration::from_millis(250);
-/// After so long without an id, with free slots, the store is looked into once: who refills the queue may be cut off from it.
-const DRY: Duration = Duration::from_secs(3);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -51,8 +49,6 @@ struct Memory {
     refusals: Pause,
     /// Set while the queue is away.
     outage: Option<Outage>,
-    /// Since when claims bring nothing, or the store was looked into for that and had nothing either.
-    dry_since: Option<Instant>,
 }
 
 struct Outage {
@@ -81,7 +77,6 @@ impl<A: Admit> Fetcher<A> {
             turn: 0,
             refusals: Pause::new(),
             outage: None,
-            dry_since: None,
         };
         while !self.stop.is_cancelled() {
             let wait = self.round(&mut memory).await;
@@ -149,14 +144,6 @@ impl<A: Admit> Fetcher<A> {
             }
         }
         let claimed = ids.len();
-        if claimed > 0 || memory.outage.is_some() {
-            memory.dry_since = None;
-        } else if memory.dry_since.get_or_insert_with(Instant::now).elapsed() >= DRY {
-            match self.take_due(&shares.claims, free).await {
-                0 => memory.dry_since = Some(Instant::now()),
-                _ => return Wait::No,
-            }
-        }
         let leases = ids.into_iter().map(|id| self.leases.claimed(id)).collect();
         match self.start(leases).await {
             Admitted::Refused => Wait::Until(Instant::now() + memory.refusals.next()),
@@ -277,26 +264,17 @@ impl<A: Admit> Fetcher<A> {
     async fn fetch_without_queue(&self, outage: &mut Outage, shares: &[Share], free: Free) -> Wait {
         let now = Instant::now();
         if now >= outage.next_look {
+            let claims = shares.iter().map(|share| share.claim(free)).collect();
+            let due = self.admit.due_without_queue(claims, free.all).await;
             // Where there is work there may be more, and slots become free.
-            let pause = match self.take_due(shares, free).await {
-                0 => POLL,
-                _ => FIRST_PAUSE,
-            };
+            let pause = if due.is_empty() { POLL } else { FIRST_PAUSE };
             outage.next_look = now + pause;
+            for (claimed, item) in due {
+                let lease = self.leases.unleased(claimed.clone());
+                self.deliver(claimed, item, lease).await;
+            }
         }
         Wait::Until(outage.next_look.min(outage.next_claim))
-    }
-
-    /// Starts due work of the store; answers how much.
-    async fn take_due(&self, shares: &[Share], free: Free) -> usize {
-        let claims = shares.iter().map(|share| share.claim(free)).collect();
-        let due = self.admit.due_without_queue(claims, free.all).await;
-        let count = due.len();
-        for (claimed, item) in due {
-            let lease = self.leases.unleased(claimed.clone());
-            self.deliver(claimed, item, lease).await;
-        }
-        count
     }
 
     async fn wait(&self, wait: Wait) {

@@ -106,8 +106,8 @@ pub trait Admit: Send + Sync + 'static {
     async fn admit(&self, ids: Vec<Claimed>) -> Result<Admission<Self::Item>, Refused>;
 
     /// Claims due rows: no more of each claim's lanes than it says, no more than `max` in all.
-    /// Asked instead of the queue while that is away, once a second, and ten times while it finds something, and every 3 s while the
-    /// queue has nothing; answers nothing if the store can't be asked either.
+    /// Asked instead of the queue while that is away, once a second, and ten times while it finds something; answers nothing
+    /// if the store can't be asked either.
     async fn due_without_queue(
         &self,
         claims: Vec<ClaimRequest>,

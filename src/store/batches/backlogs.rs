@@ -10,7 +10,7 @@ use crate::store::database::db::{Conn, Tx, retry_once};
 use crate::store::database::sql::{Arg, Sql, sql};
 use crate::store::sessions::sort::{Disposition, SortRules};
 use crate::store::{Batches, SessionFilter, Sessions, StoreError};
-use crate::wire::{ProviderBatchState, Skipped};
+use crate::wire::{ProviderBatchState, Sample, Skipped};
 
 /// How the items of a batch are made of the sessions that its filter finds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,17 +46,6 @@ impl BacklogPlan {
     pub(in crate::store) fn picked(&self) -> bool {
         self.ids.is_some() || self.sample.is_some()
     }
-}
-
-/// So many of the sessions, the same ones whenever they are drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Sample {
-    /// How many, 1-100,000.
-    pub size: u64,
-    /// What they are drawn with; left out: 0.
-    #[serde(default)]
-    pub seed: u64,
 }
 
 impl Disposition {

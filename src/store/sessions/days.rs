@@ -2,11 +2,12 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use super::filter::{Scored, SessionFilter, id_range, part_pattern, totals};
+use super::filter::{SessionFilter, id_range, part_pattern, totals};
 use crate::score::analysis::key_of;
 use crate::store::analytics::days::{Facet, Span, day_of};
 use crate::store::database::sql::{Row, Sql, all, sql};
 use crate::store::{ScoreFilter, Sessions, StoreError};
+use crate::wire::Scored;
 
 const ATTEMPTED: &str = "looking for days with sessions";
 /// The most days that are looked up at once: those of ten years and more.

@@ -5,26 +5,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::job::text_enum;
 use crate::score::analysis::key_of;
 use crate::score::session::Rating;
 use crate::store::Dialect;
 use crate::store::database::sql::Sql;
-use crate::wire::SessionStatus;
-
-text_enum! {
-    /// Which sessions by their score.
-    pub enum Scored {
-        /// Those with a current score.
-        Yes = "yes",
-        /// Those without.
-        No = "no",
-        /// Those with an active job.
-        Running = "running",
-        /// Those whose newest job failed.
-        Failed = "failed",
-    }
-}
+use crate::wire::{Scored, SessionStatus};
 
 /// Which sessions; every field narrows.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -89,7 +74,7 @@ impl SessionFilter {
             statement.push(" and s.status = ").push_arg(status.as_str());
         }
         if let Some(scored) = self.scored {
-            statement.push(scored.condition());
+            statement.push(condition(scored));
         }
         self.narrow_by_score(statement);
         if let Some(tag) = &self.tag {
@@ -169,20 +154,18 @@ impl SessionFilter {
     }
 }
 
-impl Scored {
-    fn condition(self) -> &'static str {
-        match self {
-            Self::Yes => " and c.score_id is not null",
-            Self::No => " and c.score_id is null",
-            Self::Running => {
-                " and exists (select 1 from scoring_jobs r where r.kind = 'session' and r.subject_id = s.session_id
-                       and r.finished_at is null and r.purpose = 'score')"
-            }
-            Self::Failed => {
-                " and (select j.state from scoring_jobs j
-                       where j.kind = 'session' and j.subject_id = s.session_id and j.purpose = 'score'
-                       order by j.job_id desc limit 1) = 'failed'"
-            }
+fn condition(scored: Scored) -> &'static str {
+    match scored {
+        Scored::Yes => " and c.score_id is not null",
+        Scored::No => " and c.score_id is null",
+        Scored::Running => {
+            " and exists (select 1 from scoring_jobs r where r.kind = 'session' and r.subject_id = s.session_id
+                   and r.finished_at is null and r.purpose = 'score')"
+        }
+        Scored::Failed => {
+            " and (select j.state from scoring_jobs j
+                   where j.kind = 'session' and j.subject_id = s.session_id and j.purpose = 'score'
+                   order by j.job_id desc limit 1) = 'failed'"
         }
     }
 }

@@ -7,13 +7,13 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::filter::{Scored, SessionFilter};
+use super::filter::SessionFilter;
 use super::sort::SessionPlace;
 use crate::job::{FailureClass, JobId, JobState, text_enum};
 use crate::store::database::page::bounded;
 use crate::store::database::sql::{Row, Sql, first, sql};
 use crate::store::{Cursor, Page, Sessions, StoreError};
-use crate::wire::SessionStatus;
+use crate::wire::{Scored, SessionStatus};
 
 /// One line of the list of sessions.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,8 +1,7 @@
 //! `workers.judges`: which judges each worker can ask, so that a job whose judge nobody has says so.
 //!
-//! Published once after a start. A worker that published nothing (an older binary) is taken to be able to ask every judge.
+//! Each heartbeat says it. A worker that published nothing (an older binary) is taken to be able to ask every judge.
 
-use serde_json::json;
 use std::collections::HashMap;
 
 use uuid::Uuid;
@@ -11,23 +10,6 @@ use crate::store::database::sql::{all, sql};
 use crate::store::{StoreError, Workers};
 
 impl Workers<'_> {
-    /// Says which judges a worker can ask: their names, and `entry:*` for an entry that takes any model.
-    pub async fn publish_judges(
-        self,
-        worker_id: Uuid,
-        judges: &[String],
-    ) -> Result<(), StoreError> {
-        let statement = sql!(
-            "update workers set judges = $2 where worker_id = $1",
-            worker_id,
-            json!(judges)
-        );
-        self.db
-            .execute("publishing a worker's judges", &statement)
-            .await
-            .map(drop)
-    }
-
     /// What these workers published; those that published nothing are left out.
     pub async fn judges_of(
         self,

@@ -7,6 +7,7 @@ mod judges;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::store::database::sql::{Row, Sql, all, sql};
@@ -47,6 +48,10 @@ pub struct Heartbeat {
     pub state: WorkerState,
     /// After how long a silence it may be called dead.
     pub lease: Duration,
+    /// Which judges it can ask: their names, and `entry:*` for an entry that takes any model; `None`: what it said before holds.
+    pub judges: Option<Vec<String>>,
+    /// Whether it can't reach the queue.
+    pub queue_away: bool,
 }
 
 /// What watchers need to know of one worker.
@@ -59,6 +64,8 @@ pub struct WorkerPulse {
     pub lease: Option<Duration>,
     /// What it does; one that is stopped left in good order.
     pub state: WorkerState,
+    /// Whether it can't reach the queue.
+    pub queue_away: bool,
 }
 
 /// Those who say that they work, and who leads them.
@@ -81,20 +88,23 @@ impl Workers<'_> {
     pub async fn heartbeat(self, beat: &Heartbeat, within: Duration) -> Result<(), StoreError> {
         const ATTEMPTED: &str = "writing a worker's heartbeat";
         let mut statement = sql!(
-            "insert into workers (worker_id, name, version, in_hand, state, lease_s, started_at, heartbeat_at)
-             values ($1, $2, $3, $4, $5, $6, ",
+            "insert into workers (worker_id, name, version, in_hand, state, lease_s, judges, queue_away, started_at,
+                heartbeat_at)
+             values ($1, $2, $3, $4, $5, $6, $7, $8, ",
             beat.worker_id,
             &beat.name,
             &beat.version,
             beat.in_hand,
             beat.state.as_str(),
-            beat.lease.as_secs_f64()
+            beat.lease.as_secs_f64(),
+            beat.judges.as_ref().map(|judges| json!(judges)),
+            beat.queue_away
         );
         let now = self.database_now();
         statement.push(now).push(", ").push(now).push(
             ") on conflict (worker_id) do update set heartbeat_at = excluded.heartbeat_at, in_hand = excluded.in_hand,
                 state = excluded.state, name = excluded.name, version = excluded.version, lease_s = excluded.lease_s,
-                swept = false",
+                judges = coalesce(excluded.judges, workers.judges), queue_away = excluded.queue_away, swept = false",
         );
         let beating = async {
             let mut line = self.pulse.lock().await;
@@ -118,7 +128,7 @@ impl Workers<'_> {
     pub async fn roll_call(self) -> Result<RollCall, StoreError> {
         const ATTEMPTED: &str = "asking who works";
         let statement = sql!(
-            "select worker_id, heartbeat_at, lease_s, state,
+            "select worker_id, heartbeat_at, lease_s, state, queue_away,
                 (select l.worker_id from leaders l where l.role = $1) as leader
              from workers where not swept limit 10000",
             HOUSEKEEPING
@@ -168,6 +178,19 @@ impl Workers<'_> {
         );
         let led = self.db.write("becoming the leader", &statement).await?;
         Ok(!led.is_empty())
+    }
+
+    /// Lets another worker lead, where this one does.
+    pub async fn resign(self, worker_id: Uuid) -> Result<(), StoreError> {
+        let statement = sql!(
+            "delete from leaders where role = $1 and worker_id = $2",
+            HOUSEKEEPING,
+            worker_id
+        );
+        self.db
+            .execute("leaving the lead to another worker", &statement)
+            .await
+            .map(drop)
     }
 
     /// Lists workers heard in the last 24 h, newest first; at most 1,000. `stale_after`: the lease of those that don't say
@@ -246,6 +269,7 @@ fn pulse(row: &Row) -> sqlx::Result<WorkerPulse> {
         heartbeat_at: row.get("heartbeat_at")?,
         lease: lease.and_then(|lease| Duration::try_from_secs_f64(lease).ok()),
         state: row.text_enum("state")?,
+        queue_away: row.get("queue_away")?,
     })
 }
 

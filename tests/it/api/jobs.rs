@@ -182,28 +182,20 @@ async fn every_wait_has_a_reason() {
                 "remedy": "start a worker (`gavel worker`) on the same database and queue" })
         );
         let store = server.store();
-        store
-            .workers()
-            .heartbeat(
-                &crate::support::beat(server.worker_id, "test"),
-                crate::support::BEAT,
-            )
-            .await
-            .unwrap();
-        store
-            .workers()
-            .publish_judges(server.worker_id, &["judge-b".to_owned()])
-            .await
-            .unwrap();
+        let can_ask = async |judge: &str| {
+            let beat = gavel::store::Heartbeat {
+                judges: Some(vec![judge.to_owned()]),
+                ..crate::support::beat(server.worker_id, "test")
+            };
+            let beaten = store.workers().heartbeat(&beat, crate::support::BEAT);
+            beaten.await.unwrap();
+        };
+        can_ask("judge-b").await;
         let unasked = wait(next).await;
         assert_eq!(unasked["reason"], "no_worker_for_judge");
         let remedy = unasked["remedy"].as_str().unwrap();
         assert!(remedy.contains("has entry judge-a"), "{remedy}");
-        store
-            .workers()
-            .publish_judges(server.worker_id, &["judge-a".to_owned()])
-            .await
-            .unwrap();
+        can_ask("judge-a").await;
         assert_eq!(
             wait(next).await,
             json!({ "reason": "queued", "until": null, "position": 2 })

@@ -1,5 +1,6 @@
 //! Servers that go away for a while, or come back empty.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::fleet::end;
@@ -122,14 +123,47 @@ async fn a_leader_that_alone_cannot_reach_redis_keeps_no_work_from_the_others() 
     enqueue(&fleet.api, JOBS).await;
     redis.tell(&["FLUSHALL"]).await;
     fleet.api.post(&format!("{queue}/resume")).await.expect(200);
+    // What comes meanwhile, one after the other, keeps nobody from looking for the rest.
+    let more = AtomicUsize::new(0);
+    // The first `JOBS`.
+    let ended = "select count(*) from (select finished_at from scoring_jobs order by job_id limit 8) lost where finished_at is not null";
     eventually(DEADLINE, "the others work", || async {
-        (judge.count() + held.in_flight() == JOBS && judge.count() > 0).then_some(())
+        enqueue(&fleet.api, 1).await;
+        more.fetch_add(1, Ordering::Relaxed);
+        let in_hand = i64::try_from(held.in_flight()).unwrap();
+        (number(&fleet.home, ended).await + in_hand == JOBS as i64).then_some(())
     })
     .await;
     held.release();
-    all_scored_once(&fleet.home, JOBS).await;
+    all_scored_once(&fleet.home, JOBS + more.into_inner()).await;
     leader.stop().await;
     other.stop().await;
+    end(fleet).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_nobody_reaches_redis_somebody_leads_all_the_same() {
+    let Some(mut home) = shared().await else {
+        return;
+    };
+    home.set("REDIS_URL", format!("redis://{}", free_address()));
+    let judge = JudgeServer::start(Say::held(70)).await;
+    let fleet = Fleet::start(home).await;
+    let mut workers = ["a", "b"].map(|name| fleet.worker(name, &judge.url(name), 1));
+    enqueue(&fleet.api, 1).await;
+    eventually(DEADLINE, "one has it in hand", || async {
+        (judge.in_flight() == 1).then_some(())
+    })
+    .await;
+    let held_by = "select cast(substring(w.name from '[0-9]+$') as bigint)
+        from scoring_jobs j join workers w on w.worker_id = j.worker_id";
+    let pid = number(&fleet.home, held_by).await;
+    let holder = usize::from(pid != i64::from(workers[0].pid()));
+    workers[holder].kill();
+    judge.release();
+    // Only who leads takes it back.
+    all_scored_once(&fleet.home, 1).await;
+    workers[1 - holder].stop().await;
     end(fleet).await;
 }
 

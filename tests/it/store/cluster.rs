@@ -58,14 +58,16 @@ async fn what_a_worker_published_is_read_back_and_nothing_is_unknown() {
                 .await
                 .unwrap();
         }
-        let judges = ["a".to_owned(), "b:*".to_owned()];
-        store.workers().publish_judges(one, &judges).await.unwrap();
-        // A heartbeat leaves them alone.
-        store
-            .workers()
-            .heartbeat(&support::beat(one, "host"), support::BEAT)
-            .await
-            .unwrap();
+        let judges = vec!["a".to_owned(), "b:*".to_owned()];
+        let says = gavel::store::Heartbeat {
+            judges: Some(judges.clone()),
+            ..support::beat(one, "host")
+        };
+        // One that says nothing leaves them alone.
+        for beat in [says, support::beat(one, "host")] {
+            let beaten = store.workers().heartbeat(&beat, support::BEAT);
+            beaten.await.unwrap();
+        }
         let published = store.workers().judges_of(&[one, other]).await.unwrap();
         assert_eq!(published.len(), 1);
         assert_eq!(published[&one], judges);

@@ -2,13 +2,13 @@
 
 use chrono::{DateTime, Days, Utc};
 use gavel::score::session::Rating;
-use gavel::store::{Scored, SessionFilter, SessionOrder, Store};
+use gavel::store::{SessionFilter, SessionOrder, Store};
 use uuid::Uuid;
 
 use super::analytics::at;
 use super::fixtures::hash;
 use crate::support;
-use gavel::wire::SessionStatus;
+use gavel::wire::{Scored, SessionStatus};
 
 /// More than a page looks at next to its place.
 const SESSIONS: u32 = 6_000;

@@ -2,9 +2,7 @@
 
 use gavel::job::JobState;
 use gavel::score::session::{Message, Rating};
-use gavel::store::{
-    Cursor, Scored, SessionFilter, SessionOrder, SessionRecord, Store, StoreError, Use,
-};
+use gavel::store::{Cursor, SessionFilter, SessionOrder, SessionRecord, Store, StoreError, Use};
 use serde_json::json;
 use sqlx::Connection as _;
 use tokio::task::JoinSet;
@@ -15,7 +13,7 @@ use super::fixtures::{
     session, session_with_job,
 };
 use crate::support;
-use gavel::wire::{Outdated, PutOutcome, SessionStatus};
+use gavel::wire::{Outdated, PutOutcome, Scored, SessionStatus};
 
 async fn put(store: &Store, session: &SessionRecord) -> PutOutcome {
     store.sessions().put(session, now()).await.unwrap()

@@ -175,6 +175,8 @@ pub(crate) fn beat(worker_id: uuid::Uuid, name: &str) -> gavel::store::Heartbeat
         in_hand: 0,
         state: gavel::wire::WorkerState::Running,
         lease: std::time::Duration::from_secs(5),
+        judges: None,
+        queue_away: false,
     }
 }
 

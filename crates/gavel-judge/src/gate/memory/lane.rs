@@ -145,7 +145,7 @@ impl JudgeState {
         self.may_leave(load, place, now)?;
         let ticket = self.pace.leave(load, None, now);
         if self.rule == Rule::Together {
-            self.shared.departed(now, None, ticket.departure());
+            self.shared.departed(now, ticket.departure());
         }
         self.in_flight += 1;
         Ok(Admitted {
@@ -238,7 +238,7 @@ impl JudgeState {
             let shift = self.pace.settle(ticket, used, now);
             if self.rule == Rule::Together {
                 let (at, there) = ticket.left_at();
-                self.shared.departed(at, there, shift);
+                self.shared.corrected(at, there, shift);
             }
         }
         self.pace.heard(&end.rates, now);

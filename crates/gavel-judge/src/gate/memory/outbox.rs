@@ -20,6 +20,8 @@ enum When {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Departure {
     when: When,
+    /// By how much it was put down wrongly; else what went out and wasn't put down.
+    is_correction: bool,
     requests: i64,
     input: i64,
     output: i64,
@@ -117,18 +119,23 @@ impl Shared {
         }
     }
 
-    /// A call went out, or used so much more than was put down for it. `there`: when, by Redis' clock, if that is known.
-    pub(super) fn departed(
-        &mut self,
-        at: Instant,
-        there: Option<i64>,
-        [requests, input, output]: [i64; 3],
-    ) {
+    /// Something went out that nobody put down yet.
+    pub(super) fn departed(&mut self, at: Instant, amounts: [i64; 3]) {
+        self.add(When::Here(at), false, amounts);
+    }
+
+    /// A call used so much more than was put down for it. `there`: when it went out, by Redis' clock, if that is known.
+    pub(super) fn corrected(&mut self, at: Instant, there: Option<i64>, amounts: [i64; 3]) {
+        let when = there.map_or(When::Here(at), When::There);
+        self.add(when, true, amounts);
+    }
+
+    fn add(&mut self, when: When, is_correction: bool, [requests, input, output]: [i64; 3]) {
         if [requests, input, output] == [0; 3] {
             return;
         }
-        let when = there.map_or(When::Here(at), When::There);
-        if let Some(last) = self.departures.last_mut() {
+        let last = self.departures.last_mut();
+        if let Some(last) = last.filter(|last| last.is_correction == is_correction) {
             let together = match (last.when, when) {
                 (When::Here(last), When::Here(at)) => at.saturating_duration_since(last) < TOGETHER,
                 (last, when) => last == when,
@@ -142,6 +149,7 @@ impl Shared {
         }
         self.departures.push(Departure {
             when,
+            is_correction,
             requests,
             input,
             output,
@@ -172,15 +180,24 @@ impl Shared {
         for departure in std::mem::take(&mut self.departures) {
             let at = match departure.when {
                 When::There(at) => at,
-                When::Here(at) => self.there(at).unwrap_or(0),
+                When::Here(at) => match self.there(at) {
+                    Some(at) => at,
+                    // Told when the answer to this message has said what the time is there.
+                    None => {
+                        self.departures.push(departure);
+                        continue;
+                    }
+                },
             };
             let Departure {
+                is_correction,
                 requests,
                 input,
                 output,
                 ..
             } = departure;
-            args.extend([at, requests, input, output].map(|figure| figure.to_string()));
+            let figures = [at, i64::from(is_correction), requests, input, output];
+            args.extend(figures.map(|figure| figure.to_string()));
         }
         args
     }

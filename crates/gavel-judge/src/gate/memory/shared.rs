@@ -55,7 +55,7 @@ impl JudgeState {
     /// Tells what went out since then, or within the last minute.
     fn retell(&mut self, since: Option<Instant>) {
         for (at, amounts) in self.pace.went_out(since) {
-            self.shared.departed(at, None, amounts);
+            self.shared.departed(at, amounts);
         }
     }
 

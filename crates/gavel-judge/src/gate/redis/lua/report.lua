@@ -1,6 +1,7 @@
 -- What a member met since it last reported, and the slots that it wants. ARGV 11: outcomes, in order: a(nswered), f(ailed),
 -- and of the probe A, F, G (given back); 12-13: pause and hold in ms; 14-17: what was learned of each limit (0: nothing,
--- below 0: that this isn't one); then of each departure: when (0: now), requests, tokens of prompt, tokens of answer.
+-- below 0: that this isn't one); then of each departure: when, whether it corrects what was put down (1) or wasn't put down
+-- (0), requests, tokens of prompt, tokens of answer.
 -- Lease 0: the member leaves.
 local total_out = others_out + out
 for outcome in string.gmatch(ARGV[11], '.') do
@@ -42,18 +43,20 @@ for at, meter in ipairs(METERS) do
   end
 end
 
-for at = 18, #ARGV, 4 do
-  local when = tonumber(ARGV[at])
-  if when == 0 or when > now then when = now end
-  local input, output = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
-  local amounts = { r = tonumber(ARGV[at + 1]), t = input + output, i = input, o = output }
+for at = 18, #ARGV, 5 do
+  local when, is_correction = math.min(tonumber(ARGV[at]), now), ARGV[at + 1] == '1'
+  local input, output = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
+  local amounts = { r = tonumber(ARGV[at + 2]), t = input + output, i = input, o = output }
   for _, meter in ipairs(METERS) do
     count(meter, when, amounts[meter])
     local limit = limit_of(meter)
-    -- More or less than was put down for a call moves the next one; after a minute it is forgotten.
+    -- More or less than was put down for a call moves the next one; after a minute it is forgotten. What nobody put down went
+    -- out at its own time, and moves what is due soon after that.
     if limit and amounts[meter] ~= 0 and spreads(meter, limit) and get('next' .. meter) > 0 then
       local shift = between(math.abs(amounts[meter]), limit)
-      if amounts[meter] > 0 then
+      if not is_correction then
+        set('next' .. meter, math.max(get('next' .. meter), math.ceil(when + shift)))
+      elseif amounts[meter] > 0 then
         set('next' .. meter, math.min(math.ceil(math.max(get('next' .. meter), now) + shift), now + WINDOW))
       else
         set('next' .. meter, math.max(math.ceil(get('next' .. meter) - shift), math.min(now, get('next' .. meter))))
@@ -89,6 +92,8 @@ else
         if name == member and (at + turn) % #names < cap then allowed = math.min(want, 1) end
       end
     end
+    -- More are out than the cap has, as it became less: those beyond a part go back as their calls end.
+    if have + others_have > cap and have > part then allowed = math.min(allowed, math.max(part, cap - others_have)) end
     slots = math.max(have, math.min(allowed, math.max(0, cap - others_have)))
     free = math.max(0, cap - others_have - slots)
   end
