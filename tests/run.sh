@@ -81,6 +81,7 @@ fi
 started=$SECONDS
 find_curl
 find_browser
+find_nginx
 if [[ $embedded == yes ]]; then
     unset DATABASE_URL REDIS_URL REDIS_CLUSTER_URL
     say "embedded: SQLite and the in-process queue only"

@@ -39,11 +39,12 @@ use crate::history::imports::Imports;
 use crate::memory::MemoryBudget;
 use crate::store::Store;
 use batches::reports::ReportPermits;
+use http::browsers::Browsers;
 use http::{guard, held, idempotency, layers, openapi};
 use operate::cluster_metrics::ClusterMetrics;
 
 pub use events::Streams;
-pub(crate) use http::auth::{Caller, Scope, TOKEN_COOKIE, cookie, hex};
+pub(crate) use http::auth::{Caller, SIGN_IN_COOKIE, Scope, cookie};
 pub(crate) use http::body::{READ_TIMEOUT, in_time};
 pub(crate) use http::in_process::{Done, InProcessClient};
 pub(crate) use http::layers::{Asked, PaintProblem};
@@ -170,7 +171,13 @@ impl Pages {
 /// bind without tokens).
 pub fn router(parts: ApiParts, pages: Pages) -> Result<Router, String> {
     let state = ApiState::new(parts);
-    let guard = Arc::new(guard::Guard::new(&state.auth, &state.http, state.bind)?);
+    let mut guard = guard::Guard::new(&state.auth, &state.http, state.bind)?;
+    guard.auth.browsers = Some(Browsers {
+        store: state.store.clone(),
+        clock: state.clock.clone(),
+        lasts: chrono::TimeDelta::hours(state.auth.sign_in_hours.into()),
+    });
+    let guard = Arc::new(guard);
     let keys = Arc::new(idempotency::Keys {
         store: state.store.clone(),
         clock: state.clock.clone(),

@@ -2,6 +2,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod body;
+pub(crate) mod browsers;
 pub(crate) mod connections;
 pub(crate) mod etag;
 pub(crate) mod guard;

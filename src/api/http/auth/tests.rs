@@ -10,6 +10,11 @@ fn settings(tokens: &[&str]) -> AuthSettings {
         tokens: tokens.iter().map(|line| (*line).to_owned()).collect(),
         tokens_file: String::new(),
         insecure_no_auth: false,
+        sign_in_hours: 12,
+        proxy: ProxySettings {
+            groups_header: "X-Forwarded-Groups".to_owned(),
+            groups: Vec::new(),
+        },
     }
 }
 
