@@ -1,21 +1,19 @@
-//! Who asks, and what they may do. Tokens are kept as digests and compared in constant time; none is ever logged.
+//! Who asks, and what they may do.
 //!
 //! Scopes: admin includes enqueue, enqueue includes read. Without any token configured everyone may do everything, and
 //! [`Auth::new`] refuses such a set-up on an address beyond loopback.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
 
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method, header};
-use sha2::{Digest as _, Sha256};
-use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 
 use super::browsers::{Browsers, is_by};
 use super::problem::{ApiError, Refusal};
 use super::proxies::Networks;
 use super::strikes::Strikes;
+use super::tokens::{Token, Tokens};
 use super::transport::Transport;
 use crate::api::ApiState;
 use crate::config::{AuthSettings, ProxySettings};
@@ -24,10 +22,8 @@ use crate::config::{AuthSettings, ProxySettings};
 const NAMELESS: &str = "api-client";
 /// The cookie with the id of a browser that is signed in. Only pages set it.
 pub(crate) const SIGN_IN_COOKIE: &str = "gavel_sign_in";
-/// A shorter token can be guessed, bytes.
-const SHORTEST: usize = 16;
 /// The longest name that is stored, characters.
-const MAX_NAME: usize = 255;
+pub(super) const MAX_NAME: usize = 255;
 /// Where a proxy that is trusted names the user; the first that is there counts.
 const USER_HEADERS: [&str; 3] = ["x-forwarded-user", "x-forwarded-email", "x-remote-user"];
 
@@ -52,7 +48,7 @@ impl Scope {
         }
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         [Self::Read, Self::Enqueue, Self::Admin]
             .into_iter()
             .find(|scope| scope.as_str() == text)
@@ -87,13 +83,6 @@ pub(crate) fn scope_of(method: &Method, route: &str) -> Option<Scope> {
     } else {
         Some(Scope::Enqueue)
     }
-}
-
-#[derive(Debug)]
-struct Token {
-    name: String,
-    scope: Scope,
-    digest: [u8; 32],
 }
 
 /// What a trusted proxy's word of a user's groups allows.
@@ -156,7 +145,7 @@ impl Groups {
 /// The configured tokens and the proxies that are believed.
 #[derive(Debug)]
 pub(crate) struct Auth {
-    tokens: Vec<Token>,
+    tokens: Tokens,
     groups: Groups,
     proxies: Networks,
     /// `None`: no browser signs in here.
@@ -165,35 +154,14 @@ pub(crate) struct Auth {
 }
 
 impl Auth {
-    /// Reads the settings; an error names the line and the remedy, and never the token.
+    /// Reads the settings, into `tokens` those of them; an error names the line and the remedy, and never the token.
     pub(crate) fn new(
+        tokens: Tokens,
         settings: &AuthSettings,
         proxies: &[String],
         bind: SocketAddr,
     ) -> Result<Self, String> {
-        let mut lines: Vec<(String, String)> = settings
-            .tokens
-            .iter()
-            .enumerate()
-            .map(|(i, line)| (format!("auth.tokens, entry {}", i + 1), line.clone()))
-            .collect();
-        if !settings.tokens_file.is_empty() {
-            lines.extend(lines_of_file(Path::new(&settings.tokens_file))?);
-        }
-        let mut tokens: Vec<Token> = Vec::new();
-        for (place, line) in lines {
-            let token = parse_token(&line).map_err(|fault| format!("{place}: {fault}"))?;
-            if tokens.iter().any(|other| other.name == token.name) {
-                return Err(format!("{place}: the name {:?} is given twice", token.name));
-            }
-            if tokens.iter().any(|other| other.digest == token.digest) {
-                return Err(format!(
-                    "{place}: {:?} has another entry's token",
-                    token.name
-                ));
-            }
-            tokens.push(token);
-        }
+        tokens.load(settings)?;
         let groups = Groups::new(&settings.proxy)?;
         let guarded = !tokens.is_empty() || !groups.scopes.is_empty();
         if !groups.scopes.is_empty() && proxies.is_empty() {
@@ -237,7 +205,7 @@ impl Auth {
         token: &str,
         peer: Option<IpAddr>,
     ) -> Result<String, ApiError> {
-        let found = self.find(token.as_bytes());
+        let found = self.tokens.find(token.as_bytes());
         let token = self.strikes.check(peer, found).await?;
         let browsers = self.browsers.as_ref();
         let browsers = browsers.ok_or(ApiError::NoRoute)?;
@@ -268,7 +236,7 @@ impl Auth {
         &self,
         headers: &HeaderMap,
         peer: Option<IpAddr>,
-    ) -> Result<&Token, ApiError> {
+    ) -> Result<Token, ApiError> {
         let Some((browsers, id)) = self.browser(headers, peer) else {
             return Err(ApiError::Unauthorized(
                 "the header Authorization is missing: send Bearer and a token",
@@ -276,11 +244,8 @@ impl Auth {
         };
         let found = browsers.find(&id).await?;
         let token = found.and_then(|found| {
-            let mut named = self
-                .tokens
-                .iter()
-                .filter(|token| token.name == found.token_name);
-            named.find(|token| is_by(&found, &id, &token.digest))
+            let named = self.tokens.named(&found.token_name)?;
+            is_by(&found, &id, &named.digest).then_some(named)
         });
         token.ok_or(ApiError::Unauthorized(
             "the sign-in has ended: sign in again",
@@ -304,7 +269,7 @@ impl Auth {
         };
         let token = match headers.get(header::AUTHORIZATION) {
             Some(sent) => {
-                let found = bearer(sent.as_bytes()).and_then(|sent| self.find(sent));
+                let found = bearer(sent.as_bytes()).and_then(|sent| self.tokens.find(sent));
                 self.strikes.check(peer, found).await?
             }
             // Where the proxy says who may do what, no cookie says otherwise.
@@ -314,22 +279,9 @@ impl Auth {
             }
             None => self.signed_in(headers, peer).await?,
         };
-        caller.token = Some(token.name.clone());
+        caller.token = Some(token.name);
         caller.scope = Some(token.scope);
         caller.require(needed).map(|()| caller)
-    }
-
-    /// Looks at every token, whichever fits, so that the time taken says nothing.
-    fn find(&self, sent: &[u8]) -> Option<&Token> {
-        let digest: [u8; 32] = Sha256::digest(sent).into();
-        let (mut found, mut place) = (Choice::from(0), 0_u64);
-        for (i, token) in (0_u64..).zip(&self.tokens) {
-            let equal = token.digest.ct_eq(&digest);
-            place.conditional_assign(&i, equal);
-            found |= equal;
-        }
-        let place = usize::try_from(place).ok()?;
-        bool::from(found).then(|| self.tokens.get(place)).flatten()
     }
 
     /// How a request came to the proxy that hands it on; only one that is trusted is believed.
@@ -467,50 +419,6 @@ pub(crate) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
         .flat_map(|value| value.split(';'))
         .filter_map(|pair| pair.trim().split_once('='))
         .find_map(|(key, value)| (key == name).then_some(value))
-}
-
-fn lines_of_file(path: &Path) -> Result<Vec<(String, String)>, String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("reading auth.tokens_file {}: {error}", path.display()))?;
-    Ok(text
-        .lines()
-        .enumerate()
-        .map(|(i, line)| {
-            (
-                format!("{}:{}", path.display(), i + 1),
-                line.trim().to_owned(),
-            )
-        })
-        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
-        .collect())
-}
-
-fn parse_token(line: &str) -> Result<Token, String> {
-    let mut parts = line.trim().splitn(3, ':');
-    let (Some(name), Some(scopes), Some(token)) = (parts.next(), parts.next(), parts.next()) else {
-        return Err("must be name:scopes:token, e.g. ci:read,enqueue:TOKEN".to_owned());
-    };
-    let (name, token) = (name.trim(), token.trim());
-    if name.is_empty() || name.chars().any(char::is_control) || name.chars().count() > MAX_NAME {
-        return Err("the name must be 1-255 printable characters".to_owned());
-    }
-    if token.len() < SHORTEST {
-        return Err(format!(
-            "{name:?} has a token of fewer than {SHORTEST} characters, which can be guessed: make one with `gavel tokens new`"
-        ));
-    }
-    let mut widest = None;
-    for scope in scopes.split(',').map(str::trim) {
-        let scope = Scope::parse(scope).ok_or_else(|| {
-            format!("{name:?} has the scope {scope:?}; known: read, enqueue, admin")
-        })?;
-        widest = widest.max(Some(scope));
-    }
-    Ok(Token {
-        name: name.to_owned(),
-        scope: widest.unwrap_or(Scope::Read),
-        digest: Sha256::digest(token.as_bytes()).into(),
-    })
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use super::auth::{Auth, Scope, peer_of, scope_of};
 use super::body::in_time;
 use super::connections::{OverFull, is_probe};
 use super::problem::{ApiError, Refusal};
+use super::tokens::Tokens;
 use super::transport::Transport;
 use crate::config::{AuthSettings, HttpSettings};
 
@@ -90,11 +91,12 @@ async fn form_of(request: Request) -> Option<SentForm> {
 impl Guard {
     /// Reads the settings of a service at this address; an error says what doesn't hold together, and the remedy.
     pub(crate) fn new(
+        tokens: Tokens,
         auth: &AuthSettings,
         http: &HttpSettings,
         bind: SocketAddr,
     ) -> Result<Self, String> {
-        let auth = Auth::new(auth, &http.trusted_proxies, bind)?;
+        let auth = Auth::new(tokens, auth, &http.trusted_proxies, bind)?;
         let hosts = Hosts::new(bind, &http.allowed_hosts, &auth)?;
         Ok(Self { auth, hosts })
     }
@@ -296,7 +298,7 @@ mod tests {
             allowed_hosts: lists(allowed),
             ..super::super::body::tests::limits()
         };
-        Guard::new(&auth, &http, bind.parse().unwrap())
+        Guard::new(Tokens::default(), &auth, &http, bind.parse().unwrap())
     }
 
     const TOKEN: &str = "ci:read:long-enough-token";

@@ -18,6 +18,7 @@ pub(crate) mod proxies;
 pub(crate) mod serve;
 pub(crate) mod spool;
 mod strikes;
+pub(crate) mod tokens;
 pub(crate) mod transport;
 pub(crate) mod twice;
 pub(crate) mod wait;

@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use gavel::api::{ApiParts, Leaving, Pages, SpendingCaps, Streams, router, serve};
+use gavel::api::{ApiParts, Leaving, Pages, SpendingCaps, Streams, Tokens, router, serve};
 use gavel::clock::{Clock, SystemClock};
 use gavel::config::{AuthSettings, HttpSettings, ProxySettings};
 use gavel::enqueue::{Enqueue, EnqueueParts, JudgeCheck, JudgeProblem, ScoreOnly};
@@ -216,6 +216,7 @@ impl Server {
             clock: Arc::new(SystemClock),
             http: setup.http,
             auth: setup.auth,
+            tokens: Tokens::default(),
             health: health.clone(),
             metrics: Some(Arc::new(|| "gavel_up 1\n".to_owned())),
             judges: setup.judges,
