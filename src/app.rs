@@ -10,8 +10,9 @@ mod metrics;
 mod open;
 mod terms;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -34,7 +35,7 @@ use self::open::{
 use self::terms::FileTerms;
 use crate::api;
 use crate::clock::{Clock, SystemClock};
-use crate::config::Settings;
+use crate::config::{ConfigError, Settings};
 use crate::dashboard;
 use crate::enqueue::{Enqueue, EnqueueParts, ScoreOnly};
 use crate::events::{Announcer, Events, Feed, RedisEvents, announcer, follow};
@@ -111,8 +112,9 @@ pub struct App {
     redis: Option<RedisClient>,
     /// Where the feed is filled from; `None`: events go into it straight.
     stream: Option<RedisEvents>,
-    /// Why the last reload of the criteria failed.
-    bad_reload: Arc<RwLock<Option<String>>>,
+    tokens: api::Tokens,
+    /// What the last reload kept as it was, and what `/readyz` says of that.
+    not_reloaded: Arc<parking_lot::Mutex<BTreeMap<&'static str, String>>>,
     /// The worker that this process runs.
     worker: Arc<Mutex<Option<Uuid>>>,
     pushing: Mutex<Option<JoinHandle<()>>>,
@@ -215,7 +217,8 @@ impl App {
             feed,
             redis,
             stream,
-            bad_reload: Arc::default(),
+            tokens: api::Tokens::default(),
+            not_reloaded: Arc::default(),
             worker: Arc::default(),
             pushing: Mutex::new(Some(tokio::spawn(async {
                 tokio::join!(push, announce, following, keep_in_step, choices);
@@ -398,6 +401,7 @@ impl App {
             stale_after: Duration::from_secs_f64(self.settings.worker.lease_s),
             http: self.settings.http.clone(),
             auth: self.settings.auth.clone(),
+            tokens: self.tokens.clone(),
         };
         let ended = CancellationToken::new();
         let answering = async {
@@ -434,26 +438,43 @@ impl App {
 
     /// Reads the criteria file again; a bad one keeps the last good one and is shown in `/readyz?verbose`.
     pub fn reload_criteria(&self) -> Result<(), AppError> {
-        let read = files::read_criteria(&self.settings);
-        let mut bad = self
-            .bad_reload
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        match read {
+        const WHAT: &str = "criteria";
+        match files::read_criteria(&self.settings) {
             Ok(criteria) => {
                 for kind in Kind::ALL {
                     let hash = &criteria.of(*kind).hash;
                     tracing::info!(%kind, criteria_hash = %hash, "criteria loaded");
                 }
                 self.enqueue.set_current(criteria);
-                *bad = None;
+                self.not_reloaded.lock().remove(WHAT);
                 Ok(())
             }
             Err(error) => {
-                *bad = Some(error.to_string());
+                let why = format!(
+                    "the last reload of the criteria failed, the ones before stay: {error}"
+                );
+                self.not_reloaded.lock().insert(WHAT, why);
                 Err(error)
             }
         }
+    }
+
+    /// Takes the tokens of settings that were read again, and answers how many; settings with a fault keep the tokens that there are,
+    /// and are shown in `/readyz?verbose`, without what the log alone may tell.
+    pub fn reload_tokens(&self, read: Result<Settings, ConfigError>) -> Result<usize, AppError> {
+        const WHAT: &str = "tokens";
+        let read = read.map_err(|error| error.to_string());
+        let taken = read.and_then(|settings| self.tokens.reload(&settings.auth));
+        let mut not_reloaded = self.not_reloaded.lock();
+        match &taken {
+            Ok(_) => not_reloaded.remove(WHAT),
+            Err(_) => not_reloaded.insert(
+                WHAT,
+                "the last reload of the tokens failed, the ones before stay: the log names the fault; mend it and send SIGHUP again"
+                    .to_owned(),
+            ),
+        };
+        taken.map_err(AppError::Config)
     }
 
     /// Writes and tells what is held, closes the store, frees the data folder.
@@ -496,7 +517,7 @@ impl App {
             store: self.store.clone(),
             enqueue: self.enqueue.clone(),
             queue: matches!(self.mode, Mode::Shared).then(|| self.queue.clone()),
-            bad_reload: self.bad_reload.clone(),
+            not_reloaded: self.not_reloaded.clone(),
             draining,
             clock: self.clock.clone(),
             stale_after: Duration::from_secs_f64(self.settings.worker.lease_s),
@@ -511,6 +532,7 @@ impl App {
             clock: self.clock.clone(),
             http: self.settings.http.clone(),
             auth: self.settings.auth.clone(),
+            tokens: self.tokens.clone(),
             events: self.events.clone(),
             streams: api::Streams::new(
                 self.feed.clone(),

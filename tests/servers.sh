@@ -61,6 +61,13 @@ find_pooler() {
     }
 }
 
+# The same of the proxy that says who somebody is.
+find_nginx() {
+    PATH=$PATH:/usr/sbin command -v nginx >/dev/null || apt_install nginx-light || {
+        echo "tests: SKIPPED: NOTHING IS TRIED BEHIND A PROXY'S LOGIN: nginx is missing (Debian: apt install nginx-light)."
+    }
+}
+
 # Postgres refuses to run as root, so that root hands it to the user `postgres`.
 as_postgres() {
     if [[ $(id -u) -ne 0 ]]; then

@@ -39,11 +39,12 @@ use crate::history::imports::Imports;
 use crate::memory::MemoryBudget;
 use crate::store::Store;
 use batches::reports::ReportPermits;
+use http::browsers::Browsers;
 use http::{guard, held, idempotency, layers, openapi};
 use operate::cluster_metrics::ClusterMetrics;
 
 pub use events::Streams;
-pub(crate) use http::auth::{Caller, Scope, TOKEN_COOKIE, cookie, hex};
+pub(crate) use http::auth::{Caller, SIGN_IN_COOKIE, Scope, cookie};
 pub(crate) use http::body::{READ_TIMEOUT, in_time};
 pub(crate) use http::in_process::{Done, InProcessClient};
 pub(crate) use http::layers::{Asked, PaintProblem};
@@ -52,6 +53,7 @@ pub use http::problem;
 pub(crate) use http::problem::{ApiError, Problem};
 pub use http::serve::{Leaving, serve};
 pub(crate) use http::spool::LARGE_READ_TIMEOUT;
+pub use http::tokens::Tokens;
 pub(crate) use http::transport::Transport;
 pub use judges::spending::{SpendingCap, SpendingCaps};
 pub use operate::worker_health::{WorkerHealthParts, serve_worker_health};
@@ -125,6 +127,8 @@ pub struct ApiParts {
     /// Limits and hosts.
     pub http: HttpSettings,
     pub auth: AuthSettings,
+    /// Filled from `auth`; who keeps a clone can reload them.
+    pub tokens: Tokens,
     pub health: Arc<dyn Health>,
     /// What `/metrics` answers; `None`: 404.
     pub metrics: Option<Metrics>,
@@ -170,7 +174,13 @@ impl Pages {
 /// bind without tokens).
 pub fn router(parts: ApiParts, pages: Pages) -> Result<Router, String> {
     let state = ApiState::new(parts);
-    let guard = Arc::new(guard::Guard::new(&state.auth, &state.http, state.bind)?);
+    let mut guard = guard::Guard::new(state.tokens.clone(), &state.auth, &state.http, state.bind)?;
+    guard.auth.browsers = Some(Browsers {
+        store: state.store.clone(),
+        clock: state.clock.clone(),
+        lasts: chrono::TimeDelta::hours(state.auth.sign_in_hours.into()),
+    });
+    let guard = Arc::new(guard);
     let keys = Arc::new(idempotency::Keys {
         store: state.store.clone(),
         clock: state.clock.clone(),
@@ -201,7 +211,7 @@ pub fn check_access(
     http: &HttpSettings,
     bind: std::net::SocketAddr,
 ) -> Result<(), String> {
-    guard::Guard::new(auth, http, bind).map(drop)
+    guard::Guard::new(Tokens::default(), auth, http, bind).map(drop)
 }
 
 /// The viewer of the document, from the binary: it loads nothing from elsewhere, and sends the document nowhere.

@@ -1,9 +1,11 @@
 //! What this process knows of its own health beside the store.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +24,7 @@ pub(super) struct ProcessHealth {
     pub(super) enqueue: Arc<Enqueue>,
     /// `None` where the queue is in this process and can't be away.
     pub(super) queue: Option<Arc<dyn Queue>>,
-    pub(super) bad_reload: Arc<RwLock<Option<String>>>,
+    pub(super) not_reloaded: Arc<Mutex<BTreeMap<&'static str, String>>>,
     pub(super) draining: CancellationToken,
     pub(super) clock: Arc<dyn Clock>,
     /// The lease of workers that don't say theirs.
@@ -84,15 +86,7 @@ impl Health for ProcessHealth {
         } else if let Some(why) = self.broken(&criteria.judge).await {
             found.push(("judge", why));
         }
-        if let Some(error) = &*self
-            .bad_reload
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-        {
-            let why =
-                format!("the last reload of the criteria failed, the ones before stay: {error}");
-            found.push(("criteria", why));
-        }
+        found.extend(self.not_reloaded.lock().clone());
         if let Some(queue) = &self.queue {
             // Kubernetes gives a probe a second, and a Redis that is frozen answers nothing.
             let fault = match timeout(PING, queue.ping()).await {

@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use super::Global;
 use super::outcome::CliError;
 use crate::app::{App, only_judge};
-use crate::config::{self, Flag, Settings, Sources};
+use crate::config::{self, ConfigError, Flag, Settings, Sources};
 use crate::telemetry;
 
 /// Whether a command talks through its results or through its log.
@@ -27,12 +27,14 @@ pub(super) struct Context {
     pub(super) settings: Settings,
     /// Whether the default judge was named here, by a flag, the environment or a file: else it is the built-in one.
     pub(super) names_default_judge: bool,
+    sources: Sources,
 }
 
 impl Context {
     /// Reads the settings with `flags` on top, and sets up the logs.
     pub(super) fn new(global: &Global, flags: Vec<Flag>, voice: Voice) -> Result<Self, CliError> {
-        let mut settings_and_warnings = config::load(&sources(global, flags))?;
+        let sources = sources(global, flags);
+        let mut settings_and_warnings = config::load(&sources)?;
         let log = &mut settings_and_warnings.settings.log;
         let asked = global.log.is_some() || std::env::var_os("GAVEL_LOG_FILTER").is_some();
         let filter = match voice {
@@ -63,7 +65,13 @@ impl Context {
         Ok(Self {
             settings,
             names_default_judge,
+            sources,
         })
+    }
+
+    /// Reads the settings again, under the flags and the environment that this process began with.
+    pub(super) fn reread(&self) -> Result<Settings, ConfigError> {
+        config::load(&self.sources).map(|loaded| loaded.settings)
     }
 
     /// The address of the API. `load` has checked it.

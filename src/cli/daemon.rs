@@ -20,11 +20,13 @@ const WORKER_LATE: Duration = Duration::from_secs(1);
 /// after it, this stays within the 30 s that Kubernetes gives by default.
 const CUT: Duration = Duration::from_secs(8);
 
-pub(super) struct Parts {
+pub(super) struct Parts<'a> {
     pub(super) api: Option<TcpListener>,
     pub(super) worker: Work,
     /// A worker's own port for health and metrics. What serves the API needs none.
     pub(super) health: Option<TcpListener>,
+    /// Where SIGHUP reads tokens again; `None`: nobody shows one, or this process made some itself.
+    pub(super) tokens: Option<&'a Context>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +73,7 @@ pub(super) async fn serve(
             api: Some(listener),
             worker,
             health: None,
+            tokens: Some(context),
         };
         let stop = Stop::default();
         Box::pin(run(&app, parts, signals, &stop, async { Ok(()) })).await
@@ -83,7 +86,7 @@ pub(super) async fn serve(
 /// Runs the parts until a signal, with `beside` next to them; what breaks ends the others softly.
 pub(super) async fn run(
     app: &App,
-    parts: Parts,
+    parts: Parts<'_>,
     signals: &mut Signals,
     stop: &Stop,
     beside: impl Future<Output = Result<(), CliError>>,
@@ -101,10 +104,8 @@ pub(super) async fn run(
             "the judge gets fewer calls at once than this worker has slots; raise its max_concurrency in llm_providers.yaml"
         );
     }
-    let reload = || match app.reload_criteria() {
-        Ok(()) => tracing::info!(criteria_hash = %app.criteria().hash, "reloaded"),
-        Err(error) => tracing::error!(%error, "not reloaded: the criteria before stay"),
-    };
+    let tokens = parts.tokens;
+    let reload = || reload(app, tokens);
     let serving = part(stop, async {
         match parts.api {
             Some(listener) => {
@@ -153,6 +154,19 @@ pub(super) async fn run(
     match ended.output {
         Some(done) => done.map(|()| Exit::Done),
         None => Ok(Exit::Interrupted),
+    }
+}
+
+/// Reads criteria and tokens again. What has a fault stays as it was; the other is taken.
+fn reload(app: &App, tokens: Option<&Context>) {
+    match app.reload_criteria() {
+        Ok(()) => tracing::info!(criteria_hash = %app.criteria().hash, "reloaded"),
+        Err(error) => tracing::error!(%error, "not reloaded: the criteria before stay"),
+    }
+    match tokens.map(|context| app.reload_tokens(context.reread())) {
+        Some(Ok(count)) => tracing::info!(count, "tokens reloaded"),
+        Some(Err(error)) => tracing::error!(%error, "not reloaded: the tokens before stay"),
+        None => {}
     }
 }
 

@@ -51,6 +51,7 @@ impl Worker {
                 let parts = Parts {
                     api: None,
                     worker: Work::Jobs,
+                    tokens: health.is_some().then_some(&context),
                     health,
                 };
                 let stop = Stop::default();

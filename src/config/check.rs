@@ -91,7 +91,7 @@ fn whole_numbers(settings: &Settings, faults: &mut Faults<'_>) {
     let database = &settings.database;
     // Nine of Postgres' sessions are dedicated ones; SQLite has none.
     let least_connections = if database.url.is_empty() { 1 } else { 11 };
-    let whole: [(&str, u64, u64, u64); 24] = [
+    let whole: [(&str, u64, u64, u64); 25] = [
         (
             "memory_budget_bytes",
             settings.memory_budget_bytes,
@@ -159,6 +159,12 @@ fn whole_numbers(settings: &Settings, faults: &mut Faults<'_>) {
             size(settings.agents.concurrency),
             1,
             1_000,
+        ),
+        (
+            "auth.sign_in_hours",
+            settings.auth.sign_in_hours.into(),
+            1,
+            720,
         ),
         (
             "retention.judge_calls_days",

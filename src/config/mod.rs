@@ -18,6 +18,6 @@ pub use keys::{DEFAULT_TOML, nearest};
 pub use load::{ConfigError, Flag, Loaded, Sources, load};
 pub use settings::{
     AgentSettings, AgentsSettings, AuthSettings, DatabaseSettings, HttpSettings, JudgeSettings,
-    LogSettings, RedisSettings, RetentionSettings, ScoringSettings, Settings, Shown,
+    LogSettings, ProxySettings, RedisSettings, RetentionSettings, ScoringSettings, Settings, Shown,
     WorkerSettings, redacted_url,
 };

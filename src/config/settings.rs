@@ -123,6 +123,20 @@ pub struct AuthSettings {
     pub tokens_file: String,
     /// Whether a bind beyond loopback without tokens is allowed.
     pub insecure_no_auth: bool,
+    /// How long a browser stays signed in, hours.
+    pub sign_in_hours: u32,
+    /// Who may do what by the word of a trusted proxy.
+    pub proxy: ProxySettings,
+}
+
+/// Who may do what by the word of a trusted proxy.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProxySettings {
+    /// The header that names a user's groups, separated by commas.
+    pub groups_header: String,
+    /// `group:scope` each; empty: no one comes in by groups.
+    pub groups: Vec<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -263,6 +277,8 @@ impl fmt::Debug for AuthSettings {
             .field("tokens", &format_args!("[{} hidden]", self.tokens.len()))
             .field("tokens_file", &self.tokens_file)
             .field("insecure_no_auth", &self.insecure_no_auth)
+            .field("sign_in_hours", &self.sign_in_hours)
+            .field("proxy", &self.proxy)
             .finish()
     }
 }

@@ -1,4 +1,4 @@
-//! Signing in with one of the configured tokens: a cookie that scripts can't read.
+//! Signing in with one of the configured tokens: a cookie that scripts can't read, with an id that stands for the token until a sign-out.
 //!
 //! The cookie comes along when somebody follows a link from a chat or a mail (`SameSite=Lax`); a form of another site doesn't bring
 //! it, and is refused by its origin and by its token besides.
@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use askama::Template;
 use axum::Router;
 use axum::extract::{ConnectInfo, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::routing::get;
 use serde::Deserialize;
 
@@ -18,7 +18,7 @@ use super::links::is_ours;
 use super::page::{Page, go, html, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
-use crate::api::{TOKEN_COOKIE, hex};
+use crate::api::{ApiError, SIGN_IN_COOKIE};
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
@@ -50,7 +50,7 @@ async fn ask(
     html(&SignIn {
         form_token: user.form_token,
         next,
-        has_tokens: state.client.has_tokens(),
+        has_tokens: state.client.is_guarded(),
         refused: false,
     })
 }
@@ -58,37 +58,50 @@ async fn ask(
 async fn sign_in(
     State(state): State<PageState>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
     form: Form,
 ) -> Page {
     let token = form.text("token").unwrap_or_default();
     let next = form.text("next").filter(|to| is_ours(to)).unwrap_or("/");
-    let cookie = format!("{TOKEN_COOKIE}={}", hex(token));
-    if token.is_empty() || !state.client.admits(&cookie, peer.ip().to_canonical()).await {
-        return with_status(
+    let peer = peer.ip().to_canonical();
+    match state.client.sign_in(token, &headers, peer).await {
+        Ok(id) => set(go(false, next)?, &form.user, &id, ""),
+        Err(ApiError::Unauthorized(_) | ApiError::TooManyAttempts) => with_status(
             StatusCode::UNAUTHORIZED,
             &SignIn {
                 form_token: form.user.form_token.clone(),
                 next: next.to_owned(),
-                has_tokens: state.client.has_tokens(),
+                has_tokens: state.client.is_guarded(),
                 refused: true,
             },
-        );
+        ),
+        Err(error) => Err(error.into()),
     }
+}
+
+async fn sign_out(
+    State(state): State<PageState>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
+    form: Form,
+) -> Page {
+    let peer = peer.ip().to_canonical();
+    state.client.sign_out(&headers, peer).await?;
     set(
-        go(false, next)?,
-        &format!("{cookie}; {}", form.user.cookie_terms()),
+        go(form.user.piece, "/sign-in")?,
+        &form.user,
+        "",
+        "; Max-Age=0",
     )
 }
 
-async fn sign_out(form: Form) -> Page {
-    let terms = form.user.cookie_terms();
-    let gone = format!("{TOKEN_COOKIE}=; {terms}; Max-Age=0");
-    set(go(form.user.piece, "/sign-in")?, &gone)
-}
-
-fn set(mut response: axum::response::Response, cookie: &str) -> Page {
-    if let Ok(value) = HeaderValue::from_str(cookie) {
-        response.headers_mut().append(header::SET_COOKIE, value);
+/// Sets the cookie of a sign-in, and a form token that nobody knew before.
+fn set(mut response: axum::response::Response, user: &SessionUser, id: &str, end: &str) -> Page {
+    let cookie = format!("{}{end}", user.cookie(SIGN_IN_COOKIE, id));
+    for cookie in [cookie, user.new_form_cookie()] {
+        if let Ok(value) = HeaderValue::from_str(&cookie) {
+            response.headers_mut().append(header::SET_COOKIE, value);
+        }
     }
     Ok(response)
 }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::api::{Caller, Scope, Transport, cookie};
 
-/// The cookie that a form's token must equal. A page of another origin can neither read nor set it. It comes along when a link
+/// The cookie that a form's token must equal; signing in or out renews it. A page of another origin can neither read nor set it. It comes along when a link
 /// from a chat or a mail is followed (`SameSite=Lax`): the pages that are open keep their token.
 const FORM_COOKIE: &str = "gavel_form";
 
@@ -38,9 +38,14 @@ impl SessionUser {
         }
     }
 
-    /// What every cookie says of itself to their browser.
-    pub(super) fn cookie_terms(&self) -> &'static str {
-        cookie_terms(self.transport)
+    /// A cookie for their browser.
+    pub(super) fn cookie(&self, name: &str, value: &str) -> String {
+        cookie_for(self.transport, name, value)
+    }
+
+    /// The cookie of a form token that nobody has yet.
+    pub(super) fn new_form_cookie(&self) -> String {
+        self.cookie(FORM_COOKIE, &Uuid::new_v4().simple().to_string())
     }
 
     /// Whether they may ask for scores, upload, cancel and rate.
@@ -56,11 +61,13 @@ impl SessionUser {
 
 /// Scripts can't read it, forms of other sites can't send it, links from elsewhere lead in; what came over TLS never leaves in the
 /// clear.
-fn cookie_terms(transport: Transport) -> &'static str {
-    match transport {
-        Transport::Plain => "Path=/; HttpOnly; SameSite=Lax",
-        Transport::Tls => "Path=/; HttpOnly; SameSite=Lax; Secure",
-    }
+fn cookie_for(transport: Transport, name: &str, value: &str) -> String {
+    let secure = match transport {
+        Transport::Plain => "",
+        Transport::Tls => "; Secure",
+    };
+    let name = transport.cookie(name);
+    format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax{secure}")
 }
 
 /// Whether htmx asks.
@@ -87,17 +94,17 @@ struct FormToken(String);
 
 /// Gives each browser a form token, and each page its policy.
 pub(super) async fn visit(mut request: Request, next: Next) -> Response {
-    let known = cookie(request.headers(), FORM_COOKIE)
+    let transport: Transport = request.extensions().get().copied().unwrap_or_default();
+    let known = cookie(request.headers(), &transport.cookie(FORM_COOKIE))
         .filter(|token| Uuid::try_parse(token).is_ok())
         .map(ToOwned::to_owned);
     let token = known
         .clone()
         .unwrap_or_else(|| Uuid::new_v4().simple().to_string());
-    let transport = request.extensions().get().copied().unwrap_or_default();
     request.extensions_mut().insert(FormToken(token.clone()));
     let mut response = next.run(request).await;
     if known.is_none() {
-        let cookie = format!("{FORM_COOKIE}={token}; {}", cookie_terms(transport));
+        let cookie = cookie_for(transport, FORM_COOKIE, &token);
         if let Ok(value) = HeaderValue::from_str(&cookie) {
             response.headers_mut().append(header::SET_COOKIE, value);
         }

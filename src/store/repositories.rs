@@ -69,6 +69,9 @@ repositories! {
     /// Keys of requests that are sent again.
     idempotency_keys: IdempotencyKeys,
 
+    /// Browsers that are signed in.
+    sign_ins: SignIns,
+
     /// Scores, counted.
     analytics: Analytics,
 

@@ -82,7 +82,7 @@ impl Chores {
         }
     }
 
-    /// Keeps the database from growing for ever: expired replies, old judge calls, imports that ended long ago, workers that are
+    /// Keeps the database from growing for ever: expired replies and sign-ins, old judge calls, imports that ended long ago, workers that are
     /// long gone; the counts of finished days become one row for each judge and model. Jobs, sessions and scores are never deleted.
     pub(super) async fn prune(self, calls_kept: TimeDelta) {
         let mut pruned_at: Option<Instant> = None;

@@ -27,6 +27,7 @@ mod rescue;
 mod scores;
 mod session_list;
 mod sessions;
+mod sign_ins;
 mod trust;
 mod usage;
 mod workers;

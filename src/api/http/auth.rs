@@ -1,32 +1,29 @@
-//! Who asks, and what they may do. Tokens are kept as digests and compared in constant time; none is ever logged.
+//! Who asks, and what they may do.
 //!
 //! Scopes: admin includes enqueue, enqueue includes read. Without any token configured everyone may do everything, and
 //! [`Auth::new`] refuses such a set-up on an address beyond loopback.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
 
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, header};
-use sha2::{Digest as _, Sha256};
-use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
+use axum::http::{HeaderMap, HeaderName, Method, header};
 
+use super::browsers::{Browsers, is_by};
 use super::problem::{ApiError, Refusal};
 use super::proxies::Networks;
 use super::strikes::Strikes;
+use super::tokens::{Token, Tokens};
 use super::transport::Transport;
 use crate::api::ApiState;
-use crate::config::AuthSettings;
+use crate::config::{AuthSettings, ProxySettings};
 
 /// Who a request without a name is attributed to.
 const NAMELESS: &str = "api-client";
-/// The cookie in which a browser keeps the token that it signed in with, hex. Only pages set it.
-pub(crate) const TOKEN_COOKIE: &str = "gavel_token";
-/// A shorter token can be guessed, bytes.
-const SHORTEST: usize = 16;
+/// The cookie with the id of a browser that is signed in. Only pages set it.
+pub(crate) const SIGN_IN_COOKIE: &str = "gavel_sign_in";
 /// The longest name that is stored, characters.
-const MAX_NAME: usize = 255;
+pub(super) const MAX_NAME: usize = 255;
 /// Where a proxy that is trusted names the user; the first that is there counts.
 const USER_HEADERS: [&str; 3] = ["x-forwarded-user", "x-forwarded-email", "x-remote-user"];
 
@@ -51,7 +48,7 @@ impl Scope {
         }
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         [Self::Read, Self::Enqueue, Self::Admin]
             .into_iter()
             .find(|scope| scope.as_str() == text)
@@ -88,55 +85,89 @@ pub(crate) fn scope_of(method: &Method, route: &str) -> Option<Scope> {
     }
 }
 
+/// What a trusted proxy's word of a user's groups allows.
 #[derive(Debug)]
-struct Token {
-    name: String,
-    scope: Scope,
-    digest: [u8; 32],
+struct Groups {
+    header: HeaderName,
+    scopes: Vec<(String, Scope)>,
+}
+
+impl Groups {
+    fn new(settings: &ProxySettings) -> Result<Self, String> {
+        let header = settings.groups_header.parse::<HeaderName>().map_err(|_| {
+            format!(
+                "auth.proxy.groups_header: {:?} is not a header: give one such as X-Forwarded-Groups",
+                settings.groups_header
+            )
+        })?;
+        let mut scopes = Vec::new();
+        for line in &settings.groups {
+            let scope = line.rsplit_once(':').and_then(|(group, scope)| {
+                let group = group.trim();
+                let is_one = !group.is_empty() && !group.contains(',');
+                is_one.then(|| Some((group.to_owned(), Scope::parse(scope.trim())?)))?
+            });
+            scopes.push(scope.ok_or_else(|| {
+                format!("auth.proxy.groups: {line:?} must be group:scope, e.g. eng:read; scopes: read, enqueue, admin")
+            })?);
+        }
+        Ok(Self { header, scopes })
+    }
+
+    /// The widest scope of those that are named. A header that is there twice names none: one of them may be the client's.
+    fn scope(&self, headers: &HeaderMap) -> Result<Scope, ApiError> {
+        let mut sent = headers.get_all(&self.header).iter();
+        let named = match (sent.next(), sent.next()) {
+            (Some(one), None) => String::from_utf8_lossy(one.as_bytes()).into_owned(),
+            (None, _) => String::new(),
+            (Some(_), Some(_)) => {
+                return Err(ApiError::NotAllowed(format!(
+                    "the header {} is given twice: the proxy must replace what a client sent",
+                    self.header
+                )));
+            }
+        };
+        let groups = named.split(',').map(str::trim);
+        let known = groups.flat_map(|group| {
+            let known = self.scopes.iter();
+            known.filter(move |(known, _)| known == group)
+        });
+        known.map(|(_, scope)| *scope).max().ok_or_else(|| {
+            let named: String = named.chars().take(MAX_NAME).collect();
+            ApiError::NotAllowed(format!(
+                "none of your groups is mapped to a scope: {named:?}, by the header {}; auth.proxy.groups maps them",
+                self.header
+            ))
+        })
+    }
 }
 
 /// The configured tokens and the proxies that are believed.
 #[derive(Debug)]
 pub(crate) struct Auth {
-    tokens: Vec<Token>,
+    tokens: Tokens,
+    groups: Groups,
     proxies: Networks,
+    /// `None`: no browser signs in here.
+    pub(crate) browsers: Option<Browsers>,
     strikes: Strikes,
 }
 
 impl Auth {
-    /// Reads the settings; an error names the line and the remedy, and never the token.
+    /// Reads the settings, into `tokens` those of them; an error names the line and the remedy, and never the token.
     pub(crate) fn new(
+        tokens: Tokens,
         settings: &AuthSettings,
         proxies: &[String],
         bind: SocketAddr,
     ) -> Result<Self, String> {
-        let mut lines: Vec<(String, String)> = settings
-            .tokens
-            .iter()
-            .enumerate()
-            .map(|(i, line)| (format!("auth.tokens, entry {}", i + 1), line.clone()))
-            .collect();
-        if !settings.tokens_file.is_empty() {
-            lines.extend(lines_of_file(Path::new(&settings.tokens_file))?);
+        tokens.load(settings)?;
+        let groups = Groups::new(&settings.proxy)?;
+        let guarded = !tokens.is_empty() || !groups.scopes.is_empty();
+        if !groups.scopes.is_empty() && proxies.is_empty() {
+            return Err("auth.proxy.groups needs the proxy that names them: set http.trusted_proxies to its address".to_owned());
         }
-        let mut tokens: Vec<Token> = Vec::new();
-        for (place, line) in lines {
-            let token = parse_token(&line).map_err(|fault| format!("{place}: {fault}"))?;
-            if tokens.iter().any(|other| other.name == token.name) {
-                return Err(format!("{place}: the name {:?} is given twice", token.name));
-            }
-            if tokens.iter().any(|other| other.digest == token.digest) {
-                return Err(format!(
-                    "{place}: {:?} has another entry's token",
-                    token.name
-                ));
-            }
-            tokens.push(token);
-        }
-        if tokens.is_empty()
-            && !settings.insecure_no_auth
-            && !bind.ip().to_canonical().is_loopback()
-        {
+        if !guarded && !settings.insecure_no_auth && !bind.ip().to_canonical().is_loopback() {
             return Err(format!(
                 "bind {bind} is reachable from outside, and nothing guards it: set auth.tokens (or auth.tokens_file) to what \
                  `gavel tokens new` prints, or say auth.insecure_no_auth = true (GAVEL_AUTH_INSECURE_NO_AUTH) if something in front of it does"
@@ -144,21 +175,81 @@ impl Auth {
         }
         // Without tokens whoever reaches loopback may act under any name as it is.
         let usual = ["127.0.0.0/8", "::1"].map(str::to_owned);
-        let proxies = match tokens.is_empty() && proxies.is_empty() {
+        let proxies = match !guarded && proxies.is_empty() {
             true => &usual,
             false => proxies,
         };
         Ok(Self {
             tokens,
+            groups,
+            browsers: None,
             proxies: Networks::parse(proxies)
                 .map_err(|fault| format!("http.trusted_proxies: {fault}"))?,
             strikes: Strikes::default(),
         })
     }
 
-    /// Whether any token is configured.
-    pub(crate) fn has_tokens(&self) -> bool {
-        !self.tokens.is_empty()
+    /// Whether anybody must show who they are.
+    pub(crate) fn is_guarded(&self) -> bool {
+        !self.tokens.is_empty() || self.has_groups()
+    }
+
+    /// Whether a proxy's word lets anybody in.
+    pub(crate) fn has_groups(&self) -> bool {
+        !self.groups.scopes.is_empty()
+    }
+
+    /// Signs a browser in with a token; answers the id for its cookie.
+    pub(crate) async fn sign_in(
+        &self,
+        token: &str,
+        peer: Option<IpAddr>,
+    ) -> Result<String, ApiError> {
+        let found = self.tokens.find(token.as_bytes());
+        let token = self.strikes.check(peer, found).await?;
+        let browsers = self.browsers.as_ref();
+        let browsers = browsers.ok_or(ApiError::NoRoute)?;
+        browsers.add(&token.name, &token.digest).await
+    }
+
+    /// Signs the browser out that sends these headers.
+    pub(crate) async fn sign_out(
+        &self,
+        headers: &HeaderMap,
+        peer: Option<IpAddr>,
+    ) -> Result<(), ApiError> {
+        match self.browser(headers, peer) {
+            Some((browsers, id)) => browsers.end(&id).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The id in a browser's cookie.
+    fn browser(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<(&Browsers, String)> {
+        let name = self.transport(headers, peer).cookie(SIGN_IN_COOKIE);
+        let id = cookie(headers, &name)?.to_owned();
+        Some((self.browsers.as_ref()?, id))
+    }
+
+    /// The token that a browser is signed in with.
+    async fn signed_in(
+        &self,
+        headers: &HeaderMap,
+        peer: Option<IpAddr>,
+    ) -> Result<Token, ApiError> {
+        let Some((browsers, id)) = self.browser(headers, peer) else {
+            return Err(ApiError::Unauthorized(
+                "the header Authorization is missing: send Bearer and a token",
+            ));
+        };
+        let found = browsers.find(&id).await?;
+        let token = found.and_then(|found| {
+            let named = self.tokens.named(&found.token_name)?;
+            is_by(&found, &id, &named.digest).then_some(named)
+        });
+        token.ok_or(ApiError::Unauthorized(
+            "the sign-in has ended: sign in again",
+        ))
     }
 
     /// Lets a request pass, or says why not. Many wrong tokens of one address are answered slowly, or refused; a right one never is.
@@ -173,44 +264,24 @@ impl Auth {
             scope: None,
             forwarded: self.forwarded(headers, peer),
         };
-        let Some(needed) = needed.filter(|_| !self.tokens.is_empty()) else {
+        let Some(needed) = needed.filter(|_| self.is_guarded()) else {
             return Ok(caller);
         };
-        let sent = match headers.get(header::AUTHORIZATION) {
-            Some(sent) => bearer(sent.as_bytes()).map(<[u8]>::to_vec),
-            None => match cookie(headers, TOKEN_COOKIE) {
-                Some(sent) => unhex(sent),
-                None => {
-                    return Err(ApiError::Unauthorized(
-                        "the header Authorization is missing: send Bearer and a token",
-                    ));
-                }
-            },
+        let token = match headers.get(header::AUTHORIZATION) {
+            Some(sent) => {
+                let found = bearer(sent.as_bytes()).and_then(|sent| self.tokens.find(sent));
+                self.strikes.check(peer, found).await?
+            }
+            // Where the proxy says who may do what, no cookie says otherwise.
+            None if self.has_groups() && caller.forwarded.is_some() => {
+                caller.scope = Some(self.groups.scope(headers)?);
+                return caller.require(needed).map(|()| caller);
+            }
+            None => self.signed_in(headers, peer).await?,
         };
-        let found = sent.and_then(|sent| self.find(&sent));
-        let token = self.strikes.check(peer, found).await?;
-        if token.scope < needed {
-            return Err(ApiError::Forbidden {
-                needed: needed.as_str(),
-                token: token.name.clone(),
-            });
-        }
-        caller.token = Some(token.name.clone());
+        caller.token = Some(token.name);
         caller.scope = Some(token.scope);
-        Ok(caller)
-    }
-
-    /// Looks at every token, whichever fits, so that the time taken says nothing.
-    fn find(&self, sent: &[u8]) -> Option<&Token> {
-        let digest: [u8; 32] = Sha256::digest(sent).into();
-        let (mut found, mut place) = (Choice::from(0), 0_u64);
-        for (i, token) in (0_u64..).zip(&self.tokens) {
-            let equal = token.digest.ct_eq(&digest);
-            place.conditional_assign(&i, equal);
-            found |= equal;
-        }
-        let place = usize::try_from(place).ok()?;
-        bool::from(found).then(|| self.tokens.get(place)).flatten()
+        caller.require(needed).map(|()| caller)
     }
 
     /// How a request came to the proxy that hands it on; only one that is trusted is believed.
@@ -270,15 +341,23 @@ impl Caller {
         if self.scope.is_none_or(|scope| scope >= needed) {
             return Ok(());
         }
-        Err(ApiError::Forbidden {
-            needed: needed.as_str(),
-            token: self.token.clone().unwrap_or_default(),
+        let needed = needed.as_str();
+        Err(match &self.token {
+            Some(token) => ApiError::Forbidden {
+                needed,
+                token: token.clone(),
+            },
+            None => ApiError::NotAllowed(format!(
+                "your groups lack the scope {needed}; auth.proxy.groups says what each allows"
+            )),
         })
     }
 
-    /// The token's name; empty without one.
-    pub(crate) fn token(&self) -> &str {
-        self.token.as_deref().unwrap_or_default()
+    /// Whose keys of requests theirs are: the token's, else those of a user who came in by groups; empty: everybody's.
+    pub(crate) fn keys_of(&self) -> &[u8] {
+        let by_groups = self.forwarded.as_deref().filter(|_| self.scope.is_some());
+        let token = self.token.as_deref().map(str::as_bytes);
+        token.or(by_groups).unwrap_or_default()
     }
 
     /// The name that is stored with what they ask for: the token's, and behind it the user that a trusted proxy names; else that user,
@@ -340,59 +419,6 @@ pub(crate) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
         .flat_map(|value| value.split(';'))
         .filter_map(|pair| pair.trim().split_once('='))
         .find_map(|(key, value)| (key == name).then_some(value))
-}
-
-/// A token as the value of its cookie: hex, since a token may hold what a cookie can't.
-pub(crate) fn hex(token: &str) -> String {
-    hex::encode(token)
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    hex::decode(text).ok().filter(|token| !token.is_empty())
-}
-
-fn lines_of_file(path: &Path) -> Result<Vec<(String, String)>, String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("reading auth.tokens_file {}: {error}", path.display()))?;
-    Ok(text
-        .lines()
-        .enumerate()
-        .map(|(i, line)| {
-            (
-                format!("{}:{}", path.display(), i + 1),
-                line.trim().to_owned(),
-            )
-        })
-        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
-        .collect())
-}
-
-fn parse_token(line: &str) -> Result<Token, String> {
-    let mut parts = line.trim().splitn(3, ':');
-    let (Some(name), Some(scopes), Some(token)) = (parts.next(), parts.next(), parts.next()) else {
-        return Err("must be name:scopes:token, e.g. ci:read,enqueue:TOKEN".to_owned());
-    };
-    let (name, token) = (name.trim(), token.trim());
-    if name.is_empty() || name.chars().any(char::is_control) || name.chars().count() > MAX_NAME {
-        return Err("the name must be 1-255 printable characters".to_owned());
-    }
-    if token.len() < SHORTEST {
-        return Err(format!(
-            "{name:?} has a token of fewer than {SHORTEST} characters, which can be guessed: make one with `gavel tokens new`"
-        ));
-    }
-    let mut widest = None;
-    for scope in scopes.split(',').map(str::trim) {
-        let scope = Scope::parse(scope).ok_or_else(|| {
-            format!("{name:?} has the scope {scope:?}; known: read, enqueue, admin")
-        })?;
-        widest = widest.max(Some(scope));
-    }
-    Ok(Token {
-        name: name.to_owned(),
-        scope: widest.unwrap_or(Scope::Read),
-        digest: Sha256::digest(token.as_bytes()).into(),
-    })
 }
 
 #[cfg(test)]

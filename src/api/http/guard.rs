@@ -17,6 +17,7 @@ use super::auth::{Auth, Scope, peer_of, scope_of};
 use super::body::in_time;
 use super::connections::{OverFull, is_probe};
 use super::problem::{ApiError, Refusal};
+use super::tokens::Tokens;
 use super::transport::Transport;
 use crate::config::{AuthSettings, HttpSettings};
 
@@ -90,11 +91,12 @@ async fn form_of(request: Request) -> Option<SentForm> {
 impl Guard {
     /// Reads the settings of a service at this address; an error says what doesn't hold together, and the remedy.
     pub(crate) fn new(
+        tokens: Tokens,
         auth: &AuthSettings,
         http: &HttpSettings,
         bind: SocketAddr,
     ) -> Result<Self, String> {
-        let auth = Auth::new(auth, &http.trusted_proxies, bind)?;
+        let auth = Auth::new(tokens, auth, &http.trusted_proxies, bind)?;
         let hosts = Hosts::new(bind, &http.allowed_hosts, &auth)?;
         Ok(Self { auth, hosts })
     }
@@ -146,16 +148,18 @@ impl Hosts {
         let allowed = allowed.iter().map(|host| host.trim().to_ascii_lowercase());
         let allowed: Vec<String> = allowed.collect();
         let all = allowed.iter().any(|host| host == "*");
-        if all && !auth.has_tokens() {
+        // A page of another name has no token to show, but it may send a proxy's headers from the proxy's own machine.
+        let may_be_any = auth.is_guarded() && !auth.has_groups();
+        if all && !may_be_any {
             return Err(
-                "http.allowed_hosts: \"*\" needs tokens, since any web page could point a name of its own here: list the names, \
+                "http.allowed_hosts: \"*\" needs tokens and no auth.proxy.groups, since any web page could point a name of its own here: list the names, \
                  or set auth.tokens"
                     .to_owned(),
             );
         }
         let public = !bind.ip().to_canonical().is_loopback();
         Ok(Self {
-            any: auth.has_tokens() && (all || (public && allowed.is_empty())),
+            any: may_be_any && (all || (public && allowed.is_empty())),
             bind,
             allowed,
         })
@@ -284,12 +288,17 @@ mod tests {
             tokens: lists(tokens),
             tokens_file: String::new(),
             insecure_no_auth: true,
+            sign_in_hours: 12,
+            proxy: crate::config::ProxySettings {
+                groups_header: "X-Forwarded-Groups".to_owned(),
+                groups: Vec::new(),
+            },
         };
         let http = HttpSettings {
             allowed_hosts: lists(allowed),
             ..super::super::body::tests::limits()
         };
-        Guard::new(&auth, &http, bind.parse().unwrap())
+        Guard::new(Tokens::default(), &auth, &http, bind.parse().unwrap())
     }
 
     const TOKEN: &str = "ci:read:long-enough-token";

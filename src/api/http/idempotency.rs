@@ -184,13 +184,13 @@ impl Keys {
 
     /// `body`: the bytes of the body, or of a large one its digest.
     fn wish(&self, key: &str, parts: &Parts, body: &[u8]) -> KeyUse {
-        let token = parts.extensions.get::<Caller>().map_or("", Caller::token);
+        let caller = parts.extensions.get::<Caller>();
         let (method, path) = (parts.method.as_str(), parts.uri.path());
         let query = parts.uri.query().unwrap_or_default();
         let now = self.clock.now();
         KeyUse {
             key_hash: hash(&[
-                token.as_bytes(),
+                caller.map_or(&[][..], Caller::keys_of),
                 method.as_bytes(),
                 path.as_bytes(),
                 key.as_bytes(),

@@ -56,20 +56,26 @@ impl InProcessClient {
         }
     }
 
-    /// Whether there are tokens to sign in with.
-    pub(crate) fn has_tokens(&self) -> bool {
-        self.guard.auth.has_tokens()
+    /// Whether anybody must show who they are.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.guard.auth.is_guarded()
     }
 
-    /// Whether a browser at this address with this cookie may read.
-    pub(crate) async fn admits(&self, cookie: &str, peer: IpAddr) -> bool {
-        let mut headers = HeaderMap::new();
-        if let Ok(value) = HeaderValue::from_str(cookie) {
-            headers.insert(header::COOKIE, value);
-        }
-        let auth = &self.guard.auth;
-        let admitted = auth.admit(&headers, Some(Scope::Read), Some(peer)).await;
-        admitted.is_ok()
+    /// Signs a browser in, and what it was signed in with before out; answers the id for its cookie.
+    pub(crate) async fn sign_in(
+        &self,
+        token: &str,
+        headers: &HeaderMap,
+        peer: IpAddr,
+    ) -> Result<String, ApiError> {
+        let id = self.guard.auth.sign_in(token, Some(peer)).await?;
+        self.sign_out(headers, peer).await?;
+        Ok(id)
+    }
+
+    /// Signs the browser out that sends these headers.
+    pub(crate) async fn sign_out(&self, headers: &HeaderMap, peer: IpAddr) -> Result<(), ApiError> {
+        self.guard.auth.sign_out(headers, Some(peer)).await
     }
 
     /// What the API's typed functions read with, for a caller who may read.

@@ -2,6 +2,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod body;
+pub(crate) mod browsers;
 pub(crate) mod connections;
 pub(crate) mod etag;
 pub(crate) mod guard;
@@ -17,6 +18,7 @@ pub(crate) mod proxies;
 pub(crate) mod serve;
 pub(crate) mod spool;
 mod strikes;
+pub(crate) mod tokens;
 pub(crate) mod transport;
 pub(crate) mod twice;
 pub(crate) mod wait;

@@ -13,6 +13,14 @@ pub(crate) enum Transport {
 }
 
 impl Transport {
+    /// What a cookie of ours is called there. Browsers take `__Host-` of this very host alone, and over TLS.
+    pub(crate) fn cookie(self, name: &str) -> String {
+        match self {
+            Self::Plain => name.to_owned(),
+            Self::Tls => format!("__Host-{name}"),
+        }
+    }
+
     /// What a request says of itself, whoever sent it. Of several proxies each adds its own: the first met the client.
     pub(super) fn said(headers: &HeaderMap) -> Self {
         let protocol = headers.get("x-forwarded-proto");

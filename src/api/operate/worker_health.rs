@@ -18,7 +18,7 @@ use crate::api::http::connections;
 use crate::api::http::guard::Guard;
 use crate::api::http::params::Params;
 use crate::api::http::problem::ApiError;
-use crate::api::{Health, Metrics, Pages, http};
+use crate::api::{Health, Metrics, Pages, Tokens, http};
 use crate::config::{AuthSettings, HttpSettings};
 use crate::store::Store;
 use crate::wire::Check;
@@ -36,6 +36,8 @@ pub struct WorkerHealthParts {
     /// Hosts and proxies.
     pub http: HttpSettings,
     pub auth: AuthSettings,
+    /// Filled from `auth`; who keeps a clone can reload them.
+    pub tokens: Tokens,
 }
 
 /// Answers on `listener` until `stop`. An error: settings that don't hold together.
@@ -45,7 +47,7 @@ pub async fn serve_worker_health(
     stop: CancellationToken,
 ) -> Result<(), String> {
     let bind = listener.local_addr().map_err(|error| error.to_string())?;
-    let guard = Guard::new(&parts.auth, &parts.http, bind)?;
+    let guard = Guard::new(parts.tokens.clone(), &parts.auth, &parts.http, bind)?;
     let limits = parts.http.clone();
     let routes = Router::new()
         .route("/livez", get(livez))

@@ -98,6 +98,7 @@ impl Demo {
             api: Some(listener),
             worker: Work::Jobs,
             health: None,
+            tokens: None,
         };
         let running = Box::pin(daemon::run(&app, parts, &mut signals, &stop, beside));
         // The simulator outlives the drain: jobs in hand still ask it.

@@ -200,8 +200,14 @@ impl Store {
             now,
             SLICE
         );
+        let sign_ins = sql!(
+            "delete from sign_ins where id_hash in (
+                select id_hash from sign_ins where expires_at <= $1 order by expires_at limit $2)",
+            now,
+            SLICE
+        );
         let mut rows = 0;
-        for slice in [&replies, &calls, &judges, &workers, &keys] {
+        for slice in [&replies, &calls, &judges, &workers, &keys, &sign_ins] {
             rows += self.delete_all(slice).await?;
         }
         Ok(rows + self.imports().prune(now).await?)

@@ -70,6 +70,7 @@ const COMMON: &[Version] = &[
     version!(25, "worker_judges", "0025_worker_judges"),
     version!(26, "session_origin", "0026_session_origin"),
     version!(29, "criteria_names", "0029_criteria_names"),
+    version!(30, "sign_ins", "0030_sign_ins"),
     version!(32, "queue_away", "0032_queue_away"),
 ];
 

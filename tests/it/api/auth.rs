@@ -164,6 +164,7 @@ async fn settings_that_do_not_hold_together_are_refused() {
             ..Setup::default().http
         },
         auth,
+        tokens: Tokens::default(),
         health: server.health.clone(),
         metrics: None,
         judges: Setup::default().judges,

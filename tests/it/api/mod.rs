@@ -40,9 +40,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use gavel::api::{ApiParts, Leaving, Pages, SpendingCaps, Streams, router, serve};
+use gavel::api::{ApiParts, Leaving, Pages, SpendingCaps, Streams, Tokens, router, serve};
 use gavel::clock::{Clock, SystemClock};
-use gavel::config::{AuthSettings, HttpSettings};
+use gavel::config::{AuthSettings, HttpSettings, ProxySettings};
 use gavel::enqueue::{Enqueue, EnqueueParts, JudgeCheck, JudgeProblem, ScoreOnly};
 use gavel::events::{Announcer, Feed, announcer};
 use gavel::history::imports::{HistoryOptions, Imports};
@@ -100,6 +100,11 @@ impl Default for Setup {
                 tokens: Vec::new(),
                 tokens_file: String::new(),
                 insecure_no_auth: false,
+                sign_in_hours: 12,
+                proxy: ProxySettings {
+                    groups_header: "X-Forwarded-Groups".to_owned(),
+                    groups: Vec::new(),
+                },
             },
             criteria: criteria("judge-a", "Judge it."),
             bind: None,
@@ -211,6 +216,7 @@ impl Server {
             clock: Arc::new(SystemClock),
             http: setup.http,
             auth: setup.auth,
+            tokens: Tokens::default(),
             health: health.clone(),
             metrics: Some(Arc::new(|| "gavel_up 1\n".to_owned())),
             judges: setup.judges,

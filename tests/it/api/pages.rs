@@ -283,7 +283,11 @@ async fn a_token_is_asked_for_once_and_a_reader_sees_no_actions() {
         &[("form_token", &token), ("token", "e-token-of-a-test")],
     )
     .await;
-    assert!(ci.get("/").await.shows("Load samples"));
+    let inside = ci.get("/").await;
+    assert!(inside.shows("Load samples"));
+    let stale = ci.post("/queue/pause", &[("form_token", &token)]).await;
+    assert!(stale.shows("out of date"), "{}", stale.text);
+    let token = inside.field("form_token");
     let refused = ci.post("/queue/pause", &[("form_token", &token)]).await;
     assert_eq!(
         refused.status, 403,

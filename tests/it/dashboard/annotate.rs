@@ -89,7 +89,7 @@ async fn what_a_person_rates_leaves_their_queue_and_shows_the_judges_score() {
     }
     let server = Server::with(guarded()).await;
     server.scored_by("e-token-of-a-test").await;
-    let reader = Browser::signed_in(&server, "r-token-of-a-test");
+    let reader = Browser::signed_in(&server, "r-token-of-a-test").await;
     let page = reader.page("/annotate").await;
     in_order(&page, &["Your token may only read."]);
     assert!(!page.contains("data-key"), "{page}");

@@ -231,7 +231,7 @@ async fn a_reader_sees_everything_and_no_action() {
     );
     let batch = json_of(made.send().await.unwrap(), 202).await;
     let this = format!("/batches/{}", batch["batch_id"].as_str().unwrap());
-    let reader = Browser::signed_in(&server, "r-token-of-a-test");
+    let reader = Browser::signed_in(&server, "r-token-of-a-test").await;
     for path in [
         "/batches",
         &this,
@@ -252,7 +252,7 @@ async fn a_reader_sees_everything_and_no_action() {
     let file = ("suite.csv", "id,generated_kql,expected_kql\na,T,T\n");
     let token = reader.form_token.clone();
     assert_eq!(reader.upload(&token, "query", file).await.status, 403);
-    let writer = Browser::signed_in(&server, "e-token-of-a-test");
+    let writer = Browser::signed_in(&server, "e-token-of-a-test").await;
     assert!(writer.page(&this).await.contains("Cancel …"));
     let token = writer.form_token.clone();
     assert_eq!(writer.upload(&token, "query", file).await.status, 303);

@@ -139,7 +139,7 @@ async fn criteria_are_edited_previewed_compared_and_made_current() {
 #[tokio::test]
 async fn criteria_are_changed_by_those_alone_who_administer() {
     let server = Server::with(guarded()).await;
-    let browser = Browser::signed_in(&server, "e-token-of-a-test");
+    let browser = Browser::signed_in(&server, "e-token-of-a-test").await;
     let hash = server.enqueue.current_criteria().hash.0.clone();
     let page = browser.page(&format!("/criteria/{hash}")).await;
     assert!(

@@ -63,7 +63,7 @@ async fn signing_in_leads_nowhere_else_and_links_from_elsewhere_lead_in() {
     let sent = sent.header("cookie", &browser.cookie).send().await.unwrap();
     let cookie = header(&sent, "set-cookie").unwrap();
     assert!(
-        cookie.starts_with("gavel_token=") && cookie.contains("HttpOnly; SameSite=Lax"),
+        cookie.starts_with("gavel_sign_in=") && cookie.contains("HttpOnly; SameSite=Lax"),
         "{cookie}"
     );
     let open = Server::with(Setup::default()).await;
@@ -370,6 +370,7 @@ async fn a_rating_says_whose_it_is_and_which_it_replaces() {
     let named = Server::with(guarded()).await;
     let (_, score) = named.scored_by("e-token-of-a-test").await;
     let page = Browser::signed_in(&named, "e-token-of-a-test")
+        .await
         .page(&format!("/scores/{score}"))
         .await;
     assert!(page.contains("Your ratings are kept under ci") && !page.contains("name=\"by\""));
@@ -440,7 +441,7 @@ async fn a_rescore_takes_ids_and_runs_what_was_shown() {
 async fn what_was_typed_outlives_a_sign_out_elsewhere() {
     let server = Server::with(guarded()).await;
     let path = format!("/scores/{}/rate", Uuid::now_v7());
-    let browser = Browser::signed_in(&server, "e-token-of-a-test");
+    let browser = Browser::signed_in(&server, "e-token-of-a-test").await;
     let typed = [
         ("rating", "weak"),
         ("comment", "It says <b>what</b> failed."),

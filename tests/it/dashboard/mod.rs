@@ -42,11 +42,16 @@ impl<'a> Browser<'a> {
     }
 
     /// The same, signed in with a token.
-    fn signed_in(server: &'a Server, token: &str) -> Self {
-        let browser = Self::of(server);
-        let token: String = token.bytes().map(|byte| format!("{byte:02x}")).collect();
-        let cookie = format!("{}; gavel_token={token}", browser.cookie);
-        Self { cookie, ..browser }
+    async fn signed_in(server: &'a Server, token: &str) -> Self {
+        let mut browser = Self::of(server);
+        let fields = [("token", token), ("form_token", &browser.form_token)];
+        let asked = fields_of(server.post("/sign-in"), &fields);
+        let asked = asked.header("cookie", &browser.cookie).send();
+        let cookies = cookies_of(&asked.await.unwrap());
+        let form_token = cookies[1].strip_prefix("gavel_form=").unwrap().to_owned();
+        browser.cookie = cookies.join("; ");
+        browser.form_token = form_token;
+        browser
     }
 
     async fn send(&self, request: RequestBuilder) -> Shown {
@@ -75,6 +80,14 @@ impl<'a> Browser<'a> {
         fields.push(("form_token", &self.form_token));
         self.send(fields_of(self.server.post(path), &fields)).await
     }
+}
+
+/// The cookies that an answer sets, without their terms.
+fn cookies_of(response: &Response) -> Vec<String> {
+    let set = response.headers().get_all("set-cookie").iter();
+    let text = |value: &reqwest::header::HeaderValue| value.to_str().unwrap().to_owned();
+    set.map(|value| text(value).split(';').next().unwrap().to_owned())
+        .collect()
 }
 
 /// A request that sends these fields as a form does.

@@ -135,7 +135,7 @@ async fn a_score_can_be_asked_for_again_from_its_page_by_those_who_may() {
     let server = Server::with(guarded()).await;
     let (_, score) = server.scored_by("e-token-of-a-test").await;
     for (token, offers) in [("e-token-of-a-test", true), ("r-token-of-a-test", false)] {
-        let browser = Browser::signed_in(&server, token);
+        let browser = Browser::signed_in(&server, token).await;
         let page = browser.page(&format!("/scores/{score}")).await;
         assert_eq!(page.contains("Score again"), offers, "{page}");
     }

@@ -16,7 +16,7 @@ async fn cookies(server: &Server, protocol: Option<&str>) -> Vec<String> {
         fresh = fresh.header("x-forwarded-proto", protocol);
     }
     let signed_in = asked
-        .header("cookie", &browser.cookie)
+        .header("cookie", format!("{0}; __Host-{0}", browser.cookie))
         .send()
         .await
         .unwrap();
@@ -38,6 +38,7 @@ async fn cookies_of_a_browser_behind_tls_never_leave_in_the_clear() {
     ] {
         for cookie in cookies(&server, protocol).await {
             assert!(cookie.contains("HttpOnly; SameSite=Lax"), "{cookie}");
+            assert_eq!(cookie.starts_with("__Host-"), secure, "{cookie}");
             assert_eq!(
                 cookie.ends_with("; Secure"),
                 secure,
@@ -55,4 +56,151 @@ async fn a_stranger_is_not_believed_that_he_came_over_tls() {
     for cookie in cookies(&server, Some("https")).await {
         assert!(!cookie.contains("Secure"), "{cookie}");
     }
+}
+
+#[tokio::test]
+async fn a_sign_in_holds_in_every_api_until_a_sign_out_or_a_change_of_its_token() {
+    for db in crate::support::stores().await {
+        let beside = || db.beside();
+        let first = Server::start(beside(), guarded()).await;
+        let second = Server::start(beside(), guarded()).await;
+        let mut changed = guarded();
+        for line in &mut changed.auth.tokens {
+            line.push_str("-2");
+        }
+        let changed = Server::start(beside(), changed).await;
+        let browser = Browser::signed_in(&first, "e-token-of-a-test").await;
+        let other = Browser::signed_in(&first, "e-token-of-a-test").await;
+        assert_ne!(browser.cookie, other.cookie);
+        let status = async |server: &Server, cookie: &str| {
+            let asked = server.get("/api/v1/jobs").header("cookie", cookie);
+            asked.send().await.unwrap().status().as_u16()
+        };
+        assert_eq!(status(&first, &browser.cookie).await, 200);
+        assert_eq!(status(&second, &browser.cookie).await, 200);
+        assert_eq!(status(&changed, &browser.cookie).await, 401);
+        let (id, _) = browser.cookie.split_once("; ").unwrap();
+        assert_eq!(status(&first, id).await, 200);
+        assert_eq!(status(&first, &format!("{id}0")).await, 401);
+        let token = "652d746f6b656e2d6f662d612d74657374";
+        assert!(!browser.cookie.contains(token), "a cookie tells no token");
+        assert_eq!(status(&first, &format!("gavel_sign_in={token}")).await, 401);
+
+        let out = browser.form("/sign-out", &[]).await;
+        assert_eq!(out.status, 303, "{}", out.text);
+        for server in [&first, &second] {
+            assert_eq!(status(server, &browser.cookie).await, 401);
+            assert_eq!(status(server, &other.cookie).await, 200);
+        }
+    }
+}
+
+#[tokio::test]
+async fn signing_in_renews_the_form_token_and_ends_what_was_signed_in_before() {
+    let server = Server::with(guarded()).await;
+    let browser = Browser::signed_in(&server, "r-token-of-a-test").await;
+    let fields = [
+        ("token", "e-token-of-a-test"),
+        ("form_token", &browser.form_token),
+    ];
+    let again = fields_of(server.post("/sign-in"), &fields).header("cookie", &browser.cookie);
+    let cookies = cookies_of(&again.send().await.unwrap());
+    assert_eq!(cookies.len(), 2, "{cookies:?}");
+    assert!(!cookies.iter().any(|cookie| browser.cookie.contains(cookie)));
+    assert_eq!(browser.send(server.get("/")).await.status, 303);
+}
+
+fn grouped() -> Setup {
+    let mut setup = guarded();
+    setup.auth.proxy.groups = ["eng:read", "role:ops:admin", "two words:enqueue"]
+        .map(str::to_owned)
+        .to_vec();
+    setup
+}
+
+#[tokio::test]
+async fn groups_count_by_their_widest_scope_and_of_trusted_proxies_alone() {
+    let near = Server::with(grouped()).await;
+    let mut far = grouped();
+    far.http.trusted_proxies = vec!["10.0.0.0/8".to_owned()];
+    let far = Server::with(far).await;
+    let user = ("x-forwarded-user", "jo");
+    let groups = |groups| ("x-forwarded-groups", groups);
+    let token = ("authorization", "Bearer r-token-of-a-test");
+    for (server, headers, read, pause) in [
+        (&near, vec![user, groups("eng")], 200, 403),
+        (&near, vec![user, groups("none, role:ops ,eng")], 200, 200),
+        (&near, vec![user, groups("two words")], 200, 403),
+        (&near, vec![user, groups("Eng")], 403, 403),
+        (&near, vec![user], 403, 403),
+        (
+            &near,
+            vec![user, groups("eng"), groups("role:ops")],
+            403,
+            403,
+        ),
+        (&near, vec![groups("role:ops")], 401, 401),
+        (&near, vec![user, groups("role:ops"), token], 200, 403),
+        (&far, vec![user, groups("role:ops")], 401, 401),
+    ] {
+        for (request, expected) in [
+            (server.get("/api/v1/jobs"), read),
+            (server.post("/api/v1/queue/pause").json(&json!({})), pause),
+        ] {
+            let sent = headers.iter().fold(request, |request, (name, value)| {
+                request.header(*name, *value)
+            });
+            let answer = sent.send().await.unwrap();
+            assert_eq!(answer.status().as_u16(), expected, "{headers:?}");
+        }
+    }
+    let page = near.get("/").header("accept", "text/html");
+    let page = page
+        .header(user.0, user.1)
+        .header("x-forwarded-groups", "sales");
+    let text = page.send().await.unwrap().text().await.unwrap();
+    for part in [
+        "A scope is missing",
+        "none of your groups is mapped",
+        "sales",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn behind_nginx_somebody_is_who_the_login_says_whatever_they_send() {
+    let server = Server::with(grouped()).await;
+    let Some(nginx) = crate::support::nginx::Nginx::start(&server.base).await else {
+        return;
+    };
+    let forged = [
+        ("x-forwarded-user", "boss"),
+        ("x-forwarded-groups", "role:ops"),
+        ("x-forwarded-email", "boss@example.org"),
+        ("x-remote-user", "boss"),
+    ];
+    for (cookie, read, pause) in [
+        ("", 401, 401),
+        ("login=jo; groups=eng", 200, 403),
+        ("login=ann; groups=eng,role:ops", 200, 200),
+        ("login=max; groups=sales", 403, 403),
+        ("login=max", 403, 403),
+    ] {
+        for (method, path, expected) in [
+            (Method::GET, "/", read),
+            (Method::POST, "/api/v1/queue/pause", pause),
+        ] {
+            let url = format!("http://{}{path}", nginx.address);
+            let asked = server.client.request(method, url).header("cookie", cookie);
+            let asked = forged
+                .iter()
+                .fold(asked, |asked, (name, value)| asked.header(*name, *value));
+            let answer = asked.json(&json!({})).send().await.unwrap();
+            assert_eq!(answer.status().as_u16(), expected, "{cookie} {path}");
+        }
+    }
+    let holds = server.store().holds().list(Clock::now(&SystemClock)).await;
+    let by: Vec<_> = holds.unwrap().into_iter().map(|hold| hold.set_by).collect();
+    assert_eq!(by, ["ann"]);
 }

@@ -12,6 +12,7 @@ mod imports;
 mod liveness;
 mod outages;
 mod releases;
+mod reloads;
 mod starts;
 
 use std::time::Duration;

@@ -5,6 +5,7 @@ pub(crate) mod client;
 pub(crate) mod criteria;
 pub(crate) mod home;
 pub(crate) mod judge_server;
+pub(crate) mod nginx;
 pub(crate) mod pooler;
 pub(crate) mod process;
 pub(crate) mod sessions;
@@ -29,6 +30,17 @@ pub(crate) struct TestStore {
     pub(crate) store: Arc<Store>,
     pub(crate) url: String,
     _dir: Option<tempfile::TempDir>,
+}
+
+impl TestStore {
+    /// The same database, for a further process; this one must outlive it.
+    pub(crate) fn beside(&self) -> Self {
+        Self {
+            store: self.store.clone(),
+            url: self.url.clone(),
+            _dir: None,
+        }
+    }
 }
 
 /// The Postgres server to test on, if there is one.

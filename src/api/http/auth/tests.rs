@@ -10,11 +10,20 @@ fn settings(tokens: &[&str]) -> AuthSettings {
         tokens: tokens.iter().map(|line| (*line).to_owned()).collect(),
         tokens_file: String::new(),
         insecure_no_auth: false,
+        sign_in_hours: 12,
+        proxy: ProxySettings {
+            groups_header: "X-Forwarded-Groups".to_owned(),
+            groups: Vec::new(),
+        },
     }
 }
 
+fn auth_of(settings: &AuthSettings, proxies: &[String], bind: SocketAddr) -> Result<Auth, String> {
+    Auth::new(Tokens::default(), settings, proxies, bind)
+}
+
 fn error(settings: &AuthSettings, bind: &str) -> String {
-    Auth::new(settings, &[], bind.parse().unwrap()).unwrap_err()
+    auth_of(settings, &[], bind.parse().unwrap()).unwrap_err()
 }
 
 #[test]
@@ -26,17 +35,17 @@ fn a_public_bind_needs_tokens_or_a_word_that_it_does_not() {
     );
     let mut open = settings(&[]);
     open.insecure_no_auth = true;
-    assert!(Auth::new(&open, &[], PUBLIC.parse().unwrap()).is_ok());
+    assert!(auth_of(&open, &[], PUBLIC.parse().unwrap()).is_ok());
     assert!(
-        Auth::new(
+        auth_of(
             &settings(&["ci:read:long-enough-token"]),
             &[],
             PUBLIC.parse().unwrap()
         )
         .is_ok()
     );
-    assert!(Auth::new(&settings(&[]), &[], HERE.parse().unwrap()).is_ok());
-    assert!(Auth::new(&settings(&[]), &[], "[::1]:80".parse().unwrap()).is_ok());
+    assert!(auth_of(&settings(&[]), &[], HERE.parse().unwrap()).is_ok());
+    assert!(auth_of(&settings(&[]), &[], "[::1]:80".parse().unwrap()).is_ok());
 }
 
 #[test]
@@ -67,15 +76,15 @@ fn a_bad_token_line_is_named_by_its_place_and_never_shown() {
 
 #[test]
 fn a_token_may_hold_colons_and_its_widest_scope_includes_the_others() {
-    let auth = Auth::new(
+    let auth = auth_of(
         &settings(&["ci:read,admin:a:b:c:0123456789"]),
         &[],
         HERE.parse().unwrap(),
     )
     .unwrap();
-    let found = auth.find(b"a:b:c:0123456789").unwrap();
+    let found = auth.tokens.find(b"a:b:c:0123456789").unwrap();
     assert_eq!((found.name.as_str(), found.scope), ("ci", Scope::Admin));
-    assert!(auth.find(b"a:b:c").is_none());
+    assert!(auth.tokens.find(b"a:b:c").is_none());
     assert!(Scope::Admin > Scope::Enqueue && Scope::Enqueue > Scope::Read);
 }
 
@@ -89,8 +98,34 @@ fn tokens_are_read_from_a_file_with_comments() {
     .unwrap();
     let mut from_file = settings(&[]);
     from_file.tokens_file = file.path().display().to_string();
-    let auth = Auth::new(&from_file, &[], PUBLIC.parse().unwrap()).unwrap();
-    assert_eq!(auth.find(b"the-token-of-ops-2").unwrap().name, "ops");
+    let auth = auth_of(&from_file, &[], PUBLIC.parse().unwrap()).unwrap();
+    assert_eq!(auth.tokens.find(b"the-token-of-ops-2").unwrap().name, "ops");
     std::fs::write(file.path(), "# who\nbroken\n").unwrap();
     assert!(error(&from_file, HERE).contains(":2: must be"));
+}
+
+#[test]
+fn a_reload_that_would_change_more_than_tokens_is_refused_and_keeps_those_there_are() {
+    let tokens = Tokens::default();
+    let ci = settings(&["ci:read:the-token-of-ci-01"]);
+    tokens.load(&ci).unwrap();
+    let shared = tokens.clone();
+    let mut missing = settings(&[]);
+    missing.tokens_file = "/nowhere/tokens".to_owned();
+    for (refused, part) in [
+        (settings(&[]), "need a restart"),
+        (settings(&["broken"]), "entry 1"),
+        (missing, "auth.tokens_file"),
+    ] {
+        let text = tokens.reload(&refused).unwrap_err();
+        assert!(text.contains(part), "{text}");
+        assert!(shared.find(b"the-token-of-ci-01").is_some());
+    }
+    let first = Tokens::default().reload(&settings(&["ci:read:the-token-of-ci-02"]));
+    assert!(first.unwrap_err().contains("need a restart"));
+    let count = tokens.reload(&settings(&["ci:admin:the-token-of-ci-02"]));
+    assert_eq!(count, Ok(1));
+    assert!(shared.find(b"the-token-of-ci-01").is_none());
+    let found = shared.find(b"the-token-of-ci-02").unwrap();
+    assert_eq!(found.scope, Scope::Admin);
 }

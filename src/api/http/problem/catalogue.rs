@@ -33,7 +33,7 @@ pub const ALL: &[ProblemType] = &[
     row("session-not-completed", &[400], "The session has not ended", "Only sessions that have ended are scored. Put the session again once it has."),
     row("nothing-to-judge", &[400], "The session has no conversation", "Put the session again with its messages."),
     row("unauthorized", &[401], "A token is needed", "Send `Authorization: Bearer TOKEN` with one of the configured tokens."),
-    row("forbidden", &[403], "The token lacks a scope", "`detail` names the scope that is needed: admin includes enqueue, enqueue includes read."),
+    row("forbidden", &[403], "A scope is missing", "`detail` names the scope that is needed: admin includes enqueue, enqueue includes read."),
     row("cross-site", &[403], "Refused: the request comes from another site", "A browser sent it from a page of another origin. Call the API from its own origin or from outside a browser."),
     row("stale-form", &[403], "This form is out of date", "Pages only: a form whose token isn't the browser's, since its cookie is gone or another took its place. Load the page again."),
     row("not-found", &[404], "No such route", "See `/docs` for the routes there are."),

@@ -141,6 +141,8 @@ pub(crate) enum ApiError {
         needed: &'static str,
         token: String,
     },
+    /// 403: why not, by the groups that a proxy names.
+    NotAllowed(String),
     /// 403: why.
     CrossSite(String),
     /// 403: a page's form.

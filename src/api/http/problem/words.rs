@@ -17,7 +17,7 @@ impl ApiError {
             Self::SessionNotCompleted(_) => "session-not-completed",
             Self::NothingToJudge(_) => "nothing-to-judge",
             Self::Unauthorized(_) => "unauthorized",
-            Self::Forbidden { .. } => "forbidden",
+            Self::Forbidden { .. } | Self::NotAllowed(_) => "forbidden",
             Self::CrossSite(_) => "cross-site",
             Self::StaleForm => "stale-form",
             Self::NoRoute => "not-found",
@@ -77,6 +77,7 @@ impl ApiError {
             | Self::JudgeCapped(text)
             | Self::Disabled(text)
             | Self::BatchBudget(text)
+            | Self::NotAllowed(text)
             | Self::HistoryUnusable(text) => text.clone(),
             Self::Unauthorized(why) => (*why).to_owned(),
             Self::Forbidden { needed, token } => {
