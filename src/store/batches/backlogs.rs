@@ -53,6 +53,7 @@ impl BacklogPlan {
 #[serde(deny_unknown_fields)]
 pub struct Sample {
     /// How many, 1-100,000.
+    #[schema(minimum = 1, maximum = 100_000)]
     pub size: u64,
     /// What they are drawn with; left out: 0.
     #[serde(default)]
