@@ -133,7 +133,7 @@ fn refused(error: StartError) -> ApiError {
 #[utoipa::path(
     get, path = "/api/v1/sessions/imports", tag = "sessions",
     params(
-        ("limit" = Option<u32>, Query, description = "1-500; 50 by default"),
+        ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
         ("cursor" = Option<String>, Query, description = "A next_cursor of this list"),
     ),
     responses(

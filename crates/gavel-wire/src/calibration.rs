@@ -65,6 +65,7 @@ pub struct CalibrationCase {
     pub confidence: Option<Confidence>,
     /// How right it was, 0-1; left out or null: not scored, so that the case is left out, and counted.
     #[serde(default)]
+    #[schema(minimum = 0, maximum = 1)]
     pub correctness: Option<f64>,
 }
 
@@ -91,6 +92,7 @@ pub struct CalibrationRequest {
     pub targets: Option<CalibrationTargets>,
     /// What an average miss of 1 costs, above 0 and at most 1,000; 3 by default: a miss of a third is worth nothing.
     #[serde(default)]
+    #[schema(exclusive_minimum = 0, maximum = 1000)]
     pub factor: Option<f64>,
 }
 

@@ -124,6 +124,7 @@ pub struct RescoreRequest {
 #[serde(deny_unknown_fields)]
 pub struct Sample {
     /// How many, 1-100,000.
+    #[schema(minimum = 1, maximum = 100_000)]
     pub size: u64,
     /// What they are drawn with; left out: 0.
     #[serde(default)]

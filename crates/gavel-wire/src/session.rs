@@ -226,6 +226,7 @@ pub struct SessionLinks {
 #[serde(deny_unknown_fields)]
 pub struct Message {
     /// `system`, `user`, `assistant`, `tool`, or whatever the agent's framework calls it; 1-64 characters.
+    #[schema(min_length = 1, max_length = 64)]
     pub role: String,
     /// The text.
     pub content: String,
@@ -240,6 +241,7 @@ pub struct Message {
     pub stage: Option<String>,
     /// When, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<DateTime<Utc>>)]
     pub at: Option<String>,
 }
 

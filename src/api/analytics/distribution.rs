@@ -19,7 +19,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 /// Tells how current scores are spread; default: under the criteria that new requests get.
 #[utoipa::path(
     get, path = "/api/v1/analytics/distribution", tag = "analytics",
-    params(Selection, ("points" = Option<u8>, Query, description = "Totals a bucket of the histogram: 5 or 10; default 10")),
+    params(Selection, ("points" = Option<u8>, Query, description = "Totals a bucket of the histogram: 5 or 10; default 10", minimum = 5, maximum = 10, multiple_of = 5)),
     responses(
         (status = 200, description = "The distribution", body = Distribution),
         (status = 404, description = "criteria-not-found"),

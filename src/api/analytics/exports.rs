@@ -29,6 +29,8 @@ use crate::wire::{Rating, Score, SessionStatus, TableFormat};
 
 /// The lowest total that is exported if none is named.
 const MIN_SCORE: u8 = 85;
+/// The highest `limit`.
+const MAX_LIMIT: u64 = 2_147_483_647;
 /// Scores that are read at once.
 const PAGE: u32 = 100;
 
@@ -119,7 +121,7 @@ struct Export {
     params(
         ("min_score" = Option<u8>, Query, description = "Total at least, 0-100; default 85", maximum = 100),
         Selection,
-        ("limit" = Option<u64>, Query, description = "At most so many lines; default all", minimum = 1),
+        ("limit" = Option<u32>, Query, description = "At most so many lines; default all", minimum = 1, maximum = 2_147_483_647),
         ("end" = Option<bool>, Query, description = "Whether a last line says that all are there"),
     ),
     responses(
@@ -131,7 +133,7 @@ struct Export {
 async fn training(State(state): State<ApiState>, mut params: Params) -> Result<Response, ApiError> {
     let chosen = selection(&mut params, Unnamed::Any);
     let min_score = params.whole("min_score", 0..=100).unwrap_or(MIN_SCORE);
-    let left = params.whole("limit", 1..=u64::MAX);
+    let left = params.whole("limit", 1..=MAX_LIMIT);
     let last_line = match params.flag("end") {
         true => LastLine::Given,
         false => LastLine::LeftOut,
@@ -165,7 +167,7 @@ async fn training(State(state): State<ApiState>, mut params: Params) -> Result<R
         ("alert_type" = Option<String>, Query, description = "The alert type, whole"),
         ("min_score" = Option<u8>, Query, description = "Total at least, 0-100; default 0", maximum = 100),
         Selection,
-        ("limit" = Option<u64>, Query, description = "At most so many rows; default all", minimum = 1),
+        ("limit" = Option<u32>, Query, description = "At most so many rows; default all", minimum = 1, maximum = 2_147_483_647),
     ),
     responses(
         (status = 200, description = "The scores", content((String = "text/csv"), (inline(BinaryFile) = "application/vnd.apache.parquet")),
@@ -191,7 +193,7 @@ async fn scores_table(
         alert_type: params.text("alert_type"),
         ..SessionFilter::default()
     };
-    let left = params.whole("limit", 1..=u64::MAX);
+    let left = params.whole("limit", 1..=MAX_LIMIT);
     params.finish()?;
     let good = GoodScores {
         filter: chosen.filter(&state).await?,

@@ -36,8 +36,8 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 #[utoipa::path(
     get, path = "/api/v1/scoring/criteria/compare", tag = "criteria",
     params(
-        ("a" = String, Query, description = "The one: 64 hex digits, at least the first 8, or `current`"),
-        ("b" = String, Query, description = "The other"),
+        ("a" = String, Query, description = "The one: 64 hex digits, at least the first 8, or `current`", pattern = r"^([0-9A-Fa-f]{8,64}|current)$"),
+        ("b" = String, Query, description = "The other", pattern = r"^([0-9A-Fa-f]{8,64}|current)$"),
         ("movers" = Option<u32>, Query, description = "How many of the largest movers, 0-500; default 20", maximum = 500),
         ("seed" = Option<u64>, Query, description = "What the bootstrap draws from; default 20260101"),
     ),

@@ -125,7 +125,7 @@ pub(crate) async fn list(state: &ApiState) -> Result<CriteriaList, ApiError> {
 #[utoipa::path(
     get, path = "/api/v1/scoring/criteria/{criteria_hash}", tag = "criteria",
     params(
-        ("criteria_hash" = String, Path, description = "64 hex digits, at least the first 8, or `current`"),
+        ("criteria_hash" = String, Path, description = "64 hex digits, at least the first 8, or `current`", pattern = r"^([0-9A-Fa-f]{8,64}|current)$"),
         ("kind" = Option<Kind>, Query, description = "With `current`: of which kind; default session"),
         ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
     ),
@@ -223,7 +223,7 @@ async fn add_criteria(
 /// Gives a version a name and a note, in the place of those it had. The version stays as it is.
 #[utoipa::path(
     post, path = "/api/v1/scoring/criteria/{criteria_hash}/name", tag = "criteria",
-    params(("criteria_hash" = String, Path, description = "64 hex digits, at least the first 8, or `current`")),
+    params(("criteria_hash" = String, Path, description = "64 hex digits, at least the first 8, or `current`", pattern = r"^([0-9A-Fa-f]{8,64}|current)$")),
     request_body(content = NameRequest, example = json!({"name": "stricter on evidence", "note": "Asks for files that were read."})),
     responses(
         (status = 200, description = "The version", body = CriteriaVersion),
@@ -271,7 +271,7 @@ async fn name_criteria(
 /// another one is made current; making the version of the server's file current leaves it to the file again.
 #[utoipa::path(
     post, path = "/api/v1/scoring/criteria/{criteria_hash}/current", tag = "criteria",
-    params(("criteria_hash" = String, Path, description = "64 hex digits, at least the first 8")),
+    params(("criteria_hash" = String, Path, description = "64 hex digits, at least the first 8", pattern = r"^[0-9A-Fa-f]{8,64}$")),
     responses(
         (status = 200, description = "The version, current now", body = CriteriaVersion),
         (status = 404, description = "criteria-not-found"),

@@ -3,7 +3,7 @@
 use axum::http::Method;
 use utoipa::openapi::header::Header;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::schema::{AnyOf, Object, Ref, Schema, Type};
+use utoipa::openapi::schema::{AnyOf, Object, ObjectBuilder, Ref, Schema, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Content, OpenApi, RefOr, Required, Response, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
@@ -24,6 +24,9 @@ const IDEMPOTENCY_KEY: &str = "IdempotencyKey";
 const REQUEST_ID: &str = "RequestId";
 const CONTENT_ENCODING: &str = "ContentEncoding";
 const REPLAYED: &str = "IdempotencyReplayed";
+
+/// Text without control characters.
+const NO_CONTROLS: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
 
 /// Routes that take neither parameters nor a body.
 const TAKES_NOTHING: [&str; 3] = ["/livez", "/metrics", "/openapi.json"];
@@ -145,6 +148,7 @@ fn complete(document: &mut OpenApi) {
                 if !TAKES_NOTHING.contains(&path.as_str()) {
                     say_invalid(operation);
                 }
+                complete_queries(operation);
                 complete_operation(operation, scope_of(&method, path));
                 complete_headers(operation, &method);
             }
@@ -182,20 +186,23 @@ fn say_invalid(operation: &mut Operation) {
 
 /// The request headers that many routes take, by name in the components.
 fn parameters() -> [(String, RefOr<Parameter>); 3] {
-    let header = |name: &str, description: &str| {
+    let header = |name: &str, schema: ObjectBuilder, description: &str| {
         ParameterBuilder::new()
             .name(name)
             .parameter_in(ParameterIn::Header)
             .required(Required::False)
             .description(Some(description))
-            .schema(Some(Object::with_type(Type::String)))
+            .schema(Some(schema.schema_type(Type::String)))
             .build()
     };
+    let any = ObjectBuilder::new;
+    let key = any().min_length(Some(1)).max_length(Some(255));
     [
         (
             IDEMPOTENCY_KEY.to_owned(),
             RefOr::T(header(
                 "Idempotency-Key",
+                key.pattern(Some("^[ -~]*[!-~][ -~]*$")),
                 "1-255 printable ASCII characters, for example a UUID: the request is done once, however often it is sent. \
                  Scoped by token, method and path; kept for 24 h with a hash of query and body. Only answers of success \
                  are kept; a job that was made and failed or was cancelled is not made again",
@@ -205,6 +212,7 @@ fn parameters() -> [(String, RefOr<Parameter>); 3] {
             REQUEST_ID.to_owned(),
             RefOr::T(header(
                 "X-Request-Id",
+                any(),
                 "The client's own id of the request, 1-128 printable ASCII characters without spaces; else one is made",
             )),
         ),
@@ -212,6 +220,7 @@ fn parameters() -> [(String, RefOr<Parameter>); 3] {
             CONTENT_ENCODING.to_owned(),
             RefOr::T(header(
                 "Content-Encoding",
+                any().enum_values(Some(["gzip", "identity"])),
                 "`gzip` if the body is compressed; limits count what it inflates to",
             )),
         ),
@@ -237,6 +246,30 @@ fn headers() -> [(String, RefOr<Header>); 2] {
             ),
         ),
     ]
+}
+
+/// Says of parameters what holds for all of them: one that is empty counts as left out, and text holds no control characters.
+fn complete_queries(operation: &mut Operation) {
+    for parameter in operation.parameters.iter_mut().flatten() {
+        let RefOr::T(parameter) = parameter else {
+            continue;
+        };
+        if parameter.parameter_in != ParameterIn::Query {
+            continue;
+        }
+        if parameter.required == Required::False {
+            // utoipa has no field for it.
+            let extensions = parameter.extensions.get_or_insert_default();
+            extensions.insert("allowEmptyValue".to_owned(), true.into());
+        }
+        if let Some(RefOr::T(Schema::Object(text))) = &mut parameter.schema
+            && text.schema_type == Type::String.into()
+            && text.format.is_none()
+            && text.enum_values.is_none()
+        {
+            text.pattern.get_or_insert_with(|| NO_CONTROLS.to_owned());
+        }
+    }
 }
 
 /// Adds the headers that the layers read and write.

@@ -35,7 +35,7 @@ pub(crate) async fn livez() -> &'static str {
 /// Whether requests should come here: 503 only if the database doesn't answer or isn't migrated, or the process drains.
 #[utoipa::path(
     get, path = "/readyz", tag = "operate",
-    params(("verbose" = Option<String>, Query, description = "Whether to list what was looked at; `?verbose` is enough")),
+    params(("verbose" = Option<bool>, Query, description = "Whether to list what was looked at; `?verbose` is enough")),
     responses(
         (status = 200, description = "`ok`, or `degraded` with the reasons", body = Readiness),
         (status = 503, description = "`unavailable`", body = Readiness),

@@ -22,6 +22,7 @@ pub(crate) struct SessionQuery {
     /// Where the session stands.
     status: Option<SessionStatus>,
     /// `yes`: has a score; `no`: has none; `running`: has an active job; `failed`: its newest job failed.
+    #[param(pattern = "^(yes|no|running|failed)$")]
     scored: Option<String>,
     /// The current score's rating.
     rating: Option<Rating>,

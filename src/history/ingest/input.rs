@@ -43,15 +43,18 @@ pub struct SessionInput {
     pub alert_data: Option<Value>,
     /// The investigation, oldest message first; at most 4 MiB of text. May be empty, but then it can't be scored.
     #[serde(default, deserialize_with = "null_is_default")]
+    #[schema(value_type = Option<Vec<Message>>)]
     pub conversation: Vec<Message>,
     /// What the agent concluded; at most 1 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_analysis: Option<String>,
     /// The tools that were at hand: at most 1,000 of at most 255 characters.
     #[serde(default, deserialize_with = "null_is_default")]
+    #[schema(value_type = Option<Vec<String>>)]
     pub tools: Vec<String>,
     /// Labels: at most 100 of at most 64 characters.
     #[serde(default, deserialize_with = "null_is_default")]
+    #[schema(value_type = Option<Vec<String>>)]
     pub tags: Vec<String>,
     /// When it began, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
