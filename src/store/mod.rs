@@ -25,6 +25,7 @@ mod ratings;
 mod repositories;
 mod scores;
 mod sessions;
+mod webhooks;
 mod workers;
 
 pub use analytics::rollup::DaysRolledUp;
@@ -69,7 +70,7 @@ pub use provider_batches::chunks::{ChunkRow, NewChunk};
 pub use ratings::{GivenBy, NewRating, RatingOf, RatingsMet, Unrated};
 pub use repositories::{
     Analytics, Batches, Budgets, Calls, CriteriaVersions, Holds, IdempotencyKeys, Imports, Jobs,
-    Judges, ProviderBatches, Ratings, Scores, Sessions, Workers,
+    Judges, ProviderBatches, Ratings, Scores, Sessions, Webhooks, Workers,
 };
 pub use scores::{GoodScores, NewEvaluation, NewSessionScore, SessionScoreRow};
 pub use sessions::filter::{Scored, SessionFilter};
@@ -77,6 +78,7 @@ pub use sessions::list::{SessionOrder, SessionSummary};
 pub use sessions::sort::{Disposition, Found, FoundPage, SessionPlace, SortRules};
 pub use sessions::view::ScoringView;
 pub use sessions::{SessionRecord, StoredSession};
+pub use webhooks::{DeliveryFilter, DeliveryRow, DeliveryTry, MeanDrop, WebhookEndpoint};
 pub use workers::{Heartbeat, RollCall, WorkerPulse, WorkerRow};
 
 pub use crate::wire::SessionStatus;

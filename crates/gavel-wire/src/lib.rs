@@ -25,6 +25,7 @@ mod session;
 mod spread;
 mod state;
 mod text_enum;
+mod webhook;
 pub mod words;
 mod worker;
 
@@ -79,4 +80,8 @@ pub use session::{
 pub use spread::{Panel, PanelJudge, PanelSummary, Spread, Vote};
 pub use state::{JobState, WaitReason};
 pub use text_enum::UnknownText;
+pub use webhook::{
+    DeliveryState, NewWebhook, Webhook, WebhookCreated, WebhookDeliveries, WebhookDelivery,
+    WebhookEvent, WebhookFormat, Webhooks,
+};
 pub use worker::{Worker, WorkerState, Workers};

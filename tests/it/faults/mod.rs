@@ -13,6 +13,7 @@ mod liveness;
 mod outages;
 mod releases;
 mod starts;
+mod webhooks;
 
 use std::time::Duration;
 

@@ -29,11 +29,14 @@ async fn unmigrated() -> Vec<(Store, Option<tempfile::TempDir>)> {
 async fn the_schema_goes_up_down_and_up_again() {
     for (store, _dir) in unmigrated().await {
         let versions: Vec<i64> = match store.dialect() {
-            Dialect::Postgres => (1..=16).chain(18..=23).chain([25, 26, 28, 29]).collect(),
+            Dialect::Postgres => (1..=16)
+                .chain(18..=23)
+                .chain([25, 26, 28, 29, 31])
+                .collect(),
             Dialect::Sqlite => (1..=16)
                 .filter(|version| *version != 5)
                 .chain(18..=23)
-                .chain([25, 26, 28, 29])
+                .chain([25, 26, 28, 29, 31])
                 .collect(),
         };
         let backwards: Vec<i64> = versions.iter().rev().copied().collect();

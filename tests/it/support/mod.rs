@@ -7,6 +7,7 @@ pub(crate) mod home;
 pub(crate) mod judge_server;
 pub(crate) mod pooler;
 pub(crate) mod process;
+pub(crate) mod receiver;
 pub(crate) mod sessions;
 pub(crate) mod sse;
 pub(crate) mod tarsy;
