@@ -376,6 +376,7 @@ impl App {
             },
             calls_kept: chrono::TimeDelta::days(self.settings.retention.judge_calls_days.into()),
             caps: self.caps.clone(),
+            webhooks: open::webhook_options(&self.settings),
         };
         worker::run(parts, options, stop.soft, stop.hard)
             .await

@@ -22,6 +22,7 @@ pub(crate) mod ratings;
 mod rescore;
 pub(crate) mod scores;
 pub(crate) mod sessions;
+pub(crate) mod webhooks;
 
 use std::sync::Arc;
 

@@ -16,11 +16,13 @@ use crate::enqueue::{JudgeCheck, JudgeProblem};
 use crate::events::{Feed, RedisEvents};
 use crate::judge::gate::{Gate, GateOptions, shared_gate};
 use crate::judge::{Cap, Caps, Providers, RetryOptions};
+use crate::outbound::Reach;
 use crate::queue::Queue;
 use crate::queue::memory::MemoryQueue;
 use crate::queue::redis::{RedisOptions, RedisQueue};
 use crate::redis_client::RedisClient;
 use crate::store::{Store, StoreError, StoreOptions};
+use crate::worker::WebhookOptions;
 
 /// Opens the store of a mode, as the settings name it; a fault names the address and the setting.
 pub async fn open_store(settings: &Settings, mode: &Mode) -> Result<Store, AppError> {
@@ -197,4 +199,17 @@ pub(super) fn process_name() -> String {
         .or_else(|_| std::env::var("HOSTNAME"))
         .unwrap_or_else(|_| "localhost".to_owned());
     format!("{host}:{}", std::process::id())
+}
+
+pub(super) fn webhook_options(settings: &Settings) -> WebhookOptions {
+    let webhooks = &settings.webhooks;
+    WebhookOptions {
+        endpoints: webhooks.endpoints.clone(),
+        reach: match webhooks.allow_private {
+            true => Reach::Any,
+            false => Reach::Public,
+        },
+        mean_drop: webhooks.mean_drop,
+        kept: chrono::TimeDelta::days(settings.retention.webhook_deliveries_days.into()),
+    }
 }

@@ -7,6 +7,8 @@ use serde_json::Value;
 
 use super::load::Origin;
 use super::settings::{Settings, redacted_url};
+use crate::outbound;
+use crate::wire::{NewWebhook, WebhookFormat};
 
 /// Checks every value and answers all faults. Writes `localhost` in `bind` as the address that it means.
 pub(super) fn check(settings: &mut Settings, origin: &dyn Fn(&str) -> Origin) -> Vec<String> {
@@ -21,7 +23,63 @@ pub(super) fn check(settings: &mut Settings, origin: &dyn Fn(&str) -> Origin) ->
     numbers(settings, &mut faults);
     texts(settings, &mut faults);
     addresses(settings, &mut faults);
+    webhooks(settings, &mut faults);
     faults.found
+}
+
+/// What is wrong with a webhook: the field, and what would be right. Never holds the secret.
+pub fn webhook_faults(new: &NewWebhook) -> Vec<(&'static str, String)> {
+    let mut faults = Vec::new();
+    let characters = new.name.chars().count();
+    if !(1..=80).contains(&characters) || new.name.chars().any(char::is_control) {
+        faults.push((
+            "name",
+            "must be 1 to 80 characters, without control characters".to_owned(),
+        ));
+    }
+    if let Err(fault) = outbound::check_url(&new.url) {
+        faults.push(("url", fault.to_owned()));
+    }
+    if new
+        .secret
+        .as_deref()
+        .is_some_and(|secret| outbound::key_of(secret).is_none())
+    {
+        let fault = "must be whsec_ and the Base64 of 24 to 64 bytes; the API makes one where it is left out";
+        faults.push(("secret", fault.to_owned()));
+    }
+    if new.events.is_empty() {
+        faults.push((
+            "events",
+            "is empty: name events, or leave it out for all".to_owned(),
+        ));
+    }
+    faults
+}
+
+fn webhooks(settings: &Settings, faults: &mut Faults<'_>) {
+    const KEY: &str = "webhooks.endpoints";
+    let endpoints = &settings.webhooks.endpoints;
+    let place = (faults.origin)(KEY).name(KEY);
+    let mut add =
+        |name: &str, fault: &str| faults.found.push(format!("{place}: {name:?}: {fault}"));
+    for (index, new) in endpoints.iter().enumerate() {
+        for (field, fault) in webhook_faults(new) {
+            add(&new.name, &format!("{field} {fault}"));
+        }
+        if new.secret.is_none() && new.format == WebhookFormat::Standard {
+            add(
+                &new.name,
+                "secret is missing; make one by: echo whsec_$(openssl rand -base64 32)",
+            );
+        }
+        if endpoints[..index]
+            .iter()
+            .any(|other| other.name == new.name)
+        {
+            add(&new.name, "name is there twice; give each its own");
+        }
+    }
 }
 
 /// A value as it may be shown: passwords in addresses and whole tokens are left out.
@@ -34,6 +92,7 @@ pub(super) fn shown(key: &str, value: &str) -> String {
         }
         "history.token" | "agents.sql.token" | "agents.docking.token" => "[hidden]".to_owned(),
         "auth.tokens" => "[hidden]".to_owned(),
+        "webhooks.endpoints" => "[hidden]".to_owned(),
         _ => value.to_owned(),
     }
 }
@@ -50,9 +109,11 @@ pub(super) fn shown_value(key: &str, value: &ValueKind) -> Value {
         ValueKind::I64(number) => (*number).into(),
         ValueKind::U64(number) => (*number).into(),
         ValueKind::Float(number) => (*number).into(),
-        ValueKind::Nil | ValueKind::I128(_) | ValueKind::U128(_) | ValueKind::Table(_) => {
-            value.to_string().into()
-        }
+        // A webhook: its secret and its address are shown nowhere.
+        ValueKind::Table(table) => table
+            .get("name")
+            .map_or(Value::Null, |name| name.to_string().into()),
+        ValueKind::Nil | ValueKind::I128(_) | ValueKind::U128(_) => value.to_string().into(),
     }
 }
 
@@ -172,6 +233,12 @@ fn whole_numbers(settings: &Settings, faults: &mut Faults<'_>) {
             1,
             36_500,
         ),
+        (
+            "retention.webhook_deliveries_days",
+            settings.retention.webhook_deliveries_days.into(),
+            1,
+            36_500,
+        ),
     ];
     for (key, value, min, max) in whole {
         faults.whole(key, value, min, max);
@@ -211,6 +278,12 @@ fn numbers(settings: &Settings, faults: &mut Faults<'_>) {
         ),
         ("history.timeout_s", settings.history.timeout_s, 0.1, 300.0),
         ("agents.timeout_s", settings.agents.timeout_s, 0.1, 3_600.0),
+        (
+            "webhooks.mean_drop",
+            settings.webhooks.mean_drop,
+            0.001,
+            1.0,
+        ),
     ];
     for (key, value, min, max) in numbers {
         faults.number(key, value, min, max);

@@ -32,7 +32,11 @@ pub(super) enum Shape {
     Number,
     Switch,
     List,
+    Tables,
 }
+
+/// The one list of tables; the defaults show it empty, as a list of texts would be.
+const TABLES: &str = "webhooks.endpoints";
 
 impl Shape {
     /// How a value of this shape is described to somebody who gave another one.
@@ -43,6 +47,9 @@ impl Shape {
             Self::Number => "a number, without quotes",
             Self::Switch => "true or false, without quotes",
             Self::List => "a list of texts, as in [\"a\", \"b\"]",
+            Self::Tables => {
+                "a table for each ([[webhooks.endpoints]]); in a variable a JSON list of objects"
+            }
         }
     }
 
@@ -65,6 +72,9 @@ impl Shape {
             (Self::List, ValueKind::Array(items)) => items
                 .iter()
                 .all(|item| matches!(item.kind, ValueKind::String(_))),
+            (Self::Tables, ValueKind::Array(items)) => items
+                .iter()
+                .all(|item| matches!(item.kind, ValueKind::Table(_))),
             (Self::Number, _) => matches!(Self::of(value), Some(Self::Number | Self::Whole)),
             (_, _) => Self::of(value) == Some(self),
         }
@@ -93,6 +103,11 @@ impl Shape {
                     .map(|item| Value::new(None, item))
                     .collect(),
             )),
+            Self::Tables => serde_json::from_str(text)
+                .map(ValueKind::Array)
+                .ok()
+                .filter(|tables| self.fits(tables))
+                .ok_or("is no JSON list of objects"),
         }
     }
 }
@@ -103,7 +118,10 @@ pub(super) fn keys() -> BTreeMap<String, Shape> {
         .unwrap_or_default(); // a test reads it: an embedded file can't be broken in one place only
     flatten(defaults)
         .into_iter()
-        .filter_map(|(key, value)| Some((key, Shape::of(&value)?)))
+        .filter_map(|(key, value)| match key.as_str() {
+            TABLES => Some((key, Shape::Tables)),
+            _ => Some((key, Shape::of(&value)?)),
+        })
         .collect()
 }
 

@@ -10,6 +10,7 @@ mod settings;
 mod tests;
 pub mod yaml;
 
+pub use check::webhook_faults;
 pub use dotenv::read_dotenv;
 pub use files::{
     LLM_PROVIDERS, built_in_criteria, criteria_file, env_with_default, judge_variables,
@@ -19,5 +20,5 @@ pub use load::{ConfigError, Flag, Loaded, Sources, load};
 pub use settings::{
     AgentSettings, AgentsSettings, AuthSettings, DatabaseSettings, HttpSettings, JudgeSettings,
     LogSettings, ProxySettings, RedisSettings, RetentionSettings, ScoringSettings, Settings, Shown,
-    WorkerSettings, redacted_url,
+    WebhooksSettings, WorkerSettings, redacted_url,
 };

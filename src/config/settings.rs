@@ -6,6 +6,7 @@ use std::fmt;
 use serde::Deserialize;
 
 use crate::job::Kind;
+use crate::wire::NewWebhook;
 
 /// All settings, after the layers flags > environment > `--config` file > embedded defaults.
 #[derive(Debug, Clone, Deserialize)]
@@ -37,6 +38,8 @@ pub struct Settings {
     pub history: HistorySettings,
     /// Agents that suites are run against.
     pub agents: AgentsSettings,
+    /// Who is told of what.
+    pub webhooks: WebhooksSettings,
     /// How long things are kept.
     pub retention: RetentionSettings,
     pub log: LogSettings,
@@ -233,12 +236,26 @@ pub struct AgentSettings {
     pub error_path: String,
 }
 
+/// Who is told of what.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WebhooksSettings {
+    /// Where events are sent.
+    pub endpoints: Vec<NewWebhook>,
+    /// Whether receivers may be on loopback and in private networks.
+    pub allow_private: bool,
+    /// By how much a mean must be lower than the one before, 0-1.
+    pub mean_drop: f64,
+}
+
 /// How long things are kept.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RetentionSettings {
     /// Judge calls with their replies, days.
     pub judge_calls_days: u32,
+    /// Deliveries of webhooks that have ended, days.
+    pub webhook_deliveries_days: u32,
 }
 
 #[derive(Debug, Clone, Deserialize)]

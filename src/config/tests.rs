@@ -264,3 +264,77 @@ fn a_broken_env_file_is_named_by_line_and_never_quoted() {
     assert!(!fault.contains("hunter2"), "{fault}");
     assert_eq!(read_dotenv(&dir.path().join("none")), Ok(()));
 }
+
+#[test]
+fn webhooks_are_tables_of_a_file_or_a_list_of_a_variable_and_never_shown() {
+    let secret = crate::outbound::secret_of(&[7; 32]);
+    let text = format!(
+        "[[webhooks.endpoints]]\nname = \"ops\"\nurl = \"https://hooks.example.com/a-path\"\nsecret = \"{secret}\"\nevents = [\"job.failed\"]\n\n\
+         [[webhooks.endpoints]]\nname = \"chat\"\nurl = \"https://chat.example.com\"\nformat = \"slack\"\n"
+    );
+    let (_dir, path) = file(&text);
+    let loaded = load(&Sources {
+        file: Some(path),
+        ..Sources::default()
+    })
+    .unwrap();
+    let of_file = &loaded.settings.webhooks.endpoints;
+    let events: Vec<usize> = of_file.iter().map(|one| one.events.len()).collect();
+    assert_eq!(events, [1, crate::wire::WebhookEvent::ALL.len()]);
+    let json = serde_json::to_string(of_file).unwrap();
+    let sources = Sources {
+        env: env(&[("GAVEL_WEBHOOKS_ENDPOINTS", &json)]),
+        ..Sources::default()
+    };
+    assert_eq!(
+        &load(&sources).unwrap().settings.webhooks.endpoints,
+        of_file
+    );
+    let shown = loaded
+        .values
+        .iter()
+        .find(|one| one.key == "webhooks.endpoints")
+        .unwrap();
+    assert_eq!(shown.value, serde_json::json!(["ops", "chat"]));
+    let debug = format!("{:?}", loaded.settings);
+    assert!(
+        !debug.contains(&secret) && !debug.contains("a-path"),
+        "{debug}"
+    );
+
+    for (endpoint, fault) in [
+        (
+            "name = \"ops\"\nurl = \"hooks\"\nsecret = \"whsec_short\"\n".to_owned(),
+            "\"ops\": url is not an address",
+        ),
+        (
+            format!("name = \"ops\"\nurl = \"https://a\"\nsecret = \"{secret}\"\nevents = []\n"),
+            "\"ops\": events is empty",
+        ),
+        (
+            "name = \"ops\"\nurl = \"https://a\"\n".to_owned(),
+            "\"ops\": secret is missing",
+        ),
+        (
+            "name = \"ops\"\nurl = \"https://a\"\nformat = \"teams\"\n".to_owned(),
+            "teams",
+        ),
+    ] {
+        let found = faults_of(&format!("[[webhooks.endpoints]]\n{endpoint}"));
+        assert!(
+            found.contains(fault) && !found.contains("whsec_short"),
+            "{found}"
+        );
+    }
+    for value in ["{\"name\": \"whsec_x\"}", "[\"whsec_x\"]", "whsec_x"] {
+        let sources = Sources {
+            env: env(&[("GAVEL_WEBHOOKS_ENDPOINTS", value)]),
+            ..Sources::default()
+        };
+        let found = load(&sources).unwrap_err().to_string();
+        assert!(
+            found.contains("is no JSON list of objects") && !found.contains("whsec_x"),
+            "{found}"
+        );
+    }
+}

@@ -52,6 +52,7 @@ mod system;
 mod upload;
 mod user;
 mod waits;
+mod webhooks;
 mod words;
 
 use std::time::Duration;
@@ -91,6 +92,7 @@ fn routes(client: InProcessClient, about: About) -> Router {
         .merge(criteria::routes())
         .merge(queue::routes())
         .merge(system::routes())
+        .merge(webhooks::routes())
         .merge(batches::routes())
         .merge(upload::routes())
         .merge(session_upload::routes())

@@ -26,6 +26,7 @@ mod repositories;
 mod scores;
 mod sessions;
 mod sign_ins;
+mod webhooks;
 mod workers;
 
 pub use analytics::rollup::DaysRolledUp;
@@ -70,7 +71,7 @@ pub use provider_batches::chunks::{ChunkRow, NewChunk};
 pub use ratings::{GivenBy, NewRating, RatingOf, RatingsMet, Unrated};
 pub use repositories::{
     Analytics, Batches, Budgets, Calls, CriteriaVersions, Holds, IdempotencyKeys, Imports, Jobs,
-    Judges, ProviderBatches, Ratings, Scores, Sessions, SignIns, Workers,
+    Judges, ProviderBatches, Ratings, Scores, Sessions, SignIns, Webhooks, Workers,
 };
 pub use scores::{GoodScores, NewEvaluation, NewSessionScore, SessionScoreRow};
 pub use sessions::filter::SessionFilter;
@@ -79,6 +80,7 @@ pub use sessions::sort::{Disposition, Found, FoundPage, SessionPlace, SortRules}
 pub use sessions::view::ScoringView;
 pub use sessions::{SessionRecord, StoredSession};
 pub use sign_ins::SignIn;
+pub use webhooks::{DeliveryFilter, DeliveryRow, DeliveryTry, MeanDrop, WebhookEndpoint};
 pub use workers::{Heartbeat, RollCall, WorkerPulse, WorkerRow};
 
 pub use crate::wire::SessionStatus;

@@ -77,4 +77,7 @@ repositories! {
 
     /// Batches that a provider answers.
     provider_batches: ProviderBatches,
+
+    /// Who is told of what.
+    webhooks: Webhooks,
 }

@@ -83,8 +83,9 @@ impl Chores {
     }
 
     /// Keeps the database from growing for ever: expired replies and sign-ins, old judge calls, imports that ended long ago, workers that are
-    /// long gone; the counts of finished days become one row for each judge and model. Jobs, sessions and scores are never deleted.
-    pub(super) async fn prune(self, calls_kept: TimeDelta) {
+    /// long gone, deliveries of webhooks; the counts of finished days become one row for each judge and model. Jobs, sessions and scores
+    /// are never deleted.
+    pub(super) async fn prune(self, calls_kept: TimeDelta, deliveries_kept: TimeDelta) {
         let mut pruned_at: Option<Instant> = None;
         while !self.is_over_after(LOOK).await {
             let waits = pruned_at.is_some_and(|at| at.elapsed() < PRUNE_PERIOD);
@@ -97,6 +98,9 @@ impl Chores {
                 Ok(0) => {}
                 Ok(rows) => tracing::info!(rows, "pruned what is past its time"),
                 Err(error) => tracing::warn!(%error, "could not prune; it tries again in an hour"),
+            }
+            if let Err(error) = self.store.webhooks().prune(now - deliveries_kept).await {
+                tracing::warn!(%error, "could not prune deliveries of webhooks; it tries again in an hour");
             }
             if let Err(error) = self.store.budgets().roll_up_usage(now.date_naive()).await {
                 tracing::warn!(%error, "could not sum up what calls came to; it tries again in an hour");

@@ -21,6 +21,7 @@ mod refill;
 mod rescue;
 mod scored;
 mod wait;
+mod webhooks;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,6 +44,8 @@ use self::process::Pipeline;
 pub use self::provider_batches::ProviderBatchOptions;
 use self::provider_batches::{ChunkLoop, Tries};
 use self::rescue::{Rescue, RescueLimits};
+pub use self::webhooks::WebhookOptions;
+use self::webhooks::Webhooks;
 use crate::clock::Clock;
 use crate::events::Announcer;
 use crate::judge::gate::Gate;
@@ -100,6 +103,8 @@ pub struct WorkerOptions {
     pub provider_batches: ProviderBatchOptions,
     /// What judges may cost.
     pub caps: Caps,
+    /// Who is told of what, and how.
+    pub webhooks: WebhookOptions,
 }
 
 /// Why a worker ended other than by being told to.
@@ -241,9 +246,20 @@ async fn register(
         judges: Some(parts.published_judges.clone()),
         queue_away: false,
     };
-    Pulse::register(parts.store.clone(), beat, in_hand, reach)
+    let pulse = Pulse::register(parts.store.clone(), beat, in_hand, reach)
         .await
-        .map_err(WorkerError::Register)
+        .map_err(WorkerError::Register)?;
+    // Before its first job ends: who is named by the settings is told of all.
+    let (webhooks, now) = (parts.store.webhooks(), parts.clock.now());
+    let kept = webhooks.keep_settings(&options.webhooks.endpoints, now);
+    match kept.await {
+        Ok(()) => {}
+        Err(error @ StoreError::Unavailable { .. }) => {
+            tracing::warn!(%error, "could not store the webhooks of the settings yet; it tries again");
+        }
+        Err(error) => return Err(WorkerError::Register(error)),
+    }
+    Ok(pulse)
 }
 
 /// Gives judges whose key may have been corrected another chance, and reads the holds.
@@ -302,7 +318,13 @@ fn keep_house(
     };
     around.spawn(chores.clone().roll_up_days());
     around.spawn(chores.clone().end_cancelled());
-    around.spawn(chores.prune(options.calls_kept));
+    let webhooks = Webhooks::new(
+        chores.clone(),
+        options.webhooks.clone(),
+        parts.queue.lease(),
+    );
+    around.spawn(webhooks.run());
+    around.spawn(chores.prune(options.calls_kept, options.webhooks.kept));
 }
 
 fn push_of(job: DueJob) -> Push {

@@ -126,7 +126,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
         ],
     ),
     ("main", &[All("cli")]),
-    ("config", &[All("job")]),
+    ("config", &[All("job"), All("wire")]),
     ("lifecycle", &[]),
     ("memory", &[]),
     ("telemetry", &[]),

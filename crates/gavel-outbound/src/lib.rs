@@ -11,9 +11,13 @@ use std::time::Duration;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{ClientBuilder, Response, Url};
 
+pub use public::is_public;
 pub use retry_after::{LONGEST_WAIT, retry_after};
+pub use webhook::{Message, Reach, Undelivered, WebhookSender, check_url, key_of, secret_of};
 
+mod public;
 mod retry_after;
+mod webhook;
 
 /// Shorter than most servers keep a connection: a call on one that was just closed costs a retry.
 const IDLE_FOR: Duration = Duration::from_secs(20);

@@ -26,6 +26,7 @@ mod spread;
 mod state;
 mod text_enum;
 mod time;
+mod webhook;
 pub mod words;
 mod worker;
 
@@ -83,4 +84,8 @@ pub use session::{
 pub use spread::{Panel, PanelJudge, PanelSummary, Spread, Vote};
 pub use state::{JobState, WaitReason};
 pub use text_enum::UnknownText;
+pub use webhook::{
+    DeliveryState, NewWebhook, Webhook, WebhookCreated, WebhookDeliveries, WebhookDelivery,
+    WebhookEvent, WebhookFormat, Webhooks,
+};
 pub use worker::{Worker, WorkerState, Workers};

@@ -13,7 +13,7 @@ use super::body::MAY_BE_LEFT_OUT;
 use super::problem::{ALL, MEDIA_TYPE, Problem};
 use crate::api::{
     ApiState, analytics, batches, criteria, events, imports, jobs, judges, operate, ratings,
-    rescore, scores, sessions,
+    rescore, scores, sessions, webhooks,
 };
 use crate::wire::TableFormat;
 
@@ -60,6 +60,7 @@ pub(crate) fn documented() -> OpenApiRouter<ApiState> {
         .merge(analytics::routes())
         .merge(analytics::exports::routes())
         .merge(events::routes())
+        .merge(webhooks::routes())
         .merge(operate::routes());
     complete(routes.get_openapi_mut());
     routes
@@ -80,6 +81,7 @@ pub(crate) fn documented() -> OpenApiRouter<ApiState> {
         (name = "judges", description = "The queue, judges and workers; pause and resume"),
         (name = "analytics", description = "What was spent, and what scores came to"),
         (name = "events", description = "What happens, as it happens"),
+        (name = "webhooks", description = "Who is told of what, and what became of it"),
         (name = "operate", description = "Health, metrics and this document"),
     ),
 )]

@@ -78,11 +78,13 @@ const POSTGRES: &[Version] = &[
     version!(5, "storage", "postgres/0005_storage"),
     version!(18, "marks", "postgres/0018_marks"),
     version!(28, "reading", "postgres/0028_reading"),
+    version!(31, "webhooks", "postgres/0031_webhooks"),
 ];
 
 const SQLITE: &[Version] = &[
     version!(18, "marks", "sqlite/0018_marks"),
     version!(28, "reading", "sqlite/0028_reading"),
+    version!(31, "webhooks", "sqlite/0031_webhooks"),
 ];
 
 /// What the two databases say differently about a schema.

@@ -114,6 +114,13 @@ async fn every_post_of_the_document_takes_a_key() {
     let (_, score) = server.scored(50).await;
     let import = server.post("/api/v1/sessions/import").send().await.unwrap();
     let import = json_of(import, 202).await;
+    let webhook = json!({"name": "one", "url": "https://hooks.example.com"});
+    let webhook = server.post("/api/v1/webhooks").json(&webhook).send().await;
+    let webhook = json_of(webhook.unwrap(), 201).await;
+    // Something to tell it.
+    server.scored(50).await;
+    let told = server.get("/api/v1/webhooks/deliveries").send().await;
+    let told = json_of(told.unwrap(), 200).await;
     let document: Value = serde_json::from_str(&gavel::api::openapi_json()).unwrap();
     let mut posts = 0;
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -128,6 +135,11 @@ async fn every_post_of_the_document_takes_a_key() {
             .replace("{score_id}", &score.to_string())
             .replace("{batch_id}", batch["batch_id"].as_str().unwrap())
             .replace("{import_id}", import["import_id"].as_str().unwrap())
+            .replace("{webhook_id}", webhook["webhook_id"].as_str().unwrap())
+            .replace(
+                "{delivery_id}",
+                told["items"][0]["delivery_id"].as_str().unwrap(),
+            )
             .replace("{criteria_hash}", "current")
             .replace("{name}", "judge-a");
         if path.ends_with("/retry") {

@@ -33,6 +33,7 @@ mod read_score;
 mod rescore;
 mod schema;
 mod session_files;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -139,6 +139,7 @@ impl Showroom {
             },
             room("queue", "/queue"),
             room("system", "/system"),
+            room("webhooks", "/webhooks"),
             room("help", "/help"),
             room("problem-unknown", "/nowhere"),
             room("problem-filter", "/sessions?min_score=many"),

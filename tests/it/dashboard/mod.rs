@@ -12,6 +12,7 @@ mod score;
 mod sessions;
 mod sign_in;
 mod truth;
+mod webhooks;
 
 use super::auth::guarded;
 use super::*;

@@ -14,6 +14,7 @@ mod outages;
 mod releases;
 mod reloads;
 mod starts;
+mod webhooks;
 
 use std::time::Duration;
 

@@ -30,6 +30,7 @@ mod rescoring;
 mod reviews;
 mod score_query;
 mod sql_metrics;
+mod webhooks;
 mod window;
 
 /// Makes each `async fn name(home: Home)` of a module into a test per set-up.

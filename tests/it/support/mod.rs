@@ -8,6 +8,7 @@ pub(crate) mod judge_server;
 pub(crate) mod nginx;
 pub(crate) mod pooler;
 pub(crate) mod process;
+pub(crate) mod receiver;
 pub(crate) mod sessions;
 pub(crate) mod sse;
 pub(crate) mod tarsy;

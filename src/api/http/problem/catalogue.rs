@@ -46,6 +46,7 @@ pub const ALL: &[ProblemType] = &[
     row("batch-item-not-found", &[404], "The batch has no such item", "GET /api/v1/batches/{batch_id}/items lists its items, the first of which is 0."),
     row("criteria-not-found", &[404], "The criteria are not stored", "GET /api/v1/scoring/criteria lists what is stored."),
     row("judge-not-found", &[404], "The judge is not known", "`detail` lists the judges there are."),
+    row("webhook-not-found", &[404], "The webhook or the delivery is not known", "GET /api/v1/webhooks and /api/v1/webhooks/deliveries list those there are; deliveries are kept for retention.webhook_deliveries_days."),
     row("method-not-allowed", &[405], "The route does not take this method", "The header Allow lists those that it takes."),
     row("body-timeout", &[408], "The body did not arrive in time", "Send it again, over a faster connection or in smaller parts."),
     row("scoring-in-progress", &[409], "Another job is active for the session", "Wait for `job` to end or cancel it, then ask again."),

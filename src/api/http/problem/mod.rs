@@ -167,6 +167,8 @@ pub(crate) enum ApiError {
         known: Vec<String>,
     },
     ImportNotFound(Uuid),
+    /// 404: a webhook or a delivery, and which.
+    WebhookNotFound(&'static str, Uuid),
     MethodNotAllowed,
     /// 408: after so many seconds.
     BodyTimeout(u64),

@@ -30,6 +30,7 @@ impl ApiError {
             Self::CriteriaNotFound(_) => "criteria-not-found",
             Self::JudgeNotFound { .. } => "judge-not-found",
             Self::ImportNotFound(_) => "import-not-found",
+            Self::WebhookNotFound(..) => "webhook-not-found",
             Self::MethodNotAllowed => "method-not-allowed",
             Self::BodyTimeout(_) | Self::BodySilent => "body-timeout",
             Self::InProgress(_) => "scoring-in-progress",
@@ -96,6 +97,7 @@ impl ApiError {
                 format!("judge {name:?} is not known; known: {}", known.join(", "))
             }
             Self::ImportNotFound(id) => format!("import {id} is not known"),
+            Self::WebhookNotFound(what, id) => format!("{what} {id} is not known"),
             Self::MethodNotAllowed => "the route does not take this method; see Allow".to_owned(),
             Self::BodyTimeout(seconds) => format!("the body did not arrive within {seconds} s"),
             Self::BodySilent => BODY_SILENT.to_owned(),

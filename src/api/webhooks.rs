@@ -1,0 +1,264 @@
+//! Webhooks: where events are sent, the log of what was, and sending again. For admins: who names an address has it called. Sends nothing
+//! itself: a worker does.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::api::ApiState;
+use crate::api::http::auth::Caller;
+use crate::api::http::body::ApiJson;
+use crate::api::http::params::{Params, Segment, uuid};
+use crate::api::http::problem::{ApiError, Fault, Refusal};
+use crate::config::webhook_faults;
+use crate::outbound::secret_of;
+use crate::store::{DeliveryFilter, DeliveryRow, WebhookEndpoint};
+use crate::wire::{
+    DeliveryState, NewWebhook, Webhook, WebhookCreated, WebhookDeliveries, WebhookDelivery,
+    Webhooks,
+};
+
+const REFUSAL: Refusal = Refusal::Unprocessable;
+
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(list_webhooks, add_webhook))
+        .routes(routes!(delete_webhook))
+        .routes(routes!(list_deliveries))
+        .routes(routes!(get_delivery))
+        .routes(routes!(resend_delivery))
+}
+
+impl From<WebhookEndpoint> for Webhook {
+    fn from(row: WebhookEndpoint) -> Self {
+        Self {
+            webhook_id: row.endpoint_id,
+            name: row.name,
+            url: row.url,
+            events: row.events,
+            format: row.format,
+            from_settings: row.from_settings,
+            created_by: row.created_by,
+            created_at: row.created_at,
+        }
+    }
+}
+
+impl From<DeliveryRow> for WebhookDelivery {
+    fn from(row: DeliveryRow) -> Self {
+        Self {
+            delivery_id: row.delivery_id,
+            webhook_id: row.endpoint_id,
+            webhook: row.endpoint,
+            event: row.event,
+            happened_at: row.happened_at,
+            data: row.data,
+            next_attempt_at: (row.state == DeliveryState::Pending).then_some(row.due_at),
+            state: row.state,
+            attempts: row.attempts,
+            ended_at: row.ended_at,
+            status: row.status,
+            error: row.error,
+        }
+    }
+}
+
+/// Lists webhooks, those of the workers' settings among them.
+#[utoipa::path(
+    get, path = "/api/v1/webhooks", tag = "webhooks",
+    responses(
+        (status = 200, description = "The webhooks", body = Webhooks),
+    ),
+)]
+async fn list_webhooks(
+    State(state): State<ApiState>,
+    params: Params,
+) -> Result<Json<Webhooks>, ApiError> {
+    params.finish()?;
+    Ok(Json(list(&state).await?))
+}
+
+/// Every webhook, by name.
+pub(crate) async fn list(state: &ApiState) -> Result<Webhooks, ApiError> {
+    let endpoints = state.store.webhooks().endpoints().await?;
+    Ok(Webhooks {
+        items: endpoints.into_iter().map(Webhook::from).collect(),
+        next_cursor: None,
+    })
+}
+
+/// Makes a webhook: from now on it is told of its events. The answer alone holds the secret.
+#[utoipa::path(
+    post, path = "/api/v1/webhooks", tag = "webhooks",
+    request_body(content = NewWebhook, example = json!({"name": "on-call", "url": "https://hooks.example.com/gavel", "events": ["job.failed", "batch.mean_dropped"]})),
+    responses(
+        (status = 201, description = "The webhook, with its secret", body = WebhookCreated),
+    ),
+)]
+async fn add_webhook(
+    State(state): State<ApiState>,
+    caller: Caller,
+    params: Params,
+    ApiJson(mut new): ApiJson<NewWebhook>,
+) -> Result<Response, ApiError> {
+    params.finish()?;
+    let faults: Vec<Fault> = webhook_faults(&new)
+        .into_iter()
+        .map(|(field, message)| Fault {
+            pointer: format!("/{field}"),
+            message,
+        })
+        .collect();
+    if !faults.is_empty() {
+        return Err(ApiError::Invalid {
+            refusal: REFUSAL,
+            faults,
+        });
+    }
+    // 244 bits of the system's randomness.
+    let random = [Uuid::new_v4(), Uuid::new_v4()]
+        .map(Uuid::into_bytes)
+        .concat();
+    let secret = new.secret.get_or_insert_with(|| secret_of(&random)).clone();
+    let added = state
+        .store
+        .webhooks()
+        .add(&new, &caller.name(REFUSAL)?, state.clock.now())
+        .await?;
+    let added = added.ok_or_else(|| {
+        ApiError::fault(
+            REFUSAL,
+            "/name",
+            "is another webhook's: give a name of its own",
+        )
+    })?;
+    tracing::info!(webhook = added.name, "a webhook was made");
+    let created = WebhookCreated {
+        webhook: added.into(),
+        secret,
+    };
+    Ok((StatusCode::CREATED, Json(created)).into_response())
+}
+
+/// Deletes a webhook, with the log of its deliveries. What is on its way to it may still arrive.
+#[utoipa::path(
+    post, path = "/api/v1/webhooks/{webhook_id}/delete", tag = "webhooks",
+    params(("webhook_id" = Uuid, Path, description = "The webhook")),
+    responses(
+        (status = 200, description = "The webhook that was", body = Webhook),
+        (status = 404, description = "webhook-not-found"),
+    ),
+)]
+async fn delete_webhook(
+    State(state): State<ApiState>,
+    Segment(webhook_id): Segment,
+    params: Params,
+) -> Result<Json<Webhook>, ApiError> {
+    params.finish()?;
+    let id = uuid(&webhook_id, "webhook_id", REFUSAL)?;
+    let endpoints = state.store.webhooks().endpoints().await?;
+    let found = endpoints
+        .into_iter()
+        .find(|endpoint| endpoint.endpoint_id == id);
+    let found = found.ok_or(ApiError::WebhookNotFound("webhook", id))?;
+    if found.from_settings {
+        let message =
+            "is one of the workers' settings: take it out of webhooks.endpoints, and restart them";
+        return Err(ApiError::fault(REFUSAL, "/webhook_id", message));
+    }
+    state.store.webhooks().remove(id).await?;
+    tracing::info!(webhook = found.name, "a webhook was deleted");
+    Ok(Json(found.into()))
+}
+
+/// Lists deliveries, newest first.
+#[utoipa::path(
+    get, path = "/api/v1/webhooks/deliveries", tag = "webhooks",
+    params(
+        ("webhook_id" = Option<Uuid>, Query, description = "Those to one webhook"),
+        ("state" = Option<DeliveryState>, Query, description = "By state"),
+        ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
+    ),
+    responses(
+        (status = 200, description = "The deliveries", body = WebhookDeliveries),
+    ),
+)]
+async fn list_deliveries(
+    State(state): State<ApiState>,
+    params: Params,
+) -> Result<Json<WebhookDeliveries>, ApiError> {
+    Ok(Json(deliveries(&state, params).await?))
+}
+
+/// The deliveries that these parameters of the list choose.
+pub(crate) async fn deliveries(
+    state: &ApiState,
+    mut params: Params,
+) -> Result<WebhookDeliveries, ApiError> {
+    let filter = DeliveryFilter {
+        endpoint_id: params.take("webhook_id"),
+        state: params.take("state"),
+    };
+    let (limit, cursor) = (params.limit(), params.cursor());
+    params.finish()?;
+    let page = state
+        .store
+        .webhooks()
+        .deliveries(filter, cursor.as_ref(), limit)
+        .await?;
+    Ok(WebhookDeliveries {
+        items: page.items.into_iter().map(WebhookDelivery::from).collect(),
+        next_cursor: page.next_cursor.map(|cursor| cursor.0),
+    })
+}
+
+/// Reads a delivery.
+#[utoipa::path(
+    get, path = "/api/v1/webhooks/deliveries/{delivery_id}", tag = "webhooks",
+    params(("delivery_id" = Uuid, Path, description = "The delivery")),
+    responses(
+        (status = 200, description = "The delivery", body = WebhookDelivery),
+        (status = 404, description = "webhook-not-found"),
+    ),
+)]
+async fn get_delivery(
+    State(state): State<ApiState>,
+    Segment(delivery_id): Segment,
+    params: Params,
+) -> Result<Json<WebhookDelivery>, ApiError> {
+    params.finish()?;
+    let id = uuid(&delivery_id, "delivery_id", REFUSAL)?;
+    Ok(Json(delivery(&state, id).await?))
+}
+
+async fn delivery(state: &ApiState, id: Uuid) -> Result<WebhookDelivery, ApiError> {
+    let found = state.store.webhooks().delivery(id).await?;
+    Ok(found
+        .ok_or(ApiError::WebhookNotFound("delivery", id))?
+        .into())
+}
+
+/// Sends a delivery again, now, under the same id, however it ended; if that fails it is tried again as at first.
+#[utoipa::path(
+    post, path = "/api/v1/webhooks/deliveries/{delivery_id}/resend", tag = "webhooks",
+    params(("delivery_id" = Uuid, Path, description = "The delivery")),
+    responses(
+        (status = 202, description = "The delivery, pending", body = WebhookDelivery),
+        (status = 404, description = "webhook-not-found"),
+    ),
+)]
+async fn resend_delivery(
+    State(state): State<ApiState>,
+    Segment(delivery_id): Segment,
+    params: Params,
+) -> Result<Response, ApiError> {
+    params.finish()?;
+    let id = uuid(&delivery_id, "delivery_id", REFUSAL)?;
+    state.store.webhooks().resend(id, state.clock.now()).await?;
+    Ok((StatusCode::ACCEPTED, Json(delivery(&state, id).await?)).into_response())
+}

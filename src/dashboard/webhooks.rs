@@ -1,0 +1,244 @@
+//! `/webhooks`, for admins: who is told of what, the log of it, and sending again. The secret of a new one shows once, in the answer to its
+//! form.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::confirm::{self, Question, is_sure};
+use super::form::Form;
+use super::frame::Frame;
+use super::links::{query, segment};
+use super::page::{Page, go, html, is_mendable, refusal, with_status};
+use super::state::PageState;
+use super::user::SessionUser;
+use super::words::{self, Moment};
+use crate::api::{Params, webhooks};
+use crate::wire::{
+    DeliveryState, Webhook, WebhookCreated, WebhookDelivery, WebhookEvent, WebhookFormat,
+};
+
+pub(super) fn routes() -> Router<PageState> {
+    Router::new()
+        .route("/webhooks", get(show).post(add))
+        .route("/webhooks/{id}/delete", post(delete))
+        .route("/webhooks/deliveries/{id}/resend", post(resend))
+}
+
+/// Which deliveries are shown.
+#[derive(Default, Deserialize)]
+struct Asked {
+    #[serde(default)]
+    state: String,
+    #[serde(default)]
+    cursor: String,
+}
+
+struct Row {
+    delivery: WebhookDelivery,
+    happened: Moment,
+    next: Option<Moment>,
+    colour: &'static str,
+}
+
+impl Row {
+    fn of(delivery: WebhookDelivery, now: DateTime<Utc>) -> Self {
+        Self {
+            happened: words::moment(delivery.happened_at, now),
+            next: delivery.next_attempt_at.map(|at| words::moment(at, now)),
+            colour: match delivery.state {
+                DeliveryState::Pending => "waiting",
+                DeliveryState::Delivered => "succeeded",
+                DeliveryState::Failed => "failed",
+            },
+            delivery,
+        }
+    }
+}
+
+/// What has come of a form.
+#[derive(Default)]
+struct Done {
+    created: Option<WebhookCreated>,
+    /// Why it wasn't taken, HTML.
+    refused: String,
+    name: String,
+    url: String,
+}
+
+#[derive(Template)]
+#[template(path = "webhooks.html")]
+struct WebhooksPage {
+    frame: Frame,
+    done: Done,
+    webhooks: Vec<Webhook>,
+    rows: Vec<Row>,
+    asked: Asked,
+    /// Where older deliveries are.
+    older: Option<String>,
+}
+
+impl WebhooksPage {
+    async fn read(
+        state: &PageState,
+        user: SessionUser,
+        asked: Asked,
+        done: Done,
+    ) -> Result<Self, super::page::Fault> {
+        let (mut webhooks, mut rows, mut older) = (Vec::new(), Vec::new(), None);
+        if user.may_admin() {
+            let api = state.api(&user)?;
+            webhooks = webhooks::list(api).await?.items;
+            let chosen = Params::of(&[("state", &asked.state), ("cursor", &asked.cursor)]);
+            let found = webhooks::deliveries(api, chosen).await?;
+            let now = state.about.clock.now();
+            rows = found
+                .items
+                .into_iter()
+                .map(|delivery| Row::of(delivery, now))
+                .collect();
+            older = found.next_cursor.map(|cursor| {
+                format!(
+                    "/webhooks{}",
+                    query(&[("state", &asked.state), ("cursor", &cursor)])
+                )
+            });
+        }
+        Ok(Self {
+            frame: Frame::of(state, user, "System", "Webhooks").await,
+            done,
+            webhooks,
+            rows,
+            asked,
+            older,
+        })
+    }
+}
+
+async fn show(
+    State(state): State<PageState>,
+    user: SessionUser,
+    Query(asked): Query<Asked>,
+) -> Page {
+    html(&WebhooksPage::read(&state, user, asked, Done::default()).await?)
+}
+
+/// Makes a webhook, and shows its secret.
+async fn add(State(state): State<PageState>, form: Form) -> Page {
+    let text = |name: &str| form.text(name).unwrap_or_default().to_owned();
+    let mut body = json!({ "name": text("name"), "url": text("url"), "events": form.all("events").collect::<Vec<_>>() });
+    if let Some(format) = form.text("format") {
+        body["format"] = format.into();
+    }
+    let (caller, mut done) = (&form.user.caller, Done::default());
+    let made = state
+        .client
+        .post(caller, "/api/v1/webhooks", None, &body)
+        .await;
+    let status = match made.and_then(|made| made.json::<WebhookCreated>()) {
+        Ok(created) => {
+            done.created = Some(created);
+            StatusCode::OK
+        }
+        Err(problem) if is_mendable(&problem) => {
+            done.refused = refusal(&problem);
+            (done.name, done.url) = (text("name"), text("url"));
+            StatusCode::UNPROCESSABLE_ENTITY
+        }
+        Err(problem) => return Err(problem.into()),
+    };
+    with_status(
+        status,
+        &WebhooksPage::read(&state, form.user, Asked::default(), done).await?,
+    )
+}
+
+/// Deletes a webhook, after a question.
+async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
+    let id = segment(&id);
+    if form.user.may_admin() && !is_sure(&form) {
+        let question = Question {
+            title: "Delete this webhook?".to_owned(),
+            consequence: "It is told nothing more, not even what waits for it, and its deliveries leave the log.".to_owned(),
+            button: "Delete it",
+            stops: true,
+            part: "System",
+        };
+        return confirm::ask(&state, &form, format!("/webhooks/{id}/delete"), question).await;
+    }
+    done(&state, &form, &format!("/api/v1/webhooks/{id}/delete")).await
+}
+
+async fn resend(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
+    done(
+        &state,
+        &form,
+        &format!("/api/v1/webhooks/deliveries/{}/resend", segment(&id)),
+    )
+    .await
+}
+
+async fn done(state: &PageState, form: &Form, path: &str) -> Page {
+    let sent = state
+        .client
+        .post(&form.user.caller, path, None, &Map::<String, Value>::new())
+        .await;
+    sent?;
+    go(form.user.piece, "/webhooks")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_named_is_escaped_and_what_the_settings_hold_stays() {
+        let webhook = |from_settings: bool| Webhook {
+            webhook_id: uuid::Uuid::nil(),
+            name: "<b>ops".to_owned(),
+            url: "https://hooks.example.com/<i>".to_owned(),
+            events: vec![WebhookEvent::JobFailed],
+            format: WebhookFormat::Standard,
+            from_settings,
+            created_by: "ann".to_owned(),
+            created_at: DateTime::UNIX_EPOCH,
+        };
+        let delivery = WebhookDelivery {
+            delivery_id: uuid::Uuid::nil(),
+            webhook_id: uuid::Uuid::nil(),
+            webhook: "<b>ops".to_owned(),
+            event: WebhookEvent::JobFailed,
+            happened_at: DateTime::UNIX_EPOCH,
+            data: json!({}),
+            state: DeliveryState::Failed,
+            attempts: 10,
+            next_attempt_at: None,
+            ended_at: None,
+            status: Some(500),
+            error: Some("it answered <500>".to_owned()),
+        };
+        let page = WebhooksPage {
+            frame: Frame::bare(),
+            done: Done::default(),
+            webhooks: vec![webhook(true), webhook(false)],
+            rows: vec![Row::of(delivery, DateTime::UNIX_EPOCH)],
+            asked: Asked::default(),
+            older: None,
+        };
+        let text = page.render().unwrap();
+        assert!(
+            !text.contains("<b>ops") && !text.contains("<i>") && !text.contains("<500>"),
+            "{text}"
+        );
+        assert_eq!(
+            [">Delete<", ">Send again<"].map(|word| text.matches(word).count()),
+            [1, 1],
+            "{text}"
+        );
+    }
+}

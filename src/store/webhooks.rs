@@ -1,0 +1,514 @@
+//! `webhook_endpoints` and `webhook_deliveries`: who is told of what, and what became of it. Triggers write what ended jobs and batches
+//! tell, in the transaction that ends them. Never sends anything.
+
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::job::WaitReason;
+use crate::store::database::db::{Conn, retry_once};
+use crate::store::database::page::{Cursor, Page, bounded};
+use crate::store::database::sql::{Row, Sql, all, decode, first, sql};
+use crate::store::{StoreError, Webhooks};
+use crate::wire::{DeliveryState, NewWebhook, WebhookEvent, WebhookFormat};
+
+/// Where events are sent.
+#[derive(Clone)]
+pub struct WebhookEndpoint {
+    pub endpoint_id: Uuid,
+    pub name: String,
+    pub url: String,
+    /// What it is signed with; `None`: nothing is.
+    pub secret: Option<String>,
+    pub events: Vec<WebhookEvent>,
+    pub format: WebhookFormat,
+    /// Whether it is one of the workers' settings.
+    pub from_settings: bool,
+    /// Who made it.
+    pub created_by: String,
+    pub created_at: DateTime<Utc>,
+}
+
+/// One event on its way to one endpoint.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeliveryRow {
+    /// Its place in the order of all.
+    pub delivery_no: i64,
+    /// The same at each try.
+    pub delivery_id: Uuid,
+    pub endpoint_id: Uuid,
+    /// What the endpoint is called.
+    pub endpoint: String,
+    pub event: WebhookEvent,
+    /// What is told of it, without what is null.
+    pub data: Value,
+    pub happened_at: DateTime<Utc>,
+    pub state: DeliveryState,
+    /// How often it was tried.
+    pub attempts: i32,
+    /// When it is tried next, while it is pending.
+    pub due_at: DateTime<Utc>,
+    pub ended_at: Option<DateTime<Utc>>,
+    /// The last answer's status.
+    pub status: Option<i32>,
+    /// Why the last try failed.
+    pub error: Option<String>,
+}
+
+/// What one try came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeliveryTry {
+    pub state: DeliveryState,
+    pub status: Option<u16>,
+    pub error: Option<String>,
+    pub at: DateTime<Utc>,
+    /// When it is tried again, if it is pending.
+    pub due_at: DateTime<Utc>,
+}
+
+/// Which deliveries; every field narrows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DeliveryFilter {
+    pub endpoint_id: Option<Uuid>,
+    pub state: Option<DeliveryState>,
+}
+
+/// How the mean of a batch is lower than that of the one before.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeanDrop {
+    /// 0-1, of the batch and of the one before.
+    pub mean: f64,
+    pub mean_before: f64,
+    pub batch_before: Uuid,
+}
+
+const ENDPOINT: &str = "select e.endpoint_id, e.name, e.url, e.secret, e.events, e.format, e.from_settings, e.created_by, e.created_at
+     from webhook_endpoints e";
+const DELIVERY: &str = "select d.delivery_no, d.delivery_id, d.endpoint_id, e.name as endpoint, d.event, d.data, d.happened_at, d.state,
+        d.attempts, d.due_at, d.ended_at, d.status, d.error
+     from webhook_deliveries d join webhook_endpoints e on e.endpoint_id = d.endpoint_id";
+/// The list's name in its cursors.
+const LIST: char = 'w';
+/// How many rows one statement deletes.
+const SLICE: i64 = 1_000;
+const ADDING: &str = "adding a webhook";
+
+impl Webhooks<'_> {
+    /// The endpoints, by name; at most 1,000.
+    pub async fn endpoints(self) -> Result<Vec<WebhookEndpoint>, StoreError> {
+        const ATTEMPTED: &str = "listing webhooks";
+        let mut statement = sql!("");
+        statement.push(ENDPOINT).push(" order by e.name limit 1000");
+        all(
+            ATTEMPTED,
+            &self.db.read(ATTEMPTED, &statement).await?,
+            endpoint,
+        )
+    }
+
+    /// Those of them that something is due for.
+    pub async fn due_endpoints(
+        self,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<WebhookEndpoint>, StoreError> {
+        const ATTEMPTED: &str = "looking for webhooks that are due";
+        let mut statement = sql!("");
+        statement
+            .push(ENDPOINT)
+            .push(
+                " where exists (select 1 from webhook_deliveries d
+                    where d.endpoint_id = e.endpoint_id and d.ended_at is null and d.due_at <= ",
+            )
+            .push_arg(now)
+            .push(") limit 1000");
+        all(
+            ATTEMPTED,
+            &self.db.read(ATTEMPTED, &statement).await?,
+            endpoint,
+        )
+    }
+
+    /// Adds an endpoint. `None`: another one has its name.
+    pub async fn add(
+        self,
+        new: &NewWebhook,
+        created_by: &str,
+        now: DateTime<Utc>,
+    ) -> Result<Option<WebhookEndpoint>, StoreError> {
+        let mut statement = insert_endpoint(new, Some(created_by), now);
+        statement.push(" on conflict (name) do nothing returning endpoint_id, name, url, secret, events, format, from_settings, created_by, created_at");
+        first(ADDING, &self.db.write(ADDING, &statement).await?, endpoint)
+    }
+
+    /// Makes those of the settings be what the settings say: the only ones of their names, and none of them that isn't there any more.
+    pub async fn keep_settings(
+        self,
+        settings: &[NewWebhook],
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let mut gone = sql!("delete from webhook_endpoints where from_settings and name not in ");
+        // `not in (null)` would be true of none.
+        gone.push_list(settings.iter().map(|new| new.name.as_str()).chain([""]));
+        let kept: Vec<Sql> = settings
+            .iter()
+            .map(|new| {
+                let mut statement = insert_endpoint(new, None, now);
+                statement.push(
+                    " on conflict (name) do update set url = excluded.url, secret = excluded.secret, events = excluded.events,
+                        format = excluded.format, from_settings = true",
+                );
+                statement
+            })
+            .collect();
+        retry_once!("reading webhooks from the settings", async {
+            let mut conn: Conn = self.db.writer().await?;
+            let mut tx = conn.begin().await?;
+            tx.execute(&gone).await?;
+            for one in &kept {
+                tx.execute(one).await?;
+            }
+            tx.commit().await
+        })
+    }
+
+    /// Deletes an endpoint that isn't one of the settings. Its deliveries go when the database is pruned. Whether there was one.
+    pub async fn remove(self, id: Uuid) -> Result<bool, StoreError> {
+        let statement = sql!(
+            "delete from webhook_endpoints where endpoint_id = $1 and not from_settings",
+            id
+        );
+        Ok(self.db.execute("deleting a webhook", &statement).await? > 0)
+    }
+
+    /// What is due for an endpoint: of each subject the first alone, so that what happened to one job arrives in that order.
+    pub async fn due(
+        self,
+        endpoint_id: Uuid,
+        now: DateTime<Utc>,
+        limit: u32,
+    ) -> Result<Vec<DeliveryRow>, StoreError> {
+        const ATTEMPTED: &str = "reading what is due for a webhook";
+        let mut statement = sql!("");
+        statement
+            .push(DELIVERY)
+            .push(" where d.endpoint_id = ")
+            .push_arg(endpoint_id);
+        statement
+            .push(" and d.ended_at is null and d.due_at <= ")
+            .push_arg(now);
+        statement
+            .push(
+                " and not exists (select 1 from webhook_deliveries b where b.endpoint_id = d.endpoint_id and b.subject = d.subject
+                    and b.ended_at is null and b.delivery_no < d.delivery_no)
+                 order by d.due_at, d.delivery_no limit ",
+            )
+            .push_arg(limit);
+        all(
+            ATTEMPTED,
+            &self.db.read(ATTEMPTED, &statement).await?,
+            delivery,
+        )
+    }
+
+    /// Writes down a try.
+    pub async fn tried(self, delivery_id: Uuid, tried: &DeliveryTry) -> Result<(), StoreError> {
+        let ended_at = match tried.state {
+            DeliveryState::Pending => None,
+            DeliveryState::Delivered | DeliveryState::Failed => Some(tried.at),
+        };
+        let statement = sql!(
+            "update webhook_deliveries set attempts = attempts + 1, state = $2, ended_at = $3, due_at = $4, status = $5, error = $6
+             where delivery_id = $1",
+            delivery_id,
+            tried.state.as_str(),
+            ended_at,
+            tried.due_at,
+            tried.status.map(i32::from),
+            tried.error.as_deref()
+        );
+        self.db
+            .execute("writing down a delivery", &statement)
+            .await
+            .map(drop)
+    }
+
+    /// Sends a delivery again, now and as if for the first time. Whether there is one.
+    pub async fn resend(self, delivery_id: Uuid, now: DateTime<Utc>) -> Result<bool, StoreError> {
+        let statement = sql!(
+            "update webhook_deliveries set state = 'pending', ended_at = null, attempts = 0, due_at = $2
+             where delivery_id = $1 and endpoint_id in (select endpoint_id from webhook_endpoints)",
+            delivery_id,
+            now
+        );
+        Ok(self
+            .db
+            .execute("sending a delivery again", &statement)
+            .await?
+            > 0)
+    }
+
+    /// One delivery.
+    pub async fn delivery(self, delivery_id: Uuid) -> Result<Option<DeliveryRow>, StoreError> {
+        const ATTEMPTED: &str = "reading a delivery";
+        let mut statement = sql!("");
+        statement
+            .push(DELIVERY)
+            .push(" where d.delivery_id = ")
+            .push_arg(delivery_id);
+        first(
+            ATTEMPTED,
+            &self.db.read(ATTEMPTED, &statement).await?,
+            delivery,
+        )
+    }
+
+    /// Lists deliveries, newest first. `limit` 1-500.
+    ///
+    /// # Errors
+    /// `BadCursor` for a position that this list didn't give.
+    pub async fn deliveries(
+        self,
+        filter: DeliveryFilter,
+        after: Option<&Cursor>,
+        limit: u32,
+    ) -> Result<Page<DeliveryRow>, StoreError> {
+        const ATTEMPTED: &str = "listing deliveries";
+        let limit = bounded(limit);
+        let mut statement = sql!("");
+        statement.push(DELIVERY).push(" where true");
+        if let Some(id) = filter.endpoint_id {
+            statement.push(" and d.endpoint_id = ").push_arg(id);
+        }
+        if let Some(state) = filter.state {
+            statement.push(" and d.state = ").push_arg(state.as_str());
+        }
+        if let Some(cursor) = after {
+            statement
+                .push(" and d.delivery_no < ")
+                .push_arg(cursor.number(LIST)?.0);
+        }
+        statement
+            .push(" order by d.delivery_no desc limit ")
+            .push_arg(i64::from(limit) + 1);
+        let rows = all(
+            ATTEMPTED,
+            &self.db.read_long(ATTEMPTED, &statement).await?,
+            delivery,
+        )?;
+        Ok(Page::of(rows, limit, |row: &DeliveryRow| {
+            Cursor::of_number(LIST, row.delivery_no, row.delivery_id)
+        }))
+    }
+
+    /// Tells those who want it that a judge is closed, or open again, if they weren't told so before.
+    pub async fn judge_is(
+        self,
+        judge: &str,
+        closed: Option<WaitReason>,
+        told: &[Uuid],
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let change = match closed {
+            Some(reason) => sql!(
+                "insert into webhook_judges (judge, reason) values ($1, $2)
+                 on conflict (judge) do update set reason = excluded.reason where webhook_judges.reason is null returning judge",
+                judge,
+                reason.as_str()
+            ),
+            None => sql!("update webhook_judges set reason = null where judge = $1 and reason is not null returning judge", judge),
+        };
+        let event = match closed {
+            Some(_) => WebhookEvent::JudgeClosed,
+            None => WebhookEvent::JudgeOpened,
+        };
+        let data = json!({ "judge": judge, "reason": closed.map(WaitReason::as_str) });
+        let insert = |endpoint_id: &Uuid| {
+            sql!(
+                "insert into webhook_deliveries (delivery_id, endpoint_id, event, subject, data, happened_at, due_at)
+                 values ($1, $2, $3, $4, $5, $6, $6)",
+                Uuid::now_v7(),
+                *endpoint_id,
+                event.as_str(),
+                judge,
+                &data,
+                now
+            )
+        };
+        let deliveries: Vec<Sql> = told.iter().map(insert).collect();
+        retry_once!("telling webhooks of a judge", async {
+            let mut conn: Conn = self.db.writer().await?;
+            let mut tx = conn.begin().await?;
+            if tx.fetch(&change).await?.is_empty() {
+                return Ok(());
+            }
+            for delivery in &deliveries {
+                tx.execute(delivery).await?;
+            }
+            tx.commit().await
+        })
+    }
+
+    /// Whether the mean of a completed batch is lower by `least` (0-1) or more than that of the newest one of its kind and name that was
+    /// completed before. The commit that `gavel evaluate` writes behind the name, from the last `@` on, is no part of it. Simulated
+    /// scores and items without one are in no mean.
+    pub async fn mean_drop(
+        self,
+        batch_id: Uuid,
+        least: f64,
+    ) -> Result<Option<MeanDrop>, StoreError> {
+        let Some(batch) = self.batches().get(batch_id).await? else {
+            return Ok(None);
+        };
+        let (Some(name), Some(finished_at)) = (&batch.name, batch.finished_at) else {
+            return Ok(None);
+        };
+        const LOOKING: &str = "looking for the batch before one";
+        let stem = name
+            .rsplit_once('@')
+            .map_or(name.as_str(), |(stem, _)| stem);
+        let before = sql!(
+            "select batch_id from scoring_batches
+             where kind = $1 and state = 'completed' and batch_id <> $2 and finished_at <= $3
+               and (name = $4 or (substr(name, 1, length($5)) = $5 and substr(name, length($5) + 1) not like '%@%'))
+             order by finished_at desc, batch_id desc limit 1",
+            batch.kind.as_str(),
+            batch_id,
+            finished_at,
+            stem,
+            format!("{stem}@")
+        );
+        let rows = self.db.read_long(LOOKING, &before).await?;
+        let Some(before) = first(LOOKING, &rows, |row| row.get("batch_id"))? else {
+            return Ok(None);
+        };
+        let (mean, mean_before) = (self.mean(batch_id).await?, self.mean(before).await?);
+        Ok(mean
+            .zip(mean_before)
+            .filter(|(now, then)| then - now >= least)
+            .map(|(mean, mean_before)| MeanDrop {
+                mean,
+                mean_before,
+                batch_before: before,
+            }))
+    }
+
+    async fn mean(self, batch_id: Uuid) -> Result<Option<f64>, StoreError> {
+        const ATTEMPTED: &str = "reading a batch's mean";
+        let statement = sql!(
+            "select avg(total) as mean from (
+                select total from evaluation_scores where batch_id = $1 and not simulated
+                union all
+                select s.total_score / 100.0e0 from session_scores s join scoring_jobs j on j.job_id = s.job_id
+                where j.batch_id = $1 and not s.simulated) scores",
+            batch_id
+        );
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        Ok(first(ATTEMPTED, &rows, |row| row.get::<Option<f64>>("mean"))?.flatten())
+    }
+
+    /// Adds to what a delivery tells.
+    pub async fn tell(self, delivery_id: Uuid, data: &Value) -> Result<(), StoreError> {
+        let statement = sql!(
+            "update webhook_deliveries set data = $2 where delivery_id = $1",
+            delivery_id,
+            data
+        );
+        self.db
+            .execute("adding to a delivery", &statement)
+            .await
+            .map(drop)
+    }
+
+    /// Forgets a delivery that turned out to tell nothing.
+    pub async fn forget(self, delivery_id: Uuid) -> Result<(), StoreError> {
+        let statement = sql!(
+            "delete from webhook_deliveries where delivery_id = $1",
+            delivery_id
+        );
+        self.db
+            .execute("forgetting a delivery", &statement)
+            .await
+            .map(drop)
+    }
+
+    /// Deletes deliveries that ended before `before`, and those of endpoints that are gone; answers how many.
+    pub async fn prune(self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        let slice = sql!(
+            "delete from webhook_deliveries where delivery_id in (
+                select d.delivery_id from webhook_deliveries d
+                where d.ended_at < $1 or not exists (select 1 from webhook_endpoints e where e.endpoint_id = d.endpoint_id) limit $2)",
+            before,
+            SLICE
+        );
+        let mut gone = 0;
+        loop {
+            let deleted = self.db.execute_long("pruning deliveries", &slice).await?;
+            gone += deleted;
+            if deleted < SLICE.unsigned_abs() {
+                return Ok(gone);
+            }
+        }
+    }
+}
+
+/// `created_by`: `None` for the settings.
+fn insert_endpoint(new: &NewWebhook, created_by: Option<&str>, now: DateTime<Utc>) -> Sql {
+    sql!(
+        "insert into webhook_endpoints (endpoint_id, name, url, secret, events, format, from_settings, created_by, created_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        Uuid::now_v7(),
+        &new.name,
+        &new.url,
+        new.secret.as_deref(),
+        json!(new.events),
+        new.format.as_str(),
+        created_by.is_none(),
+        created_by.unwrap_or("settings"),
+        now
+    )
+}
+
+fn endpoint(row: &Row) -> sqlx::Result<WebhookEndpoint> {
+    Ok(WebhookEndpoint {
+        endpoint_id: row.get("endpoint_id")?,
+        name: row.get("name")?,
+        url: row.get("url")?,
+        secret: row.get("secret")?,
+        events: row.json_as("events")?,
+        format: row.text_enum("format")?,
+        from_settings: row.get("from_settings")?,
+        created_by: row.get("created_by")?,
+        created_at: row.get("created_at")?,
+    })
+}
+
+fn delivery(row: &Row) -> sqlx::Result<DeliveryRow> {
+    let Some(Value::Object(mut data)) = row.json("data")? else {
+        return Err(decode("data", "it is no object"));
+    };
+    data.retain(|_, value| !value.is_null());
+    // SQLite's trigger writes ids as their digits.
+    for (name, value) in &mut data {
+        let id = value.as_str().filter(|_| name.ends_with("_id"));
+        if let Some(Ok(id)) = id.map(Uuid::try_parse) {
+            *value = json!(id);
+        }
+    }
+    Ok(DeliveryRow {
+        delivery_no: row.get("delivery_no")?,
+        delivery_id: row.get("delivery_id")?,
+        endpoint_id: row.get("endpoint_id")?,
+        endpoint: row.get("endpoint")?,
+        event: row.text_enum("event")?,
+        data: Value::Object(data),
+        happened_at: row.get("happened_at")?,
+        state: row.text_enum("state")?,
+        attempts: row.int("attempts")?,
+        due_at: row.get("due_at")?,
+        ended_at: row.get("ended_at")?,
+        status: row
+            .get::<Option<i64>>("status")?
+            .and_then(|status| i32::try_from(status).ok()),
+        error: row.get("error")?,
+    })
+}

@@ -1,0 +1,479 @@
+//! Sends what `webhook_deliveries` holds, in one worker at a time: what ended jobs and batches told in their own transactions, and what this
+//! one sees of judges. A row is there until the receiver took it or its tries are over, so each arrives at least once, with one id.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{SecondsFormat, TimeDelta};
+use futures::future::join_all;
+use serde_json::{Value, json};
+use tokio::task::{JoinError, JoinSet};
+use uuid::Uuid;
+
+use super::chores::Chores;
+use crate::job::WaitReason;
+use crate::outbound::{Message, Reach, Undelivered, WebhookSender, key_of};
+use crate::store::{DeliveryRow, DeliveryTry, JudgeRow, StoreError, WebhookEndpoint};
+use crate::wire::{DeliveryState, NewWebhook, WebhookEvent, WebhookFormat};
+
+/// How often it looks for what is due.
+const LOOK: Duration = Duration::from_secs(1);
+/// How many deliveries of one receiver are on their way at once.
+const AT_ONCE: u32 = 16;
+/// The pauses after each failed try, seconds: the specification's schedule of three days. After the last one it is given up.
+const PAUSES_S: [u32; 9] = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
+/// The receiver says that it is gone for good.
+const GONE: u16 = 410;
+
+/// Who is told of what, and how.
+#[derive(Debug, Clone)]
+pub struct WebhookOptions {
+    /// Those of the settings.
+    pub endpoints: Vec<NewWebhook>,
+    pub reach: Reach,
+    /// By how much a mean must be lower than the one before, 0-1.
+    pub mean_drop: f64,
+    /// How long deliveries are kept that ended.
+    pub kept: TimeDelta,
+}
+
+pub(super) struct Webhooks {
+    chores: Chores,
+    options: WebhookOptions,
+    /// Of workers that don't say theirs.
+    lease: Duration,
+}
+
+impl Webhooks {
+    pub(super) fn new(chores: Chores, options: WebhookOptions, lease: Duration) -> Self {
+        Self {
+            chores,
+            options,
+            lease,
+        }
+    }
+
+    /// Sends until told to stop. What is on its way then is sent again by the next leader, under the same id.
+    pub(super) async fn run(self) {
+        let sender = match WebhookSender::new(self.options.reach) {
+            Ok(sender) => Arc::new(sender),
+            Err(reason) => return tracing::error!(reason, "webhooks can't be sent"),
+        };
+        let stop = self.chores.stop.clone();
+        let (webhooks, mut judges) = (Arc::new(self), BTreeMap::new());
+        // A task for each receiver: one that is slow holds up no other.
+        let (mut sending, mut busy) = (JoinSet::new(), HashMap::new());
+        let mut is_kept = false;
+        loop {
+            is_kept = is_kept || webhooks.keep_settings().await;
+            while let Some(ended) = sending.try_join_next_with_id() {
+                let task = ended
+                    .as_ref()
+                    .map_or_else(JoinError::id, |(task, ())| *task);
+                busy.remove(&task);
+            }
+            if webhooks.chores.leadership.leads() {
+                let due = webhooks.look(&mut judges).await.unwrap_or_else(|error| {
+                    tracing::warn!(%error, "could not look for webhooks that are due; it tries again");
+                    Vec::new()
+                });
+                for endpoint in due {
+                    let id = endpoint.endpoint_id;
+                    if !busy.values().any(|other| *other == id) {
+                        let task = webhooks.clone().send_due(sender.clone(), endpoint);
+                        busy.insert(sending.spawn(task).id(), id);
+                    }
+                }
+            }
+            if stop
+                .run_until_cancelled(tokio::time::sleep(LOOK))
+                .await
+                .is_none()
+            {
+                return sending.shutdown().await;
+            }
+        }
+    }
+
+    /// Stores the endpoints of the settings; answers whether it could. A worker's start does so, too, if the database lets it.
+    async fn keep_settings(&self) -> bool {
+        let (store, now) = (&self.chores.store, self.chores.clock.now());
+        let kept = store
+            .webhooks()
+            .keep_settings(&self.options.endpoints, now);
+        kept.await.is_ok()
+    }
+
+    /// Tells of judges, and answers who has something due.
+    async fn look(
+        &self,
+        judges: &mut BTreeMap<String, Option<WaitReason>>,
+    ) -> Result<Vec<WebhookEndpoint>, StoreError> {
+        let (store, now) = (&self.chores.store, self.chores.clock.now());
+        let endpoints = store.webhooks().endpoints().await?;
+        if endpoints.is_empty() {
+            return Ok(endpoints);
+        }
+        let told = |event: WebhookEvent| -> Vec<Uuid> {
+            let wanting = endpoints
+                .iter()
+                .filter(|endpoint| endpoint.events.contains(&event));
+            wanting.map(|endpoint| endpoint.endpoint_id).collect()
+        };
+        let (closed, opened) = (
+            told(WebhookEvent::JudgeClosed),
+            told(WebhookEvent::JudgeOpened),
+        );
+        if !(closed.is_empty() && opened.is_empty()) {
+            let rows = store.judges().list(self.lease).await?;
+            for (judge, reason) in closed_judges(&rows) {
+                if judges.get(&judge) == Some(&reason) {
+                    continue;
+                }
+                let told = if reason.is_some() { &closed } else { &opened };
+                store.webhooks().judge_is(&judge, reason, told, now).await?;
+                judges.insert(judge, reason);
+            }
+        }
+        store.webhooks().due_endpoints(now).await
+    }
+
+    /// Sends what is due for one receiver.
+    async fn send_due(self: Arc<Self>, sender: Arc<WebhookSender>, endpoint: WebhookEndpoint) {
+        let sent = async {
+            while self.chores.leadership.leads() {
+                let (webhooks, now) = (self.chores.store.webhooks(), self.chores.clock.now());
+                let due = webhooks.due(endpoint.endpoint_id, now, AT_ONCE).await?;
+                if due.is_empty() {
+                    break;
+                }
+                let tries = due
+                    .into_iter()
+                    .map(|delivery| self.send(&sender, &endpoint, delivery));
+                join_all(tries)
+                    .await
+                    .into_iter()
+                    .collect::<Result<(), StoreError>>()?;
+            }
+            Ok::<(), StoreError>(())
+        };
+        if let Err(error) = sent.await {
+            tracing::warn!(%error, "could not write down what webhooks came to; it tries again");
+        }
+    }
+
+    async fn send(
+        &self,
+        sender: &WebhookSender,
+        endpoint: &WebhookEndpoint,
+        mut delivery: DeliveryRow,
+    ) -> Result<(), StoreError> {
+        if delivery.event == WebhookEvent::BatchMeanDropped
+            && !self.has_dropped(&mut delivery).await?
+        {
+            return self
+                .chores
+                .store
+                .webhooks()
+                .forget(delivery.delivery_id)
+                .await;
+        }
+        let (id, body) = (
+            delivery.delivery_id.to_string(),
+            body(endpoint.format, &delivery),
+        );
+        let message = Message {
+            id: &id,
+            timestamp: self.chores.clock.now().timestamp(),
+            body: &body,
+        };
+        let key = endpoint.secret.as_deref().and_then(key_of);
+        let sent = sender.send(&endpoint.url, key.as_deref(), message).await;
+        let at = self.chores.clock.now();
+        let tried = match sent {
+            Ok(status) => DeliveryTry {
+                state: DeliveryState::Delivered,
+                status: Some(status),
+                error: None,
+                at,
+                due_at: at,
+            },
+            Err(undelivered) => {
+                let pause = pause(delivery.attempts, &undelivered, fastrand::f64());
+                let (webhook, attempt, error) =
+                    (&endpoint.name, delivery.attempts + 1, &undelivered.reason);
+                match pause {
+                    Some(pause) => tracing::info!(
+                        webhook,
+                        delivery_id = id,
+                        attempt,
+                        error,
+                        ?pause,
+                        "a webhook was not taken; it is sent again"
+                    ),
+                    None => tracing::warn!(
+                        webhook,
+                        delivery_id = id,
+                        attempt,
+                        error,
+                        "a webhook was not taken, and is given up"
+                    ),
+                }
+                DeliveryTry {
+                    state: if pause.is_some() {
+                        DeliveryState::Pending
+                    } else {
+                        DeliveryState::Failed
+                    },
+                    status: undelivered.status,
+                    error: Some(undelivered.reason),
+                    at,
+                    due_at: at + pause.unwrap_or_default(),
+                }
+            }
+        };
+        self.chores
+            .store
+            .webhooks()
+            .tried(delivery.delivery_id, &tried)
+            .await
+    }
+
+    /// Whether a batch's mean has dropped, which the delivery then tells. Found once: what is sent stays the same.
+    async fn has_dropped(&self, delivery: &mut DeliveryRow) -> Result<bool, StoreError> {
+        if delivery.data.get("mean").is_some() {
+            return Ok(true);
+        }
+        let batch_id = delivery.data["batch_id"]
+            .as_str()
+            .and_then(|id| Uuid::try_parse(id).ok());
+        let webhooks = self.chores.store.webhooks();
+        let found = webhooks
+            .mean_drop(batch_id.unwrap_or_default(), self.options.mean_drop)
+            .await?;
+        let Some(found) = found else {
+            return Ok(false);
+        };
+        delivery.data["mean"] = json!(found.mean);
+        delivery.data["mean_before"] = json!(found.mean_before);
+        delivery.data["batch_before"] = json!(found.batch_before);
+        webhooks.tell(delivery.delivery_id, &delivery.data).await?;
+        Ok(true)
+    }
+}
+
+/// Each judge with why none of its jobs starts; `None`: on some worker they do.
+fn closed_judges(rows: &[JudgeRow]) -> BTreeMap<String, Option<WaitReason>> {
+    let mut judges: BTreeMap<String, Option<WaitReason>> = BTreeMap::new();
+    for row in rows {
+        let reason = closed(row);
+        judges
+            .entry(row.name.clone())
+            .and_modify(|closed| *closed = closed.and(reason))
+            .or_insert(reason);
+    }
+    judges
+}
+
+/// Why a worker starts no job of a judge, if that lasts: limits of a rate are no news. A breaker that lets one call through to see is
+/// not closed yet.
+fn closed(row: &JudgeRow) -> Option<WaitReason> {
+    match row.closed {
+        Some(
+            reason @ (WaitReason::BreakerOpen
+            | WaitReason::Exhausted
+            | WaitReason::Misconfigured
+            | WaitReason::Paused
+            | WaitReason::Budget),
+        ) => Some(reason),
+        Some(_) | None => (row.breaker != "closed").then_some(WaitReason::BreakerOpen),
+    }
+}
+
+/// How long after a failed try the next one comes; `None` after the last, and where the receiver is gone. Up to a tenth longer, so that not
+/// all come at once, and as long as the receiver asks.
+fn pause(attempts_before: i32, undelivered: &Undelivered, random: f64) -> Option<Duration> {
+    if undelivered.status == Some(GONE) {
+        return None;
+    }
+    let seconds = *PAUSES_S.get(usize::try_from(attempts_before).ok()?)?;
+    let pause = Duration::from_secs(seconds.into()).mul_f64(1.0 + random / 10.0);
+    Some(pause.max(undelivered.retry_after.unwrap_or_default()))
+}
+
+/// What is sent: the same text at each try.
+fn body(format: WebhookFormat, delivery: &DeliveryRow) -> String {
+    match format {
+        WebhookFormat::Standard => json!({
+            "type": delivery.event,
+            "timestamp": delivery.happened_at.to_rfc3339_opts(SecondsFormat::Micros, true),
+            "data": delivery.data,
+        }),
+        WebhookFormat::Slack => json!({ "text": sentence(delivery) }),
+    }
+    .to_string()
+}
+
+/// An event in words. What others named can't be markup of Slack's.
+fn sentence(delivery: &DeliveryRow) -> String {
+    let field = |name: &str| match delivery.data.get(name) {
+        None => String::new(),
+        Some(Value::String(text)) => text
+            .replace('&', "&amp;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;"),
+        Some(other) => other.to_string(),
+    };
+    let percent = |name: &str| {
+        format!(
+            "{:.1} %",
+            delivery.data[name].as_f64().unwrap_or_default() * 100.0
+        )
+    };
+    let batch = match field("name") {
+        name if name.is_empty() => format!("Batch {}", field("batch_id")),
+        name => format!("Batch {name} ({})", field("batch_id")),
+    };
+    match delivery.event {
+        WebhookEvent::JobSucceeded => match field("total_score") {
+            total if total.is_empty() => format!("Job {} succeeded.", field("job_id")),
+            total => format!(
+                "Job {} succeeded: session {} has {total} of 100 points.",
+                field("job_id"),
+                field("session_id")
+            ),
+        },
+        WebhookEvent::JobFailed => format!(
+            "Job {} failed: {}.",
+            field("job_id"),
+            field("class").replace('_', " ")
+        ),
+        WebhookEvent::JobCancelled => format!("Job {} was cancelled.", field("job_id")),
+        WebhookEvent::BatchCompleted => format!("{batch} is completed: {} items.", field("items")),
+        WebhookEvent::BatchCancelled => format!("{batch} was cancelled."),
+        WebhookEvent::BatchMeanDropped => format!(
+            "{batch}: the mean dropped from {} to {} (before: batch {}).",
+            percent("mean_before"),
+            percent("mean"),
+            field("batch_before")
+        ),
+        WebhookEvent::JudgeClosed => {
+            format!(
+                "Judge {} is closed: {}. Its jobs wait.",
+                field("judge"),
+                field("reason").replace('_', " ")
+            )
+        }
+        WebhookEvent::JudgeOpened => format!("Judge {} is open again.", field("judge")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+
+    use super::*;
+
+    fn refused(status: u16, retry_after_s: Option<u64>) -> Undelivered {
+        Undelivered {
+            status: Some(status),
+            reason: String::new(),
+            retry_after: retry_after_s.map(Duration::from_secs),
+        }
+    }
+
+    #[test]
+    fn a_failed_try_waits_longer_each_time_and_ends_after_the_schedule() {
+        let pauses: Vec<_> = (0..10)
+            .map(|n| pause(n, &refused(500, None), 0.0).map(|p| p.as_secs()))
+            .collect();
+        let expected = PAUSES_S.iter().map(|s| Some(u64::from(*s))).chain([None]);
+        assert_eq!(pauses, expected.collect::<Vec<_>>());
+        for (status, asked, random, seconds) in [
+            (429, Some(60), 0.0, Some(60.0)),
+            (503, Some(1), 0.0, Some(5.0)),
+            (500, None, 1.0, Some(5.5)),
+            (410, Some(60), 0.0, None),
+        ] {
+            let found = pause(0, &refused(status, asked), random).map(|pause| pause.as_secs_f64());
+            assert_eq!(found, seconds, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_judge_is_closed_when_it_is_so_for_every_worker() {
+        let row = |breaker: &str, closed: Option<WaitReason>| JudgeRow {
+            name: "gpt".to_owned(),
+            worker_id: Uuid::nil(),
+            breaker: breaker.to_owned(),
+            closed,
+            closed_until: None,
+            failures_in_row: 0,
+            in_flight: 0,
+            last_error: None,
+            last_error_at: None,
+            pace: None,
+            updated_at: DateTime::UNIX_EPOCH,
+        };
+        let (open, probes) = (
+            row("open", Some(WaitReason::BreakerOpen)),
+            row("half_open", Some(WaitReason::Throttled)),
+        );
+        let (well, paced) = (row("closed", None), row("closed", Some(WaitReason::Paced)));
+        let paused = row("closed", Some(WaitReason::Paused));
+        for (rows, closed) in [
+            (vec![open.clone(), probes], Some(WaitReason::BreakerOpen)),
+            (vec![open.clone(), well], None),
+            (vec![paced, open], None),
+            (vec![paused], Some(WaitReason::Paused)),
+        ] {
+            assert_eq!(closed_judges(&rows)["gpt"], closed, "{rows:?}");
+        }
+    }
+
+    #[test]
+    fn slack_gets_a_sentence_without_markup_of_others() {
+        let delivery = |event, data| DeliveryRow {
+            delivery_no: 1,
+            delivery_id: Uuid::nil(),
+            endpoint_id: Uuid::nil(),
+            endpoint: "ops".to_owned(),
+            event,
+            data,
+            happened_at: DateTime::UNIX_EPOCH,
+            state: DeliveryState::Pending,
+            attempts: 0,
+            due_at: DateTime::UNIX_EPOCH,
+            ended_at: None,
+            status: None,
+            error: None,
+        };
+        for (event, data, text) in [
+            (
+                WebhookEvent::BatchMeanDropped,
+                json!({"batch_id": "b", "name": "<!channel> & co", "mean": 0.5, "mean_before": 0.75, "batch_before": "a"}),
+                "Batch &lt;!channel&gt; &amp; co (b): the mean dropped from 75.0 % to 50.0 % (before: batch a).",
+            ),
+            (
+                WebhookEvent::JobFailed,
+                json!({"job_id": "j", "class": "wait_expired"}),
+                "Job j failed: wait expired.",
+            ),
+            (
+                WebhookEvent::JobSucceeded,
+                json!({"job_id": "j", "session_id": "s", "total_score": 70}),
+                "Job j succeeded: session s has 70 of 100 points.",
+            ),
+            (
+                WebhookEvent::BatchCompleted,
+                json!({"batch_id": "b", "items": 3}),
+                "Batch b is completed: 3 items.",
+            ),
+        ] {
+            let body: Value =
+                serde_json::from_str(&body(WebhookFormat::Slack, &delivery(event, data))).unwrap();
+            assert_eq!(body, json!({ "text": text }));
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Webhooks by the API: made, listed, deleted; the log, and sending again. Nothing is sent here.
+
+use super::auth::guarded;
+use super::*;
+use crate::support::stores;
+
+const PATH: &str = "/api/v1/webhooks";
+
+async fn made(server: &Server, body: Value) -> Response {
+    server.post(PATH).json(&body).send().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_webhook_is_made_shown_without_its_secret_and_deleted_with_its_log() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let created = json_of(
+            made(
+                &server,
+                json!({"name": "ops", "url": "https://hooks.example.com/x"}),
+            )
+            .await,
+            201,
+        )
+        .await;
+        let secret = created["secret"].as_str().unwrap();
+        standardwebhooks::Webhook::new(secret).unwrap();
+        assert_eq!(
+            created["events"].as_array().unwrap().len(),
+            8,
+            "all, where none is named"
+        );
+        let other = json_of(made(&server, json!({"name": "chat", "url": "http://chat", "events": ["job.failed"], "format": "slack"})).await, 201).await;
+        assert_ne!(other["secret"], created["secret"]);
+        let again = made(&server, json!({"name": "ops", "url": "https://other"})).await;
+        assert_eq!(
+            problem_of(again, 422, "invalid-request").await["errors"][0]["pointer"],
+            "/name"
+        );
+
+        let listed = server.get(PATH).send().await.unwrap().text().await.unwrap();
+        assert!(
+            !listed.contains("whsec_") && listed.contains("hooks.example.com"),
+            "{listed}"
+        );
+
+        let session = server.session().await;
+        let job = server.queued(session).await;
+        server.succeed(job, 80).await;
+        let job = server.queued(server.session().await).await;
+        server.fail(job).await;
+        let log = json_of(
+            server
+                .get(&format!("{PATH}/deliveries?limit=2"))
+                .send()
+                .await
+                .unwrap(),
+            200,
+        )
+        .await;
+        let to = |log: &Value| -> Vec<(String, String)> {
+            let items = log["items"].as_array().unwrap();
+            let one = |item: &Value| {
+                (
+                    item["event"].as_str().unwrap().to_owned(),
+                    item["webhook"].as_str().unwrap().to_owned(),
+                )
+            };
+            items.iter().map(one).collect()
+        };
+        let mut first = to(&log);
+        first.sort();
+        assert_eq!(
+            first,
+            [("job.failed", "chat"), ("job.failed", "ops")]
+                .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        );
+        let next = format!(
+            "{PATH}/deliveries?cursor={}",
+            log["next_cursor"].as_str().unwrap()
+        );
+        let rest = json_of(server.get(&next).send().await.unwrap(), 200).await;
+        assert_eq!(to(&rest), [("job.succeeded".to_owned(), "ops".to_owned())]);
+        let delivery = &rest["items"][0];
+        assert_eq!(
+            (&delivery["state"], &delivery["data"]["total_score"]),
+            (&json!("pending"), &json!(80)),
+            "{delivery:#}"
+        );
+
+        // It ended, and is sent again as if for the first time, under the same id.
+        let id: Uuid = delivery["delivery_id"].as_str().unwrap().parse().unwrap();
+        let now = chrono::Utc::now();
+        let given_up = gavel::store::DeliveryTry {
+            state: gavel::wire::DeliveryState::Failed,
+            status: Some(410),
+            error: Some("it answered 410 Gone".to_owned()),
+            at: now,
+            due_at: now,
+        };
+        server
+            .store()
+            .webhooks()
+            .tried(id, &given_up)
+            .await
+            .unwrap();
+        let path = format!("{PATH}/deliveries/{id}");
+        let ended = json_of(server.get(&path).send().await.unwrap(), 200).await;
+        assert_eq!(
+            (&ended["state"], &ended["status"], &ended["attempts"]),
+            (&json!("failed"), &json!(410), &json!(1))
+        );
+        assert!(
+            ended["next_attempt_at"].is_null() && !ended["ended_at"].is_null(),
+            "{ended:#}"
+        );
+        let again = json_of(
+            server.post(&format!("{path}/resend")).send().await.unwrap(),
+            202,
+        )
+        .await;
+        assert_eq!(
+            (&again["state"], &again["attempts"], &again["delivery_id"]),
+            (&json!("pending"), &json!(0), &json!(id))
+        );
+
+        let delete = format!("{PATH}/{}/delete", created["webhook_id"].as_str().unwrap());
+        json_of(server.post(&delete).send().await.unwrap(), 200).await;
+        problem_of(
+            server.post(&delete).send().await.unwrap(),
+            404,
+            "webhook-not-found",
+        )
+        .await;
+        problem_of(
+            server.get(&path).send().await.unwrap(),
+            404,
+            "webhook-not-found",
+        )
+        .await;
+        problem_of(
+            server.post(&format!("{path}/resend")).send().await.unwrap(),
+            404,
+            "webhook-not-found",
+        )
+        .await;
+        // What is kept goes with the time, what was deleted at once.
+        let pruned = |before| server.store().webhooks().prune(before);
+        assert_eq!(pruned(now - chrono::TimeDelta::days(1)).await.unwrap(), 2);
+        let other_id = to(&json_of(
+            server
+                .get(&format!("{PATH}/deliveries"))
+                .send()
+                .await
+                .unwrap(),
+            200,
+        )
+        .await);
+        assert_eq!(other_id.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn those_of_the_settings_are_what_the_settings_say_and_are_not_deleted_here() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        json_of(
+            made(&server, json!({"name": "ops", "url": "https://made"})).await,
+            201,
+        )
+        .await;
+        json_of(
+            made(&server, json!({"name": "mine", "url": "https://mine"})).await,
+            201,
+        )
+        .await;
+        let keep = async |endpoints: Value| {
+            let endpoints: Vec<gavel::wire::NewWebhook> =
+                serde_json::from_value(endpoints).unwrap();
+            server
+                .store()
+                .webhooks()
+                .keep_settings(&endpoints, chrono::Utc::now())
+                .await
+                .unwrap();
+            let listed = json_of(server.get(PATH).send().await.unwrap(), 200).await;
+            let items = listed["items"].as_array().unwrap().clone();
+            items
+                .iter()
+                .map(|item| {
+                    (
+                        item["name"].as_str().unwrap().to_owned(),
+                        item["url"].as_str().unwrap().to_owned(),
+                        item["from_settings"] == true,
+                    )
+                })
+                .collect::<Vec<_>>()
+        };
+        let row = |name: &str, url: &str, from_settings: bool| {
+            (name.to_owned(), url.to_owned(), from_settings)
+        };
+        let two =
+            json!([{"name": "ops", "url": "https://a"}, {"name": "chat", "url": "https://b"}]);
+        assert_eq!(
+            keep(two).await,
+            [
+                row("chat", "https://b", true),
+                row("mine", "https://mine", false),
+                row("ops", "https://a", true)
+            ]
+        );
+        let listed = json_of(server.get(PATH).send().await.unwrap(), 200).await;
+        let id = listed["items"][0]["webhook_id"].as_str().unwrap();
+        let refused = server
+            .post(&format!("{PATH}/{id}/delete"))
+            .send()
+            .await
+            .unwrap();
+        problem_of(refused, 422, "invalid-request").await;
+        assert_eq!(
+            keep(json!([{"name": "ops", "url": "https://c"}])).await,
+            [
+                row("mine", "https://mine", false),
+                row("ops", "https://c", true)
+            ]
+        );
+        assert_eq!(keep(json!([])).await, [row("mine", "https://mine", false)]);
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_that_can_not_be_is_refused_by_its_field() {
+    let server = Server::with(Setup::default()).await;
+    let good = json!({"name": "ops", "url": "https://hooks.example.com"});
+    for (field, value) in [
+        ("name", json!("")),
+        ("name", json!("a\nb")),
+        ("name", json!("x".repeat(81))),
+        ("url", json!("hooks.example.com")),
+        ("url", json!("ftp://hooks.example.com")),
+        ("url", json!("https://user:pass@hooks.example.com")),
+        ("secret", json!("whsec_c2hvcnQ=")),
+        ("secret", json!("secret")),
+        ("events", json!([])),
+        ("events", json!(["job.queued"])),
+        ("format", json!("teams")),
+        ("color", json!("red")),
+    ] {
+        let mut body = good.clone();
+        body[field] = value;
+        let problem = problem_of(made(&server, body.clone()).await, 422, "invalid-request").await;
+        let pointer = problem["errors"][0]["pointer"].as_str().unwrap();
+        assert!(
+            pointer.starts_with(&format!("/{field}")) || pointer.is_empty(),
+            "{body}: {problem:#}"
+        );
+        assert!(!problem.to_string().contains("c2hvcnQ"), "{problem}");
+    }
+}
+
+#[tokio::test]
+async fn a_reader_sees_no_webhook() {
+    let server = Server::with(guarded()).await;
+    for path in [
+        PATH.to_owned(),
+        format!("{PATH}/deliveries"),
+        format!("{PATH}/deliveries/{}", Uuid::nil()),
+    ] {
+        for token in ["r-token-of-a-test", "e-token-of-a-test"] {
+            problem_of(
+                server.get(&path).bearer_auth(token).send().await.unwrap(),
+                403,
+                "forbidden",
+            )
+            .await;
+        }
+    }
+    json_of(
+        server
+            .get(PATH)
+            .bearer_auth("a-token-of-a-test")
+            .send()
+            .await
+            .unwrap(),
+        200,
+    )
+    .await;
+}

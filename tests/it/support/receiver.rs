@@ -1,0 +1,112 @@
+//! A receiver of webhooks under the test's control: it answers as told, and keeps what came.
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+/// A secret that receivers check signatures with.
+pub(crate) const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// One request as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct Hook {
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+    /// What it was answered.
+    pub(crate) status: u16,
+}
+
+impl Hook {
+    /// Its body, once the specification's own library has found its signature right.
+    pub(crate) fn verified(&self) -> Value {
+        let webhook = standardwebhooks::Webhook::new(SECRET).unwrap();
+        webhook.verify(self.body.as_bytes(), &self.headers).unwrap();
+        serde_json::from_str(&self.body).unwrap()
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        self.headers["webhook-id"].to_str().unwrap()
+    }
+}
+
+type Rule = Box<dyn Fn(&Hook) -> u16 + Send>;
+
+struct Shared {
+    rule: Mutex<Rule>,
+    hooks: Mutex<Vec<Hook>>,
+}
+
+/// The running receiver; it ends with this value.
+pub(crate) struct Receiver {
+    address: std::net::SocketAddr,
+    shared: Arc<Shared>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Receiver {
+    /// Starts one that answers with the status that the rule says; a redirect leads to `/elsewhere`.
+    pub(crate) async fn start(rule: impl Fn(&Hook) -> u16 + Send + 'static) -> Self {
+        let shared = Arc::new(Shared {
+            rule: Mutex::new(Box::new(rule)),
+            hooks: Mutex::default(),
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().fallback(take).with_state(shared.clone());
+        let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self {
+            address,
+            shared,
+            task,
+        }
+    }
+
+    /// Answers so from now on.
+    pub(crate) fn rule(&self, rule: impl Fn(&Hook) -> u16 + Send + 'static) {
+        *self.shared.rule.lock().unwrap() = Box::new(rule);
+    }
+
+    /// What came so far, in order.
+    pub(crate) fn hooks(&self) -> Vec<Hook> {
+        self.shared.hooks.lock().unwrap().clone()
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/hook", self.address)
+    }
+
+    /// Itself as an endpoint of the settings.
+    pub(crate) fn endpoint(&self, name: &str, events: &[&str], format: &str) -> Value {
+        json!({"name": name, "url": self.url(), "secret": SECRET, "events": events, "format": format})
+    }
+}
+
+async fn take(
+    State(shared): State<Arc<Shared>>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: String,
+) -> Response {
+    let mut hook = Hook {
+        path: uri.path().to_owned(),
+        headers,
+        body,
+        status: 0,
+    };
+    hook.status = (shared.rule.lock().unwrap())(&hook);
+    let status = StatusCode::from_u16(hook.status).unwrap();
+    shared.hooks.lock().unwrap().push(hook);
+    (status, [("location", "/elsewhere")]).into_response()
+}
