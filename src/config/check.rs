@@ -152,7 +152,7 @@ fn whole_numbers(settings: &Settings, faults: &mut Faults<'_>) {
     let database = &settings.database;
     // Nine of Postgres' sessions are dedicated ones; SQLite has none.
     let least_connections = if database.url.is_empty() { 1 } else { 11 };
-    let whole: [(&str, u64, u64, u64); 25] = [
+    let whole: [(&str, u64, u64, u64); 26] = [
         (
             "memory_budget_bytes",
             settings.memory_budget_bytes,

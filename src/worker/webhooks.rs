@@ -99,9 +99,7 @@ impl Webhooks {
     /// Stores the endpoints of the settings; answers whether it could. A worker's start does so, too, if the database lets it.
     async fn keep_settings(&self) -> bool {
         let (store, now) = (&self.chores.store, self.chores.clock.now());
-        let kept = store
-            .webhooks()
-            .keep_settings(&self.options.endpoints, now);
+        let kept = store.webhooks().keep_settings(&self.options.endpoints, now);
         kept.await.is_ok()
     }
 

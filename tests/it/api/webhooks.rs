@@ -10,6 +10,43 @@ async fn made(server: &Server, body: Value) -> Response {
     server.post(PATH).json(&body).send().await.unwrap()
 }
 
+/// It ended, and is sent again as if for the first time, under the same id.
+async fn is_sent_again(server: &Server, id: Uuid) {
+    let now = chrono::Utc::now();
+    let given_up = gavel::store::DeliveryTry {
+        state: gavel::wire::DeliveryState::Failed,
+        status: Some(410),
+        error: Some("it answered 410 Gone".to_owned()),
+        at: now,
+        due_at: now,
+    };
+    server
+        .store()
+        .webhooks()
+        .tried(id, &given_up)
+        .await
+        .unwrap();
+    let path = format!("{PATH}/deliveries/{id}");
+    let ended = server.json_of(&path).await;
+    assert_eq!(
+        (&ended["state"], &ended["status"], &ended["attempts"]),
+        (&json!("failed"), &json!(410), &json!(1))
+    );
+    assert!(
+        ended["next_attempt_at"].is_null() && !ended["ended_at"].is_null(),
+        "{ended:#}"
+    );
+    let again = json_of(
+        server.post(&format!("{path}/resend")).send().await.unwrap(),
+        202,
+    )
+    .await;
+    assert_eq!(
+        (&again["state"], &again["attempts"], &again["delivery_id"]),
+        (&json!("pending"), &json!(0), &json!(id))
+    );
+}
+
 #[tokio::test]
 async fn a_webhook_is_made_shown_without_its_secret_and_deleted_with_its_log() {
     for db in stores().await {
@@ -49,15 +86,7 @@ async fn a_webhook_is_made_shown_without_its_secret_and_deleted_with_its_log() {
         server.succeed(job, 80).await;
         let job = server.queued(server.session().await).await;
         server.fail(job).await;
-        let log = json_of(
-            server
-                .get(&format!("{PATH}/deliveries?limit=2"))
-                .send()
-                .await
-                .unwrap(),
-            200,
-        )
-        .await;
+        let log = server.json_of(&format!("{PATH}/deliveries?limit=2")).await;
         let to = |log: &Value| -> Vec<(String, String)> {
             let items = log["items"].as_array().unwrap();
             let one = |item: &Value| {
@@ -79,7 +108,7 @@ async fn a_webhook_is_made_shown_without_its_secret_and_deleted_with_its_log() {
             "{PATH}/deliveries?cursor={}",
             log["next_cursor"].as_str().unwrap()
         );
-        let rest = json_of(server.get(&next).send().await.unwrap(), 200).await;
+        let rest = server.json_of(&next).await;
         assert_eq!(to(&rest), [("job.succeeded".to_owned(), "ops".to_owned())]);
         let delivery = &rest["items"][0];
         assert_eq!(
@@ -88,74 +117,25 @@ async fn a_webhook_is_made_shown_without_its_secret_and_deleted_with_its_log() {
             "{delivery:#}"
         );
 
-        // It ended, and is sent again as if for the first time, under the same id.
         let id: Uuid = delivery["delivery_id"].as_str().unwrap().parse().unwrap();
-        let now = chrono::Utc::now();
-        let given_up = gavel::store::DeliveryTry {
-            state: gavel::wire::DeliveryState::Failed,
-            status: Some(410),
-            error: Some("it answered 410 Gone".to_owned()),
-            at: now,
-            due_at: now,
-        };
-        server
-            .store()
-            .webhooks()
-            .tried(id, &given_up)
-            .await
-            .unwrap();
+        is_sent_again(&server, id).await;
         let path = format!("{PATH}/deliveries/{id}");
-        let ended = json_of(server.get(&path).send().await.unwrap(), 200).await;
-        assert_eq!(
-            (&ended["state"], &ended["status"], &ended["attempts"]),
-            (&json!("failed"), &json!(410), &json!(1))
-        );
-        assert!(
-            ended["next_attempt_at"].is_null() && !ended["ended_at"].is_null(),
-            "{ended:#}"
-        );
-        let again = json_of(
-            server.post(&format!("{path}/resend")).send().await.unwrap(),
-            202,
-        )
-        .await;
-        assert_eq!(
-            (&again["state"], &again["attempts"], &again["delivery_id"]),
-            (&json!("pending"), &json!(0), &json!(id))
-        );
 
         let delete = format!("{PATH}/{}/delete", created["webhook_id"].as_str().unwrap());
         json_of(server.post(&delete).send().await.unwrap(), 200).await;
-        problem_of(
-            server.post(&delete).send().await.unwrap(),
-            404,
-            "webhook-not-found",
-        )
-        .await;
-        problem_of(
-            server.get(&path).send().await.unwrap(),
-            404,
-            "webhook-not-found",
-        )
-        .await;
-        problem_of(
-            server.post(&format!("{path}/resend")).send().await.unwrap(),
-            404,
-            "webhook-not-found",
-        )
-        .await;
+        for request in [
+            server.post(&delete),
+            server.get(&path),
+            server.post(&format!("{path}/resend")),
+        ] {
+            let answer = request.send().await.unwrap();
+            problem_of(answer, 404, "webhook-not-found").await;
+        }
         // What is kept goes with the time, what was deleted at once.
         let pruned = |before| server.store().webhooks().prune(before);
-        assert_eq!(pruned(now - chrono::TimeDelta::days(1)).await.unwrap(), 2);
-        let other_id = to(&json_of(
-            server
-                .get(&format!("{PATH}/deliveries"))
-                .send()
-                .await
-                .unwrap(),
-            200,
-        )
-        .await);
+        let yesterday = chrono::Utc::now() - chrono::TimeDelta::days(1);
+        assert_eq!(pruned(yesterday).await.unwrap(), 2);
+        let other_id = to(&server.json_of(&format!("{PATH}/deliveries")).await);
         assert_eq!(other_id.len(), 1);
     }
 }

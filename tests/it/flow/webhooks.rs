@@ -227,8 +227,7 @@ async fn a_batch_tells_its_end_once_and_whether_its_mean_dropped(home: Home) {
         let completed = hooks
             .iter()
             .map(Hook::verified)
-            .filter(|hook| hook["type"] == "batch.completed")
-            .next_back()
+            .rfind(|hook| hook["type"] == "batch.completed")
             .unwrap();
         assert_eq!(
             (&completed["data"]["batch_id"], &completed["data"]["items"]),
