@@ -133,6 +133,8 @@ fn joined<'a>(
     more: &[(&'a str, &'a str)],
 ) -> Vec<(&'a str, &'a str)> {
     let own = own.iter().map(|(name, value)| (*name, value.as_str()));
+    // A switch that is named is on.
+    let own = own.filter(|(_, value)| !value.is_empty());
     own.chain(more.iter().copied()).collect()
 }
 
