@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Line coverage of src/ by all tests, the processes that they start included: for the whole crate, for each top-level
-# module, and the lines that no test reaches where a fault would cost most. Exits 1 below 80 % (or below $1).
+# Line coverage of src/ and crates/ by all tests, the processes that they start included: for the whole workspace, for each
+# package and each top-level module of gavel, and the lines that no test reaches where a fault would cost most. Exits 1 below 80 % (or below $1).
 #
 #   tests/coverage.sh [percent]
 #
 # Needs cargo-tarpaulin (cargo install --locked --no-default-features cargo-tarpaulin) and python3. Servers: as run.sh.
-# Test code inside src/ and a process ended by SIGKILL count for nothing.
+# Test code beside the code and a process ended by SIGKILL count for nothing.
 set -euo pipefail
 exec 2>&1
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -30,8 +30,8 @@ mkdir -p "$report"
 say "tests with coverage"
 # The timeout is for a whole test binary; tests that hang have limits of their own.
 tests=0
-cargo tarpaulin --engine llvm --locked --tests --follow-exec --skip-clean --no-fail-fast --timeout 1800 \
-    --include-files 'src/*' --target-dir target/coverage --out Json --output-dir "$report" \
+cargo tarpaulin --engine llvm --locked --workspace --tests --follow-exec --skip-clean --no-fail-fast --timeout 1800 \
+    --include-files 'src/*' --include-files 'crates/*/src/*' --target-dir target/coverage --out Json --output-dir "$report" \
     >"$report/log" || tests=$?
 grep -E '^(test .*FAILED|test result: |error)' "$report/log" || true
 if ((tests)); then
@@ -59,7 +59,7 @@ for file in report["files"]:
         path = pathlib.Path(*file["path"]).relative_to(root).as_posix()
     except ValueError:
         continue
-    if not path.startswith("src/"):
+    if not path.startswith(("src/", "crates/")):
         continue
     module = path.split("/")[1].removesuffix(".rs")
     modules[module][0] += file["covered"]
@@ -87,9 +87,9 @@ def percent(covered, coverable):
 print("lines that no test reaches:")
 for path, lines in sorted(missed.items()):
     print(f"  {path}: {ranges(lines)}")
-print(f"{'module':<12} {'covered':>8} {'lines':>7} {'%':>7}")
+print(f"{'module':<16} {'covered':>8} {'lines':>7} {'%':>7}")
 for module, (covered, coverable) in sorted(modules.items()):
-    print(f"{module:<12} {covered:>8} {coverable:>7} {percent(covered, coverable):>7.1f}")
+    print(f"{module:<16} {covered:>8} {coverable:>7} {percent(covered, coverable):>7.1f}")
 covered = sum(pair[0] for pair in modules.values())
 coverable = sum(pair[1] for pair in modules.values())
 total = percent(covered, coverable)

@@ -29,7 +29,7 @@ pub(super) struct Analytics {
 enum What {
     /// Tools that agents lacked or left unused, by the number of sessions
     MissingTools(Names),
-    /// Other ways that investigations could have gone, by the number of sessions
+    /// Alternative approaches to investigations, by the number of sessions
     Approaches(Names),
     /// How scores are spread; of the current criteria unless --criteria says otherwise
     Distribution {

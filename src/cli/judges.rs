@@ -129,8 +129,11 @@ fn state(judge: &Judge) -> String {
             if !until.is_empty() {
                 said.push_str(&format!(" until {until}"));
             }
+            if said.is_empty() {
+                said = known(gates, |gate| Some(format!("breaker {}", gate.breaker)));
+            }
             match said.is_empty() {
-                true => known(gates, |gate| Some(format!("breaker {}", gate.breaker))),
+                true => "not asked lately".to_owned(),
                 false => said,
             }
         }

@@ -30,7 +30,7 @@ pub(super) fn json(value: &impl Serialize) -> io::Result<()> {
 }
 
 pub(super) fn time(at: DateTime<Utc>) -> String {
-    at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+    at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
 /// Says something to the person, beside the results. It may quote files and answers from outside.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::Global;
@@ -12,7 +13,7 @@ use super::connection::{Common, Connection, Needs};
 use super::import;
 use super::outcome::{CliError, Exit};
 use super::output::{self, Printed, Row};
-use super::scoring::{self, Ask, Judged, Verdict};
+use super::scoring::{self, Ask, Judged, Until, Verdict};
 use crate::job::Force;
 use crate::wire::{self, Job, Rating};
 
@@ -91,7 +92,11 @@ impl Score {
         let ask = Ask {
             force: if self.force { Force::Yes } else { Force::AsIs },
             criteria_hash: self.criteria_hash.clone(),
-            wait: self.wait.map(Duration::from_secs),
+            until: match self.wait {
+                Some(seconds) => Until::Deadline(Instant::now() + Duration::from_secs(seconds)),
+                None if connection.works_here => Until::Stuck,
+                None => Until::Ended,
+            },
         };
         let judged = scoring::score_all(connection.client, &wanted, &ask).await?;
         let page = connection.is_remote.then(|| match judged.as_slice() {
@@ -215,7 +220,10 @@ pub(super) fn failure(job: &Job) -> String {
         None => format!("job {} is {}", job.job_id, job.state),
         Some(error) => format!(
             "job {} failed, {}: {}. {}",
-            job.job_id, error.class, error.message, error.remedy
+            job.job_id,
+            error.class,
+            error.message.trim_end_matches('.'),
+            error.remedy
         ),
     }
 }

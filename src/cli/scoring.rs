@@ -12,7 +12,7 @@ use super::output;
 use super::progress::Progress;
 use crate::client::{Asked, Client, ClientError, Problem};
 use crate::job::{Force, JobId, JobState};
-use crate::wire::{Job, Score};
+use crate::wire::{Job, JobWaitReason, Score};
 
 const AT_ONCE: usize = 32;
 /// The shortest time between two looks at a job, where the server doesn't hold its answer back.
@@ -25,8 +25,18 @@ const LOOK_S: u64 = 20;
 pub(super) struct Ask {
     pub(super) force: Force,
     pub(super) criteria_hash: Option<String>,
-    /// How long to wait for all; `None`: until they have ended.
-    pub(super) wait: Option<Duration>,
+    pub(super) until: Until,
+}
+
+/// How long to wait for jobs.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Until {
+    /// Until all have ended.
+    Ended,
+    /// That, or wait for what somebody has to mend in this process's own settings.
+    Stuck,
+    /// For all until then.
+    Deadline(Instant),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -62,12 +72,11 @@ pub(super) async fn score_all(
     ask: &Ask,
 ) -> Result<Vec<Judged>, CliError> {
     let progress = Progress::new("sessions", sessions.len());
-    let deadline = ask.wait.map(|wait| Instant::now() + wait);
     let mut verdicts = stream::iter(sessions.iter().copied())
         .map(|session_id| {
             let progress = &progress;
             async move {
-                let verdict = score_one(client, session_id, ask, deadline, progress).await?;
+                let verdict = score_one(client, session_id, ask, progress).await?;
                 progress.one(matches!(verdict, Verdict::Scored { .. }));
                 Ok::<_, CliError>(Judged {
                     session_id,
@@ -87,7 +96,6 @@ async fn score_one(
     client: &Client,
     session_id: Uuid,
     ask: &Ask,
-    deadline: Option<Instant>,
     progress: &Progress,
 ) -> Result<Verdict, CliError> {
     let force = ask.force == Force::Yes;
@@ -100,7 +108,7 @@ async fn score_one(
         }
         Err(error) => return Err(error.into()),
     };
-    let job = Box::new(wait(client, job_id, deadline, progress).await?);
+    let job = Box::new(wait(client, job_id, ask.until, progress).await?);
     match job.state {
         JobState::Succeeded => Ok(match client.score(session_id).await? {
             Some(score) => Verdict::Scored {
@@ -127,13 +135,17 @@ fn of_this_session(name: &str) -> bool {
     )
 }
 
-/// The job when it has ended, or as it is at the deadline.
+/// The job when it has ended, or as it is when the wait is over.
 async fn wait(
     client: &Client,
     id: JobId,
-    deadline: Option<Instant>,
+    until: Until,
     progress: &Progress,
 ) -> Result<Job, CliError> {
+    let deadline = match until {
+        Until::Deadline(deadline) => Some(deadline),
+        Until::Ended | Until::Stuck => None,
+    };
     let mut look_s = FIRST_LOOK_S;
     loop {
         let begun = Instant::now();
@@ -151,6 +163,9 @@ async fn wait(
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Ok(job);
         }
+        if matches!(until, Until::Stuck) && is_stuck(&job) {
+            return Ok(job);
+        }
         progress.say_once(&match waiting(&job) {
             why if why.is_empty() => format!(
                 "waiting for judge {}",
@@ -163,6 +178,11 @@ async fn wait(
             tokio::time::sleep(PAUSE).await;
         }
     }
+}
+
+/// Whether a job waits until somebody corrects its judge's key, model or address.
+fn is_stuck(job: &Job) -> bool {
+    (job.wait.as_ref()).is_some_and(|wait| wait.reason == JobWaitReason::Misconfigured)
 }
 
 /// Why a job waits, until when, and what its judge said last; empty if it doesn't.

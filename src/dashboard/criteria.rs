@@ -168,7 +168,7 @@ async fn version(
         None => Vec::new(),
         Some(current) => {
             let own = detail.version.criteria_hash.as_str();
-            let pair = Params::of(&[("a", own), ("b", current)]);
+            let pair = Params::of(&[("a", current), ("b", own)]);
             let diff = found(criteria::diff::diff(api, pair).await)?;
             diff.map_or_else(Vec::new, criteria_diff::drawn)
         }

@@ -111,11 +111,13 @@ fn says(trend: &Trend, told_of: Option<&TrendItem>, versions: usize) -> String {
         .iter()
         .filter(|point| point.criteria_hash == told_of.criteria_hash);
     let first = of.next();
-    let last = of.next_back().or(first);
-    let told = |point: Option<&TrendItem>| {
-        let mean = point.and_then(|point| point.mean).unwrap_or_default();
-        let scores = point.map_or(0, |point| point.scores);
-        format!("{mean:.1} ({})", words::counted(scores, "score"))
+    let told = |point: &TrendItem| {
+        let mean = point.mean.unwrap_or_default();
+        format!("{mean:.1} ({})", words::counted(point.scores, "score"))
+    };
+    let means = match (first, of.next_back()) {
+        (Some(first), Some(last)) => format!("{} at first, {} at last", told(first), told(last)),
+        (only, _) => only.map_or_else(String::new, told),
     };
     let others = match versions {
         0 | 1 => String::new(),
@@ -130,15 +132,13 @@ fn says(trend: &Trend, told_of: Option<&TrendItem>, versions: usize) -> String {
         n => format!(" {n} versions are drawn."),
     };
     format!(
-        "Mean total under {} {}: {} at first, {} at last.{others}",
+        "Mean total under {} {}: {means}.{others}",
         if told_of.is_current {
             "the current criteria"
         } else {
             "criteria"
         },
         words::short(&told_of.criteria_hash),
-        told(first),
-        told(last)
     )
 }
 
@@ -295,7 +295,7 @@ mod tests {
         many.insert(0, ("2026-11-10", "cccccccccc", 40.0));
         let page_of_many = page(&many);
         for part in [
-            "Mean total under the current criteria cccccccc: 40.0 (10 scores) at first",
+            "Mean total under the current criteria cccccccc: 40.0 (10 scores). Of",
             "Of 7 versions 4 are drawn: the current one and those of the newest sessions.",
             ">cccccccc, current</text>",
             "of-3",

@@ -50,6 +50,7 @@ pub(super) struct Filter {
     pub(super) agent: String,
     pub(super) alert_type: String,
     pub(super) missing_tool: String,
+    pub(super) rated: String,
     pub(super) from: String,
     pub(super) to: String,
     pub(super) sort: String,
@@ -63,7 +64,7 @@ impl Filter {
         Params::of(&joined(&own, more))
     }
 
-    fn pairs(&self) -> [(&'static str, String); 13] {
+    fn pairs(&self) -> [(&'static str, String); 14] {
         [
             ("q", self.q.clone()),
             ("status", self.status.clone()),
@@ -76,6 +77,7 @@ impl Filter {
             ("agent", self.agent.clone()),
             ("alert_type", self.alert_type.clone()),
             ("missing_tool", self.missing_tool.clone()),
+            ("rated", self.rated.clone()),
             ("from", instant(&self.from)),
             ("to", instant(&self.to)),
         ]
@@ -118,6 +120,7 @@ impl Filter {
             &self.agent,
             &self.alert_type,
             &self.missing_tool,
+            &self.rated,
             &self.from,
             &self.to,
         ];
@@ -130,6 +133,8 @@ fn joined<'a>(
     more: &[(&'a str, &'a str)],
 ) -> Vec<(&'a str, &'a str)> {
     let own = own.iter().map(|(name, value)| (*name, value.as_str()));
+    // A switch that is named is on.
+    let own = own.filter(|(_, value)| !value.is_empty());
     own.chain(more.iter().copied()).collect()
 }
 

@@ -46,7 +46,9 @@ pub enum EnqueueError {
     #[error("session {0} has an empty conversation: put it again with its messages")]
     NothingToJudge(Uuid),
     /// The criteria asked for are not stored.
-    #[error("criteria_hash {0} is not stored: add the definition first")]
+    #[error(
+        "criteria_hash {0} is not stored: add the definition first (`gavel criteria add FILE`)"
+    )]
     UnknownCriteria(String),
     /// The criteria asked for are for another kind of work.
     #[error("criteria_hash {hash} is of kind {kind}: name one of kind {asked}")]

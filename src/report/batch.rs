@@ -118,7 +118,9 @@ fn item(row: BatchItem, outcome: Outcome) -> Item {
         passed,
         result: job.result.map(|result| with_reasoning(result, reasoning)),
         payload: match (job.kind, job.subject_id) {
-            (kind, Some(id)) if !kind.is_case() => json!({ "session_id": id }),
+            (kind, Some(id)) if !kind.is_case() => {
+                json!({ "session_id": id, "judge": job.judge })
+            }
             (_, _) => payload,
         },
         error,

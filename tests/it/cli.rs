@@ -15,6 +15,7 @@ mod report;
 mod rescore;
 mod servers;
 mod settings;
+mod terminal;
 mod trust;
 
 /// A folder to run `gavel` in, with nothing of this process's environment.

@@ -50,7 +50,7 @@ impl FailureClass {
                 "Top up the provider's quota or spend limit, resume the judge, then retry the job."
             }
             Self::Misconfigured => {
-                "Correct the judge's key, model or base_url in llm_providers.yaml, restart or resume the judge, then retry the job."
+                "Correct the judge's key, model or base_url (its variables, such as OPENAI_API_KEY, or llm_providers.yaml), restart or resume the judge, then retry the job."
             }
             Self::Capability => {
                 "Choose a model that accepts structured replies, or remove the refused parameter from llm_providers.yaml."

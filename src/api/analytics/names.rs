@@ -1,4 +1,4 @@
-//! What judges miss most: tools, and other ways to go. Names that differ in case, separators and camel case alone are one.
+//! What judges miss most: tools, and alternative approaches. Names that differ in case, separators and camel case alone are one.
 
 use axum::Json;
 use axum::extract::State;

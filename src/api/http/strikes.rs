@@ -60,7 +60,7 @@ impl Strikes {
             sleep(DELAY).await;
         }
         Err(ApiError::Unauthorized(
-            "the token is not one of those configured",
+            "the token is not one of those configured; of a line name:scopes:token only the last part is sent",
         ))
     }
 

@@ -117,8 +117,8 @@ impl Lanes {
             (JobWaitReason::NoWorker, None)
         } else if !self.workers.can_ask(job.judge.as_deref()) {
             (JobWaitReason::NoWorkerForJudge, None)
-        } else if let Some((why, until)) = self.closed(job.judge.as_deref()) {
-            (why.into(), until)
+        } else if let Some((why, row)) = self.closed(job.judge.as_deref()) {
+            (why.into(), row.closed_until)
         } else {
             (JobWaitReason::Queued, None)
         };
@@ -222,7 +222,7 @@ impl Lanes {
                 (Some(&hold.target), hold.reason, hold.until, said)
             }
             None => match self.closed(judge) {
-                Some((why, until)) => (None, why, until, None),
+                Some((why, row)) => (None, why, row.closed_until, row.last_error.as_deref()),
                 None => return self.unasked(judge),
             },
         };
@@ -264,7 +264,7 @@ impl Lanes {
     }
 
     /// Why no live worker would take a job of that judge: all gates that know the judge are closed. The first to open counts.
-    fn closed(&self, judge: Option<&str>) -> Option<(WaitReason, Option<DateTime<Utc>>)> {
+    fn closed(&self, judge: Option<&str>) -> Option<(WaitReason, &JudgeRow)> {
         let gates: Vec<&JudgeRow> = self
             .judges
             .iter()
@@ -276,7 +276,7 @@ impl Lanes {
         gates
             .iter()
             .min_by_key(|row| row.closed_until.unwrap_or(DateTime::<Utc>::MAX_UTC))
-            .and_then(|row| row.closed.map(|why| (why, row.closed_until)))
+            .and_then(|row| row.closed.map(|why| (why, *row)))
     }
 }
 

@@ -115,7 +115,7 @@ async fn ratings_of_score(
     Ok(Json(of_score(&state, &score_id, params).await?))
 }
 
-pub(crate) async fn of_score(
+async fn of_score(
     state: &ApiState,
     score_id: &str,
     params: Params,

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use crate::cli::connection::given;
 use crate::cli::outcome::CliError;
 use crate::cli::output;
-use crate::client::Client;
+use crate::client::{Client, ClientError};
 use crate::report::{Lines, ReportError, Source as _};
 use crate::score::read_case;
 use crate::suite::Format;
@@ -85,8 +85,11 @@ pub(in crate::cli) async fn push(
         ));
     }
     // What became current meanwhile judged none of them.
-    let judged_by = header.judged_by.map(|bench| bench.criteria_hash);
-    let criteria_hash = header.options.criteria_hash.or(judged_by);
+    let criteria_hash = match (header.options.criteria_hash, header.judged_by) {
+        (Some(asked), _) => Some(asked),
+        (None, Some(bench)) => stored(client, bench.criteria_hash).await?,
+        (None, None) => None,
+    };
     let query = given([
         ("kind", Some(header.kind.to_string())),
         ("name", Some(label.title(&header.suite.path))),
@@ -99,4 +102,20 @@ pub(in crate::cli) async fn push(
     let key = format!("{}-{}", header.run_id, digest.get(..16).unwrap_or_default());
     let file = (Format::Jsonl.media_type(), body);
     Ok(Some(client.start_batch(file, &query, &key).await?))
+}
+
+/// The criteria of a run that was made without a server, if the service has them, too.
+async fn stored(client: &Client, hash: String) -> Result<Option<String>, CliError> {
+    match client.criteria(&hash).await {
+        Err(ClientError::Refused(problem)) if problem.status == 404 => {
+            output::note(&format!(
+                "the service doesn't have the run's criteria {hash}: it scores by its current ones"
+            ));
+            Ok(None)
+        }
+        // Whoever may ask for scores alone is told no more.
+        Err(ClientError::Refused(problem)) if problem.status == 403 => Ok(Some(hash)),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(Some(hash)),
+    }
 }

@@ -16,7 +16,7 @@ use super::import::{self, FileSession};
 use super::outcome::{CliError, Exit};
 use super::output::{self, Row};
 use super::score::{failure, rating};
-use super::scoring::{self, Ask, Judged, Verdict, waiting};
+use super::scoring::{self, Ask, Judged, Until, Verdict, waiting};
 use super::simulated::SimulatedJudge;
 use crate::app::{App, Migrations, Mode, Stop};
 use crate::client::{Client, text};
@@ -58,7 +58,7 @@ impl Demo {
             flag_of("--judge", "default_llm_provider", self.judge.clone()),
         ];
         let flags = flags.into_iter().flatten().collect();
-        let mut context = Context::new(global, flags, Voice::Results)?;
+        let mut context = Context::new(global, flags, Voice::Jobs)?;
         context.check_access()?;
         let mut signals = Signals::listen()?;
         let listener = context.listen().await?;
@@ -76,6 +76,7 @@ impl Demo {
             open: token.is_none(),
             simulated: simulator.is_some(),
             stays: !self.exit,
+            judge: self.judge.clone(),
         };
         let beside = async {
             let client = Client::new(&show.base, token)?;
@@ -160,6 +161,8 @@ struct Show {
     open: bool,
     simulated: bool,
     stays: bool,
+    /// The judge that --judge names.
+    judge: Option<String>,
 }
 
 impl Show {
@@ -175,7 +178,7 @@ impl Show {
         let ask = Ask {
             force: Force::AsIs,
             criteria_hash: None,
-            wait: None,
+            until: Until::Stuck,
         };
         let judged = scoring::score_all(client, &ids, &ask).await?;
         let head = [
@@ -194,13 +197,19 @@ impl Show {
                 Verdict::Failed { .. } | Verdict::Unfinished { .. }
             )
         });
-        self.what_next(&judged)?;
         if failed {
-            return Err(CliError::incomplete(
-                "not every example session got its score",
-            ));
+            let remedy = match &self.judge {
+                Some(judge) => format!(
+                    ": the table says why. Correct the key, model or address of judge {judge} and run the demo again, or leave \
+                     --judge out for a simulated one"
+                ),
+                None => String::new(),
+            };
+            return Err(CliError::incomplete(format!(
+                "not every example session got its score{remedy}"
+            )));
         }
-        Ok(())
+        self.what_next(&judged)
     }
 
     fn what_next(&self, judged: &[Judged]) -> Result<(), CliError> {

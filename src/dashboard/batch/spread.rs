@@ -3,10 +3,12 @@
 use super::super::figures::{ENOUGH, percent};
 use crate::wire::{Panel, PanelJudge};
 
-/// Each score of a panel with its judge.
+/// Each score of a panel with its judge, in the order of their names.
 pub(super) fn votes(panel: &Panel) -> String {
-    let votes = panel.scores.iter();
+    let mut votes: Vec<_> = panel.scores.iter().collect();
+    votes.sort_by(|a, b| a.judge.cmp(&b.judge));
     let votes: Vec<String> = votes
+        .into_iter()
         .map(|v| format!("{} ({})", v.total, v.judge))
         .collect();
     votes.join(", ")

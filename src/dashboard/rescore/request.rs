@@ -29,7 +29,11 @@ pub(super) struct FieldFault {
 
 /// Whether a field says which sessions are meant.
 pub(super) fn is_filter(name: &str) -> bool {
-    TEXTS.contains(&name) || matches!(name, "min_score" | "max_score" | "from" | "to" | "ids")
+    TEXTS.contains(&name)
+        || matches!(
+            name,
+            "min_score" | "max_score" | "rated" | "from" | "to" | "ids"
+        )
 }
 
 /// The body that the form asks for.
@@ -103,6 +107,9 @@ fn filter(form: &Form, wrong: &mut Wrong) -> Map<String, Value> {
         if let Some(text) = form.text(name) {
             filter.insert(name.to_owned(), text.into());
         }
+    }
+    if let Some(rated) = wrong.or(form.read::<bool>("rated", "true or false")) {
+        filter.insert("rated".to_owned(), rated.into());
     }
     if let Some(ids) = form.text("ids") {
         let ids: Vec<&str> = ids.split(',').map(str::trim).collect();

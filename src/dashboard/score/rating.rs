@@ -20,6 +20,8 @@ pub(in super::super) struct Opinion {
     pub(in super::super) comment: String,
     pub(in super::super) by: String,
     pub(in super::super) at: Moment,
+    /// Whether it is of the session as such, and not of this score.
+    pub(in super::super) of_session: bool,
 }
 
 /// A rating that was filled in and not taken.
@@ -82,6 +84,7 @@ pub(in super::super) fn opinion(rating: HumanRating, now: DateTime<Utc>) -> Opin
         },
         comment: rating.comment.unwrap_or_default(),
         by: rating.by,
+        of_session: rating.score_id.is_none(),
         at: words::moment(rating.at, now),
     }
 }

@@ -162,10 +162,11 @@ impl ScoreDetail {
     ) -> Result<Self, Fault> {
         let (api, answer) = (state.api(user)?, &version.score);
         let (score_id, job_id) = (answer.score_id.to_string(), answer.job_id.to_string());
+        let (own_id, session_id) = (answer.score_id, answer.session_id.to_string());
         let (job, criteria, ratings, elsewhere) = tokio::join!(
             jobs::read_with_calls(api, &job_id),
             criteria::read(api, &answer.criteria_hash, Kind::Session),
-            ratings::of_score(api, &score_id, Params::of(&[])),
+            ratings::of_session(api, &session_id, Params::of(&[("limit", "500")])),
             missing_tools::elsewhere(api, &answer.missing_tools, &score_id),
         );
         let (job, criteria) = (found(job)?, found(criteria)?);
@@ -180,11 +181,16 @@ impl ScoreDetail {
         }
         let dimensions = criteria.as_ref().map(CriteriaDetail::dimensions);
         score.arrange(&dimensions.unwrap_or_default());
-        score.opinions = ratings.items.into_iter().map(|r| opinion(r, now)).collect();
+        let given = ratings.items.into_iter();
+        let given = given.filter(|rating| rating.score_id.is_none_or(|id| id == own_id));
+        score.opinions = given.map(|rating| opinion(rating, now)).collect();
         score.may_rate = user.may_enqueue();
         score.signs_as = user.caller.signs_as();
         score.has_name = user.caller.who().is_some();
-        let mut earlier = score.opinions.iter().filter(|o| o.by == score.signs_as);
+        let mut earlier = score
+            .opinions
+            .iter()
+            .filter(|o| o.by == score.signs_as && !o.of_session);
         score.own = earlier.next().map(Opinion::says);
         score.form_token = user.form_token.clone();
         score.key = Uuid::new_v4().to_string();

@@ -263,6 +263,7 @@ async fn a_session_shows_its_score_of_100_and_its_judges_words() {
         assert_eq!(item["Session Score"], 72.0);
         assert_eq!(item["Score Status"], "SCORED");
         assert_eq!(item["LLM Reasoning"], "It stopped early.");
+        assert_eq!(item["Judge"], "judge-a");
         assert_eq!(body["summary"]["verdict"], "pass");
         assert_eq!(body["summary"]["mean"], Value::Null);
     }

@@ -6,7 +6,7 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use super::Place;
 
-async fn judge(answer: ResponseTemplate) -> MockServer {
+pub(super) async fn judge(answer: ResponseTemplate) -> MockServer {
     let server = MockServer::start().await;
     Mock::given(any()).respond_with(answer).mount(&server).await;
     server
@@ -20,7 +20,7 @@ fn answers() -> ResponseTemplate {
     }))
 }
 
-fn asking(server: &MockServer) -> Place {
+pub(super) fn asking(server: &MockServer) -> Place {
     Place::new()
         .with("OPENAI_API_KEY", "sk-hunter2")
         .with("OPENAI_BASE_URL", &format!("{}/v1", server.uri()))

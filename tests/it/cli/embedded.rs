@@ -5,7 +5,9 @@ use std::process::{Child, Stdio};
 
 use serde_json::json;
 use uuid::Uuid;
+use wiremock::ResponseTemplate;
 
+use super::doctor::{asking, judge};
 use super::{Place, Run};
 
 const NOBODY: &str = "127.0.0.1:0";
@@ -96,6 +98,24 @@ fn the_demo_scores_the_examples_and_says_that_they_are_simulated() {
         table(&second),
         "a second run shows the same scores"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_refuses_the_key_ends_the_demo_and_a_score_with_what_to_correct() {
+    let refusal =
+        json!({ "error": { "message": "Incorrect API key provided.", "code": "invalid_api_key" } });
+    let server = judge(ResponseTemplate::new(401).set_body_json(refusal)).await;
+    let place = asking(&server);
+    let args = ["demo", "--judge", "openai-default", "--bind", NOBODY];
+    let run = place.run(&args).ends(3).says("leave --judge out");
+    let run = run.prints("Incorrect").prints("OPENAI_API_KEY");
+    assert!(!run.out.contains("Open http"), "{}", run.out);
+    assert!(!run.out.contains("provided.."), "{}", run.out);
+    // The first finds out that the judge refuses the key; the second waits for somebody.
+    for _ in 0..2 {
+        place.write("session.json", &session(Uuid::now_v7(), "completed"));
+        drop(place.run(&["score", "session.json"]).ends(3));
+    }
 }
 
 #[test]

@@ -523,6 +523,17 @@ fn a_run_is_shown_as_a_batch_that_costs_nothing_more() {
     let args = ["batches", "push", "alone", "--json", "--server", &url];
     let batch = place.run(&args).ends(0).json();
     assert_eq!(batch["counts"]["total"], 3);
+    // What its criteria are the service may not know.
+    let header = place.path().join("alone/run.json");
+    let mut told: Value = serde_json::from_str(&std::fs::read_to_string(&header).unwrap()).unwrap();
+    told["judged_by"]["criteria_hash"] = json!("f".repeat(64));
+    std::fs::write(&header, told.to_string()).unwrap();
+    drop(
+        place
+            .run(&args)
+            .ends(0)
+            .says("it scores by its current ones"),
+    );
     let nowhere = ["batches", "push", "nowhere", "--server", &url];
     drop(place.run(&nowhere).ends(2).says("run.json"));
     assert_eq!(service.stop("-TERM"), Some(0));

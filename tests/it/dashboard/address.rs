@@ -57,7 +57,7 @@ async fn a_name_that_would_narrow_nothing_is_refused_where_what_is_found_is_acte
     }
     // Every name of the list's own filters, and what leads here from elsewhere, is known.
     for path in [
-        "/rescore?q=a&status=completed&scored=yes&rating=weak&criteria=not_current&tag=a&agent=a&alert_type=a&missing_tool=a&min_score=1&max_score=2&from=2026-01-01&to=2026-02-01",
+        "/rescore?q=a&status=completed&scored=yes&rating=weak&criteria=not_current&tag=a&agent=a&alert_type=a&missing_tool=a&rated=true&min_score=1&max_score=2&from=2026-01-01&to=2026-02-01",
         "/rescore?ids=01938c4e-7a10-7c3e-9b41-2f6d8e0a1c01",
         "/rescore?name=spring&max=5&sample=3&budget_usd=2",
         "/insights?days=365&criteria=any&suite=",

@@ -79,6 +79,17 @@ async fn what_a_person_rates_leaves_their_queue_and_shows_the_judges_score() {
             "AlertA",
         ];
         in_order(&browser.page(&to).await, &parts);
+        let score = browser.page(&format!("/sessions/{rated}/score")).await;
+        in_order(
+            &score,
+            &["<b>weak</b> by ann (of the session)", "It guessed."],
+        );
+        let only = browser.page("/sessions?rated=true").await;
+        in_order(&only, &["AlertB"]);
+        assert!(
+            !only.contains("AlertA") && !only.contains("AlertC"),
+            "{only}"
+        );
         assert_eq!(
             queue(&server, "by=ann&order=low_score").await,
             [ids[0], ids[2]]

@@ -76,7 +76,7 @@ async fn criteria_are_edited_previewed_compared_and_made_current() {
         let hash = new.trim_start_matches("/criteria/");
         let parts = [
             "<h1>strict",
-            &format!("/compare?a={hash}&amp;b={file}"),
+            &format!("/compare?a={file}&amp;b={hash}"),
             &format!("/rescore?with={hash}&amp;purpose=preview&amp;sample=20&amp;criteria=current"),
             "Edit a copy",
             "Make current",
@@ -88,7 +88,7 @@ async fn criteria_are_edited_previewed_compared_and_made_current() {
             &browser.page(&preview).await,
             &[hash, "value=\"preview\" selected", "value=\"20\""],
         );
-        let compared = browser.page(&format!("/compare?a={hash}&b={file}")).await;
+        let compared = browser.page(&format!("/compare?a={file}&b={hash}")).await;
         in_order(&compared, &["strict (", "Be strict."]);
 
         let choose = format!("{new}/current");

@@ -199,7 +199,7 @@ fn shared(mut asked: Asked, context: &AskContext, led_with: u32) -> Option<Asked
     })
 }
 
-/// How many models that no entry lists are warned of.
+/// How many models without a price are warned of.
 const WARNED: usize = 256;
 
 /// Every judge that `llm_providers.yaml` names, by name.
@@ -209,7 +209,7 @@ pub struct Judges {
     wiring: JudgeWiring,
     flights: Arc<Flights>,
     maker: Mutex<ProviderMaker>,
-    /// Judges of models that no entry lists, each warned of once.
+    /// Judges of models without a price, each warned of once.
     warned: Mutex<BTreeSet<String>>,
 }
 
@@ -254,23 +254,25 @@ impl Judges {
 
     /// The judge of a name (`entry` or `entry:model`), or why there is none.
     pub fn get(&self, name: &str) -> Result<Arc<Judge>, NotConfigured> {
-        match self.by_name.get(name) {
-            Some(judge) => Ok(Arc::clone(judge)),
+        let judge = match self.by_name.get(name) {
+            Some(judge) => Arc::clone(judge),
             // Models that no entry lists are built when asked for, and not kept: their names come from outside.
-            None => self.providers.spec(name).map(|spec| {
-                self.warn_of_unknown(&spec);
-                self.build(spec)
-            }),
-        }
+            None => self.build(self.providers.spec(name)?),
+        };
+        self.warn_of_unpriced(&judge.inner.spec);
+        Ok(judge)
     }
 
-    /// Says once of a model that nothing is known of it.
-    fn warn_of_unknown(&self, spec: &JudgeSpec) {
+    /// Says once of a model that it has no price.
+    fn warn_of_unpriced(&self, spec: &JudgeSpec) {
+        if spec.is_priced() {
+            return;
+        }
         let mut warned = self.warned.lock();
-        if !spec.is_known() && warned.len() < WARNED && warned.insert(spec.name().to_owned()) {
+        if warned.len() < WARNED && warned.insert(spec.name().to_owned()) {
             tracing::warn!(
                 judge = spec.name(),
-                "no entry of llm_providers.yaml lists this model: it is asked, and what it costs is unknown"
+                "llm_providers.yaml has no price for this model: it is asked, and what it costs is unknown"
             );
         }
     }

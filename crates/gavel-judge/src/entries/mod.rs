@@ -32,7 +32,7 @@ pub use spec::JudgeSpec;
 pub enum NotConfigured {
     /// No entry of that name.
     #[error(
-        "unknown judge {name:?}: name another one in DEFAULT_LLM_PROVIDER or in the criteria's scoring.llm_provider; {known}"
+        "unknown judge {name:?}: name another one in DEFAULT_LLM_PROVIDER, in the criteria's scoring.llm_provider or with --judge; {known}"
     )]
     Unknown {
         /// The name asked for.

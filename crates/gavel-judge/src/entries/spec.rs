@@ -83,12 +83,10 @@ impl JudgeSpec {
         })
     }
 
-    /// Whether the entry lists the model, or says what it costs.
-    pub(crate) fn is_known(&self) -> bool {
+    /// Whether the entry says what the model costs, or that any may be asked.
+    pub(crate) fn is_priced(&self) -> bool {
         let entry = &self.entry;
-        entry.any_model
-            || entry.lists(&self.model)
-            || price_of(&entry.prices, &self.model).is_some()
+        entry.any_model || entry.simulated || price_of(&entry.prices, &self.model).is_some()
     }
 
     pub(crate) fn entry(&self) -> &Arc<Entry> {

@@ -19,6 +19,7 @@ const COLUMNS: &[Column] = &[
     Column("Session Score", 11, Origin::Score(0)),
     Column(STATUS, 13, Origin::Status),
     Column("LLM Reasoning", 60, Origin::Reasoning),
+    Column("Judge", 20, Origin::Payload(&["judge"])),
 ];
 
 /// The kind, described.

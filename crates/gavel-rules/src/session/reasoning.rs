@@ -1,11 +1,11 @@
-//! Whether a judge's reasons say something of their own: more than a word or two, and not the words of what it was given.
+//! Whether a judge's reasons say something of their own: more than a sentence, and not the words of what it was given.
 
 use std::collections::{HashSet, VecDeque};
 
 use super::Flag;
 
-/// Reasons shorter than this, in letters and digits, are a word or two; 200 words are asked for.
-const FEWEST: usize = 20;
+/// Reasons of fewer different words than this are far below the 200 words that are asked for, whatever is said twice.
+const FEWEST: usize = 12;
 /// Reasons this long are what was asked for. Holding those against a long session would cost more than all else of a reply.
 const ENOUGH: usize = 1_000;
 /// So many letters in a row are the same only where they are copied.
@@ -16,10 +16,11 @@ const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What is wrong with reasons, held against the texts that the judge was given.
 pub(super) fn doubt(reasons: &str, given: &[&str]) -> Option<Flag> {
-    match letters(reasons).take(ENOUGH).count() {
-        0..FEWEST => return Some(Flag::ReasoningThin),
-        FEWEST..RUN | ENOUGH.. => return None,
-        RUN..ENOUGH => {}
+    if words(reasons) < FEWEST {
+        return Some(Flag::ReasoningThin);
+    }
+    if !(RUN..ENOUGH).contains(&letters(reasons).take(ENOUGH).count()) {
+        return None;
     }
     let own: Vec<u64> = runs(reasons).collect();
     let wanted: HashSet<u64> = own.iter().copied().collect();
@@ -27,6 +28,21 @@ pub(super) fn doubt(reasons: &str, given: &[&str]) -> Option<Flag> {
     let met: HashSet<u64> = met.filter(|run| wanted.contains(run)).collect();
     let copied = own.iter().filter(|run| met.contains(run)).count();
     (copied as f64 > MOST_COPIED * own.len() as f64).then_some(Flag::ReasoningCopied)
+}
+
+/// How many different words a text has, up to [`FEWEST`]. A sign of Chinese, Japanese or Korean counts as a word.
+fn words(text: &str) -> usize {
+    let apart = |c: char| c >= '\u{2e80}';
+    let mut seen = HashSet::new();
+    for word in text.split(|c: char| !c.is_alphanumeric()) {
+        for part in word.split_inclusive(apart).filter(|part| !part.is_empty()) {
+            seen.insert(part.to_lowercase());
+        }
+        if seen.len() >= FEWEST {
+            break;
+        }
+    }
+    seen.len()
 }
 
 /// Letters and digits in lower case: layout and punctuation make no text another one.
@@ -70,12 +86,25 @@ mod tests {
             ("none", Some(Flag::ReasoningThin)),
             ("Good work, all in all.", Some(Flag::ReasoningThin)),
             (
+                "Perfect investigation, nothing to add.",
+                Some(Flag::ReasoningThin),
+            ),
+            (&"great ".repeat(60), Some(Flag::ReasoningThin)),
+            (
+                &"Great work, perfect. ".repeat(80),
+                Some(Flag::ReasoningThin),
+            ),
+            ("完美的调查。", Some(Flag::ReasoningThin)),
+            (
                 "- - - - - - - - - - - - - - - - - - - - - - - -",
                 Some(Flag::ReasoningThin),
             ),
             (own, None),
             (&quoting, None),
-            ("The agent read the logs and stopped there.", None),
+            (
+                "The agent read the logs and stopped there.",
+                Some(Flag::ReasoningThin),
+            ),
             (
                 "代理在阅读日志之前列出了所有的容器，却从来没有询问过之前的重启记录，因此扣了三分。",
                 None,

@@ -47,6 +47,22 @@ const ALONE: &[&str] = &[
     "summarize",
 ];
 
+/// Operators with a word that they can't do without, and that something follows.
+const REQUIRED: &[(&str, &str)] = &[
+    ("lookup", "on"),
+    ("make-series", "on"),
+    ("order", "by"),
+    ("parse", "with"),
+    ("parse-kv", "as"),
+    ("parse-where", "with"),
+    ("reduce", "by"),
+    ("sample-distinct", "of"),
+    ("sort", "by"),
+    ("summarize", "by"),
+    ("top", "by"),
+    ("top-hitters", "of"),
+];
+
 /// What stands before a token, on its level of brackets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Last {
@@ -164,7 +180,9 @@ impl<'a> Reader<'a> {
                     let next = self.next(at, kind, &whole, level);
                     // `datatable(..) ["x"]` reads as a name, and is a list.
                     let is_list = kind == Kind::Quoted && level.last == Last::Operand;
-                    if !level.is_loose() && !is_list && !follows(level.last, next, word) {
+                    let is_right = (is_list || follows(level.last, next, word))
+                        && (next != Last::Operator || self.is_tested(at, &whole));
+                    if !level.is_loose() && !is_right {
                         return false;
                     }
                     level.last = next;
@@ -173,6 +191,40 @@ impl<'a> Reader<'a> {
             at += 1;
         }
         level.may_end()
+    }
+
+    /// Whether an operator has what it can't do without, given its name and all that follows.
+    pub(super) fn is_complete(&self, span: &Span) -> bool {
+        let word = self.source.word(span.start);
+        let rest = span.start + 1..span.end;
+        if word == "project-rename" {
+            let mut items = self.source.split(&rest, Kind::Comma).into_iter();
+            let is_new = |at: usize| self.source.is_sign(at, &rest, "=");
+            return items.all(|item| self.source.find(&item, is_new).is_some());
+        }
+        let required = REQUIRED.iter().find(|(operator, _)| *operator == word);
+        required.is_none_or(|(_, required)| {
+            let is_it = |at: usize| self.source.is_name(at, &rest, required);
+            // Of these `summarize` alone can do without.
+            (self.source.find(&rest, is_it)).map_or(word == "summarize", |at| at + 1 < rest.end)
+        })
+    }
+
+    /// Whether what follows a test of membership or of bounds can: `in 1` and `between (1, 2)` can't.
+    fn is_tested(&self, test: usize, span: &Span) -> bool {
+        let kind = self.source.kind(test + 1, span);
+        match self.source.word(test).trim_start_matches('!') {
+            "between" => {
+                let inside = self.source.inside(test + 1);
+                kind == Some(Kind::Open)
+                    && (self.source.find(&inside, |at| self.source.word(at) == "..")).is_some()
+            }
+            "in" | "in~" => !matches!(
+                kind,
+                Some(Kind::Text | Kind::Number | Kind::Duration | Kind::Typed)
+            ),
+            _ => true,
+        }
     }
 
     fn is_end(&self, at: usize, span: &Span) -> bool {
@@ -235,6 +287,7 @@ impl<'a> Reader<'a> {
             Kind::Symbol if matches!(word, "+" | "-" | "/" | "%" | "." | "..") => Last::Sign,
             Kind::Symbol => Last::Other,
             Kind::Name if is_operator(word) => Last::Operator,
+            Kind::Name if word.starts_with('!') => Last::Other,
             Kind::Name if self.separates(at, span, level) => Last::Separator,
             Kind::Name
             | Kind::Quoted
@@ -275,6 +328,8 @@ fn follows(last: Last, next: Last, word: &str) -> bool {
         Last::Operator if word == "regex" => last == Last::Operator,
         Last::Operator if word == "=" && last == Last::Separator => true,
         Last::Operator | Last::Comma => !is_first && !last.is_open(),
-        Last::Start | Last::Head | Last::Star | Last::Sign | Last::Separator | Last::Other => true,
+        // Signs that are no operators here.
+        Last::Other => !word.starts_with(['!', '#', '@']),
+        Last::Start | Last::Head | Last::Star | Last::Sign | Last::Separator => true,
     }
 }

@@ -150,6 +150,7 @@ impl<'a> Reader<'a> {
             };
             match named {
                 Some(operator) => {
+                    self.approximate |= !self.is_complete(&part);
                     self.operator(operator, &(part.start + 1..part.end), depth);
                     sorted = operator.orders(sorted);
                 }

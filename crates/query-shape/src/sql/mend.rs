@@ -7,7 +7,8 @@ use sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use super::Dialect::{
-    self, Ansi, Bigquery, Clickhouse, Duckdb, Generic, Mssql, Mysql, Postgres, Redshift, Sqlite,
+    self, Ansi, Bigquery, Clickhouse, Databricks, Duckdb, Generic, Mssql, Mysql, Postgres,
+    Redshift, Sqlite,
 };
 
 /// A group in brackets is looked at for so many tokens: options, hints and samples have fewer.
@@ -63,6 +64,13 @@ const RULES: &[(&[Dialect], &str)] = &[
     (&[Duckdb], "limit NUMBER ?percent ?%"),
     (&[Duckdb], "!by !name select|values|from|with"),
     (&[Bigquery], "( !model PATH ,"),
+    (&[Databricks], "from|join !stream ITEM"),
+    (
+        &[Generic, Postgres, Redshift],
+        "vacuum ?full ?freeze ?verbose ?analyze",
+    ),
+    // It names a schema.
+    (&[Sqlite], "vacuum !PATH"),
 ];
 
 const SIGNS: [(&str, Token); 11] = [

@@ -33,7 +33,8 @@ pub(super) fn with_statements<T>(
         return Err(SqlError::TooLong { bytes: sql.len() });
     }
     on_deep_stack(sql.len(), || {
-        let statements = statements(sql, dialect)?;
+        let mut statements = statements(sql, dialect)?;
+        statements.extend(unloaded(&statements, dialect)?);
         if statements.is_empty() {
             return Err(SqlError::Empty);
         }
@@ -88,6 +89,21 @@ fn statements(sql: &str, dialect: Dialect) -> Result<Vec<Statement>, SqlError> {
         .iter()
         .find_map(|other| parse_by(sql, *other, dialect).ok())
         .ok_or(SqlError::Syntax { dialect, message })
+}
+
+/// The statements of queries that stand as text in another: `unload('select ..') to ..`.
+fn unloaded(statements: &[Statement], dialect: Dialect) -> Result<Vec<Statement>, SqlError> {
+    let mut found = Vec::new();
+    for statement in statements {
+        if let Statement::Unload {
+            query_text: Some(text),
+            ..
+        } = statement
+        {
+            found.extend(self::statements(text, dialect)?);
+        }
+    }
+    Ok(found)
 }
 
 /// A parser's message without the middle of the token that it quotes, which may be the whole text: its end says where it stands.

@@ -65,6 +65,7 @@ pub(super) fn read(walk: &mut Walk, statement: &Statement) {
             from_obj.iter().for_each(|name| walk.write(name));
         }
         Statement::OptimizeTable { name, .. } => walk.write(name),
+        Statement::Vacuum(vacuum) => vacuum.table_name.iter().for_each(|name| walk.write(name)),
         Statement::LockTables { tables } => read_locked(walk, tables),
         // `show tables in db` names no table; `show columns from t` does, but as a question about it.
         Statement::ShowTables { show_options, .. }

@@ -236,6 +236,42 @@ fn only_leaves_heirs_aside_and_is_no_table() {
 }
 
 #[test]
+fn tables_of_streams_vacuums_and_unloads_are_found() {
+    assert_tables(
+        Dialect::Databricks,
+        &[
+            (
+                "select * from stream s.t join stream(u) on t.x = u.x",
+                &["s.t", "u"],
+            ),
+            ("select * from stream where x = 1", &["stream"]),
+        ],
+    );
+    assert_tables(
+        Dialect::Redshift,
+        &[
+            (
+                "unload ('select * from a where x = ''1''') to 's3://b/c'",
+                &["a"],
+            ),
+            ("unload (select * from a) to 's3://b/c'", &["a"]),
+            ("vacuum full s.t", &["s.t"]),
+        ],
+    );
+    assert_tables(
+        Dialect::Postgres,
+        &[
+            ("vacuum", &[]),
+            ("vacuum analyze", &[]),
+            ("vacuum full analyze t", &["t"]),
+        ],
+    );
+    assert_tables(Dialect::Sqlite, &[("vacuum main", &[]), ("vacuum", &[])]);
+    let hidden = parse("unload ('selec * from a') to 's3://b'", Dialect::Redshift);
+    assert!(matches!(hidden, Err(SqlError::Syntax { .. })), "{hidden:?}");
+}
+
+#[test]
 fn each_dialect_spells_its_tables() {
     assert_tables(
         Dialect::Mssql,

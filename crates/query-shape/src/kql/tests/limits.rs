@@ -52,6 +52,23 @@ fn text_that_does_not_parse_yields_what_it_can() {
         ("Orders | join Returns on Id Gifts", &["Orders", "Returns"]),
         ("Orders | sort by a b", &["Orders"]),
         ("Orders | extend", &["Orders"]),
+        ("Orders | sort a desc", &["Orders"]),
+        ("Orders | order a", &["Orders"]),
+        ("Orders | sort by", &["Orders"]),
+        ("Orders | top 5", &["Orders"]),
+        ("Orders | top 5 by", &["Orders"]),
+        ("Orders | parse x 'a'", &["Orders"]),
+        ("Orders | where a between (1, 2)", &["Orders"]),
+        ("Orders | where a in 1", &["Orders"]),
+        ("Orders | where a !in~ 'x'", &["Orders"]),
+        ("Orders | lookup Returns", &["Orders", "Returns"]),
+        ("Orders | make-series count()", &["Orders"]),
+        ("Orders | where !a", &["Orders"]),
+        ("Orders | where a == #1", &["Orders"]),
+        ("Orders | where a == @x", &["Orders"]),
+        ("Orders | project-rename a", &["Orders"]),
+        ("Orders | summarize count() by", &["Orders"]),
+        ("Orders | mv-apply a on (sort b)", &["Orders"]),
     ];
     for (query, expected) in cases {
         let shape = shape(query);
