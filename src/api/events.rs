@@ -26,6 +26,8 @@ use crate::job::JobId;
 
 /// How long a client should stay away before it connects again, milliseconds.
 const RETRY_MS: u64 = 2_000;
+/// How long a stream lasts. A token or sign-in that was revoked listens no longer than that.
+const LONGEST: Duration = Duration::from_secs(600);
 /// How long a stream may be silent.
 const BEAT: Duration = Duration::from_secs(15);
 /// How many events go into one piece of the stream.
@@ -69,7 +71,7 @@ impl Streams {
 /// `hello`. `Last-Event-ID` resumes behind an event without a gap or a repeat; `reset` says that events were lost or that
 /// the id is not known (any more): read again by GET what you show. `interrupted` says that the log of events is away
 /// (Redis) and nothing is heard until `restored`: ask by GET meanwhile. A process that stops says `bye`. An event is a
-/// hint, and what GET answers is the truth.
+/// hint, and what GET answers is the truth. A stream ends with `bye` after ten minutes, too: connect again.
 #[utoipa::path(
     get, path = "/api/v1/events", tag = "events", operation_id = "events",
     params(
@@ -115,6 +117,7 @@ async fn events(
         clock: state.clock.clone(),
         stopping: streams.stopping.clone(),
         beat: Instant::now() + BEAT,
+        ends: Instant::now() + LONGEST,
         greeting: Some(start),
         _slot: slot,
         _counted: Counted::new(),
@@ -191,6 +194,8 @@ struct EventStream {
     stopping: CancellationToken,
     /// When silence has lasted long enough.
     beat: Instant,
+    /// When it ends, and its client comes again: who may listen is asked then.
+    ends: Instant,
     /// How it began, until that is said.
     greeting: Option<Start>,
     _slot: OwnedSemaphorePermit,
@@ -223,6 +228,7 @@ impl EventStream {
             tokio::select! {
                 biased;
                 () = self.stopping.cancelled() => return (self.bye(), None),
+                () = tokio::time::sleep_until(self.ends) => return (self.bye(), None),
                 heard = self.listener.next(PAGE) => {
                     let piece = self.written(heard);
                     if !piece.is_empty() {

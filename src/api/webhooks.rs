@@ -165,11 +165,6 @@ async fn delete_webhook(
         .into_iter()
         .find(|endpoint| endpoint.endpoint_id == id);
     let found = found.ok_or(ApiError::WebhookNotFound("webhook", id))?;
-    if found.from_settings {
-        let message =
-            "is one of the workers' settings: take it out of webhooks.endpoints, and restart them";
-        return Err(ApiError::fault(REFUSAL, "/webhook_id", message));
-    }
     state.store.webhooks().remove(id).await?;
     tracing::info!(webhook = found.name, "a webhook was deleted");
     Ok(Json(found.into()))

@@ -333,6 +333,9 @@ impl Here {
         settings.bind = address.to_string();
         settings.auth.tokens = vec![format!("cli:admin:{token}")];
         settings.auth.tokens_file.clear();
+        // Nor is anybody let in by a proxy's word.
+        settings.auth.proxy.groups.clear();
+        settings.http.trusted_proxies.clear();
         // No balancer has to hear that it stops.
         settings.http.drain_delay_s = 0;
         let migrations = match mode {

@@ -140,15 +140,12 @@ impl Webhooks<'_> {
         first(ADDING, &self.db.write(ADDING, &statement).await?, endpoint)
     }
 
-    /// Makes those of the settings be what the settings say: the only ones of their names, and none of them that isn't there any more.
+    /// Stores those of the settings, in the place of others of their names. None is deleted: a worker with other settings has others.
     pub async fn keep_settings(
         self,
         settings: &[NewWebhook],
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        let mut gone = sql!("delete from webhook_endpoints where from_settings and name not in ");
-        // `not in (null)` would be true of none.
-        gone.push_list(settings.iter().map(|new| new.name.as_str()).chain([""]));
         let kept: Vec<Sql> = settings
             .iter()
             .map(|new| {
@@ -163,7 +160,6 @@ impl Webhooks<'_> {
         retry_once!("reading webhooks from the settings", async {
             let mut conn: Conn = self.db.writer().await?;
             let mut tx = conn.begin().await?;
-            tx.execute(&gone).await?;
             for one in &kept {
                 tx.execute(one).await?;
             }
@@ -171,12 +167,9 @@ impl Webhooks<'_> {
         })
     }
 
-    /// Deletes an endpoint that isn't one of the settings. Its deliveries go when the database is pruned. Whether there was one.
+    /// Deletes an endpoint; one of the settings comes back with the next worker that has it. Its deliveries go when the database is pruned. Whether there was one.
     pub async fn remove(self, id: Uuid) -> Result<bool, StoreError> {
-        let statement = sql!(
-            "delete from webhook_endpoints where endpoint_id = $1 and not from_settings",
-            id
-        );
+        let statement = sql!("delete from webhook_endpoints where endpoint_id = $1", id);
         Ok(self.db.execute("deleting a webhook", &statement).await? > 0)
     }
 
@@ -210,7 +203,7 @@ impl Webhooks<'_> {
         )
     }
 
-    /// Writes down a try.
+    /// Writes down a try. A delivery that has ended meanwhile, by another worker's try, stays as it is.
     pub async fn tried(self, delivery_id: Uuid, tried: &DeliveryTry) -> Result<(), StoreError> {
         let ended_at = match tried.state {
             DeliveryState::Pending => None,
@@ -218,7 +211,7 @@ impl Webhooks<'_> {
         };
         let statement = sql!(
             "update webhook_deliveries set attempts = attempts + 1, state = $2, ended_at = $3, due_at = $4, status = $5, error = $6
-             where delivery_id = $1",
+             where delivery_id = $1 and ended_at is null",
             delivery_id,
             tried.state.as_str(),
             ended_at,
@@ -384,7 +377,8 @@ impl Webhooks<'_> {
         let (mean, mean_before) = (self.mean(batch_id).await?, self.mean(before).await?);
         Ok(mean
             .zip(mean_before)
-            .filter(|(now, then)| then - now >= least)
+            // Five points are told as five, however the difference is rounded.
+            .filter(|(now, then)| then - now >= least - 1e-9)
             .map(|(mean, mean_before)| MeanDrop {
                 mean,
                 mean_before,
@@ -431,23 +425,32 @@ impl Webhooks<'_> {
             .map(drop)
     }
 
-    /// Deletes deliveries that ended before `before`, and those of endpoints that are gone; answers how many.
+    /// Deletes deliveries of what happened before `before`, whether they arrived or not, and those of endpoints that are gone; answers how
+    /// many.
     pub async fn prune(self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        let slice = sql!(
+        let old = sql!(
             "delete from webhook_deliveries where delivery_id in (
-                select d.delivery_id from webhook_deliveries d
-                where d.ended_at < $1 or not exists (select 1 from webhook_endpoints e where e.endpoint_id = d.endpoint_id) limit $2)",
+                select d.delivery_id from webhook_deliveries d where d.happened_at < $1 limit $2)",
             before,
             SLICE
         );
+        let orphaned = sql!(
+            "delete from webhook_deliveries where delivery_id in (
+                select d.delivery_id from webhook_deliveries d
+                where not exists (select 1 from webhook_endpoints e where e.endpoint_id = d.endpoint_id) limit $1)",
+            SLICE
+        );
         let mut gone = 0;
-        loop {
-            let deleted = self.db.execute_long("pruning deliveries", &slice).await?;
-            gone += deleted;
-            if deleted < SLICE.unsigned_abs() {
-                return Ok(gone);
+        for slice in [old, orphaned] {
+            loop {
+                let deleted = self.db.execute_long("pruning deliveries", &slice).await?;
+                gone += deleted;
+                if deleted < SLICE.unsigned_abs() {
+                    break;
+                }
             }
         }
+        Ok(gone)
     }
 }
 

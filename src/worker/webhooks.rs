@@ -85,6 +85,9 @@ impl Webhooks {
                         busy.insert(sending.spawn(task).id(), id);
                     }
                 }
+            } else {
+                // What they do meanwhile another one tells.
+                judges.clear();
             }
             if stop
                 .run_until_cancelled(tokio::time::sleep(LOOK))

@@ -105,7 +105,7 @@ pub struct Webhook {
     pub events: Vec<WebhookEvent>,
     /// What is sent.
     pub format: WebhookFormat,
-    /// Whether it is one of the workers' settings, and can be deleted there alone.
+    /// Whether a worker's settings have it: deleted, it comes back with the next start of such a worker.
     pub from_settings: bool,
     /// Who made it.
     pub created_by: String,
