@@ -48,7 +48,7 @@ walk() {
     done
     SCHEMATHESIS_HOOKS=hooks PYTHONPATH=$here PYTHONDONTWRITEBYTECODE=1 timeout 300 "$folder/venv/bin/schemathesis" \
         --config-file "$here/schemathesis.toml" run "$url/openapi.json" --header "Authorization: Bearer $token" \
-        --checks all --phases examples,coverage,fuzzing,stateful --seed 1 --generation-deterministic --max-examples 3 --workers 1 --request-timeout 60 \
+        --checks all --phases examples,coverage,fuzzing,stateful --generation-deterministic --max-examples 3 --workers 1 --request-timeout 60 \
         --continue-on-failure --suppress-health-check all --no-color
 }
 

@@ -11,6 +11,7 @@ RULES = [
     (r"is not before to|is after to|must not be later than to|is before started_at|days before to; at most|days back; at most", "two times together; a period also has a length that one request sums up"),
     (r"must not be more than max_score|holds (more than one|none) of", "two fields together"),
     (r"is the same version as a", "two parameters together"),
+    (r"^/name: is another webhook's", "no two webhooks have one name"),
     (r"is for purpose \w+: leave it out", "a field of one purpose"),
     (r"chooses rows, and this report sums up all items", "a parameter of some reports"),
     (r"stands in the body of a batch in JSON", "parameters of files"),
