@@ -151,7 +151,7 @@ impl Pace {
         (share.input, share.output)
     }
 
-    /// What went out since then, or within the last minute: requests, tokens of prompts, tokens of answers.
+    /// What went out since then, or within the last minute, in its order: requests, tokens of prompts, tokens of answers.
     pub(super) fn went_out(&self, since: Option<Instant>) -> Vec<(Instant, [i64; 3])> {
         let [requests, _, input, output] = &self.meters;
         let requests = requests.went_out(since);
@@ -160,7 +160,9 @@ impl Pace {
         let input = input.map(|(at, amount)| (at, [0, amount, 0]));
         let output = output.went_out(since);
         let output = output.map(|(at, amount)| (at, [0, 0, amount]));
-        requests.chain(input).chain(output).collect()
+        let mut all: Vec<_> = requests.chain(input).chain(output).collect();
+        all.sort_by_key(|(at, _)| *at);
+        all
     }
 
     /// Whether a call's tokens matter: only then are they worth an estimate.
