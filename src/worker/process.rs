@@ -32,7 +32,7 @@ use crate::score::{BadRequest, Criteria, Fault, Request, Scorecard, about};
 use crate::store::{Ending, Fence, Record, Store, StoreError};
 
 /// How long a job rests when the store failed for a passing reason.
-const STORAGE_REST: TimeDelta = TimeDelta::seconds(5);
+const STORAGE_REST: TimeDelta = TimeDelta::seconds(1);
 /// How many criteria definitions a worker keeps read; definitions never change.
 const CRITERIA_KEPT: usize = 256;
 
