@@ -16,7 +16,7 @@ use crate::enqueue::{JudgeCheck, JudgeProblem};
 use crate::events::{Feed, RedisEvents};
 use crate::judge::gate::{Gate, GateOptions, shared_gate};
 use crate::judge::{Cap, Caps, Providers, RetryOptions};
-use crate::outbound::Reach;
+use crate::outbound::Targets;
 use crate::queue::Queue;
 use crate::queue::memory::MemoryQueue;
 use crate::queue::redis::{RedisOptions, RedisQueue};
@@ -205,9 +205,9 @@ pub(super) fn webhook_options(settings: &Settings) -> WebhookOptions {
     let webhooks = &settings.webhooks;
     WebhookOptions {
         endpoints: webhooks.endpoints.clone(),
-        reach: match webhooks.allow_private {
-            true => Reach::Any,
-            false => Reach::Public,
+        targets: match webhooks.allow_private {
+            true => Targets::Any,
+            false => Targets::Public,
         },
         mean_drop: webhooks.mean_drop,
         kept: chrono::TimeDelta::days(settings.retention.webhook_deliveries_days.into()),

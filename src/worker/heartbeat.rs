@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::leadership::QueueReach;
+use super::leadership::QueueConnection;
 use crate::queue::backend::InHand;
 use crate::store::{Heartbeat, Store, StoreError};
 use crate::wire::WorkerState;
@@ -16,10 +16,10 @@ use crate::wire::WorkerState;
 #[derive(Clone)]
 pub(super) struct Pulse {
     store: Arc<Store>,
-    /// What is said; jobs in hand, state and reach are set with each beat.
+    /// What is said; jobs in hand, state and connection are set with each beat.
     beat: Heartbeat,
     in_hand: InHand,
-    reach: QueueReach,
+    connection: QueueConnection,
     /// When the last beat was sent, if it was confirmed.
     confirmed: Arc<Mutex<Option<Instant>>>,
 }
@@ -30,13 +30,13 @@ impl Pulse {
         store: Arc<Store>,
         beat: Heartbeat,
         in_hand: InHand,
-        reach: QueueReach,
+        connection: QueueConnection,
     ) -> Result<Self, StoreError> {
         let pulse = Self {
             store,
             beat,
             in_hand,
-            reach,
+            connection,
             confirmed: Arc::default(),
         };
         match pulse.beat(WorkerState::Running).await {
@@ -91,7 +91,7 @@ impl Pulse {
         let beat = Heartbeat {
             in_hand: i32::try_from(self.in_hand.count()).unwrap_or(i32::MAX),
             state,
-            queue_away: self.reach.is_away(),
+            queue_away: self.connection.is_away(),
             ..self.beat.clone()
         };
         let sent = Instant::now();

@@ -32,9 +32,9 @@ const CUT_OFF: Duration = Duration::from_secs(3);
 
 /// Whether this worker reaches the queue, as its watcher last found; not until it has looked. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct QueueReach(Arc<AtomicBool>);
+pub(super) struct QueueConnection(Arc<AtomicBool>);
 
-impl QueueReach {
+impl QueueConnection {
     pub(super) fn is_away(&self) -> bool {
         !self.0.load(Ordering::Relaxed)
     }
@@ -106,7 +106,7 @@ pub(super) struct Watcher {
     watch: Watch,
     leadership: Leadership,
     queue: Arc<dyn Queue>,
-    reach: QueueReach,
+    connection: QueueConnection,
     /// Since when the queue is away.
     away_since: Option<Instant>,
 }
@@ -116,7 +116,7 @@ impl Watcher {
     pub(super) fn new(
         parts: &WorkerParts,
         worker_id: Uuid,
-        reach: QueueReach,
+        connection: QueueConnection,
         leadership: Leadership,
     ) -> Self {
         Self {
@@ -127,7 +127,7 @@ impl Watcher {
             watch: Watch::default(),
             leadership,
             queue: parts.queue.clone(),
-            reach,
+            connection,
             away_since: None,
         }
     }
@@ -202,7 +202,7 @@ impl Watcher {
             Ok(Ok(())) => None,
             Ok(Err(_)) | Err(_) => self.away_since.or_else(|| Some(Instant::now())),
         };
-        self.reach.found(self.away_since.is_none());
+        self.connection.found(self.away_since.is_none());
     }
 }
 

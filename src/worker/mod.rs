@@ -38,7 +38,7 @@ pub use self::expand::{Expansion, Round};
 use self::handle::Handler;
 use self::heartbeat::Pulse;
 use self::holds::{Holds, opened};
-use self::leadership::{Leadership, QueueReach, Watcher};
+use self::leadership::{Leadership, QueueConnection, Watcher};
 use self::owned::Owned;
 use self::process::Pipeline;
 pub use self::provider_batches::ProviderBatchOptions;
@@ -128,12 +128,12 @@ pub async fn run(
 ) -> Result<(), WorkerError> {
     let worker_id = options.worker_id;
     let (in_hand, prefetch) = (InHand::default(), Prefetch::default());
-    let reach = QueueReach::default();
+    let connection = QueueConnection::default();
     let pulse = register(
         &parts,
         &options,
         worker_id,
-        (in_hand.clone(), reach.clone()),
+        (in_hand.clone(), connection.clone()),
     )
     .await?;
     let holds = open_holds(&parts, &options, worker_id).await;
@@ -147,7 +147,7 @@ pub async fn run(
         &around,
         &parts,
         &options,
-        (worker_id, reach),
+        (worker_id, connection),
         &holds,
         &draining,
     );
@@ -234,7 +234,7 @@ async fn register(
     parts: &WorkerParts,
     options: &WorkerOptions,
     worker_id: Uuid,
-    (in_hand, reach): (InHand, QueueReach),
+    (in_hand, connection): (InHand, QueueConnection),
 ) -> Result<Pulse, WorkerError> {
     let beat = Heartbeat {
         worker_id,
@@ -246,7 +246,7 @@ async fn register(
         judges: Some(parts.published_judges.clone()),
         queue_away: false,
     };
-    let pulse = Pulse::register(parts.store.clone(), beat, in_hand, reach)
+    let pulse = Pulse::register(parts.store.clone(), beat, in_hand, connection)
         .await
         .map_err(WorkerError::Register)?;
     // Before its first job ends: who is named by the settings is told of all.
@@ -293,12 +293,12 @@ fn keep_house(
     around: &TaskTracker,
     parts: &WorkerParts,
     options: &WorkerOptions,
-    (worker_id, reach): (Uuid, QueueReach),
+    (worker_id, connection): (Uuid, QueueConnection),
     holds: &Arc<Holds>,
     draining: &CancellationToken,
 ) {
     let leadership = Leadership::default();
-    let watcher = Watcher::new(parts, worker_id, reach, leadership.clone());
+    let watcher = Watcher::new(parts, worker_id, connection, leadership.clone());
     around.spawn(watcher.run(draining.clone()));
     let limits = RescueLimits {
         max_attempts: options.max_attempts,

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::chores::Chores;
 use crate::job::WaitReason;
-use crate::outbound::{Message, Reach, Undelivered, WebhookSender, key_of};
+use crate::outbound::{Message, Targets, Undelivered, WebhookSender, key_of};
 use crate::store::{DeliveryRow, DeliveryTry, JudgeRow, StoreError, WebhookEndpoint};
 use crate::wire::{DeliveryState, NewWebhook, WebhookEvent, WebhookFormat};
 
@@ -31,7 +31,7 @@ const GONE: u16 = 410;
 pub struct WebhookOptions {
     /// Those of the settings.
     pub endpoints: Vec<NewWebhook>,
-    pub reach: Reach,
+    pub targets: Targets,
     /// By how much a mean must be lower than the one before, 0-1.
     pub mean_drop: f64,
     /// How long deliveries are kept that ended.
@@ -56,7 +56,7 @@ impl Webhooks {
 
     /// Sends until told to stop. What is on its way then is sent again by the next leader, under the same id.
     pub(super) async fn run(self) {
-        let sender = match WebhookSender::new(self.options.reach) {
+        let sender = match WebhookSender::new(self.options.targets) {
             Ok(sender) => Arc::new(sender),
             Err(reason) => return tracing::error!(reason, "webhooks can't be sent"),
         };

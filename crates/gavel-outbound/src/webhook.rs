@@ -21,7 +21,7 @@ const PREFIX: &str = "whsec_";
 
 /// What may be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum Targets {
     /// Addresses of the public internet, without a proxy: one would resolve names by itself.
     Public,
     /// Any address, by the system's proxy where there is one.
@@ -90,7 +90,7 @@ fn signature(key: &[u8], message: Message<'_>) -> Option<String> {
 /// Hands over messages.
 #[derive(Debug, Clone)]
 pub struct WebhookSender {
-    reach: Reach,
+    targets: Targets,
     direct: Client,
     proxied: Client,
 }
@@ -100,20 +100,20 @@ impl WebhookSender {
     ///
     /// # Errors
     /// In words: what the client could not be built of.
-    pub fn new(reach: Reach) -> Result<Self, String> {
+    pub fn new(targets: Targets) -> Result<Self, String> {
         let direct = client(Route::Loopback, |builder| {
             let builder = builder.timeout(TIMEOUT);
-            match reach {
-                Reach::Public => builder.dns_resolver(PublicOnly),
-                Reach::Any => builder,
+            match targets {
+                Targets::Public => builder.dns_resolver(PublicOnly),
+                Targets::Any => builder,
             }
         })?;
-        let proxied = match reach {
-            Reach::Public => direct.clone(),
-            Reach::Any => client(Route::System, |builder| builder.timeout(TIMEOUT))?,
+        let proxied = match targets {
+            Targets::Public => direct.clone(),
+            Targets::Any => client(Route::System, |builder| builder.timeout(TIMEOUT))?,
         };
         Ok(Self {
-            reach,
+            targets,
             direct,
             proxied,
         })
@@ -141,7 +141,7 @@ impl WebhookSender {
             .trim_start_matches('[')
             .trim_end_matches(']')
             .parse::<IpAddr>();
-        if self.reach == Reach::Public && literal.is_ok_and(|address| !is_public(address)) {
+        if self.targets == Targets::Public && literal.is_ok_and(|address| !is_public(address)) {
             return Err(refused(PRIVATE));
         }
         let client = if is_loopback(&url) {
@@ -237,7 +237,7 @@ mod tests {
             timestamp: 1,
             body: "{}",
         };
-        let sender = WebhookSender::new(Reach::Public).unwrap();
+        let sender = WebhookSender::new(Targets::Public).unwrap();
         for host in [
             "127.0.0.1",
             "localhost",

@@ -6,7 +6,8 @@
 //! nothing for a lease is gone, with its slots and its probe.
 //!
 //! While Redis is away each worker lets through its part of the figures, by the number of live workers, and counts for
-//! itself. Where only some can't reach it, the others share what these leave. Who is first in line, what an operator stopped, and the limits that only 429s tell stay in each process.
+//! itself. Where only some can't reach it, the others share what these leave. Who is first in line, what an operator
+//! stopped, and the limits that only 429s tell stay in each process.
 
 mod scripts;
 
