@@ -186,7 +186,7 @@ async fn annotate(
                 (format!("{} and {}", pair.a, pair.b), scales)
             })
             .collect(),
-        frame: Frame::of(&state, user, "Sessions", "Annotate").await,
+        frame: Frame::of(&state, user, "Annotate", "Annotate").await,
         asked,
         by,
         has_name,

@@ -1,7 +1,5 @@
 //! A batch's items on its page: in sections by how they stand, or one section by itself, a page at a time.
 
-use uuid::Uuid;
-
 use super::links::query;
 use super::markdown;
 use super::page::Fault;
@@ -12,7 +10,7 @@ use crate::api::Params;
 use crate::api::Problem;
 use crate::api::batches::items;
 use crate::job::JobState;
-use crate::wire::{Batch, BatchItem, ItemOutcome, JobError};
+use crate::wire::{Batch, BatchItem, ItemOutcome, JobError, Purpose};
 
 /// How many items a section shows beside others.
 const FEW: u32 = 20;
@@ -45,12 +43,16 @@ pub(super) struct Line {
 }
 
 impl Line {
-    fn of(answer: BatchItem, batch: Uuid) -> Self {
+    fn of(answer: BatchItem, batch: &Batch) -> Self {
         let outcome = answer.outcome;
-        let own = format!("/batches/{batch}/items/{}", answer.item_no);
+        let own = format!("/batches/{}/items/{}", batch.batch_id, answer.item_no);
+        // Several judges score each session of a jury.
+        let judge = answer.job.judge.as_ref();
+        let judge = judge.filter(|_| batch.purpose == Purpose::Jury);
+        let judge = judge.map(|name| format!("Judge: {name}"));
         let badge = answer.job.score().map(Badge::from);
         let mut lines = answer.lines.into_iter();
-        // What was asked stands first; what was answered to it, below.
+        // What was asked stands first, and only there; what was answered to it, below.
         let head = if answer.question.is_empty() {
             lines.next().unwrap_or(answer.name)
         } else {
@@ -75,16 +77,17 @@ impl Line {
         let reasoning = answer.reasoning.filter(|said| shows_why && !told(said));
         Self {
             sign: sign(outcome),
-            head,
             to,
             // A session's score is its badge; what an error says is told once, below.
             lines: if badge.is_some() {
-                Vec::new()
+                judge.into_iter().collect()
             } else {
                 lines
                     .filter(|line| !error.as_ref().is_some_and(|e| line.contains(&e.message)))
+                    .filter(|line| !line.ends_with(&head))
                     .collect()
             },
+            head,
             badge,
             simulated: answer.job.simulated,
             error,
@@ -120,7 +123,7 @@ pub(super) enum Show {
 const SECTIONS: [(ItemOutcome, &str, &str); 6] = [
     (
         ItemOutcome::Missed,
-        "Errors",
+        "Missed",
         "below the threshold, or not executed",
     ),
     (
@@ -128,7 +131,7 @@ const SECTIONS: [(ItemOutcome, &str, &str); 6] = [
         "Judge errors",
         "no score, which says nothing of the work: the judge failed, or a part could not be computed",
     ),
-    (ItemOutcome::Passed, "Success", ""),
+    (ItemOutcome::Passed, "Passed", ""),
     (ItemOutcome::Scored, "Scored", ""),
     (ItemOutcome::Open, "Not ended", ""),
     (ItemOutcome::Cancelled, "Cancelled", ""),
@@ -169,7 +172,7 @@ impl Show {
         let to = |show: &str| format!("/batches/{}{}", batch.batch_id, query(&[("show", show)]));
         let mut choices = vec![
             ("All", to(""), self == Self::All),
-            ("Failures only", to("failures"), self == Self::Failures),
+            ("Failures", to("failures"), self == Self::Failures),
         ];
         let sections = SECTIONS.iter().filter(|(o, ..)| may_have(batch, *o));
         choices.extend(sections.map(|(outcome, title, _)| {
@@ -245,7 +248,7 @@ impl Items<'_> {
         Ok(Section {
             title: "",
             about: "",
-            lines: lines.map(|item| Line::of(item, batch)).collect(),
+            lines: lines.map(|item| Line::of(item, self.batch)).collect(),
             more,
             first: alone.filter(|at| !at.is_empty()).map(|_| page("")),
         })
@@ -276,7 +279,7 @@ pub(super) mod tests {
     }
 
     fn line(fields: &Value) -> Line {
-        Line::of(serde_json::from_value(item(fields)).unwrap(), Uuid::nil())
+        Line::of(serde_json::from_value(item(fields)).unwrap(), &batch(&json!({})))
     }
 
     #[test]
@@ -308,13 +311,16 @@ pub(super) mod tests {
     #[test]
     fn a_session_is_its_badge() {
         let mut fields = item(&json!({"outcome": "scored"}));
-        fields["job"]["subject_id"] = json!(Uuid::nil());
+        fields["job"]["subject_id"] = json!(uuid::Uuid::nil());
         fields["job"]["result"] = score(&json!({"simulated": true}));
-        let line = line(&fields);
-        assert!(line.to.starts_with("/scores/0193"), "{}", line.to);
-        let badge = line.badge.unwrap();
+        let alone = line(&fields);
+        assert!(alone.to.starts_with("/scores/0193"), "{}", alone.to);
+        let badge = alone.badge.unwrap();
         assert_eq!(badge.total, Some((72, "adequate")));
-        assert!(badge.simulated && line.lines.is_empty());
+        assert!(badge.simulated && alone.lines.is_empty());
+        let jury = batch(&json!({"purpose": "jury"}));
+        let one_of_several = Line::of(serde_json::from_value(fields).unwrap(), &jury);
+        assert_eq!(one_of_several.lines, ["Judge: main"]);
     }
 
     #[test]
@@ -338,6 +344,6 @@ pub(super) mod tests {
             .into_iter()
             .map(|c| c.0)
             .collect();
-        assert_eq!(names, ["All", "Failures only", "Errors", "Success"]);
+        assert_eq!(names, ["All", "Failures", "Missed", "Passed"]);
     }
 }

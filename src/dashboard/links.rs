@@ -10,7 +10,10 @@ pub(super) const MESSAGES: usize = 50;
 /// The parts of the site, in the order of the head.
 pub(super) const PARTS: &[(&str, &str)] = &[
     ("Sessions", "/sessions"),
+    ("Annotate", "/annotate"),
+    ("Rescore", "/rescore"),
     ("Batches", "/batches"),
+    ("Compare", "/compare"),
     ("Insights", "/insights"),
     ("Criteria", "/criteria"),
     ("Queue", "/queue"),

@@ -37,7 +37,7 @@ pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) ->
         "{} broke, {} mended · Compare",
         found.pass_to_fail.count, found.fail_to_pass.count
     );
-    let frame = Frame::of(state, user, "Batches", title).await;
+    let frame = Frame::of(state, user, "Compare", title).await;
     html(&BatchesPage::of(frame, pair, (a, b), found))
 }
 

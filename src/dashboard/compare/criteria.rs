@@ -51,8 +51,9 @@ struct CriteriaPage {
 }
 
 impl CriteriaPage {
-    fn one(value: Option<f64>) -> String {
-        value.map_or_else(|| "not yet".to_owned(), |value| format!("{value:.1}"))
+    /// A mean with a digit more than its difference has, so that the two don't seem to contradict each other.
+    fn mean(value: Option<f64>) -> String {
+        value.map_or_else(|| "not yet".to_owned(), |value| format!("{value:.2}"))
     }
 
     fn two(value: Option<f64>) -> String {
@@ -108,7 +109,7 @@ pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) ->
         let version = versions.find(|version| version.criteria_hash == *hash);
         version.map_or_else(|| words::short(hash).to_owned(), called)
     });
-    let frame = Frame::of(state, user, "Criteria", "Compare criteria").await;
+    let frame = Frame::of(state, user, "Compare", "Compare criteria").await;
     html(&CriteriaPage {
         frame,
         pair,

@@ -160,7 +160,7 @@ async fn choose(state: &PageState, user: SessionUser, pair: Pair) -> Page {
         is_one: pair.is_one(),
         batches: fill(cases.map(batch).collect(), &pair),
         criteria: fill(versions.map(version).collect(), &pair),
-        frame: Frame::of(state, user, "Batches", "Compare").await,
+        frame: Frame::of(state, user, "Compare", "Compare").await,
     })
 }
 

@@ -46,7 +46,7 @@ pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) ->
     let (a, b) = (read(&pair.a).await?, read(&pair.b).await?);
     let sessions = [a.answer.session_id, b.answer.session_id];
     let names = named(state, &user, sessions.into_iter()).await?;
-    let frame = Frame::of(state, user, "Sessions", "Compare scores").await;
+    let frame = Frame::of(state, user, "Compare", "Compare scores").await;
     html(&ScoresPage {
         names,
         rows: score_rows(&a, &b),

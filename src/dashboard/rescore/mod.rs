@@ -73,7 +73,7 @@ impl Ask {
         };
         Ok(Self {
             jurors: configured.map(juror).collect(),
-            frame: Frame::of(state, user, "Sessions", "Score many sessions").await,
+            frame: Frame::of(state, user, "Rescore", "Score many sessions").await,
             filled,
             faults,
         })
@@ -155,7 +155,7 @@ async fn plan(State(state): State<PageState>, form: Form) -> Page {
     match planned(&state, &form).await {
         Ok(plan) => {
             let user = form.user.clone();
-            let frame = Frame::of(&state, user, "Sessions", "Score many sessions").await;
+            let frame = Frame::of(&state, user, "Rescore", "Score many sessions").await;
             let key = Uuid::new_v4().to_string();
             html(&PlanPage::of(frame, &form, plan, key))
         }

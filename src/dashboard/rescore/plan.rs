@@ -84,7 +84,7 @@ fn effects(form: &Form, sessions: u64, judges: usize) -> Vec<(&'static str, Stri
             form.text("repeats").unwrap_or_default()
         ),
         Some("jury") => format!(
-            "a jury: each of {sessions} once by each of {judges} judges, at the cost of all of them; current scores stay as they are"
+            "a jury: each of {sessions} once by each of {judges} judges, at the cost of all of them; a reply that is cached is used again, at no cost; current scores stay as they are"
         ),
         Some(_) | None => {
             "new current scores; those that they replace stay in each session's history".to_owned()

@@ -211,8 +211,10 @@ fn push_text(statement: &mut Sql, q: &str) {
     statement.push(")");
 }
 
-/// The first and the last id that begin with `prefix`, given with or without hyphens; `None` if none can.
+/// The first and the last id that begin with `prefix`, given with or without hyphens, or shortened as pages show it (`01983c57…e403`);
+/// `None` if none can.
 pub(super) fn id_range(prefix: &str) -> Option<(Uuid, Uuid)> {
+    let prefix = prefix.split('…').next().unwrap_or_default();
     let hyphens = [8, 13, 18, 23];
     let hyphenated = prefix.contains('-');
     let mut digits = String::with_capacity(32);
@@ -256,6 +258,7 @@ mod tests {
         let (first, _) = id_range("0190abcd-12").unwrap();
         assert_eq!(first.to_string(), "0190abcd-1200-0000-0000-000000000000");
         assert_eq!(id_range("0190abcd-"), id_range("0190abcd"));
+        assert_eq!(id_range("0190abcd…e403"), id_range("0190abcd"));
         for text in ["", "x", "0190-abcd", "é", &"0".repeat(33)] {
             assert_eq!(id_range(text), None, "{text}");
         }
