@@ -1,6 +1,7 @@
 //! `gavel jobs`: list, show, cancel, retry.
 
 use clap::{Args, Subcommand};
+use uuid::Uuid;
 
 use super::Global;
 use super::connection::{Listing, One, given};
@@ -31,6 +32,9 @@ enum What {
         /// By the judge's name
         #[arg(long)]
         judge: Option<String>,
+        /// The items of this batch
+        #[arg(long, value_name = "ID")]
+        batch: Option<Uuid>,
         #[command(flatten)]
         list: Listing,
     },
@@ -51,9 +55,19 @@ enum What {
 impl Jobs {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         match &self.what {
-            What::List { state, judge, list } => {
+            What::List {
+                state,
+                judge,
+                batch,
+                list,
+            } => {
                 let state = state.map(|state| state.to_string());
-                let filter = given([("state", state), ("judge", judge.clone())]);
+                let batch = batch.map(|batch| batch.to_string());
+                let filter = given([
+                    ("state", state),
+                    ("judge", judge.clone()),
+                    ("batch_id", batch),
+                ]);
                 list.print(global, async |client: &Client, limit| {
                     client.jobs(&filter, limit).await
                 })
@@ -110,12 +124,7 @@ impl Printed for Job {
             ("judge", or_empty(job.judge.as_deref())),
             ("priority", job.priority.to_string()),
             ("waits for", or_empty(wait.map(|wait| wait.reason))),
-            ("", or_empty(wait.and_then(|wait| wait.judge.as_deref()))),
-            ("until", at(wait.and_then(|wait| wait.until))),
-            (
-                "judge said",
-                or_empty(wait.and_then(|wait| wait.last_error.as_deref())),
-            ),
+            ("", waiting(job)),
             ("position", or_empty(wait.and_then(|wait| wait.position))),
             ("attempts", job.attempts.to_string()),
             ("retries", job.retries.to_string()),

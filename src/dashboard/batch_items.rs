@@ -123,7 +123,7 @@ pub(super) enum Show {
 const SECTIONS: [(ItemOutcome, &str, &str); 6] = [
     (
         ItemOutcome::Missed,
-        "Missed",
+        "Errors",
         "below the threshold, or not executed",
     ),
     (
@@ -131,7 +131,7 @@ const SECTIONS: [(ItemOutcome, &str, &str); 6] = [
         "Judge errors",
         "no score, which says nothing of the work: the judge failed, or a part could not be computed",
     ),
-    (ItemOutcome::Passed, "Passed", ""),
+    (ItemOutcome::Passed, "Success", ""),
     (ItemOutcome::Scored, "Scored", ""),
     (ItemOutcome::Open, "Not ended", ""),
     (ItemOutcome::Cancelled, "Cancelled", ""),
@@ -172,7 +172,7 @@ impl Show {
         let to = |show: &str| format!("/batches/{}{}", batch.batch_id, query(&[("show", show)]));
         let mut choices = vec![
             ("All", to(""), self == Self::All),
-            ("Failures", to("failures"), self == Self::Failures),
+            ("Failures only", to("failures"), self == Self::Failures),
         ];
         let sections = SECTIONS.iter().filter(|(o, ..)| may_have(batch, *o));
         choices.extend(sections.map(|(outcome, title, _)| {
@@ -279,7 +279,10 @@ pub(super) mod tests {
     }
 
     fn line(fields: &Value) -> Line {
-        Line::of(serde_json::from_value(item(fields)).unwrap(), &batch(&json!({})))
+        Line::of(
+            serde_json::from_value(item(fields)).unwrap(),
+            &batch(&json!({})),
+        )
     }
 
     #[test]
@@ -344,6 +347,6 @@ pub(super) mod tests {
             .into_iter()
             .map(|c| c.0)
             .collect();
-        assert_eq!(names, ["All", "Failures", "Missed", "Passed"]);
+        assert_eq!(names, ["All", "Failures only", "Errors", "Success"]);
     }
 }

@@ -26,7 +26,10 @@ pub enum EnqueueError {
     #[error("session {0} is not known: put it first")]
     SessionNotFound(Uuid),
     /// The session has not ended, or not in a way that is scored.
-    #[error("session {session_id} is {status}: only sessions that have ended are scored")]
+    #[error(
+        "session {session_id} is {status}: {}",
+        if status.is_terminal() { "only completed sessions are scored here" } else { "only sessions that have ended are scored" }
+    )]
     SessionNotCompleted {
         session_id: Uuid,
         /// Where it stands.

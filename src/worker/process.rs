@@ -128,6 +128,7 @@ impl Pipeline {
             None => Vec::new(),
         };
 
+        let subject = subject.without_evidence();
         for question in &questions {
             let Some(judge) = &judge else { break };
             answers.push(self.ask(job, judge, question, spent).await?);

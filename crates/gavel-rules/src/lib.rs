@@ -30,7 +30,9 @@ pub use criteria::{Criteria, CriteriaError, CriteriaHash, Trim};
 pub use error::{ErrorClass, JudgeError};
 pub use evaluation::{Alert, Evaluation, JudgedBy};
 pub use faults::{near, part_of};
-pub use question::{Answer, Check, Doubt, Fault, Limits, Nonce, Question, Reply, Shrink, Target};
+pub use question::{
+    Answer, Check, Fault, FindWeakness, Limits, Nonce, Question, Reply, Shrink, Target, Weakness,
+};
 pub use tokens::ModelFamily;
 pub use unasked::score_unasked;
 
@@ -57,6 +59,12 @@ pub trait Request: Send + Sync {
     /// Turns the answers, one per question and in order, into a score. An answer may be an error: the kind decides what survives.
     /// An answer that is missing was never asked for (`--no-judge`): its part is not run, and the total incomplete.
     fn score(&self, criteria: &Criteria, answers: &[Answer]) -> Scorecard;
+
+    /// What is left of it to score answers by, where that is less than all: what was asked stands in the questions, and a call may be
+    /// out for minutes.
+    fn without_evidence(&self) -> Option<Box<dyn Request>> {
+        None
+    }
 
     /// Whether a judge has a part in it. Without one it needs none, and no lane.
     fn needs_judge(&self) -> bool;

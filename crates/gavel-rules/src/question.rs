@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use gavel_wire::Flag;
+
 use super::error::JudgeError;
 use super::tokens::ModelFamily;
 
@@ -37,8 +39,17 @@ impl Fault {
 /// Checks that providers don't enforce: ranges, lengths, types.
 pub type Check = Arc<dyn Fn(&Value) -> Result<(), Vec<Fault>> + Send + Sync>;
 
-/// Finds fault with a reply that passes every check, given the prompt: its model is shown that once, and what comes then is taken.
-pub type Doubt = fn(&Value, &str) -> Option<Fault>;
+/// Looks for a weakness of a reply that passes every check: its model is shown that once, and what comes then is taken.
+pub type FindWeakness = fn(&Value, &Question) -> Option<Weakness>;
+
+/// What a reply should be better at, though it can be used.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Weakness {
+    /// How a score made of it is marked.
+    pub flag: Flag,
+    /// What its model is told.
+    pub fault: Fault,
+}
 
 /// A random text that fences evidence; made for each run of a job, and part of no cache key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,8 +125,8 @@ pub struct Question {
     pub trimmed_tokens: u64,
     /// What to do when the provider says that it doesn't fit; `None`: it may not be made smaller.
     pub shrink: Option<Shrink>,
-    /// What a reply should be better than; `None`: what passes is good.
-    pub doubt: Option<Doubt>,
+    /// What a reply should be better at; `None`: what passes is good.
+    pub weakness: Option<FindWeakness>,
 }
 
 impl Question {
@@ -140,6 +151,11 @@ impl Question {
     /// About how many tokens it is, the schema that goes along included.
     pub fn tokens(&self, family: ModelFamily) -> u64 {
         family.tokens(&self.prompt) + family.tokens(&self.schema.to_string())
+    }
+
+    /// What is weak about a reply to it.
+    pub fn weakness(&self, reply: &Value) -> Option<Weakness> {
+        self.weakness.and_then(|find| find(reply, self))
     }
 }
 
@@ -174,6 +190,8 @@ pub struct Reply {
     pub by_fallback: bool,
     /// About how many tokens of evidence were left out of the question that it answers; 0 for none.
     pub trimmed_tokens: u64,
+    /// What it should be better at.
+    pub weakness: Option<Weakness>,
 }
 
 /// The end of a question: a reply, or an error that no patience helps.

@@ -31,6 +31,17 @@ impl Subject {
         read(job.kind, &job.payload).map(|request| Self::Read(request.into()))
     }
 
+    /// What of it is held while its judge is asked.
+    pub(super) fn without_evidence(self) -> Self {
+        match self {
+            Self::Read(request) => Self::Read(match request.without_evidence() {
+                Some(less) => less.into(),
+                None => request,
+            }),
+            stored @ Self::Stored { .. } => stored,
+        }
+    }
+
     /// Does a step with it. A panic goes through.
     pub(super) async fn with<T: Send + 'static>(
         &self,

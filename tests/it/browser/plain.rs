@@ -80,7 +80,7 @@ async fn without_scripts_suites_are_uploaded_judges_paused_and_every_page_opens(
         ("/", "Last batches"),
         ("/sessions", "No sessions yet"),
         ("/batches", "4 of 4"),
-        (&batch, "Passed"),
+        (&batch, "Success"),
         (&format!("{batch}/items/1"), "Generated against expected"),
         (&format!("{batch}/retry-errors"), "Batches"),
         ("/compare", "Two batches"),

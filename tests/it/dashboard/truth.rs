@@ -270,9 +270,9 @@ async fn words_fit_what_they_are_said_of() {
     );
     let (batch, jobs) = server.cases(&["good"]).await;
     let queue = browser.page("/queue").await;
-    let id = batch.to_string();
+    let id = batch.simple().to_string();
     assert!(
-        queue.contains(&format!("query 1 of batch {}…", &id[..13])),
+        queue.contains(&format!("query 1 of batch {}…{}", &id[..8], &id[28..])),
         "{queue}"
     );
     assert!(queue.contains("No worker is running") && !queue.contains("or run <code>gavel up"));

@@ -561,6 +561,41 @@ async fn calls_that_went_out_while_redis_was_away_hold_up_none_when_it_is_back()
 }
 
 #[tokio::test]
+async fn what_others_spent_before_they_lost_redis_holds_up_nobody() {
+    let Some(url) = server() else { return };
+    let process = Process::redis(&url, &queue(), paced(None, Some(600)));
+    let of = |tokens| {
+        move || Load {
+            prompt_tokens: tokens,
+            most_answer_tokens: 0,
+        }
+    };
+    let first = process.gate.enter(JUDGE, LONG, &of(330)).await;
+    process.report(first.unwrap(), &alive());
+    process.gate.live_workers(live(2, 1));
+    let refused = process.gate.enter(JUDGE, SHORT, &of(30)).await;
+    let wait = refused.err().unwrap().retry_in.unwrap();
+    // The first call's time by the pace, and not a whole minute until it is forgotten.
+    assert!(wait < Duration::from_secs(40), "{wait:?}");
+    process.leave().await;
+}
+
+#[tokio::test]
+async fn a_worker_without_calls_hears_that_the_breaker_opened() {
+    let Some(url) = server() else { return };
+    let [busy, idle, _] = three(&url, &GateOptions::default());
+    idle.gate.close(JUDGE, Closed::Exhausted, None);
+    idle.gate.open(JUDGE);
+    for _ in 0..5 {
+        busy.meet(&broken()).await;
+    }
+    eventually(LONG, "it hears of it", || async {
+        (idle.breaker() == BreakerState::Open).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn who_reaches_redis_leaves_their_part_to_those_who_do_not() {
     let Some(url) = server() else { return };
     let process = Process::redis(&url, &queue(), capped(6));

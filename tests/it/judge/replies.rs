@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use gavel::judge::{ErrorClass, Fault, Question};
+use gavel::score::Weakness;
+use gavel::wire::Flag;
 use serde_json::json;
 
 use super::stage::*;
@@ -39,13 +41,16 @@ async fn a_reply_that_fails_its_check_is_told_where() {
 }
 
 #[tokio::test]
-async fn a_doubted_reply_gets_one_turn_to_be_better_and_counts_where_nothing_better_comes() {
+async fn a_weak_reply_gets_one_turn_to_be_better_and_counts_where_nothing_better_comes() {
     const BETTER: &str = r#"{"why": "The logs were read last.", "total": 60}"#;
     let question = Question {
-        doubt: Some(|reply, prompt| {
-            (reply["why"] == "because" && prompt.contains("evidence")).then(|| Fault {
-                pointer: "/why".to_owned(),
-                message: "says too little".to_owned(),
+        weakness: Some(|reply, question| {
+            (reply["why"] == "because" && question.prompt.contains("evidence")).then(|| Weakness {
+                flag: Flag::ReasoningThin,
+                fault: Fault {
+                    pointer: "/why".to_owned(),
+                    message: "says too little".to_owned(),
+                },
             })
         }),
         ..question("evidence")
@@ -62,6 +67,7 @@ async fn a_doubted_reply_gets_one_turn_to_be_better_and_counts_where_nothing_bet
             (&reply.value["total"], reply.repaired),
             (&json!(total), repaired)
         );
+        assert_eq!(reply.weakness.is_some(), total == 61, "{reply:?}");
         let requests = stage.requests().await;
         assert_eq!(requests.len(), 2);
         let told = requests[1]["messages"][2]["content"].as_str().unwrap();

@@ -202,7 +202,7 @@ pub(super) fn question(evidence: &str) -> Question {
         }),
         trimmed_tokens: 0,
         shrink: None,
-        doubt: None,
+        weakness: None,
     }
 }
 

@@ -239,6 +239,7 @@ pub(super) fn read(
     }
     match reply::parse(&reply.text, &question.check) {
         Ok(value) => Ok(Reply {
+            weakness: question.weakness(&value),
             value,
             provider: spec.provider().to_owned(),
             model: reply.model,

@@ -8,6 +8,7 @@ pub(super) async fn cached(judge: &Inner, question: &Question, key: &CacheKey) -
     let kept = judge.wiring.cache.get(key).await?;
     (question.check)(&kept.reply).ok()?;
     Some(Reply {
+        weakness: question.weakness(&kept.reply),
         value: kept.reply,
         provider: kept.provider,
         model: kept.model,

@@ -272,6 +272,7 @@ impl Judges {
         if warned.len() < WARNED && warned.insert(spec.name().to_owned()) {
             tracing::warn!(
                 judge = spec.name(),
+                model = spec.model(),
                 "llm_providers.yaml has no price for this model: it is asked, and what it costs is unknown"
             );
         }

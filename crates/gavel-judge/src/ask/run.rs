@@ -48,10 +48,10 @@ pub(super) async fn run(
             }
         };
         let failed = match run.call(permit).await {
-            Ok(reply) => match run.doubt(&reply) {
+            Ok(reply) => match run.weakness(&reply) {
                 Some(fault) => {
                     let said = reply.value.to_string();
-                    run.doubted = Some(reply);
+                    run.weak = Some(reply);
                     run.show_faults(said, &[fault]);
                     continue;
                 }
@@ -118,7 +118,7 @@ pub(super) struct Run<'a> {
     cut_off: Option<JudgeError>,
     pub(super) repaired: bool,
     /// A good reply that its model was asked to better; it counts where nothing better comes.
-    doubted: Option<Reply>,
+    weak: Option<Reply>,
     dropped_fields: u32,
     shrunk: bool,
     pub(super) calls: u32,
@@ -138,7 +138,7 @@ impl<'a> Run<'a> {
             cap_raised: false,
             cut_off: None,
             repaired: false,
-            doubted: None,
+            weak: None,
             dropped_fields: 0,
             shrunk: false,
             calls: 0,
@@ -295,13 +295,13 @@ impl<'a> Run<'a> {
     }
 
     /// What a good reply should be better at, while a repair turn is left.
-    fn doubt(&self, reply: &Reply) -> Option<Fault> {
-        let doubt = self.question.doubt.filter(|_| !self.repaired)?;
-        doubt(&reply.value, &self.question.prompt)
+    fn weakness(&self, reply: &Reply) -> Option<Fault> {
+        let weakness = reply.weakness.as_ref().filter(|_| !self.repaired)?;
+        Some(weakness.fault.clone())
     }
 
     fn fails(&self, error: JudgeError) -> Asked {
-        match &self.doubted {
+        match &self.weak {
             Some(reply) => self.answered(Ok(reply.clone())),
             None => self.answered(Err(self.last_words(error))),
         }
@@ -312,7 +312,7 @@ impl<'a> Run<'a> {
     }
 
     fn waits(&self, why: Closed, retry_in: Option<Duration>) -> Asked {
-        if let Some(reply) = &self.doubted {
+        if let Some(reply) = &self.weak {
             return self.answered(Ok(reply.clone()));
         }
         self.ended(AskEnd::Wait {

@@ -94,6 +94,8 @@ impl Endpoint {
     fn request(&self, body: Vec<u8>) -> Result<reqwest::Request, NoExchange> {
         let url = self.url.as_ref().map_err(|fault| unusable(fault))?;
         let request = self.client.inner()?.post(url.clone());
+        // Wrapped, a body is gone once it is sent. Else a copy is kept for redirects, which aren't followed.
+        let body = reqwest::Body::wrap(reqwest::Body::from(body));
         let request = request.header("content-type", JSON).body(body);
         self.signed(request)
     }

@@ -57,6 +57,7 @@ fn reply(score: f64) -> Answer {
         repaired: false,
         cached: false,
         by_fallback: false,
+        weakness: None,
         trimmed_tokens: 0,
     })
 }

@@ -21,7 +21,7 @@ pub use about::ABOUT;
 
 pub use gavel_wire::{AlternativeApproach, Flag, Message, MissingTool, Rating};
 
-use crate::{Answer, ErrorClass, Fault, JudgeError, Limits, Nonce, Question, Reply};
+use crate::{Answer, ErrorClass, Fault, JudgeError, Limits, Nonce, Question, Reply, Weakness};
 
 /// The evidence of one session: what the judge sees.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,7 +106,7 @@ impl Request for SessionRequest {
             check: Arc::new(move |value| reply::read(value, &dimensions).map(drop)),
             trimmed_tokens: fitted.trimmed_tokens,
             shrink: fit::shrink(criteria.trim, limits.family, nonce),
-            doubt: Some(doubt),
+            weakness: Some(weakness),
         }])
     }
 
@@ -114,7 +114,7 @@ impl Request for SessionRequest {
     fn score(&self, criteria: &Criteria, answers: &[Answer]) -> Scorecard {
         match answers.first() {
             Some(Ok(answer)) => match reply::read(&answer.value, &criteria.dimensions) {
-                Ok(parsed) => Scorecard::Session(self.session_score(parsed, answer, criteria)),
+                Ok(parsed) => Scorecard::Session(self.session_score(parsed, answer)),
                 Err(faults) => Scorecard::Unscored(unparsable(answer, &faults)),
             },
             Some(Err(error)) => Scorecard::Unscored(error.clone()),
@@ -132,15 +132,22 @@ impl Request for SessionRequest {
     fn needs_judge(&self) -> bool {
         true
     }
+
+    fn without_evidence(&self) -> Option<Box<dyn Request>> {
+        Some(Box::new(Self {
+            completed: self.completed,
+            alert_type: None,
+            agent: None,
+            alert_data: Value::Null,
+            conversation: Vec::new(),
+            final_analysis: None,
+            tools: Vec::new(),
+        }))
+    }
 }
 
 impl SessionRequest {
-    fn session_score(
-        &self,
-        parsed: reply::Parsed,
-        answer: &Reply,
-        criteria: &Criteria,
-    ) -> SessionScore {
+    fn session_score(&self, parsed: reply::Parsed, answer: &Reply) -> SessionScore {
         let mut flags = Vec::new();
         if !self.completed {
             flags.push(Flag::NotCompleted);
@@ -151,17 +158,7 @@ impl SessionRequest {
         if parsed.is_partial() {
             flags.push(Flag::ReplyPartial);
         }
-        if let Some(reasons) = &parsed.reasoning {
-            let evidence = prompt::Evidence::from_session(self, &Nonce(String::new()));
-            let schema = schema::of_reply(&criteria.dimensions).to_string();
-            let given = [
-                evidence.conversation.as_str(),
-                &evidence.alert,
-                &criteria.prompt.text,
-                &schema,
-            ];
-            flags.extend(reasoning::doubt(reasons, &given));
-        }
+        flags.extend(answer.weakness.as_ref().map(|weakness| weakness.flag));
         if answer.repaired {
             flags.push(Flag::ReplyRepaired);
         }
@@ -183,17 +180,25 @@ impl SessionRequest {
     }
 }
 
-/// What a reply's reasons lack, for its repair turn; the prompt holds all that the judge was given but the schema's words.
-fn doubt(reply: &Value, prompt: &str) -> Option<Fault> {
-    let reasons = reply.get("score_reasoning")?.as_str()?;
-    let message = if reasoning::doubt(reasons, &[prompt])? == Flag::ReasoningThin {
+/// What a reply's reasons lack, held against all that the judge was given.
+fn weakness(reply: &Value, question: &Question) -> Option<Weakness> {
+    let reasons = reply.get("score_reasoning")?.as_str()?.trim();
+    if reasons.is_empty() {
+        return None;
+    }
+    let schema = question.schema.to_string();
+    let flag = reasoning::doubt(reasons, &[&question.prompt, &schema])?;
+    let message = if flag == Flag::ReasoningThin {
         "says next to nothing; at least 200 words are expected on what was examined and on each deduction"
     } else {
         "repeats the words of the evidence or of these instructions; say in your own words what was examined and why each deduction was made"
     };
-    Some(Fault {
-        pointer: "/score_reasoning".to_owned(),
-        message: message.to_owned(),
+    Some(Weakness {
+        flag,
+        fault: Fault {
+            pointer: "/score_reasoning".to_owned(),
+            message: message.to_owned(),
+        },
     })
 }
 

@@ -42,6 +42,7 @@ fn label(label: &str) -> Answer {
         repaired: false,
         cached: false,
         by_fallback: false,
+        weakness: None,
         trimmed_tokens: 0,
     })
 }

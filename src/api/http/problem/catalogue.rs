@@ -30,7 +30,7 @@ const fn row(
 #[rustfmt::skip]
 pub const ALL: &[ProblemType] = &[
     row("invalid-request", &[400, 422], "The request is not valid", "A body, path, query parameter or header has a fault; `errors` names each with a JSON pointer. 400 on the scoring routes of sessions, 422 elsewhere."),
-    row("session-not-completed", &[400], "The session has not ended", "Only sessions that have ended are scored. Put the session again once it has."),
+    row("session-not-completed", &[400], "The session is not completed", "Only sessions that have ended are scored; with `scoring.score_only_completed` only completed ones. Put the session again once it is."),
     row("nothing-to-judge", &[400], "The session has no conversation", "Put the session again with its messages."),
     row("unauthorized", &[401], "A token is needed", "Send `Authorization: Bearer TOKEN` with one of the configured tokens."),
     row("forbidden", &[403], "A scope is missing", "`detail` names the scope that is needed: admin includes enqueue, enqueue includes read."),

@@ -39,6 +39,8 @@ pub(super) struct Shared {
     pub(super) clock: Option<(Instant, i64)>,
     pub(super) born: i64,
     pub(super) synced: Option<Instant>,
+    /// From when on it was told what went out while Redis was away, until an answer to that comes.
+    pub(super) retold_from: Option<Instant>,
     pub(super) used: Option<Instant>,
     /// Calls that ask, or are the probe: while there are any, a probe isn't given back.
     pub(super) asking: u32,

@@ -13,6 +13,8 @@ use crate::gate::{BreakerState, Closed, Load, Refusal, Sharing};
 const FRESH: Duration = Duration::from_secs(1);
 /// A lane that is used is heard of at least so often.
 const POLL: Duration = Duration::from_millis(250);
+/// And one that isn't: its worker says how the judge's breaker stands, too.
+const IDLE_POLL: Duration = Duration::from_secs(2);
 /// So long after its last call a lane is still kept up to date.
 const USED: Duration = Duration::from_secs(30);
 
@@ -35,7 +37,8 @@ impl JudgeState {
         if rule == Rule::Together && self.rule != rule {
             let since = self.shared.synced;
             self.shared.departures = Vec::new();
-            self.retell(since);
+            self.retell(since, None);
+            self.shared.retold_from = since;
         }
         if rule != Rule::Together && self.rule == Rule::Together && self.shared.probes == 0 {
             // The probe was another worker's, and nobody can tell what came of it: each worker has its own now.
@@ -52,10 +55,12 @@ impl JudgeState {
         }
     }
 
-    /// Tells what went out since then, or within the last minute.
-    fn retell(&mut self, since: Option<Instant>) {
+    /// Tells what went out between these times, or within the last minute.
+    fn retell(&mut self, since: Option<Instant>, until: Option<Instant>) {
         for (at, amounts) in self.pace.went_out(since) {
-            self.shared.departed(at, amounts);
+            if until.is_none_or(|until| at < until) {
+                self.shared.departed(at, amounts);
+            }
         }
     }
 
@@ -104,8 +109,10 @@ impl JudgeState {
         self.shared.clock = Some((sent + half, state.now_ms));
         let lost = self.shared.born != 0 && self.shared.born != state.born;
         self.shared.born = state.born;
+        // What went out while Redis was away is told already.
+        let retold_from = self.shared.retold_from.take();
         if lost {
-            self.retell(None);
+            self.retell(None, retold_from);
         }
         self.shared.synced = Some(now);
         self.breaker
@@ -151,8 +158,13 @@ impl JudgeState {
             // Nobody here is the probe. If it was this worker's, its call was dropped.
             self.shared.outcome('G');
         }
-        let silent = |at: Instant| now.saturating_duration_since(at) >= POLL;
-        let due = self.is_used(slots, now) && self.shared.synced.is_none_or(silent);
+        let period = if self.is_used(slots, now) {
+            POLL
+        } else {
+            IDLE_POLL
+        };
+        let silent = |at: Instant| now.saturating_duration_since(at) >= period;
+        let due = self.shared.synced.is_none_or(silent);
         if !due && !short && !self.shared.has_news() {
             return None;
         }

@@ -504,3 +504,47 @@ async fn calls_that_arent_answered_in_time_leave_fewer_at_once() {
     }
     assert_eq!(refused(&gate).await, closed_for(Closed::Paced, 1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_redis_that_comes_back_empty_is_told_each_call_once() {
+    let gate = paced_at(600);
+    let state = |now_ms, born| SharedState {
+        now_ms,
+        born,
+        breaker: BreakerState::Closed,
+        failures: 0,
+        opens_in: NOW,
+        throttled_for: NOW,
+        held_for: NOW,
+        next_in: NOW,
+        learned: [None; 4],
+        slots: 0,
+        allowed: 0,
+        free: 0,
+    };
+    gate.with_lane(JUDGE, |lane, now| {
+        lane.follow(Rule::Together);
+        lane.adopt(&state(1_000_000, 1), now, now);
+    });
+    for _ in 0..2 {
+        meet(&gate, &alive()).await;
+        advance(Duration::from_secs(1)).await;
+    }
+    gate.with_lane(JUDGE, |lane, now| {
+        // What is told here is lost with all the rest.
+        let _ = lane.message(now);
+        lane.follow(Rule::Part { workers: 1 });
+    });
+    for _ in 0..3 {
+        meet(&gate, &alive()).await;
+        advance(Duration::from_secs(1)).await;
+    }
+    let told = gate.with_lane(JUDGE, |lane, now| {
+        lane.follow(Rule::Together);
+        lane.adopt(&state(1_010_000, 2), now, now);
+        lane.message(now).unwrap().report
+    });
+    // Behind outcomes, pauses and limits: when, whether it corrects, requests, tokens in and out.
+    let requests = told[7..].chunks(5).map(|call| call[2].parse::<u32>());
+    assert_eq!(requests.sum::<Result<u32, _>>(), Ok(5), "{told:?}");
+}

@@ -204,17 +204,21 @@ impl Link {
     fn figures(&self, gate: &Gate, judge: &str, message: &Message, lease: Duration) -> Vec<String> {
         let options = gate.options();
         let limits = gate.limits(judge);
+        let requests = limits.requests_per_minute.unwrap_or(0);
+        let tokens = limits.tokens_per_minute.unwrap_or(0);
         let ours = |figure: u64| self.workers.lock().together(judge, figure);
         let figures = [
             ours(u64::from(gate.cap(judge))),
             whole(lease),
             u64::from(options.failures_to_open.max(1)),
             whole(options.cool_down),
-            ours(limits.requests_per_minute.unwrap_or(0)),
-            ours(limits.tokens_per_minute.unwrap_or(0)),
+            requests,
+            tokens,
             u64::from(message.out),
             message.slots as u64,
             message.wanted as u64,
+            ours(requests),
+            ours(tokens),
         ];
         let figures = figures.iter().map(u64::to_string);
         std::iter::once(self.member.clone())

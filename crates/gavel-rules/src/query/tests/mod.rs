@@ -48,6 +48,7 @@ fn grade(score: f64) -> JudgeAnswer {
         repaired: false,
         cached: false,
         by_fallback: false,
+        weakness: None,
         trimmed_tokens: 0,
     })
 }

@@ -326,6 +326,7 @@ fn a_trimmed_answer_flags_the_score() {
         repaired: false,
         cached: false,
         by_fallback: false,
+        weakness: None,
         trimmed_tokens,
     };
     for (trimmed, flagged) in [(0, false), (7, true)] {
@@ -405,6 +406,7 @@ fn an_answer_of_the_fallback_flags_the_score_and_names_its_judge() {
         repaired: false,
         cached: false,
         by_fallback: true,
+        weakness: None,
         trimmed_tokens: 0,
     };
     let Scorecard::Session(score) = session().score(&criteria(), &[Ok(answer)]) else {

@@ -1,6 +1,6 @@
--- Lets one call leave now or within `horizon` ms, or says for how long not. ARGV 11-13: tokens of prompt and answer, horizon.
+-- Lets one call leave now or within `horizon` ms, or says for how long not. ARGV 13-15: tokens of prompt and answer, horizon.
 -- Answers the state, then: verdict (0 passes, 1 passes as the probe, 2 later, 3 closed), wait in ms, when it leaves.
-local input, output, horizon = tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13])
+local input, output, horizon = tonumber(ARGV[13]), tonumber(ARGV[14]), tonumber(ARGV[15])
 local amounts = { r = 1, t = input + output, i = input, o = output }
 
 -- A member that only asks keeps what it has.
@@ -39,7 +39,7 @@ local function decide()
     local limit = limit_of(meter)
     if limit then
       local due = spreads(meter, limit) and math.max(get('next' .. meter), at) or at
-      set('next' .. meter, math.ceil(due + between(amounts[meter], limit)))
+      set('next' .. meter, math.ceil(due + between(meter, amounts[meter])))
     end
     count(meter, at, amounts[meter])
   end

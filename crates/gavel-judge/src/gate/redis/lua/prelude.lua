@@ -1,11 +1,13 @@
 -- One judge's lane as all workers share it. KEYS[1]: the prefix, `{gavel:<queue>:gate:<judge>}`. Times are Redis' own.
 -- ARGV 1-10: member, cap of calls (0: none), lease in ms, failures that open the breaker, its cool-down in ms, requests and
--- tokens a minute as configured (0: none), calls out, slots in hand, slots wanted.
+-- tokens a minute as configured (0: none), calls out, slots in hand, slots wanted. ARGV 11-12: what of requests and tokens those
+-- may spend who reach Redis.
 local base = KEYS[1]
 local state_key, members_key = base .. ':state', base .. ':members'
 local member, cap, lease_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local threshold, cool_down = tonumber(ARGV[4]), tonumber(ARGV[5])
 local configured = { r = tonumber(ARGV[6]), t = tonumber(ARGV[7]), i = 0, o = 0 }
+local shared = { r = tonumber(ARGV[11]), t = tonumber(ARGV[12]), i = 0, o = 0 }
 local out, have, want = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 local METERS = { 'r', 't', 'i', 'o' }
 -- What was forgotten for an hour is forgotten.
@@ -107,16 +109,21 @@ local function learned(meter)
   return 0
 end
 
--- The limit that holds; nil for none.
-local function limit_of(meter)
-  local stated, said = configured[meter], learned(meter)
+local function least(meter, stated)
+  local said = learned(meter)
   if stated > 0 and said > 0 then return math.min(stated, said) end
   if stated > 0 then return stated end
   if said > 0 then return said end
   return nil
 end
 
-local function between(amount, limit) return SPREAD * math.min(1, amount / limit) end
+-- The limit that holds for what went out within a minute, whoever let it go; nil for none.
+local function limit_of(meter) return least(meter, configured[meter]) end
+
+-- What calls are spread by. Those who can't reach Redis spend the rest of the limit.
+local function rate_of(meter) return least(meter, shared[meter]) end
+
+local function between(meter, amount) return SPREAD * math.min(1, amount / rate_of(meter)) end
 
 local function spreads(meter, limit) return configured[meter] > 0 or get('sum' .. meter) * 2 >= limit end
 

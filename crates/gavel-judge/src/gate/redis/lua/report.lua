@@ -1,10 +1,10 @@
--- What a member met since it last reported, and the slots that it wants. ARGV 11: outcomes, in order: a(nswered), f(ailed),
--- and of the probe A, F, G (given back); 12-13: pause and hold in ms; 14-17: what was learned of each limit (0: nothing,
+-- What a member met since it last reported, and the slots that it wants. ARGV 13: outcomes, in order: a(nswered), f(ailed),
+-- and of the probe A, F, G (given back); 14-15: pause and hold in ms; 16-19: what was learned of each limit (0: nothing,
 -- below 0: that this isn't one); then of each departure: when, whether it corrects what was put down (1) or wasn't put down
 -- (0), requests, tokens of prompt, tokens of answer.
 -- Lease 0: the member leaves.
 local total_out = others_out + out
-for outcome in string.gmatch(ARGV[11], '.') do
+for outcome in string.gmatch(ARGV[13], '.') do
   local probing = state.breaker == 'h' and state.prober == member
   if outcome == 'a' then
     if state.breaker == 'c' then set('failures', 0) end
@@ -29,12 +29,12 @@ for outcome in string.gmatch(ARGV[11], '.') do
   end
 end
 
-local pause, hold = tonumber(ARGV[12]), tonumber(ARGV[13])
+local pause, hold = tonumber(ARGV[14]), tonumber(ARGV[15])
 if pause > 0 then set('throttled', math.max(get('throttled'), now + pause)) end
 if hold > 0 then set('held', math.max(get('held'), now + hold)) end
 
 for at, meter in ipairs(METERS) do
-  local said = tonumber(ARGV[13 + at])
+  local said = tonumber(ARGV[15 + at])
   if said > 0 then
     set('learned' .. meter, said)
     set('heard' .. meter, now)
@@ -43,7 +43,7 @@ for at, meter in ipairs(METERS) do
   end
 end
 
-for at = 18, #ARGV, 5 do
+for at = 20, #ARGV, 5 do
   local when, is_correction = math.min(tonumber(ARGV[at]), now), ARGV[at + 1] == '1'
   local input, output = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
   local amounts = { r = tonumber(ARGV[at + 2]), t = input + output, i = input, o = output }
@@ -53,7 +53,7 @@ for at = 18, #ARGV, 5 do
     -- More or less than was put down for a call moves the next one; after a minute it is forgotten. What nobody put down went
     -- out at its own time, and moves what is due soon after that.
     if limit and amounts[meter] ~= 0 and spreads(meter, limit) and get('next' .. meter) > 0 then
-      local shift = between(math.abs(amounts[meter]), limit)
+      local shift = between(meter, math.abs(amounts[meter]))
       if not is_correction then
         set('next' .. meter, math.max(get('next' .. meter), math.ceil(when + shift)))
       elseif amounts[meter] > 0 then
