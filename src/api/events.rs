@@ -19,10 +19,11 @@ use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Problem};
+use crate::api::http::problem::ApiError;
 use crate::clock::Clock;
 use crate::events::{Event, EventType, Feed, Heard, Listener, Start, StoredEvent};
 use crate::job::JobId;
+use crate::wire::Problem;
 
 /// How long a client should stay away before it connects again, milliseconds.
 const RETRY_MS: u64 = 2_000;

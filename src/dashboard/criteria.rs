@@ -18,7 +18,7 @@ use super::page::{Fault, Page, found, go, html, is_mendable, refusal, with_statu
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Moment};
-use crate::api::{Params, Problem, criteria};
+use crate::api::{Params, criteria, problem};
 use crate::job::Kind;
 use crate::wire::{CriteriaAdded, CriteriaVersion, NameRequest};
 
@@ -249,7 +249,7 @@ async fn stored(state: &PageState, form: &Form) -> Result<String, Fault> {
     let settings = form.text("settings").unwrap_or("{}");
     let mut content: Map<String, Value> = serde_json::from_str(settings).map_err(|error| {
         let fault = format!("is no JSON object: {error}");
-        Box::new(Problem::of_field("settings", &fault))
+        problem::of_field("settings", &fault)
     })?;
     for field in PROMPTS {
         if let Some((_, text)) = form.pairs().find(|(name, _)| name == field) {

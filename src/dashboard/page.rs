@@ -7,7 +7,8 @@ use axum::response::{IntoResponse as _, Response};
 use super::links::{self, PARTS, query};
 use super::stale;
 use super::user::{asks_for_piece, mark};
-use crate::api::{ApiError, Asked, Problem};
+use crate::api::{ApiError, Asked, problem};
+use crate::wire::Problem;
 
 /// What a page's handler answers.
 pub(super) type Page = Result<Response, Fault>;
@@ -47,7 +48,7 @@ pub(super) fn found<T>(read: Result<T, ApiError>) -> Result<Option<T>, ApiError>
 
 impl axum::response::IntoResponse for Fault {
     fn into_response(self) -> Response {
-        (*self.0).into_response()
+        problem::response(*self.0)
     }
 }
 
@@ -57,11 +58,9 @@ pub(super) fn html(template: &impl Template) -> Page {
 
 /// The same under another status.
 pub(super) fn with_status(status: StatusCode, template: &impl Template) -> Page {
-    let text = template.render().map_err(|error| {
-        Fault(Box::new(Problem::internal(&format!(
-            "drawing a page: {error}"
-        ))))
-    })?;
+    let text = template
+        .render()
+        .map_err(|error| Fault(problem::internal(&format!("drawing a page: {error}"))))?;
     let kind = HeaderValue::from_static("text/html; charset=utf-8");
     Ok((status, [(header::CONTENT_TYPE, kind)], text).into_response())
 }
@@ -69,7 +68,7 @@ pub(super) fn with_status(status: StatusCode, template: &impl Template) -> Page 
 /// Where to look after a form: 303, or for htmx the header that leads it there.
 pub(super) fn go(piece: bool, to: &str) -> Page {
     let Ok(target) = HeaderValue::from_str(to) else {
-        return Err(Fault(Box::new(Problem::internal("a page's address"))));
+        return Err(Fault(problem::internal("a page's address")));
     };
     if piece {
         return Ok((StatusCode::NO_CONTENT, [("hx-redirect", target)]).into_response());
@@ -138,7 +137,7 @@ struct ProblemPage<'a> {
 
 impl<'a> ProblemPage<'a> {
     fn of(problem: &'a Problem, asked: &Asked) -> Self {
-        let lost = lost(problem.slug());
+        let lost = lost(problem.name());
         Self {
             title: lost.map_or(&problem.title, |(title, _, _)| title),
             status: problem.status,

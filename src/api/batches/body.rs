@@ -7,12 +7,12 @@ use axum::http::{HeaderMap, header};
 use serde_json::Value;
 
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Fault, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::enqueue::{BatchError, Item, ItemFault, Items, OpenItems};
 use crate::job::Kind;
 use crate::score::about;
 use crate::suite::{self, Format, Limits, Reading, SuiteError};
-use crate::wire::BatchRequest;
+use crate::wire::{BatchRequest, Fault};
 
 /// The longest name, characters.
 const MAX_NAME: usize = 200;

@@ -8,11 +8,11 @@ use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Fault, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::report::Batch;
 use crate::suite::run::compare::{Change, Comparison, PartChange};
 use crate::wire::words::counted;
-use crate::wire::{BatchComparison, PartDifference, TurnedItem, TurnedItems};
+use crate::wire::{BatchComparison, Fault, PartDifference, TurnedItem, TurnedItems};
 
 /// How many items of a list are answered.
 const LISTED: usize = 200;

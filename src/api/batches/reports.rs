@@ -17,10 +17,10 @@ use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::http::params::{Params, uuid};
-use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::memory::{MemoryBudget, Taken};
 use crate::report::{self, Batch, Format, Judging, Meta, ReportError, Simulated};
-use crate::wire::ItemOutcome;
+use crate::wire::{ItemOutcome, Problem};
 
 /// What one read of the file takes.
 const CHUNK: usize = 64 * 1024;

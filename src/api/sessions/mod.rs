@@ -18,7 +18,7 @@ use crate::api::http::etag::json_or_unchanged;
 use crate::api::http::held::Held;
 use crate::api::http::links::{job_path, score_path};
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Fault, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::enqueue::ScoreOnly;
 use crate::history::ingest::{
     FileFault, InvalidSession, SessionFileError, SessionInput, parse_session, parse_session_file,
@@ -28,7 +28,7 @@ use crate::score::session::Rating;
 use crate::store::{SessionOrder, SessionRecord, SessionSummary};
 use crate::suite::Format;
 use crate::wire::{
-    ActiveJob, PutOutcome, Session, SessionFormat, SessionItem, SessionLinks, SessionPut,
+    ActiveJob, Fault, PutOutcome, Session, SessionFormat, SessionItem, SessionLinks, SessionPut,
     SessionScoreSummary, Sessions, SessionsPut,
 };
 

@@ -17,8 +17,8 @@ use super::frame::Frame;
 use super::page::{Fault, Page, go, html, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
-use crate::api::Problem;
-use crate::wire::{Batch, RescorePlan};
+use crate::api::problem;
+use crate::wire::{Batch, Problem, RescorePlan};
 use plan::PlanPage;
 use request::{FieldFault, body, faults, is_filter};
 
@@ -136,7 +136,7 @@ async fn ask(
         strange.filter(|name| !is_filter(name) && !TOLD.contains(name) && *name != "with");
     if let Some(name) = strange.into_iter().next() {
         let message = "narrows nothing here: correct the address behind the question mark";
-        return Err(Box::new(Problem::of_field(name, message)).into());
+        return Err(problem::of_field(name, message).into());
     }
     html(&Ask::read(&state, user, filled, Vec::new()).await?)
 }
