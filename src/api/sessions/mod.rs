@@ -143,7 +143,7 @@ async fn put_session(
             .and_then(|input| input.into_record(session_id, "api"))
             .map_err(invalid)
     };
-    let session = beside(length, read).await??;
+    let session = beside(length, read).await?;
     let outcome = state
         .store
         .sessions()
@@ -218,7 +218,7 @@ async fn put_sessions(
     let text = String::from_utf8(bytes)
         .map_err(|_| ApiError::fault(REFUSAL, "", "the file is not UTF-8: save it as UTF-8"))?;
     let read = move || parse_session_file("", &text, format).map_err(unreadable);
-    let sessions = beside(length, read).await??;
+    let sessions = beside(length, read).await?;
     let mut records = Vec::with_capacity(sessions.len());
     for session in sessions {
         let id = session.session_id.unwrap_or_default(); // the parser asks for it
