@@ -273,10 +273,10 @@ impl EventStream {
             Heard::Interrupted => self.push_own(&mut text, "interrupted"),
             Heard::Restored => self.push_own(&mut text, "restored"),
             Heard::Events(events) => {
-                for told in events {
-                    let event = told.event.as_ref();
+                for stored in events {
+                    let event = stored.event.as_ref();
                     if let Some(event) = event.filter(|event| self.filter.takes(event)) {
-                        push(&mut text, &told.id, event.event.as_str(), told.data());
+                        push(&mut text, &stored.id, event.event.as_str(), stored.data());
                     }
                 }
             }
@@ -292,8 +292,8 @@ impl EventStream {
 
     fn push_reset(&self, text: &mut String, id: &str) {
         let reset = Event::new(EventType::Reset, self.clock.now());
-        let told = StoredEvent::new(id.to_owned(), Some(reset));
-        push(text, id, EventType::Reset.as_str(), told.data());
+        let stored = StoredEvent::new(id.to_owned(), Some(reset));
+        push(text, id, EventType::Reset.as_str(), stored.data());
     }
 }
 

@@ -302,7 +302,7 @@ async fn message(
         let html_of_it = if is_of_tool(message) {
             cut.html
         } else {
-            markdown::drawn(&message.content, PART)
+            markdown::whole(&message.content, PART)
                 .unwrap_or_else(|| format!("<pre>{}</pre>", cut.html))
         };
         let is_cut = next.filter(|_| is_of_tool(message) || html_of_it.starts_with("<pre>"));

@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
 use super::confirm::{self, Question, is_sure};
-use super::criteria_diff::{self, Drawn};
+use super::criteria_diff::{self, ChangedPart};
 use super::form::Form;
 use super::frame::Frame;
 use super::links::{query, segment};
@@ -142,7 +142,7 @@ struct VersionPage {
     prompts: Vec<(String, String)>,
     settings: String,
     current: Option<String>,
-    changes: Vec<Drawn>,
+    changes: Vec<ChangedPart>,
     key: String,
 }
 
@@ -170,7 +170,7 @@ async fn version(
             let own = detail.version.criteria_hash.as_str();
             let pair = Params::of(&[("a", current), ("b", own)]);
             let diff = found(criteria::diff::diff(api, pair).await)?;
-            diff.map_or_else(Vec::new, criteria_diff::drawn)
+            diff.map_or_else(Vec::new, criteria_diff::changed_parts)
         }
     };
     let (prompts, settings) = split(detail.content);

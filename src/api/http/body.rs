@@ -250,7 +250,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], refusal: Refusal) -> Result<T, ApiEr
             "the body must be a JSON object",
         ));
     }
-    if let Some(pointer) = super::twice::first(bytes) {
+    if let Some(pointer) = super::duplicate_fields::first(bytes) {
         return Err(ApiError::fault(
             refusal,
             pointer,
