@@ -1,5 +1,5 @@
 //! How much memory a process takes at once for what it reads, compares and reports: one budget of bytes. Whoever begins such work takes
-//! what it weighs, and gives it back at its end; what finds no room is refused, or waits.
+//! what it weighs, and gives it back at its end; what finds no room is refused, or waits. What is heavy runs on a thread of its own.
 //!
 //! A weight goes by the values of a text and not by its length: 8 MB of JSON may be four million of them.
 
@@ -20,9 +20,9 @@ const VALUE_BYTES: u64 = 280;
 /// What a list or an object itself takes.
 const LIST_BYTES: u64 = 320;
 /// Above so many values a case is heavy: its rules may take longer than other work on the same thread can wait.
-const LIGHT_VALUES: usize = 10_000;
+const LIGHT_VALUES: u64 = 10_000;
 /// So many bytes of text weigh as much as a value: two queries of the longest take as long to parse.
-const BYTES_OF_A_VALUE: usize = 8;
+const BYTES_OF_A_VALUE: u64 = 8;
 
 /// The budget of one process.
 #[derive(Debug, Clone)]
@@ -170,6 +170,27 @@ impl JsonShape {
         shape
     }
 
+    /// A value's, counted no further than to know whether it is heavy. The JSON reader bounds the depth.
+    pub fn of_value(value: &Value) -> Self {
+        let mut shape = Self::default();
+        shape.add(value);
+        shape
+    }
+
+    /// Whether there is no need to count on.
+    fn add(&mut self, value: &Value) -> bool {
+        self.values += 1;
+        match value {
+            Value::Array(items) => items.iter().any(|item| self.add(item)),
+            Value::Object(map) => map.values().any(|item| self.add(item)),
+            Value::String(text) => {
+                self.bytes += text.len() as u64;
+                self.is_heavy()
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => self.is_heavy(),
+        }
+    }
+
     /// The most that a text of this length may weigh: lists of nothing.
     pub fn heaviest(bytes: u64) -> u64 {
         Self {
@@ -189,29 +210,20 @@ impl JsonShape {
 
     /// Whether its rules may take so long that other work on the same thread notices.
     pub fn is_heavy(&self) -> bool {
-        let texts = self.bytes / BYTES_OF_A_VALUE as u64;
-        self.values + self.lists + texts > LIGHT_VALUES as u64
+        let texts = self.bytes / BYTES_OF_A_VALUE;
+        self.values + self.lists + texts > LIGHT_VALUES
     }
 }
 
-/// Whether a payload's rules may take so long that other work on the same thread notices: by how many values it holds and how long its
-/// texts are.
-pub fn is_heavy(payload: &Value) -> bool {
-    let mut left = LIGHT_VALUES;
-    counted(payload, &mut left).is_none()
-}
-
-/// Takes each value from `left`; `None` once there are too many. The JSON reader bounds the depth.
-fn counted(value: &Value, left: &mut usize) -> Option<()> {
-    *left = left.checked_sub(1)?;
-    match value {
-        Value::Array(items) => items.iter().try_for_each(|item| counted(item, left)),
-        Value::Object(map) => map.values().try_for_each(|item| counted(item, left)),
-        Value::String(text) => {
-            *left = left.checked_sub(text.len() / BYTES_OF_A_VALUE)?;
-            Some(())
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => Some(()),
+/// Does what may take long on a thread of its own, so that others are answered meanwhile. A panic goes through.
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime ends, and whoever waits here with it.
+            Err(_) => std::future::pending().await,
+        },
     }
 }
 
@@ -257,9 +269,10 @@ mod tests {
             (texts(16 * 1024), false),
             (texts(64 * 1024), true),
         ] {
-            assert_eq!(is_heavy(&payload), heavy);
-            let shape = JsonShape::of(payload.to_string().as_bytes());
-            assert_eq!(shape.is_heavy(), heavy);
+            let of_text = JsonShape::of(payload.to_string().as_bytes());
+            for shape in [of_text, JsonShape::of_value(&payload)] {
+                assert_eq!(shape.is_heavy(), heavy, "{shape:?}");
+            }
         }
     }
 

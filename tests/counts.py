@@ -25,6 +25,9 @@ FN = re.compile(r"^(\s*)(?:pub(?:\([^)]*\))? )?(?:const )?(?:async )?fn (\w+)")
 # Words that have a better one, as parts of identifiers. Those of the pages mean something else elsewhere.
 OLD = "turns brake brakes economy reach reached patience standing draw drawn fold folded folds marks twice ahead told".split()
 OLD_IN_PAGES = "door site visitor strip machinery troubles".split()
+# Names of the standard library, which are nobody's choice.
+OF_STD = "fold try_fold strip_prefix strip_suffix".split()
+TEXT = re.compile(r'//[^\n]*|"(?:[^"\\]|\\.)*"|\'(?:\\.|[^\'\\])\'', re.DOTALL)
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 PART = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 
@@ -74,9 +77,10 @@ def without_tests(text):
     return kept
 
 
-def code(line):
-    """A line without its comment and its texts."""
-    return re.sub(r'"(?:[^"\\]|\\.)*"', '""', line).split("//")[0]
+def code(lines):
+    """Lines without their comments and their texts, which may go over several lines."""
+    bare = TEXT.sub(lambda found: '""' + "\n" * found.group().count("\n"), "\n".join(lines))
+    return bare.split("\n")
 
 
 def long_functions(lines):
@@ -111,14 +115,13 @@ def count(files):
             behind["files"][path] = len(lines)
         for name, length in long_functions(lines):
             behind["functions"][f"{path} {name}"] = length
-        for line in lines:
-            bare = code(line)
+        for line, bare in zip(lines, code(lines), strict=True):
             if face in FACES:
                 types[face] += len(WIRE.findall(line))
                 behind["pointers"][path] += len(POINTER.findall(line))
             if KIND.search(bare) and module not in ("score", "gavel-rules"):
                 behind["kinds"][path] += 1
-            for name in NAME.findall(bare):
+            for name in (name for name in NAME.findall(bare) if name not in OF_STD):
                 for part in PART.findall(name):
                     if part.lower() in OLD or (face in FACES and part.lower() in OLD_IN_PAGES):
                         behind["words"][path] += 1

@@ -19,10 +19,11 @@ use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Problem};
+use crate::api::http::problem::ApiError;
 use crate::clock::Clock;
 use crate::events::{Event, EventType, Feed, Heard, Listener, Start, StoredEvent};
 use crate::job::JobId;
+use crate::wire::Problem;
 
 /// How long a client should stay away before it connects again, milliseconds.
 const RETRY_MS: u64 = 2_000;
@@ -272,10 +273,10 @@ impl EventStream {
             Heard::Interrupted => self.push_own(&mut text, "interrupted"),
             Heard::Restored => self.push_own(&mut text, "restored"),
             Heard::Events(events) => {
-                for told in events {
-                    let event = told.event.as_ref();
+                for stored in events {
+                    let event = stored.event.as_ref();
                     if let Some(event) = event.filter(|event| self.filter.takes(event)) {
-                        push(&mut text, &told.id, event.event.as_str(), told.data());
+                        push(&mut text, &stored.id, event.event.as_str(), stored.data());
                     }
                 }
             }
@@ -291,8 +292,8 @@ impl EventStream {
 
     fn push_reset(&self, text: &mut String, id: &str) {
         let reset = Event::new(EventType::Reset, self.clock.now());
-        let told = StoredEvent::new(id.to_owned(), Some(reset));
-        push(text, id, EventType::Reset.as_str(), told.data());
+        let stored = StoredEvent::new(id.to_owned(), Some(reset));
+        push(text, id, EventType::Reset.as_str(), stored.data());
     }
 }
 

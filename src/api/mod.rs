@@ -51,7 +51,7 @@ pub(crate) use http::in_process::{Done, InProcessClient};
 pub(crate) use http::layers::{Asked, PaintProblem};
 pub(crate) use http::params::Params;
 pub use http::problem;
-pub(crate) use http::problem::{ApiError, Problem};
+pub(crate) use http::problem::ApiError;
 pub use http::serve::{Leaving, serve};
 pub(crate) use http::spool::LARGE_READ_TIMEOUT;
 pub use http::tokens::Tokens;

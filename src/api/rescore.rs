@@ -17,11 +17,11 @@ use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
 use crate::api::http::idempotency::Effect;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Fault, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::enqueue::Rescore;
 use crate::job::{Force, Priority, Purpose};
 use crate::store::SessionFilter;
-use crate::wire::{Batch, RescoreFilter, RescorePlan, RescoreRequest};
+use crate::wire::{Batch, Fault, RescoreFilter, RescorePlan, RescoreRequest};
 
 /// The most ids that a filter may name.
 const MAX_IDS: usize = 100_000;

@@ -13,12 +13,12 @@ use crate::api::ApiState;
 use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Fault, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::config::webhook_faults;
 use crate::outbound::secret_of;
 use crate::store::{DeliveryFilter, DeliveryRow, WebhookEndpoint};
 use crate::wire::{
-    DeliveryState, NewWebhook, Webhook, WebhookCreated, WebhookDeliveries, WebhookDelivery,
+    DeliveryState, Fault, NewWebhook, Webhook, WebhookCreated, WebhookDeliveries, WebhookDelivery,
     Webhooks,
 };
 

@@ -8,7 +8,8 @@ use super::Global;
 use super::context::{Context, Voice, flag_of};
 use super::outcome::{CliError, Exit};
 use super::output;
-use crate::client::Client;
+use crate::client::{Client, ClientError};
+use crate::wire::ReadinessStatus;
 
 /// Ask a running server whether it is well; for container health checks
 #[derive(Debug, Args)]
@@ -41,15 +42,18 @@ impl Healthcheck {
             Some(server) => server.to_owned(),
             None => url_of(context.bind()?),
         };
-        let path = if self.ready { "/readyz" } else { "/livez" };
-        let answer = Client::new(&server, None)?.health(path).await;
-        match answer {
-            Ok(_) => {
-                output::line("ok")?;
-                Ok(Exit::Done)
+        let client = Client::new(&server, None)?;
+        let down = |error: ClientError| CliError::incomplete(error.to_string());
+        if self.ready {
+            let ready = client.ready().await.map_err(down)?;
+            if ready.status == ReadinessStatus::Unavailable {
+                return Err(CliError::incomplete(ready.reasons.join("; ")));
             }
-            Err(error) => Err(CliError::incomplete(error.to_string())),
+        } else {
+            client.alive().await.map_err(down)?;
         }
+        output::line("ok")?;
+        Ok(Exit::Done)
     }
 }
 

@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use futures::stream::{self, StreamExt as _};
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::outcome::CliError;
 use super::output;
 use super::progress::Progress;
 use crate::client::{Client, ClientError};
-use crate::history::ingest::parse_session_file;
+use crate::history::ingest::{SessionInput, parse_session_file};
 use crate::suite::Format;
 use crate::wire::{PutOutcome, SessionFormat, SessionPut};
 
@@ -19,7 +18,7 @@ const AT_ONCE: usize = 8;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FileSession {
     pub(super) session_id: Uuid,
-    pub(super) body: Value,
+    pub(super) input: SessionInput,
     /// Where it stands, for messages: the file, and the place in it.
     pub(super) place: String,
 }
@@ -84,20 +83,15 @@ pub(super) fn parse(
 ) -> Result<Vec<FileSession>, CliError> {
     let sessions = parse_session_file(name, text, format)
         .map_err(|faults| CliError::usage(faults.to_string()))?;
-    sessions
-        .into_iter()
-        .map(|session| {
-            let session_id = session.session_id.unwrap_or_default(); // the parser asks for it
-            let body = serde_json::to_value(&session).map_err(|error| {
-                CliError::incomplete(format!("{name}: session {session_id}: {error}"))
-            })?;
-            Ok(FileSession {
-                session_id,
-                body,
-                place: format!("{name}: session {session_id}"),
-            })
-        })
-        .collect()
+    let sessions = sessions.into_iter().map(|input| {
+        let session_id = input.session_id.unwrap_or_default(); // the parser asks for it
+        FileSession {
+            session_id,
+            input,
+            place: format!("{name}: session {session_id}"),
+        }
+    });
+    Ok(sessions.collect())
 }
 
 /// Puts sessions, some at a time; what the service refuses is named on stderr and counted.
@@ -105,7 +99,7 @@ pub(super) async fn put(client: &Client, sessions: &[FileSession]) -> Result<Imp
     let progress = Progress::new("sessions imported", sessions.len());
     let mut answers = stream::iter(sessions)
         .map(|session| async move {
-            let answer = client.put_session(session.session_id, &session.body).await;
+            let answer = client.put_session(session.session_id, &session.input).await;
             (session, answer)
         })
         .buffered(AT_ONCE);

@@ -10,9 +10,9 @@ use uuid::Uuid;
 use super::outcome::CliError;
 use super::output;
 use super::progress::Progress;
-use crate::client::{Asked, Client, ClientError, Problem};
+use crate::client::{Asked, Client, ClientError};
 use crate::job::{Force, JobId, JobState};
-use crate::wire::{Job, JobWaitReason, Score};
+use crate::wire::{Job, JobWaitReason, Problem, Score};
 
 const AT_ONCE: usize = 32;
 /// The shortest time between two looks at a job, where the server doesn't hold its answer back.
@@ -54,7 +54,7 @@ pub(super) enum Verdict {
     },
     /// It isn't scored as it is.
     Refused {
-        problem: Problem,
+        problem: Box<Problem>,
     },
 }
 
@@ -104,7 +104,7 @@ async fn score_one(
         Ok(Asked::Score(score)) => return Ok(Verdict::Scored { score }),
         Ok(Asked::Job(job_id)) => job_id,
         Err(ClientError::Refused(problem)) if of_this_session(problem.name()) => {
-            return Ok(Verdict::Refused { problem: *problem });
+            return Ok(Verdict::Refused { problem });
         }
         Err(error) => return Err(error.into()),
     };

@@ -9,7 +9,8 @@ use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
 use super::page::Fault;
-use crate::api::Problem;
+use crate::api::problem;
+use crate::wire::Problem;
 
 /// The query string of a page.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Problem>> {
     // No text of ours holds one, and a page that shows it would be cut there.
     if uri.query().is_some_and(|query| query.contains("%00")) {
         let message = "holds a character of code 0: clear the address behind the question mark";
-        return Err(Box::new(Problem::of_field("query", message)));
+        return Err(problem::of_field("query", message));
     }
     let twice: Vec<(String, String)> = given
         .into_iter()
@@ -45,7 +46,7 @@ fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Problem>> {
     if twice.is_empty() {
         query_of(uri)
     } else {
-        Err(Box::new(Problem::of_parameters(twice)))
+        Err(problem::of_parameters(twice))
     }
 }
 
@@ -54,18 +55,18 @@ fn query_of<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Problem>> {
     read.map(|Query(asked)| asked).map_err(|error| {
         let why = error.body_text();
         let why = why.split_once("query string: ").map_or(&*why, |(_, why)| why);
-        Box::new(match strange(why) {
+        match strange(why) {
             Some((name, known)) => {
                 let message = format!(
                     "narrows nothing here; there are {known}: correct the address behind the question mark"
                 );
-                Problem::of_field(name, &message)
+                problem::of_field(name, &message)
             }
             None => {
                 let message = format!("can't be read: {why}; clear the address behind the question mark");
-                Problem::of_field("query", &message)
+                problem::of_field("query", &message)
             }
-        })
+        }
     })
 }
 

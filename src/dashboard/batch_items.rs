@@ -7,10 +7,10 @@ use super::session_item::Badge;
 use super::state::PageState;
 use super::user::SessionUser;
 use crate::api::Params;
-use crate::api::Problem;
 use crate::api::batches::items;
+use crate::api::problem;
 use crate::job::JobState;
-use crate::wire::{Batch, BatchItem, ItemOutcome, JobError, Purpose};
+use crate::wire::{Batch, BatchItem, ItemOutcome, JobError, Problem, Purpose};
 
 /// How many items a section shows beside others.
 const FEW: u32 = 20;
@@ -154,7 +154,7 @@ impl Show {
                 let names = SECTIONS.iter().map(|(outcome, ..)| outcome.as_str());
                 let names: Vec<&str> = ["all", "failures"].into_iter().chain(names).collect();
                 let message = format!("is none of {}: choose one of them", names.join(", "));
-                Err(Box::new(Problem::of_field("show", &message)))
+                Err(problem::of_field("show", &message))
             }
         }
     }

@@ -37,7 +37,7 @@ pub(super) struct Bar {
     /// Its height.
     pub(super) value: f64,
     /// Its height in words.
-    pub(super) told: String,
+    pub(super) shown: String,
     /// `bar`, or `rating-…`.
     pub(super) class: String,
 }
@@ -83,7 +83,7 @@ pub(super) fn bars(
         heads: vec![label, value],
         rows: bars
             .iter()
-            .map(|bar| vec![bar.label.clone(), bar.told.clone()])
+            .map(|bar| vec![bar.label.clone(), bar.shown.clone()])
             .collect(),
     }
 }
@@ -318,7 +318,7 @@ mod tests {
             let bar = |value: &f64| Bar {
                 label: String::new(),
                 value: *value,
-                told: String::new(),
+                shown: String::new(),
                 class: String::new(),
             };
             top_of(&values.iter().map(bar).collect::<Vec<_>>())
@@ -335,7 +335,7 @@ mod tests {
         let bar = |label: &str, value| Bar {
             label: label.to_owned(),
             value,
-            told: format!("{value:.0} of them"),
+            shown: format!("{value:.0} of them"),
             class: "bar".to_owned(),
         };
         let chart = bars(

@@ -15,7 +15,7 @@ use super::session::read;
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
-use crate::api::Problem;
+use crate::api::problem;
 use crate::wire::{Message, Session};
 
 /// Lines of a page's table of messages.
@@ -294,7 +294,7 @@ async fn message(
             "message",
         );
         let fault = format!("is none of this session's {messages}: they are counted from 1");
-        return Err(Fault::from(Box::new(Problem::of_field("message", &fault))));
+        return Err(Fault::from(problem::of_field("message", &fault)));
     };
     let to = format!("/sessions/{}/messages/{no}", session.session_id);
     if user.piece {
@@ -302,7 +302,7 @@ async fn message(
         let html_of_it = if is_of_tool(message) {
             cut.html
         } else {
-            markdown::drawn(&message.content, PART)
+            markdown::whole(&message.content, PART)
                 .unwrap_or_else(|| format!("<pre>{}</pre>", cut.html))
         };
         let is_cut = next.filter(|_| is_of_tool(message) || html_of_it.starts_with("<pre>"));

@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
 use super::confirm::{self, Question, is_sure};
-use super::criteria_diff::{self, Drawn};
+use super::criteria_diff::{self, ChangedPart};
 use super::form::Form;
 use super::frame::Frame;
 use super::links::{query, segment};
@@ -18,7 +18,7 @@ use super::page::{Fault, Page, found, go, html, is_mendable, refusal, with_statu
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Moment};
-use crate::api::{Params, Problem, criteria};
+use crate::api::{Params, criteria, problem};
 use crate::job::Kind;
 use crate::wire::{CriteriaAdded, CriteriaVersion, NameRequest};
 
@@ -142,7 +142,7 @@ struct VersionPage {
     prompts: Vec<(String, String)>,
     settings: String,
     current: Option<String>,
-    changes: Vec<Drawn>,
+    changes: Vec<ChangedPart>,
     key: String,
 }
 
@@ -170,7 +170,7 @@ async fn version(
             let own = detail.version.criteria_hash.as_str();
             let pair = Params::of(&[("a", current), ("b", own)]);
             let diff = found(criteria::diff::diff(api, pair).await)?;
-            diff.map_or_else(Vec::new, criteria_diff::drawn)
+            diff.map_or_else(Vec::new, criteria_diff::changed_parts)
         }
     };
     let (prompts, settings) = split(detail.content);
@@ -249,7 +249,7 @@ async fn stored(state: &PageState, form: &Form) -> Result<String, Fault> {
     let settings = form.text("settings").unwrap_or("{}");
     let mut content: Map<String, Value> = serde_json::from_str(settings).map_err(|error| {
         let fault = format!("is no JSON object: {error}");
-        Box::new(Problem::of_field("settings", &fault))
+        problem::of_field("settings", &fault)
     })?;
     for field in PROMPTS {
         if let Some((_, text)) = form.pairs().find(|(name, _)| name == field) {

@@ -1,10 +1,10 @@
-//! What differs between two versions of the criteria, drawn line by line: the same wherever two of them stand side by side.
+//! What differs between two versions of the criteria, line by line: the same wherever two of them stand side by side.
 
 use super::words;
 use crate::wire::{CriteriaDiff, DiffPart};
 
 /// A part that differs: its name, and its lines.
-pub(super) type Drawn = (String, Vec<Line>);
+pub(super) type ChangedPart = (String, Vec<Line>);
 
 /// A line with its class: what it is is said by its sign too.
 #[derive(Debug, PartialEq, Eq)]
@@ -14,11 +14,11 @@ pub(super) struct Line {
 }
 
 /// The parts that differ, in their order.
-pub(super) fn drawn(diff: CriteriaDiff) -> Vec<Drawn> {
+pub(super) fn changed_parts(diff: CriteriaDiff) -> Vec<ChangedPart> {
     diff.parts.into_iter().map(part).collect()
 }
 
-fn part(part: DiffPart) -> Drawn {
+fn part(part: DiffPart) -> ChangedPart {
     // The two lines of a head name what is compared: nothing that was taken out or put in.
     let is_head = |at: usize, line: &str| match at {
         0 => line.starts_with("--- "),
@@ -53,9 +53,9 @@ mod tests {
                         .to_owned(),
             }],
         };
-        let drawn = drawn(diff);
-        let [(name, lines)] = drawn.as_slice() else {
-            panic!("one part: {drawn:?}");
+        let parts = changed_parts(diff);
+        let [(name, lines)] = parts.as_slice() else {
+            panic!("one part: {parts:?}");
         };
         let classes: Vec<&str> = lines.iter().map(|line| line.class).collect();
         assert_eq!(

@@ -23,7 +23,7 @@ pub(super) fn histogram(found: &Distribution) -> Option<Chart> {
     let of = |bucket: &Bucket| Bar {
         label: format!("{}-{}", bucket.from, bucket.to),
         value: float(bucket.scores),
-        told: words::grouped(bucket.scores),
+        shown: words::grouped(bucket.scores),
         class: format!("rating-{}", words::rating(bucket.from).1),
     };
     let all: Vec<Bar> = found.histogram.iter().map(of).collect();
@@ -102,26 +102,28 @@ pub(super) fn means(trend: &Trend) -> Option<Chart> {
 }
 
 /// What the lines show, of one version of the criteria: means of several aren't compared.
-fn says(trend: &Trend, told_of: Option<&TrendItem>, versions: usize) -> String {
-    let Some(told_of) = told_of else {
+fn says(trend: &Trend, version: Option<&TrendItem>, versions: usize) -> String {
+    let Some(version) = version else {
         return String::new();
     };
     let mut of = trend
         .items
         .iter()
-        .filter(|point| point.criteria_hash == told_of.criteria_hash);
+        .filter(|point| point.criteria_hash == version.criteria_hash);
     let first = of.next();
-    let told = |point: &TrendItem| {
+    let in_words = |point: &TrendItem| {
         let mean = point.mean.unwrap_or_default();
         format!("{mean:.1} ({})", words::counted(point.scores, "score"))
     };
     let means = match (first, of.next_back()) {
-        (Some(first), Some(last)) => format!("{} at first, {} at last", told(first), told(last)),
-        (only, _) => only.map_or_else(String::new, told),
+        (Some(first), Some(last)) => {
+            format!("{} at first, {} at last", in_words(first), in_words(last))
+        }
+        (only, _) => only.map_or_else(String::new, in_words),
     };
     let others = match versions {
         0 | 1 => String::new(),
-        n if n > LINES => match told_of.is_current {
+        n if n > LINES => match version.is_current {
             true => format!(
                 " Of {n} versions {LINES} are drawn: the current one and those of the newest sessions."
             ),
@@ -133,12 +135,12 @@ fn says(trend: &Trend, told_of: Option<&TrendItem>, versions: usize) -> String {
     };
     format!(
         "Mean total under {} {}: {means}.{others}",
-        if told_of.is_current {
+        if version.is_current {
             "the current criteria"
         } else {
             "criteria"
         },
-        words::short(&told_of.criteria_hash),
+        words::short(&version.criteria_hash),
     )
 }
 

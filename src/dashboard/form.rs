@@ -8,7 +8,8 @@ use serde::de::DeserializeOwned;
 use super::links;
 use super::stale;
 use super::user::SessionUser;
-use crate::api::{Problem, READ_TIMEOUT, in_time};
+use crate::api::{READ_TIMEOUT, in_time, problem};
+use crate::wire::Problem;
 
 /// The fields of a form of ours.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ impl Form {
         self.text(name)
             .map(|text| serde_json::from_str(text))
             .transpose()
-            .map_err(|_| Box::new(Problem::of_field(name, &format!("is not {wanted}"))))
+            .map_err(|_| problem::of_field(name, &format!("is not {wanted}")))
     }
 
     /// What was filled in, for a form that comes next.
@@ -94,7 +95,7 @@ impl<S: Send + Sync> FromRequest<S> for Form {
         let axum::Form(fields) = in_time(READ_TIMEOUT, reading)
             .await
             .map_err(IntoResponse::into_response)?
-            .map_err(|error| Problem::of_field("form", &error.body_text()).into_response())?;
+            .map_err(|error| problem::response(*problem::of_field("form", &error.body_text())))?;
         let form = Self { user, fields };
         if form.text("form_token") == Some(form.user.form_token.as_str()) {
             Ok(form)

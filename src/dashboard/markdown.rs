@@ -38,7 +38,7 @@ pub(super) fn render(text: &str, about: Option<Uuid>) -> String {
     cut.html
 }
 
-/// The beginning of a text, drawn: as much of it as `most` bytes of HTML hold. A few characters may become megabytes (tables), so
+/// The beginning of a text, rendered: as much of it as `most` bytes of HTML hold. A few characters may become megabytes (tables), so
 /// that it is what comes out that counts.
 pub(super) fn within(text: &str, most: usize) -> Cut {
     cut_to(text, most, None)
@@ -48,7 +48,7 @@ fn cut_to(text: &str, most: usize, about: Option<Uuid>) -> Cut {
     let mut end = text.len().min(most);
     while end >= LEAST || end == text.len() {
         let part = beginning(text, end);
-        if let Some(html) = draw(part, most, about) {
+        if let Some(html) = rendered(part, most, about) {
             return Cut {
                 html,
                 taken: part.len(),
@@ -80,12 +80,12 @@ fn beginning(text: &str, end: usize) -> &str {
     }
 }
 
-/// A text drawn whole, unless that takes more than `most` bytes.
-pub(super) fn drawn(text: &str, most: usize) -> Option<String> {
-    draw(text, most, None)
+/// A text rendered whole, unless that takes more than `most` bytes.
+pub(super) fn whole(text: &str, most: usize) -> Option<String> {
+    rendered(text, most, None)
 }
 
-fn draw(text: &str, most: usize, about: Option<Uuid>) -> Option<String> {
+fn rendered(text: &str, most: usize, about: Option<Uuid>) -> Option<String> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
     let mut within_link = false;
     let events = Parser::new_ext(text, options).map(|event| match (event, about) {

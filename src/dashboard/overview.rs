@@ -23,7 +23,7 @@ use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Moment};
 use crate::api::analytics::{distribution, trend};
-use crate::api::{Params, Problem, batches, sessions};
+use crate::api::{Params, batches, problem, sessions};
 use crate::history::examples::SESSIONS;
 use crate::wire::{Distribution, SessionItem, Sessions};
 
@@ -193,8 +193,7 @@ fn here(headers: &HeaderMap) -> String {
 /// Stores the example sessions, which scores nothing.
 async fn load_samples(State(state): State<PageState>, form: Form) -> Page {
     for (name, text) in SESSIONS {
-        let broken =
-            |what: &str| Fault::from(Box::new(Problem::internal(&format!("{name}: {what}"))));
+        let broken = |what: &str| Fault::from(problem::internal(&format!("{name}: {what}")));
         /// Whose example it is.
         #[derive(serde::Deserialize)]
         struct Named {

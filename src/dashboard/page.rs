@@ -7,7 +7,8 @@ use axum::response::{IntoResponse as _, Response};
 use super::links::{self, PARTS, query};
 use super::stale;
 use super::user::{asks_for_piece, mark};
-use crate::api::{ApiError, Asked, Problem};
+use crate::api::{ApiError, Asked, problem};
+use crate::wire::Problem;
 
 /// What a page's handler answers.
 pub(super) type Page = Result<Response, Fault>;
@@ -47,7 +48,7 @@ pub(super) fn found<T>(read: Result<T, ApiError>) -> Result<Option<T>, ApiError>
 
 impl axum::response::IntoResponse for Fault {
     fn into_response(self) -> Response {
-        (*self.0).into_response()
+        problem::response(*self.0)
     }
 }
 
@@ -57,11 +58,9 @@ pub(super) fn html(template: &impl Template) -> Page {
 
 /// The same under another status.
 pub(super) fn with_status(status: StatusCode, template: &impl Template) -> Page {
-    let text = template.render().map_err(|error| {
-        Fault(Box::new(Problem::internal(&format!(
-            "drawing a page: {error}"
-        ))))
-    })?;
+    let text = template
+        .render()
+        .map_err(|error| Fault(problem::internal(&format!("rendering a page: {error}"))))?;
     let kind = HeaderValue::from_static("text/html; charset=utf-8");
     Ok((status, [(header::CONTENT_TYPE, kind)], text).into_response())
 }
@@ -69,7 +68,7 @@ pub(super) fn with_status(status: StatusCode, template: &impl Template) -> Page 
 /// Where to look after a form: 303, or for htmx the header that leads it there.
 pub(super) fn go(piece: bool, to: &str) -> Page {
     let Ok(target) = HeaderValue::from_str(to) else {
-        return Err(Fault(Box::new(Problem::internal("a page's address"))));
+        return Err(Fault(problem::internal("a page's address")));
     };
     if piece {
         return Ok((StatusCode::NO_CONTENT, [("hx-redirect", target)]).into_response());
@@ -127,7 +126,7 @@ struct ProblemPage<'a> {
     status: u16,
     detail: &'a str,
     remedy: Option<&'a str>,
-    faults: Vec<Told<'a>>,
+    faults: Vec<ShownFault<'a>>,
     request_id: &'a str,
     back: String,
     /// Where what wasn't found may be looked for: address and what it is called.
@@ -138,7 +137,7 @@ struct ProblemPage<'a> {
 
 impl<'a> ProblemPage<'a> {
     fn of(problem: &'a Problem, asked: &Asked) -> Self {
-        let lost = lost(problem.slug());
+        let lost = lost(problem.name());
         Self {
             title: lost.map_or(&problem.title, |(title, _, _)| title),
             status: problem.status,
@@ -164,7 +163,7 @@ struct ProblemPiece<'a> {
     title: &'a str,
     detail: &'a str,
     remedy: Option<&'a str>,
-    faults: Vec<Told<'a>>,
+    faults: Vec<ShownFault<'a>>,
     request_id: &'a str,
 }
 
@@ -208,8 +207,8 @@ pub(super) fn problem(problem: &Problem, asked: &Asked) -> Option<Response> {
     }
     let mut response = match problem.status {
         401 if !piece => stale::signed_out(asked).unwrap_or_else(|| sign_in(asked)),
-        _ if piece => draw(problem, &ProblemPiece::of(problem)),
-        _ => draw(problem, &ProblemPage::of(problem, asked)),
+        _ if piece => rendered(problem, &ProblemPiece::of(problem)),
+        _ => rendered(problem, &ProblemPage::of(problem, asked)),
     };
     mark(&mut response);
     Some(response)
@@ -227,7 +226,7 @@ fn sign_in(asked: &Asked) -> Response {
     go(false, &to).unwrap_or_else(axum::response::IntoResponse::into_response)
 }
 
-fn draw(problem: &Problem, template: &impl Template) -> Response {
+fn rendered(problem: &Problem, template: &impl Template) -> Response {
     let status = StatusCode::from_u16(problem.status);
     with_status(
         status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
@@ -246,20 +245,20 @@ fn shown(problem: &Problem) -> &str {
 }
 
 /// What is wrong with one field.
-struct Told<'a> {
+struct ShownFault<'a> {
     /// What the field is called where it is filled in, if it is.
     label: Option<&'static str>,
     field: &'a str,
-    fault: &'a str,
+    message: &'a str,
 }
 
-fn faults(problem: &Problem) -> Vec<Told<'_>> {
+fn faults(problem: &Problem) -> Vec<ShownFault<'_>> {
     let faults = problem.errors.iter().map(|fault| {
         let field = fault.pointer.trim_start_matches('/');
-        Told {
+        ShownFault {
             label: label(field),
             field,
-            fault: &fault.message,
+            message: &fault.message,
         }
     });
     faults.collect()

@@ -20,9 +20,8 @@ use super::session_item::{Badge, item, why_not};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Moment};
-use crate::api::Problem;
 use crate::api::{Params, scores, sessions};
-use crate::wire::SessionItem;
+use crate::wire::{Problem, SessionItem};
 
 /// How many rows a page has.
 const ROWS: u32 = 50;

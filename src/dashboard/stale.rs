@@ -7,12 +7,12 @@
 use askama::Template;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 
 use super::links::{PARTS, back, is_ours, query};
 use super::page::with_status;
 use super::user::SessionUser;
-use crate::api::{Asked, Problem};
+use crate::api::{Asked, problem};
 
 /// Fields that are never shown, nor sent back: they are entered anew.
 const SECRET: [&str; 1] = ["token"];
@@ -95,9 +95,9 @@ fn is_same_site(headers: &HeaderMap) -> bool {
 
 /// What a browser gets for such a form.
 pub(super) fn answer(user: SessionUser, sent: &[(String, String)], parts: &Parts) -> Response {
-    let problem = Problem::stale_form();
+    let problem = problem::stale_form();
     if user.piece {
-        return problem.into_response();
+        return problem::response(*problem);
     }
     let same_site = is_same_site(&parts.headers);
     let typed = sent.iter().filter(|(name, _)| name != "form_token");

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::page::Page;
 use super::state::PageState;
 use super::words;
-use crate::api::Problem;
+use crate::api::problem;
 use crate::job::Kind;
 use crate::score::about;
 
@@ -71,7 +71,7 @@ async fn template(Path(file): Path<String>) -> Page {
         let kinds = words::one_of(Kind::to_choose().iter().map(|kind| kind.as_str()));
         let fault =
             format!("names no template: ask for {kinds} with .xlsx, .csv or .jsonl behind it");
-        Box::new(Problem::of_field("file", &fault))
+        problem::of_field("file", &fault)
     };
     let kind: Kind = name.parse().map_err(|_| unknown())?;
     let samples = (about(kind).samples)();
@@ -84,7 +84,7 @@ async fn template(Path(file): Path<String>) -> Page {
         ),
         _ => return Err(unknown().into()),
     };
-    let bytes = made.map_err(|error| Box::new(Problem::internal(&error)))?;
+    let bytes = made.map_err(|error| problem::internal(&error))?;
     Ok(download(&format!("gavel-{kind}.{end}"), media_type, bytes))
 }
 

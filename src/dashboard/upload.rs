@@ -17,9 +17,10 @@ use super::links::query;
 use super::page::{Fault, Page, go, html, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
-use crate::api::{Done, LARGE_READ_TIMEOUT, Problem, in_time};
+use crate::api::{Done, LARGE_READ_TIMEOUT, in_time, problem};
 use crate::job::Kind;
 use crate::score::about;
+use crate::wire::Problem;
 
 /// The longest field beside the file, bytes.
 const FIELD_BYTES: usize = 4 << 10;
@@ -210,7 +211,7 @@ pub(super) async fn upload(
 
 /// Why a file wasn't taken, to be shown above its form; what the form can't mend is an error.
 pub(super) fn refusal(problem: Box<Problem>) -> Result<(StatusCode, Refused), Fault> {
-    if matches!(problem.status, 401 | 403) && problem.slug() != "stale-form" {
+    if matches!(problem.status, 401 | 403) && problem.name() != "stale-form" {
         return Err(problem.into());
     }
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST);
@@ -235,7 +236,7 @@ async fn read_fields(
     form: &mut impl FileForm,
     multipart: Result<Multipart, MultipartRejection>,
 ) -> Result<Done, Box<Problem>> {
-    let broken = |text: String| Box::new(Problem::of_field("form", &text));
+    let broken = |text: String| problem::of_field("form", &text);
     let mut multipart = multipart.map_err(|error| broken(error.body_text()))?;
     let mut is_ours = false;
     loop {
@@ -243,16 +244,16 @@ async fn read_fields(
         let field = field.map_err(|error| broken(error.body_text()))?;
         let Some(mut field) = field else {
             return Err(if is_ours {
-                Box::new(Problem::of_field("file", "is missing: choose one"))
+                problem::of_field("file", "is missing: choose one")
             } else {
-                Box::new(Problem::stale_form())
+                problem::stale_form()
             });
         };
         let name = field.name().unwrap_or_default().to_owned();
         if name == "form_token" {
             is_ours = text(&mut field).await? == user.form_token;
         } else if name == "file" && !is_ours {
-            return Err(Box::new(Problem::stale_form()));
+            return Err(problem::stale_form());
         } else if name == "file" {
             return send(state, user, form, field).await;
         } else {
@@ -269,7 +270,7 @@ async fn text(field: &mut Field<'_>) -> Result<String, Box<Problem>> {
         bytes.extend_from_slice(&chunk);
         if bytes.len() > FIELD_BYTES {
             let fault = format!("is longer than {FIELD_BYTES} bytes: shorten it");
-            return Err(Box::new(Problem::of_field(&name, &fault)));
+            return Err(problem::of_field(&name, &fault));
         }
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -277,7 +278,7 @@ async fn text(field: &mut Field<'_>) -> Result<String, Box<Problem>> {
 
 async fn chunk(field: &mut Field<'_>) -> Result<Option<Bytes>, Box<Problem>> {
     let read = field.chunk().await;
-    read.map_err(|error| Box::new(Problem::of_field("form", &error.body_text())))
+    read.map_err(|error| problem::of_field("form", &error.body_text()))
 }
 
 fn media_type(file_name: &str) -> Option<&'static str> {
@@ -304,7 +305,7 @@ async fn send(
             let endings = form.endings();
             format!("{file_name:?} ends in none of {endings}: save it as one of them")
         };
-        return Err(Box::new(Problem::of_field("file", &fault)));
+        return Err(problem::of_field("file", &fault));
     };
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));

@@ -131,10 +131,8 @@ async fn show(
 /// Makes a webhook, and shows its secret.
 async fn add(State(state): State<PageState>, form: Form) -> Page {
     let text = |name: &str| form.text(name).unwrap_or_default().to_owned();
-    let mut body = json!({ "name": text("name"), "url": text("url"), "events": form.all("events").collect::<Vec<_>>() });
-    if let Some(format) = form.text("format") {
-        body["format"] = format.into();
-    }
+    let events: Vec<&str> = form.all("events").collect();
+    let body = json!({ "name": text("name"), "url": text("url"), "events": events, "format": form.text("format") });
     let (caller, mut done) = (&form.user.caller, Done::default());
     let made = state
         .client

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Enqueue, EnqueueError, NewId};
 use crate::events::EventType;
 use crate::job::{BatchPlace, Job, JobOptions, Kind, NewJob, Payload};
-use crate::memory;
+use crate::memory::{JsonShape, blocking};
 use crate::score::read_case;
 
 /// A request to score a case of kind `query`, `qas` or `sql_metrics`.
@@ -118,12 +118,9 @@ impl Enqueue {
         }
         let pinned = self.pin(request.kind, criteria_hash).await?;
         let (kind, payload) = (request.kind, request.payload.take());
-        let checked = match memory::is_heavy(&payload) {
+        let checked = match JsonShape::of_value(&payload).is_heavy() {
             false => check(kind, payload),
-            // Others are answered meanwhile. A panic goes through.
-            true => tokio::task::spawn_blocking(move || check(kind, payload))
-                .await
-                .unwrap_or_else(|broken| std::panic::resume_unwind(broken.into_panic())),
+            true => blocking(move || check(kind, payload)).await,
         };
         let new = self.checked_job(request, checked?, &pinned)?;
         // Nothing else is active for a payload: it is new, or it is this very job.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+use gavel_wire::JobRequest;
 pub(crate) use gavel_wire::text_enum;
 pub use gavel_wire::{
     FailureClass, JobId, JobState, Kind, Priority, Purpose, UnknownText, Usage, WaitReason,
@@ -97,6 +98,15 @@ impl JobOptions {
             force: Force::AsIs,
             triggered_by,
             priority,
+        }
+    }
+
+    /// As a request has them.
+    pub fn of_request(request: &JobRequest, triggered_by: String) -> Self {
+        let priority = request.priority.unwrap_or(Priority::Interactive);
+        Self {
+            force: Force::of(request.force_rescore),
+            ..Self::new(triggered_by, priority)
         }
     }
 }

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::{Item, ItemError, Lines, Outcome, ReportError, line};
 use crate::job::{Job, JobState};
+use crate::memory::blocking;
 use crate::store::{BatchItem, Store};
 use crate::wire::ItemOutcome;
 
@@ -58,10 +59,8 @@ impl Batch {
         spool.flush().await.map_err(|e| failed(&e))?;
         spool.rewind().await.map_err(|e| failed(&e))?;
         let file = spool.into_std().await;
-        let lines = tokio::task::spawn_blocking(move || {
-            Lines::from_file(file, "the batch's items".to_owned())
-        });
-        let items = lines.await.map_err(|e| failed(&e))??;
+        let items =
+            blocking(move || Lines::from_file(file, "the batch's items".to_owned())).await?;
         Ok(Self { items, unfinished })
     }
 }

@@ -116,15 +116,15 @@ impl Webhooks {
         if endpoints.is_empty() {
             return Ok(endpoints);
         }
-        let told = |event: WebhookEvent| -> Vec<Uuid> {
+        let receivers = |event: WebhookEvent| -> Vec<Uuid> {
             let wanting = endpoints
                 .iter()
                 .filter(|endpoint| endpoint.events.contains(&event));
             wanting.map(|endpoint| endpoint.endpoint_id).collect()
         };
         let (closed, opened) = (
-            told(WebhookEvent::JudgeClosed),
-            told(WebhookEvent::JudgeOpened),
+            receivers(WebhookEvent::JudgeClosed),
+            receivers(WebhookEvent::JudgeOpened),
         );
         if !(closed.is_empty() && opened.is_empty()) {
             let rows = store.judges().list(self.lease).await?;
@@ -132,8 +132,8 @@ impl Webhooks {
                 if judges.get(&judge) == Some(&reason) {
                     continue;
                 }
-                let told = if reason.is_some() { &closed } else { &opened };
-                store.webhooks().judge_is(&judge, reason, told, now).await?;
+                let to = if reason.is_some() { &closed } else { &opened };
+                store.webhooks().judge_is(&judge, reason, to, now).await?;
                 judges.insert(judge, reason);
             }
         }

@@ -20,18 +20,17 @@ use uuid::Uuid;
 use gavel_outbound::{self as outbound, Route, percent_encoded};
 use gavel_wire::{
     CriteriaAdded, CriteriaDetail, CriteriaList, Import, ImportBody, ImportDetail, Job, JobDetail,
-    JobId, JobRef, JobRequest, Judges, Kind, Paused, Queue, Resumed, Score, ScoreRequest, Session,
-    SessionItem, SessionPut, Workers,
+    JobId, JobRef, JobRequest, Judges, Kind, Paused, Queue, Readiness, Resumed, Score,
+    ScoreRequest, Session, SessionItem, SessionPut, Workers,
 };
 
 pub use self::batches::Download;
-pub use self::problem::{ClientError, Problem};
+pub use self::problem::ClientError;
 pub use self::trust::{Rated, RatingPut};
 
 /// Pairs of a query.
 pub type Query<'a> = &'a [(&'a str, String)];
 
-/// Longest `Prefer: wait` that is asked for, seconds; a server may honour less.
 /// How long a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may take beyond the wait that was asked for.
@@ -87,14 +86,33 @@ impl Client {
         self.url(path)
     }
 
-    /// Whether the process lives (`/livez`) or is ready (`/readyz`); the body, if it is JSON.
-    pub async fn health(&self, path: &str) -> Result<Value, ClientError> {
-        let request = self.request(Method::GET, path);
-        Ok(self.answer(request, path).await?.1)
+    /// Whether the process lives.
+    pub async fn alive(&self) -> Result<(), ClientError> {
+        let request = self.request(Method::GET, "/livez");
+        let answer = self.begun(request, "/livez").await?;
+        let status = answer.status();
+        let bytes = answer.bytes().await.map_err(|error| self.away(error))?;
+        match bytes.trim_ascii() {
+            b"ok" => Ok(()),
+            _ => Err(foreign(self.url("/livez"), status, bytes.len())),
+        }
+    }
+
+    /// Whether the process is ready; one that isn't says why.
+    pub async fn ready(&self) -> Result<Readiness, ClientError> {
+        let request = self.request(Method::GET, "/readyz");
+        let answer = request.send().await.map_err(|error| self.away(error))?;
+        let status = answer.status();
+        let bytes = answer.bytes().await.map_err(|error| self.away(error))?;
+        serde_json::from_slice(&bytes).map_err(|_| self.refusal("/readyz", status, &bytes))
     }
 
     /// Puts one session; the answer tells what that did.
-    pub async fn put_session(&self, id: Uuid, body: &Value) -> Result<SessionPut, ClientError> {
+    pub async fn put_session(
+        &self,
+        id: Uuid,
+        body: &impl Serialize,
+    ) -> Result<SessionPut, ClientError> {
         self.send(Method::PUT, &format!("/api/v1/sessions/{id}"), body)
             .await
     }
@@ -356,7 +374,6 @@ impl Client {
         let bytes = answer.bytes().await.map_err(|error| self.away(error))?;
         match serde_json::from_slice(&bytes) {
             Ok(body) => Ok((status, body)),
-            Err(_) if bytes.len() < 64 => Ok((status, Value::Null)),
             Err(_) => Err(foreign(self.url(path), status, bytes.len())),
         }
     }
@@ -369,13 +386,15 @@ impl Client {
             return Ok(answer);
         }
         let bytes = answer.bytes().await.map_err(|error| self.away(error))?;
-        Err(match serde_json::from_slice::<Value>(&bytes) {
-            Ok(body) if body.is_object() => ClientError::Refused(Box::new(Problem {
-                status: status.as_u16(),
-                body,
-            })),
-            Ok(_) | Err(_) => foreign(self.url(path), status, bytes.len()),
-        })
+        Err(self.refusal(path, status, &bytes))
+    }
+
+    /// What an answer says that isn't what was asked for.
+    fn refusal(&self, path: &str, status: StatusCode, bytes: &[u8]) -> ClientError {
+        match serde_json::from_slice(bytes) {
+            Ok(problem) => ClientError::Refused(problem),
+            Err(_) => foreign(self.url(path), status, bytes.len()),
+        }
     }
 
     fn url(&self, path: &str) -> String {
@@ -392,22 +411,6 @@ impl Client {
             reason,
         }
     }
-}
-
-/// The text at a JSON pointer; empty if there is none.
-pub fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
-
-/// The list at a JSON pointer; empty if there is none.
-pub fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
 }
 
 /// An answer that is not of this API: a gateway's word that nobody is behind it, or somebody else's.

@@ -1,12 +1,11 @@
 //! Criteria beside each other, and what people say of scores, from outside.
 
 use reqwest::{Method, StatusCode};
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Client, ClientError, Query, with_query};
 use gavel_outbound::percent_encoded;
-use gavel_wire::{AgreementReport, CriteriaComparison, CriteriaDiff, HumanRating};
+use gavel_wire::{AgreementReport, CriteriaComparison, CriteriaDiff, HumanRating, RatingRequest};
 
 /// What a rating is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -56,7 +55,7 @@ impl Client {
     }
 
     /// Rates a score or a session.
-    pub async fn rate(&self, rated: Rated, body: &Value) -> Result<RatingPut, ClientError> {
+    pub async fn rate(&self, rated: Rated, body: &RatingRequest) -> Result<RatingPut, ClientError> {
         let path = rated.path();
         let request = self.request(Method::POST, &path).json(body);
         let (status, _) = self.answer(request, &path).await?;

@@ -22,7 +22,7 @@ impl CacheKey {
     pub(super) fn of(spec: &JudgeSpec, question: &Question) -> Self {
         let entry = spec.entry();
         let parameters = json!({
-            "type": entry.format.name,
+            "type": entry.format.family.name,
             "headers": headers(entry),
             "path": entry.path,
             "temperature": entry.temperature,

@@ -16,6 +16,7 @@ mod import;
 mod job;
 mod judge;
 mod nouns;
+mod problem;
 mod queue;
 mod rating;
 mod readiness;
@@ -66,6 +67,7 @@ pub use judge::{
     Cap, Gate, Hold, Judge, JudgePace, Judges, Meter, PauseRequest, Paused, Resumed, Spent,
 };
 pub use nouns::{JobId, Kind, Priority, Purpose, Usage};
+pub use problem::{Fault, PROBLEM_PREFIX, Problem};
 pub use queue::{Queue, QueueCounts};
 pub use rating::{
     AnnotationItem, AnnotationOrder, Annotations, HumanRating, Quality, Rating, RatingList,

@@ -1,10 +1,18 @@
 //! The words for a total, and what people say of scores and sessions.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::Fault;
 use crate::text_enum;
+
+/// The longest name of a person, characters.
+const LONGEST_NAME: usize = 255;
+/// The longest comment, characters.
+const LONGEST_COMMENT: usize = 4_000;
+/// How far another machine's clock may be ahead.
+const CLOCK_SKEW: TimeDelta = TimeDelta::minutes(5);
 
 text_enum! {
     /// The word for a total.
@@ -171,6 +179,48 @@ pub struct RatingRequest {
     /// When it was given; left out: now.
     #[serde(default, deserialize_with = "crate::time::or_null")]
     pub at: Option<DateTime<Utc>>,
+}
+
+impl RatingRequest {
+    /// What is wrong with it, as of `now`.
+    pub fn faults(&self, now: DateTime<Utc>) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        let mut check = |is_wrong: bool, pointer: &str, message: String| {
+            if is_wrong {
+                let pointer = pointer.to_owned();
+                faults.push(Fault { pointer, message });
+            }
+        };
+        let given = [
+            self.total.is_some(),
+            self.rating.is_some(),
+            self.quality.is_some(),
+        ];
+        let given = given.into_iter().filter(|given| *given).count();
+        for (is_wrong, amount) in [(given == 0, "none"), (given > 1, "more than one")] {
+            let message = format!("holds {amount} of total, rating and quality: give one");
+            check(is_wrong, "", message);
+        }
+        let total = self.total.unwrap_or_default();
+        let message = format!("is {total}; 0-100 is expected");
+        check(!(0..=100).contains(&total), "/total", message);
+        let by = self.by.as_deref().map(str::trim);
+        let message = "is empty: name a person, or leave it out".to_owned();
+        check(by.is_some_and(str::is_empty), "/by", message);
+        let by = by.unwrap_or_default();
+        let message = format!(
+            "must be at most {LONGEST_NAME} characters, and none of them a control character"
+        );
+        let is_wrong = by.chars().count() > LONGEST_NAME || by.chars().any(char::is_control);
+        check(is_wrong, "/by", message);
+        let comment = self.comment.as_deref().unwrap_or_default();
+        let message = format!("is longer than {LONGEST_COMMENT} characters");
+        let is_wrong = comment.chars().count() > LONGEST_COMMENT;
+        check(is_wrong, "/comment", message);
+        let is_wrong = self.at.is_some_and(|at| at > now + CLOCK_SKEW);
+        check(is_wrong, "/at", "lies in the future".to_owned());
+        faults
+    }
 }
 
 #[cfg(test)]

@@ -7,12 +7,13 @@ use axum::http::{HeaderMap, header};
 use serde_json::Value;
 
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Fault, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::enqueue::{BatchError, Item, ItemFault, Items, OpenItems};
 use crate::job::Kind;
+use crate::memory::blocking;
 use crate::score::about;
 use crate::suite::{self, Format, Limits, Reading, SuiteError};
-use crate::wire::BatchRequest;
+use crate::wire::{BatchRequest, Fault};
 
 /// The longest name, characters.
 const MAX_NAME: usize = 200;
@@ -38,9 +39,8 @@ pub(crate) async fn head_of_json(
     file: Arc<File>,
     limits: Limits,
 ) -> Result<BatchRequest, ApiError> {
-    let read = tokio::task::spawn_blocking(move || suite::envelope(file, limits)).await;
-    let envelope = read
-        .map_err(|_| ApiError::Internal("reading a batch broke off".to_owned()))?
+    let envelope = blocking(move || suite::envelope(file, limits))
+        .await
         .map_err(|error| item_faults(vec![item_fault(error)], Format::Json))?;
     if envelope.list.as_deref() != Some("items") {
         let fault =
@@ -168,10 +168,8 @@ pub(crate) fn check_name(name: Option<&str>) -> Result<(), ApiError> {
 
 /// How much memory reading the file takes.
 pub(crate) async fn weight(file: Arc<File>, reading: Reading<'static>) -> Result<u64, ApiError> {
-    let weighing = tokio::task::spawn_blocking(move || suite::weight(file, &reading));
-    let weighed = weighing.await;
-    weighed
-        .map_err(|_| ApiError::Internal("reading a batch broke off".to_owned()))?
+    blocking(move || suite::weight(file, &reading))
+        .await
         .map_err(|error| item_faults(vec![item_fault(error)], reading.format))
 }
 

@@ -8,11 +8,12 @@ use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Fault, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
+use crate::memory::blocking;
 use crate::report::Batch;
 use crate::suite::run::compare::{Change, Comparison, PartChange};
 use crate::wire::words::counted;
-use crate::wire::{BatchComparison, PartDifference, TurnedItem, TurnedItems};
+use crate::wire::{BatchComparison, Fault, PartDifference, TurnedItem, TurnedItems};
 
 /// How many items of a list are answered.
 const LISTED: usize = 200;
@@ -109,10 +110,7 @@ pub(crate) async fn compare(
         let _permit = permit;
         Comparison::between(&read_a.items, &read_b.items)
     };
-    let compared = tokio::task::spawn_blocking(comparing).await;
-    let found =
-        compared.map_err(|error| ApiError::Internal(format!("comparing batches: {error}")))??;
-    Ok(view((a, b), found, unfinished))
+    Ok(view((a, b), blocking(comparing).await?, unfinished))
 }
 
 fn view((a, b): (Uuid, Uuid), found: Comparison, unfinished: u64) -> BatchComparison {

@@ -337,8 +337,8 @@ async fn change_budget(
     check_budget(body.budget_usd)?;
     let batch = state.store.batches().get(id).await?;
     let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
-    let economy = batch.plan.as_ref().is_some_and(|plan| plan.economy);
-    if economy && body.budget_usd.is_some() {
+    let has_provider_batch = batch.plan.as_ref().is_some_and(|plan| plan.economy);
+    if has_provider_batch && body.budget_usd.is_some() {
         return Err(ApiError::fault(
             Refusal::Unprocessable,
             "/budget_usd",

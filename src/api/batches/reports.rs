@@ -17,10 +17,10 @@ use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::http::params::{Params, uuid};
-use crate::api::http::problem::{ApiError, Problem, Refusal};
-use crate::memory::{MemoryBudget, Taken};
+use crate::api::http::problem::{ApiError, Refusal};
+use crate::memory::{MemoryBudget, Taken, blocking};
 use crate::report::{self, Batch, Format, Judging, Meta, ReportError, Simulated};
-use crate::wire::ItemOutcome;
+use crate::wire::{ItemOutcome, Problem};
 
 /// What one read of the file takes.
 const CHUNK: usize = 64 * 1024;
@@ -179,10 +179,7 @@ async fn batch_report(
         let _permit = permit;
         write(format, &batch, &meta)
     };
-    let written = tokio::task::spawn_blocking(writing).await;
-    let (file, length) =
-        written.map_err(|error| ApiError::Internal(format!("writing a report: {error}")))??;
-    Ok(answer(id, format, (file, length)))
+    Ok(answer(id, format, blocking(writing).await?))
 }
 
 /// The report in a file without a name, and its length.
@@ -214,13 +211,13 @@ fn answer(id: Uuid, format: Format, (file, length): (File, u64)) -> Response {
 /// The file's bytes, read as the client takes them.
 fn chunks(file: File) -> Body {
     Body::from_stream(stream::try_unfold(file, async |mut file| {
-        let read = tokio::task::spawn_blocking(move || {
+        let read = blocking(move || {
             let mut chunk = vec![0; CHUNK];
             let length = file.read(&mut chunk)?;
             chunk.truncate(length);
             Ok::<_, std::io::Error>((Bytes::from(chunk), file))
         });
-        let (chunk, file) = read.await.map_err(std::io::Error::other)??;
+        let (chunk, file) = read.await?;
         Ok::<_, std::io::Error>((!chunk.is_empty()).then_some((chunk, file)))
     }))
 }

@@ -15,11 +15,11 @@ use crate::wire::{
 
 /// Counts a batch's items. One whose items have all ended is completed on the way, if rescue hasn't come to it yet.
 pub(crate) async fn load(state: &ApiState, batch: BatchRow) -> Result<Batch, StoreError> {
-    let ahead = batch.plan.as_ref().is_some_and(|plan| plan.economy);
+    let has_provider_batch = batch.plan.as_ref().is_some_and(|plan| plan.economy);
     let mut view = listed(state, batch).await?;
-    if ahead {
-        let economy = state.store.provider_batches().get(view.batch_id).await?;
-        view.economy = economy.map(ProviderBatch::from);
+    if has_provider_batch {
+        let provider_batch = state.store.provider_batches().get(view.batch_id).await?;
+        view.economy = provider_batch.map(ProviderBatch::from);
     }
     if view.skipped.is_some_and(|skipped| skipped.in_progress > 0) {
         let skips = state.store.budgets().batch_skips(view.batch_id).await?;

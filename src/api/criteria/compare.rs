@@ -9,6 +9,7 @@ use super::named::{Named, both, names};
 use crate::api::ApiState;
 use crate::api::http::params::Params;
 use crate::api::http::problem::{ApiError, Refusal};
+use crate::memory::blocking;
 use crate::score::session::Rating;
 use crate::score::statistics::{Bootstrap, LEVEL};
 use crate::score::trust::{Comparison, compare};
@@ -79,9 +80,7 @@ pub(crate) async fn comparison(
         .movers((&a.hash, &b.hash), found.basis, movers)
         .await?;
     let pairs = found.pairs.clone();
-    let comparison = tokio::task::spawn_blocking(move || compare(&pairs, seed))
-        .await
-        .map_err(|error| ApiError::Internal(format!("comparing criteria: {error}")))?;
+    let comparison = blocking(move || compare(&pairs, seed)).await;
     Ok(view((a, b), &found, comparison, seed, movers))
 }
 

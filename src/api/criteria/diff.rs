@@ -13,6 +13,7 @@ use super::named::{Named, both, names};
 use crate::api::ApiState;
 use crate::api::http::params::Params;
 use crate::api::http::problem::ApiError;
+use crate::memory::blocking;
 use crate::wire::{CriteriaDiff, DiffPart};
 
 /// How long a difference of texts is looked for; what is found by then is right, but may be longer than need be.
@@ -50,9 +51,7 @@ pub(crate) async fn diff(state: &ApiState, mut params: Params) -> Result<Criteri
     let (a, b) = both(state, names).await?;
     let contents = (content(state, &a).await?, content(state, &b).await?);
     let short = (shortened(&a.hash), shortened(&b.hash));
-    let parts = tokio::task::spawn_blocking(move || parts(contents, &short))
-        .await
-        .map_err(|error| ApiError::Internal(format!("comparing texts: {error}")))?;
+    let parts = blocking(move || parts(contents, &short)).await;
     Ok(CriteriaDiff {
         a: a.hash,
         b: b.hash,

@@ -18,12 +18,12 @@ use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
 use crate::api::http::etag::json_or_unchanged;
 use crate::api::http::params::{Params, Segment};
-use crate::api::http::problem::{ApiError, Fault, Refusal, escape};
+use crate::api::http::problem::{ApiError, Refusal, escape};
 use crate::job::Kind;
 use crate::score::Criteria;
 use crate::store::{CriteriaChoice, CriteriaDefinition, CriteriaName};
 use crate::wire::{
-    CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion, NameRequest, Signed,
+    CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion, Fault, NameRequest, Signed,
 };
 
 /// The longest name of a version, and the longest note, characters.

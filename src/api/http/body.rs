@@ -16,7 +16,7 @@ use super::problem::{ApiError, Refusal, escape};
 use crate::api::ApiState;
 use crate::config::HttpSettings;
 use crate::history::ingest::shortened;
-use crate::memory::JsonShape;
+use crate::memory::{JsonShape, blocking};
 
 /// What the description of a body says that may be left out.
 pub(crate) const MAY_BE_LEFT_OUT: &str = "May be left out";
@@ -95,7 +95,7 @@ async fn read<T: DeserializeOwned + Send + 'static>(
 ) -> Result<Option<T>, ApiError> {
     match bytes(request, &state.http, refusal).await? {
         Some(bytes) => beside(bytes.len(), move || parse(&bytes, refusal))
-            .await?
+            .await
             .map(Some),
         None => Ok(None),
     }
@@ -117,7 +117,7 @@ async fn bytes(
         let shape = JsonShape::of(&bytes);
         (bytes, shape)
     };
-    let (bytes, shape) = beside(length, measuring).await?;
+    let (bytes, shape) = beside(length, measuring).await;
     let max = limits.max_json_depth;
     if shape.depth > max {
         let fault = format!("the JSON is nested deeper than {max} levels (http.max_json_depth)");
@@ -127,16 +127,15 @@ async fn bytes(
     Ok(Some(bytes))
 }
 
-/// Does what takes long for a text of this length on a thread of its own, so that others are answered meanwhile.
+/// Does what takes long for a long text on a thread of its own.
 pub(crate) async fn beside<T: Send + 'static>(
     length: usize,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, ApiError> {
-    if length <= SMALL_BYTES {
-        return Ok(work());
+) -> T {
+    match length <= SMALL_BYTES {
+        true => work(),
+        false => blocking(work).await,
     }
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| ApiError::Internal("reading a body broke off".to_owned()))
 }
 
 /// A whole body, unread: its size is counted after inflation, and its time is bounded.
@@ -251,7 +250,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], refusal: Refusal) -> Result<T, ApiEr
             "the body must be a JSON object",
         ));
     }
-    if let Some(pointer) = super::twice::first(bytes) {
+    if let Some(pointer) = super::duplicate_fields::first(bytes) {
         return Err(ApiError::fault(
             refusal,
             pointer,

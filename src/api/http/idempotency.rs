@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use super::auth::Caller;
 use super::links::BATCHES;
-use super::problem::{ApiError, Problem, Refusal};
+use super::problem::{ApiError, Refusal};
 use super::spool::Spooled;
 use crate::api::ApiState;
 use crate::api::http;
@@ -32,6 +32,7 @@ use crate::config::HttpSettings;
 use crate::enqueue::NewId;
 use crate::job::JobId;
 use crate::store::{KeptAnswer, KeyUse, Reserved, Store};
+use crate::wire::Problem;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The header that marks an answer that was given before.
@@ -283,7 +284,7 @@ enum Fate {
 impl Fate {
     fn of(status: StatusCode, problem: Option<&Problem>) -> Self {
         let ended_badly = problem
-            .is_some_and(|problem| matches!(problem.slug(), "judge-failed" | "job-cancelled"));
+            .is_some_and(|problem| matches!(problem.name(), "judge-failed" | "job-cancelled"));
         if status.is_success() {
             Self::Kept
         } else if ended_badly || (status.is_server_error() && status != StatusCode::BAD_GATEWAY) {

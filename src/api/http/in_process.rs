@@ -16,8 +16,9 @@ use tower::ServiceExt as _;
 
 use super::auth::{Caller, Scope, scope_of};
 use super::guard::Guard;
-use super::problem::{ApiError, Problem};
+use super::problem::{self, ApiError};
 use crate::api::ApiState;
+use crate::wire::Problem;
 
 /// The largest answer that is held for a page, bytes: the longest conversation with its JSON around it fits.
 const MAX_ANSWER: usize = 64 << 20;
@@ -42,7 +43,7 @@ impl Done {
     /// Reads the body.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Box<Problem>> {
         serde_json::from_slice(&self.body)
-            .map_err(|error| internal(&format!("reading an answer: {error}")))
+            .map_err(|error| problem::internal(&format!("reading an answer: {error}")))
     }
 }
 
@@ -127,7 +128,7 @@ impl InProcessClient {
     pub(crate) async fn pass(&self, caller: &Caller, path: &str) -> Response {
         match request(Method::GET, path, Body::empty()) {
             Ok(request) => self.answer(caller, request).await,
-            Err(problem) => (*problem).into_response(),
+            Err(problem) => problem::response(*problem),
         }
     }
 
@@ -138,7 +139,7 @@ impl InProcessClient {
         }
         let body = to_bytes(response.into_body(), MAX_ANSWER)
             .await
-            .map_err(|error| internal(&format!("reading an answer: {error}")))?;
+            .map_err(|error| problem::internal(&format!("reading an answer: {error}")))?;
         Ok(Done { body })
     }
 
@@ -173,7 +174,7 @@ fn json_request<T: Serialize + ?Sized>(
     path: &str,
     body: &T,
 ) -> Result<Request, Box<Problem>> {
-    let text = serde_json::to_vec(body).map_err(|error| internal(&error.to_string()))?;
+    let text = serde_json::to_vec(body).map_err(|error| problem::internal(&error.to_string()))?;
     let mut request = request(method, path, Body::from(text))?;
     let json = HeaderValue::from_static("application/json");
     request.headers_mut().insert(header::CONTENT_TYPE, json);
@@ -183,13 +184,9 @@ fn json_request<T: Serialize + ?Sized>(
 fn request(method: Method, path: &str, body: Body) -> Result<Request, Box<Problem>> {
     let uri: Uri = path
         .parse()
-        .map_err(|error| internal(&format!("asking for {path:?}: {error}")))?;
+        .map_err(|error| problem::internal(&format!("asking for {path:?}: {error}")))?;
     let mut request = Request::new(body);
     *request.method_mut() = method;
     *request.uri_mut() = uri;
     Ok(request)
-}
-
-fn internal(text: &str) -> Box<Problem> {
-    Box::new(ApiError::Internal(text.to_owned()).problem())
 }

@@ -19,7 +19,8 @@ use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::guard::{Guard, SentForm, guard};
-use super::problem::{ApiError, MEDIA_TYPE, Problem};
+use super::problem::{ApiError, MEDIA_TYPE};
+use crate::wire::Problem;
 
 /// The header of request ids, in and out.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

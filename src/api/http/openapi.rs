@@ -10,12 +10,12 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::auth::{Scope, scope_of};
 use super::body::MAY_BE_LEFT_OUT;
-use super::problem::{ALL, MEDIA_TYPE, Problem};
+use super::problem::{ALL, MEDIA_TYPE};
 use crate::api::{
     ApiState, analytics, batches, criteria, events, imports, jobs, judges, operate, ratings,
     rescore, scores, sessions, webhooks,
 };
-use crate::wire::TableFormat;
+use crate::wire::{Problem, TableFormat};
 
 /// The name of the security scheme.
 const BEARER: &str = "bearer";

@@ -9,10 +9,11 @@ use axum::http::request::Parts;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::problem::{ApiError, Fault, Refusal, escape};
+use super::problem::{ApiError, Refusal, escape};
 use crate::api::ApiState;
 use crate::clock::read_time;
 use crate::store::Cursor;
+use crate::wire::Fault;
 
 /// How many items a list answers when it isn't told.
 pub(crate) const DEFAULT_LIMIT: u32 = 50;

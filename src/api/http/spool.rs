@@ -15,6 +15,7 @@ use tokio::io::AsyncWriteExt as _;
 use super::body::{broken_off, in_time};
 use super::problem::{ApiError, Refusal};
 use crate::api::ApiState;
+use crate::memory::blocking;
 
 /// How long a large body may take to arrive.
 pub(crate) const LARGE_READ_TIMEOUT: Duration = Duration::from_secs(900);
@@ -63,10 +64,8 @@ async fn spool(body: Body, headers: &HeaderMap, max: usize) -> Result<Spooled, A
     if declared.is_some_and(|bytes| bytes > max) && headers.contains_key(header::EXPECT) {
         return Err(ApiError::BatchTooLarge(max));
     }
-    let file = tokio::task::spawn_blocking(tempfile::tempfile)
-        .await
-        .map_err(|_| io::Error::other("the task broke off"));
-    let mut file = tokio::fs::File::from_std(file.and_then(|file| file).map_err(no_room)?);
+    let file = blocking(tempfile::tempfile).await.map_err(no_room)?;
+    let mut file = tokio::fs::File::from_std(file);
     let (mut seen, mut digest) = (0_usize, Sha256::new());
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {

@@ -103,21 +103,21 @@ async fn watch<T, F: Future<Output = Option<Option<T>>>>(
             None => listener = Some(listen()),
             Some(listener) => {
                 // Without an event the look is due all the same.
-                let _ = tokio::time::timeout_at(next, told_of(listener, id)).await;
+                let _ = tokio::time::timeout_at(next, heard_of(listener, id)).await;
             }
         }
     }
 }
 
-/// Waits until something was told of a job, or may have been.
-async fn told_of(listener: &mut Listener, id: JobId) {
+/// Waits until something was heard of a job, or may have been missed.
+async fn heard_of(listener: &mut Listener, id: JobId) {
     loop {
         match listener.next(PAGE).await {
             Heard::Lost(_) | Heard::Restored => return,
             Heard::Interrupted => {}
             Heard::Events(events) => {
-                let mut told = events.iter().filter_map(|told| told.event.as_ref());
-                if told.any(|event| event.job_id == Some(id) || event.event == EventType::Reset) {
+                let mut events = events.iter().filter_map(|stored| stored.event.as_ref());
+                if events.any(|event| event.job_id == Some(id) || event.event == EventType::Reset) {
                     return;
                 }
             }

@@ -18,7 +18,7 @@ use crate::api::http::wait::Prefer;
 use crate::api::scores::{accepted, check_hash};
 use crate::api::{ApiState, jobs};
 use crate::enqueue::{Enqueued, ScoreCase, ScoreSession};
-use crate::job::{Force, Job, JobId, JobOptions, Priority};
+use crate::job::{Force, Job, JobId, JobOptions};
 use crate::wire::{self, JobRef, JobRequest};
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
@@ -67,13 +67,7 @@ async fn post_job(
     params.finish()?;
     let ApiJson(body) = body;
     check_hash(body.criteria_hash.as_deref(), Refusal::Unprocessable)?;
-    let options = JobOptions {
-        force: Force::of(body.force_rescore),
-        ..JobOptions::new(
-            caller.name(Refusal::Unprocessable)?,
-            body.priority.unwrap_or(Priority::Interactive),
-        )
-    };
+    let options = JobOptions::of_request(&body, caller.name(Refusal::Unprocessable)?);
     let job = match body.kind.is_case() {
         false => session_job(&state, body, options, effect).await?,
         true => {

@@ -20,13 +20,13 @@ use crate::api::http::body::ApiJson;
 use crate::api::http::held::Held;
 use crate::api::http::idempotency::Effect;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Fault, Problem, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::api::http::wait::Prefer;
 use crate::api::scores::accepted;
 use crate::enqueue::{EnqueueError, ScoreCase};
 use crate::job::{Job, JobOptions, JobState, Kind, Priority, Usage};
 use crate::score::query::QueryScore;
-use crate::wire::JobRef;
+use crate::wire::{Fault, JobRef, Problem};
 
 /// How long the last look at a job may take once its wait is over: a store that hangs holds no answer back.
 const LAST_LOOK: Duration = Duration::from_secs(1);

@@ -8,9 +8,9 @@ use utoipa_axum::routes;
 use crate::api::ApiState;
 use crate::api::http::body::ApiJson;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Fault, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::score::sql_metrics::calibration::{self, Promises, calibrate};
-use crate::wire::{CalibrationRequest, CalibrationResult, CalibrationTargets};
+use crate::wire::{CalibrationRequest, CalibrationResult, CalibrationTargets, Fault};
 
 const MOST_CASES: usize = 200_000;
 /// The most faults that one answer tells.

@@ -9,7 +9,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use chrono::TimeDelta;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -19,17 +18,10 @@ use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
 use crate::api::http::idempotency::Effect;
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Fault, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::score::trust::Given;
 use crate::store::{NewRating, RatingOf};
 use crate::wire::{HumanRating, RatingList, RatingRequest};
-
-/// The longest name of a person, characters.
-const MOST_NAME: usize = 255;
-/// The longest comment, characters.
-const MOST_COMMENT: usize = 4_000;
-/// How far another machine's clock may be ahead.
-const AHEAD: TimeDelta = TimeDelta::minutes(5);
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -196,39 +188,11 @@ fn checked(
     effect: Effect,
     (of, request): (RatingOf, RatingRequest),
 ) -> Result<NewRating, ApiError> {
-    let (now, mut faults) = (state.clock.now(), Vec::new());
-    let mut fault = |pointer: &str, message: String| {
-        faults.push(Fault {
-            pointer: pointer.to_owned(),
-            message,
-        });
-    };
-    let given = given(&request).map_err(|(pointer, message)| fault(pointer, message));
+    let now = state.clock.now();
+    let faults = request.faults(now);
     let by = request.by.as_deref().map(str::trim);
-    if by.is_some_and(str::is_empty) {
-        fault("/by", "is empty: name a person, or leave it out".to_owned());
-    }
-    if by.is_some_and(|by| by.chars().count() > MOST_NAME || by.chars().any(char::is_control)) {
-        fault(
-            "/by",
-            format!("must be at most {MOST_NAME} characters, and none of them a control character"),
-        );
-    }
-    if request
-        .comment
-        .as_ref()
-        .is_some_and(|text| text.chars().count() > MOST_COMMENT)
-    {
-        fault(
-            "/comment",
-            format!("is longer than {MOST_COMMENT} characters"),
-        );
-    }
-    if request.at.is_some_and(|at| at > now + AHEAD) {
-        fault("/at", "lies in the future".to_owned());
-    }
-    match given {
-        Ok(given) if faults.is_empty() => Ok(NewRating {
+    match given(&request) {
+        Some(given) if faults.is_empty() => Ok(NewRating {
             rating_id: effect.id().map_or_else(Uuid::now_v7, |(id, _)| id),
             of,
             given,
@@ -239,29 +203,19 @@ fn checked(
             comment: request.comment.filter(|text| !text.trim().is_empty()),
             at: request.at.unwrap_or(now),
         }),
-        Ok(_) | Err(()) => Err(ApiError::Invalid {
+        Some(_) | None => Err(ApiError::Invalid {
             refusal: Refusal::Unprocessable,
             faults,
         }),
     }
 }
 
-/// The one thing that was given; else where the fault is, and what.
-fn given(request: &RatingRequest) -> Result<Given, (&'static str, String)> {
+/// The one thing that was given, where there is one.
+fn given(request: &RatingRequest) -> Option<Given> {
     match (request.total, request.rating, request.quality) {
-        (Some(total), None, None) => match u8::try_from(total) {
-            Ok(total @ 0..=100) => Ok(Given::Total(total)),
-            Ok(_) | Err(_) => Err(("/total", format!("is {total}; 0-100 is expected"))),
-        },
-        (None, Some(word), None) => Ok(Given::Rating(word)),
-        (None, None, Some(word)) => Ok(Given::Quality(word)),
-        (None, None, None) => {
-            let message = "holds none of total, rating and quality: give one";
-            Err(("", message.to_owned()))
-        }
-        (Some(_), _, _) | (_, Some(_), _) => {
-            let message = "holds more than one of total, rating and quality: give one";
-            Err(("", message.to_owned()))
-        }
+        (Some(total), None, None) => u8::try_from(total).ok().map(Given::Total),
+        (None, Some(word), None) => Some(Given::Rating(word)),
+        (None, None, Some(word)) => Some(Given::Quality(word)),
+        (Some(_), _, _) | (_, Some(_), _) | (None, None, None) => None,
     }
 }

@@ -18,7 +18,7 @@ use crate::api::http::etag::json_or_unchanged;
 use crate::api::http::held::Held;
 use crate::api::http::links::{job_path, score_path};
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Fault, Refusal};
+use crate::api::http::problem::{ApiError, Refusal};
 use crate::enqueue::ScoreOnly;
 use crate::history::ingest::{
     FileFault, InvalidSession, SessionFileError, SessionInput, parse_session, parse_session_file,
@@ -28,7 +28,7 @@ use crate::score::session::Rating;
 use crate::store::{SessionOrder, SessionRecord, SessionSummary};
 use crate::suite::Format;
 use crate::wire::{
-    ActiveJob, PutOutcome, Session, SessionFormat, SessionItem, SessionLinks, SessionPut,
+    ActiveJob, Fault, PutOutcome, Session, SessionFormat, SessionItem, SessionLinks, SessionPut,
     SessionScoreSummary, Sessions, SessionsPut,
 };
 
@@ -143,7 +143,7 @@ async fn put_session(
             .and_then(|input| input.into_record(session_id, "api"))
             .map_err(invalid)
     };
-    let session = beside(length, read).await??;
+    let session = beside(length, read).await?;
     let outcome = state
         .store
         .sessions()
@@ -218,7 +218,7 @@ async fn put_sessions(
     let text = String::from_utf8(bytes)
         .map_err(|_| ApiError::fault(REFUSAL, "", "the file is not UTF-8: save it as UTF-8"))?;
     let read = move || parse_session_file("", &text, format).map_err(unreadable);
-    let sessions = beside(length, read).await??;
+    let sessions = beside(length, read).await?;
     let mut records = Vec::with_capacity(sessions.len());
     for session in sessions {
         let id = session.session_id.unwrap_or_default(); // the parser asks for it

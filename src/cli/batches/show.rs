@@ -35,7 +35,7 @@ impl Printed for Items<Batch> {
 
 impl Printed for Batch {
     fn print(&self) -> Result<(), CliError> {
-        let economy = self.economy.as_ref();
+        let provider_batch = self.economy.as_ref();
         output::facts(&[
             ("batch", self.batch_id.to_string()),
             ("name", or_empty(self.name.as_deref())),
@@ -54,9 +54,12 @@ impl Printed for Batch {
             ("verdict", or_empty(self.verdict.map(verdict))),
             ("spent", money(self)),
             ("left", left(&self.progress)),
-            ("economy", or_empty(economy.map(provider_batch_words))),
+            (
+                "economy",
+                or_empty(provider_batch.map(provider_batch_words)),
+            ),
         ])?;
-        let chunks = economy.iter().flat_map(|economy| &economy.parts);
+        let chunks = provider_batch.iter().flat_map(|it| &it.parts);
         let waited = self.in_progress.iter().take(NAMED).map(|session| {
             let (id, job) = (session.session_id, or_empty(session.job_id));
             format!("session {id} was being scored by job {job}")
@@ -197,18 +200,18 @@ fn left(progress: &BatchProgress) -> String {
 }
 
 /// How its replies are fetched ahead, and what that waits for.
-fn provider_batch_words(economy: &ProviderBatch) -> String {
-    let mut words = match economy.state {
+fn provider_batch_words(batch: &ProviderBatch) -> String {
+    let mut words = match batch.state {
         ProviderBatchState::Asked => "its replies are being fetched".to_owned(),
         ProviderBatchState::Collected => "its replies are here".to_owned(),
     };
-    if economy.replied + economy.failed > 0 {
+    if batch.replied + batch.failed > 0 {
         words = format!(
             "{words}: {} fetched, {} to be asked at the full price",
-            economy.replied, economy.failed
+            batch.replied, batch.failed
         );
     }
-    match &economy.waits_for {
+    match &batch.waits_for {
         None => words,
         Some(reason) => format!("{words}; it waits: {reason}"),
     }
@@ -331,12 +334,12 @@ pub(super) mod tests {
             {"state": "failed", "provider_id": null, "requests": 2, "done": 0, "submitted_at": null, "error": "no"},
         ]);
         let economy = json!({"state": "asked", "replied": 3, "failed": 1, "waits_for": "the queue is stopped (paused)", "parts": parts});
-        let economy = batch(&json!({"economy": economy})).economy.unwrap();
+        let batch = batch(&json!({"economy": economy})).economy.unwrap();
         assert_eq!(
-            provider_batch_words(&economy),
+            provider_batch_words(&batch),
             "its replies are being fetched: 3 fetched, 1 to be asked at the full price; it waits: the queue is stopped (paused)"
         );
-        let parts: Vec<String> = economy.parts.iter().map(chunk_words).collect();
+        let parts: Vec<String> = batch.parts.iter().map(chunk_words).collect();
         assert_eq!(
             parts,
             [

@@ -16,7 +16,6 @@ pub(super) fn sessions() -> Result<Vec<FileSession>, CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::text;
 
     #[test]
     fn every_example_file_is_embedded_and_valid() {
@@ -37,7 +36,7 @@ mod tests {
         assert!(
             embedded
                 .iter()
-                .any(|s| text(&s.body, "/status") == "in_progress")
+                .any(|s| s.input.status.as_deref() == Some("in_progress"))
         );
     }
 }

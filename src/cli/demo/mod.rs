@@ -19,7 +19,7 @@ use super::score::{failure, rating};
 use super::scoring::{self, Ask, Judged, Until, Verdict, waiting};
 use super::simulated::SimulatedJudge;
 use crate::app::{App, Migrations, Mode, Stop};
-use crate::client::{Client, text};
+use crate::client::Client;
 use crate::config::Settings;
 use crate::job::Force;
 use crate::lifecycle::Signals;
@@ -247,7 +247,7 @@ impl Show {
 
 fn row(session: &FileSession, one: &Judged) -> Row {
     let id = session.session_id.to_string();
-    let alert = text(&session.body, "/alert_type").to_owned();
+    let alert = session.input.alert_type.clone().unwrap_or_default();
     let why = match &one.verdict {
         Verdict::Scored { score } => {
             return vec![
@@ -261,7 +261,7 @@ fn row(session: &FileSession, one: &Judged) -> Row {
         }
         Verdict::Refused { problem } if problem.name() == "session-not-completed" => format!(
             "it is {}: only sessions that have ended are scored",
-            text(&session.body, "/status")
+            session.input.status.as_deref().unwrap_or_default()
         ),
         Verdict::Refused { problem } => problem.to_string(),
         Verdict::Failed { job } => failure(job),

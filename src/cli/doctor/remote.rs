@@ -1,19 +1,21 @@
 //! The service that `--server` names: whether it is well, and whether somebody would score what it is asked.
 
-use serde_json::Value;
-
 use super::Check;
-use crate::client::{Client, ClientError, list};
+use crate::client::{Client, ClientError};
 use crate::wire::Judge;
 
 /// Looks at it from outside; of one that doesn't answer there is nothing more to say.
 pub(super) async fn check(client: &Client) -> Vec<Check> {
     let what = format!("service {}", client.address(""));
-    let ready = match client.health("/readyz").await {
+    let ready = match client.ready().await {
         Ok(ready) => ready,
         Err(error) => return vec![Check::new(what, Err(error.to_string()))],
     };
-    let mut checks = vec![Check::new(what, readiness(&ready))];
+    let well = match ready.reasons.is_empty() {
+        true => Ok("is ready".to_owned()),
+        false => Err(ready.reasons.join("; ")),
+    };
+    let mut checks = vec![Check::new(what, well)];
     match client.judges().await {
         Ok(judges) => {
             let asked = judges.items.iter().filter(|judge| !judge.kinds.is_empty());
@@ -35,15 +37,6 @@ pub(super) async fn check(client: &Client) -> Vec<Check> {
         Err(error) => checks.push(refused("workers", &error)),
     }
     checks
-}
-
-fn readiness(ready: &Value) -> Result<String, String> {
-    let reasons = list(ready, "/reasons").iter().filter_map(Value::as_str);
-    let reasons: Vec<&str> = reasons.collect();
-    match reasons.is_empty() {
-        true => Ok("is ready".to_owned()),
-        false => Err(reasons.join("; ")),
-    }
 }
 
 fn state(judge: &Judge) -> Result<String, String> {

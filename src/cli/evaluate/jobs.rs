@@ -14,13 +14,13 @@ use crate::cli::outage::retried;
 use crate::cli::outcome::{Exit, exit_of};
 use crate::cli::progress::Progress;
 use crate::cli::scoring::{FIRST_LOOK_S, waiting};
-use crate::client::{Client, ClientError, Problem, list, text};
+use crate::client::{Client, ClientError};
 use crate::job::{FailureClass, JobId, JobState};
 use crate::report::{Item, ItemError, Outcome};
 use crate::score::about;
 use crate::suite::run::folder::RunHeader;
 use crate::suite::run::{CaseToScore, Computed, Scorer, Stopped};
-use crate::wire::{Job, JobRequest, JobResult, JobWaitReason, Priority};
+use crate::wire::{Job, JobRequest, JobResult, JobWaitReason, Priority, Problem};
 
 /// Between two looks at a job where the server doesn't hold its answer back.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -275,7 +275,7 @@ impl<'a> Service<'a> {
 #[async_trait(?Send)]
 impl Scorer for Service<'_> {
     async fn score(&self, case: CaseToScore) -> Result<Item, Stopped> {
-        let judge = judge_of(&case);
+        let judge = case.model().to_owned();
         if let Some(given_up) = self.given_up(&judge) {
             return self.computed(case, &given_up).await;
         }
@@ -290,11 +290,6 @@ impl Scorer for Service<'_> {
     }
 }
 
-/// The judge that a case asks for by its `model`; empty: whoever the criteria name.
-fn judge_of(case: &CaseToScore) -> String {
-    text(&case.payload, "/model").to_owned()
-}
-
 /// The request's key: the run, the item, its try, and what is asked, so that no key ever stands for two requests.
 fn key(run: &str, case: &CaseToScore, body: &JobRequest) -> String {
     let digest = Sha256::digest(json!(body).to_string());
@@ -304,12 +299,10 @@ fn key(run: &str, case: &CaseToScore, body: &JobRequest) -> String {
 
 /// Whether a refusal says something of this case, and nothing of the service or of the whole run.
 fn is_of_the_case(problem: &Problem) -> bool {
-    let faults = list(&problem.body, "/errors");
+    let mut faults = problem.errors.iter();
     problem.name() == "invalid-request"
-        && !faults.is_empty()
-        && faults
-            .iter()
-            .all(|fault| text(fault, "/pointer").starts_with("/payload"))
+        && !problem.errors.is_empty()
+        && faults.all(|fault| fault.pointer.starts_with("/payload"))
 }
 
 fn stopped(error: &ClientError) -> Stopped {

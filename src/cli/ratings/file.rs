@@ -4,9 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::str::FromStr;
 
-use chrono::{DateTime, TimeDelta, Utc};
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use chrono::{DateTime, Utc};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::cli::outcome::CliError;
@@ -15,11 +14,9 @@ use crate::clock::read_time;
 use crate::job::UnknownText;
 use crate::score::{Field, FieldForm};
 use crate::suite::{Columns, Format, Limits, Reading, Row, SuiteError, read};
-use crate::wire::{Quality, Rating};
+use crate::wire::RatingRequest;
 
 const NAMED: usize = 20;
-/// How far the clock of whoever wrote the file may be ahead; the service takes as much.
-const AHEAD: TimeDelta = TimeDelta::minutes(5);
 
 const COLUMNS: [Field; 8] = [
     column("session_id"),
@@ -42,9 +39,7 @@ const fn column(name: &'static str) -> Field {
 pub(super) struct FileRating {
     pub(super) line: u64,
     pub(super) rated: Rated,
-    /// Who gave it, if the file says so.
-    by: Option<String>,
-    pub(super) body: Value,
+    pub(super) body: RatingRequest,
 }
 
 /// The ratings of a file, and what is wrong with it.
@@ -82,7 +77,7 @@ impl Ratings {
         for row in rows {
             match row
                 .map_err(|fault| vec![fault])
-                .and_then(|row| rating(row, now))
+                .and_then(|row| rating(&row, now))
             {
                 Ok(rating) => ratings.push(rating),
                 Err(found) => faults.extend(found),
@@ -143,7 +138,7 @@ impl Ratings {
 fn given_twice(ratings: &[FileRating]) -> Vec<SuiteError> {
     let mut first: HashMap<(Rated, Option<&str>), u64> = HashMap::new();
     let repeated = ratings.iter().filter_map(|rating| {
-        let by = rating.by.as_deref();
+        let by = rating.body.by.as_deref();
         let earlier = *first.entry((rating.rated, by)).or_insert(rating.line);
         let (column, what) = match rating.rated {
             Rated::Score(_) => ("score_id", "score"),
@@ -179,103 +174,65 @@ fn fault(line: u64, column: &str, message: impl Into<String>) -> SuiteError {
     }
 }
 
+/// A row that is read, with what is wrong in it.
+struct Cells<'a> {
+    row: &'a Row,
+    faults: Vec<SuiteError>,
+}
+
+impl Cells<'_> {
+    fn text(&self, column: &str) -> Option<String> {
+        text(&self.row.fields, column)
+    }
+
+    /// A cell that isn't empty; `None`, too, where it can't be read.
+    fn read<T>(&mut self, column: &str, read: fn(&str) -> Result<T, String>) -> Option<T> {
+        let read = read(&self.text(column)?);
+        read.map_err(|message| self.faults.push(fault(self.row.line, column, message)))
+            .ok()
+    }
+}
+
 /// Reads one row; all its faults at once.
-fn rating(row: Row, now: DateTime<Utc>) -> Result<FileRating, Vec<SuiteError>> {
+fn rating(row: &Row, now: DateTime<Utc>) -> Result<FileRating, Vec<SuiteError>> {
     let line = row.line;
-    let cell = |name: &str| text(&row.fields, name);
     let is_unknown = |name: &&String| COLUMNS.iter().all(|column| column.name != *name);
     let unknown = row.fields.keys().filter(is_unknown);
-    let mut faults: Vec<SuiteError> = unknown
-        .map(|name| fault(line, name, "is no column of ratings"))
-        .collect();
-    let mut body = Map::new();
-    match given(line, cell("total"), cell("rating"), cell("quality")) {
-        Ok((name, given)) => drop(body.insert(name.to_owned(), given)),
-        Err(fault) => faults.push(fault),
-    }
-    for (name, check) in [
-        ("by", check_name as fn(&str, _) -> _),
-        ("comment", check_comment),
-        ("at", check_time),
-    ] {
-        if let Some(text) = cell(name) {
-            let wrong = check(&text, now).err();
-            faults.extend(wrong.map(|message| fault(line, name, message)));
-            body.insert(name.to_owned(), json!(text));
-        }
-    }
-    match rated(line, cell("session_id"), cell("score_id")) {
-        Ok(rated) if faults.is_empty() => Ok(FileRating {
-            line,
-            rated,
-            by: cell("by"),
-            body: Value::Object(body),
+    let faults = unknown.map(|name| fault(line, name, "is no column of ratings"));
+    let faults = faults.collect();
+    let mut cells = Cells { row, faults };
+    let rated = rated(line, cells.text("session_id"), cells.text("score_id"));
+    let rated = rated.map_err(|fault| cells.faults.push(fault)).ok();
+    let body = RatingRequest {
+        total: cells.read("total", |text| {
+            let total = text.parse::<i64>();
+            total.map_err(|_| format!("is {text:?}; a whole number of 0-100 is expected"))
         }),
-        Ok(_) => Err(faults),
-        Err(fault) => {
-            faults.insert(0, fault);
-            Err(faults)
-        }
-    }
-}
-
-fn check_name(by: &str, _now: DateTime<Utc>) -> Result<(), String> {
-    match by.chars().count() > 255 || by.chars().any(char::is_control) {
-        true => Err("must be at most 255 characters, without control characters".to_owned()),
-        false => Ok(()),
-    }
-}
-
-fn check_comment(comment: &str, _now: DateTime<Utc>) -> Result<(), String> {
-    match comment.chars().count() > 4_000 {
-        true => Err("is longer than 4,000 characters".to_owned()),
-        false => Ok(()),
-    }
-}
-
-/// What the service would refuse, when the rows before it are stored.
-fn check_time(at: &str, now: DateTime<Utc>) -> Result<(), String> {
-    match read_time(at) {
-        Ok(at) if at > now + AHEAD => Err("lies in the future".to_owned()),
-        Ok(_) => Ok(()),
-        Err(wrong) => Err(format!("{at:?} {wrong}")),
-    }
-}
-
-/// What a row gives: the column's name, and what is sent.
-fn given(
-    line: u64,
-    total: Option<String>,
-    rating: Option<String>,
-    quality: Option<String>,
-) -> Result<(&'static str, Value), SuiteError> {
-    let (column, read) = match (total, rating, quality) {
-        (Some(total), None, None) => match total.parse::<u8>() {
-            Ok(total @ 0..=100) => ("total", Ok(json!(total))),
-            Ok(_) | Err(_) => {
-                let message = format!("is {total:?}; a whole number of 0-100 is expected");
-                ("total", Err(message))
-            }
-        },
-        (None, Some(word), None) => ("rating", word_of::<Rating>(&word)),
-        (None, None, Some(word)) => ("quality", word_of::<Quality>(&word)),
-        (None, None, None) => {
-            let message = "holds none of total, rating and quality: give one";
-            ("", Err(message.to_owned()))
-        }
-        (Some(_), _, _) | (_, Some(_), _) => {
-            let message = "holds more than one of total, rating and quality: give one";
-            ("", Err(message.to_owned()))
-        }
+        rating: cells.read("rating", word_of),
+        quality: cells.read("quality", word_of),
+        by: cells.text("by"),
+        comment: cells.text("comment"),
+        at: cells.read("at", |text| {
+            read_time(text).map_err(|wrong| format!("{text:?} {wrong}"))
+        }),
     };
-    let read = read.map_err(|message| fault(line, column, message))?;
-    Ok((column, read))
+    // Of a row with a cell that can't be read nobody knows whether it gives nothing.
+    let mut faults = cells.faults;
+    let all_read = faults.is_empty();
+    let wrong = body.faults(now).into_iter();
+    let wrong = wrong.filter(|fault| all_read || !fault.pointer.is_empty());
+    faults.extend(wrong.map(|wrong| {
+        let column = wrong.pointer.trim_start_matches('/');
+        fault(line, column, wrong.message)
+    }));
+    match rated {
+        Some(rated) if faults.is_empty() => Ok(FileRating { line, rated, body }),
+        Some(_) | None => Err(faults),
+    }
 }
 
-fn word_of<T: FromStr<Err = UnknownText> + Serialize>(word: &str) -> Result<Value, String> {
-    let word = word.parse::<T>();
-    word.map(|word| json!(word))
-        .map_err(|error| error.to_string())
+fn word_of<T: FromStr<Err = UnknownText>>(word: &str) -> Result<T, String> {
+    word.parse().map_err(|error: UnknownText| error.to_string())
 }
 
 fn rated(line: u64, session: Option<String>, score: Option<String>) -> Result<Rated, SuiteError> {

@@ -6,7 +6,7 @@ use askama::Template;
 use uuid::Uuid;
 
 use super::super::criteria::called;
-use super::super::criteria_diff::{self, Drawn};
+use super::super::criteria_diff::{self, ChangedPart};
 use super::super::frame::Frame;
 use super::super::page::{Page, html};
 use super::super::session_item::{name_of, named};
@@ -47,7 +47,7 @@ struct CriteriaPage {
     called: [String; 2],
     /// What the sessions that moved are called.
     names: HashMap<Uuid, (String, Moment)>,
-    changes: Vec<Drawn>,
+    changes: Vec<ChangedPart>,
 }
 
 impl CriteriaPage {
@@ -116,6 +116,6 @@ pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) ->
         found,
         called,
         names,
-        changes: criteria_diff::drawn(diff),
+        changes: criteria_diff::changed_parts(diff),
     })
 }

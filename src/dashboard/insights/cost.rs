@@ -17,7 +17,7 @@ pub(super) fn chart(costs: &CostList) -> Option<Chart> {
             value: told
                 .and_then(|cost| cost.figures.cost_usd)
                 .unwrap_or_default(),
-            told: told.map_or_else(
+            shown: told.map_or_else(
                 || "no call".to_owned(),
                 |cost| {
                     let figures = &cost.figures;

@@ -24,10 +24,10 @@ use super::user::SessionUser;
 use super::words;
 use crate::api::analytics::{costs, distribution, groups, latency as latencies_of, names, trend};
 use crate::api::ratings::agreement;
-use crate::api::{Params, Problem, criteria};
+use crate::api::{Params, criteria, problem};
 use crate::wire::{
     AgreementReport, BatchCostList, CostList, CriteriaVersion, Distribution, LatencyList, NameItem,
-    NameList, ScoreGroup, ScoreGroups, Trend,
+    NameList, Problem, ScoreGroup, ScoreGroups, Trend,
 };
 use calibration::CalibrationSection;
 pub(super) use trust::Trust;
@@ -83,7 +83,7 @@ impl Choice {
         let days = self.days.parse();
         days.ok().filter(|days| DAYS.contains(days)).ok_or_else(|| {
             let fault = "is no choice of this page: 14, 30, 90 or 365";
-            Box::new(Problem::of_field("days", fault))
+            problem::of_field("days", fault)
         })
     }
 }

@@ -17,13 +17,13 @@ use super::frame::Frame;
 use super::page::{Fault, Page, go, html, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
-use crate::api::Problem;
-use crate::wire::{Batch, RescorePlan};
+use crate::api::problem;
+use crate::wire::{Batch, Problem, RescorePlan};
 use plan::PlanPage;
 use request::{FieldFault, body, faults, is_filter};
 
-/// The fields that tell their own faults; those of others stand above the form.
-const TOLD: [&str; 9] = [
+/// The fields that show their own faults; those of others stand above the form.
+const FIELDS: [&str; 9] = [
     "purpose",
     "repeats",
     "judge",
@@ -112,7 +112,7 @@ impl Ask {
     /// What is wrong elsewhere.
     fn other_faults(&self) -> impl Iterator<Item = &FieldFault> {
         let faults = self.faults.iter();
-        faults.filter(|fault| !TOLD.contains(&fault.field.as_str()))
+        faults.filter(|fault| !FIELDS.contains(&fault.field.as_str()))
     }
 
     /// The attributes by which a field that is wrong says so.
@@ -133,10 +133,10 @@ async fn ask(
     // What is passed over here would be scored: everything, where a filter was meant.
     let strange = filled.iter().map(|(name, _)| name.as_str());
     let strange =
-        strange.filter(|name| !is_filter(name) && !TOLD.contains(name) && *name != "with");
+        strange.filter(|name| !is_filter(name) && !FIELDS.contains(name) && *name != "with");
     if let Some(name) = strange.into_iter().next() {
         let message = "narrows nothing here: correct the address behind the question mark";
-        return Err(Box::new(Problem::of_field(name, message)).into());
+        return Err(problem::of_field(name, message).into());
     }
     html(&Ask::read(&state, user, filled, Vec::new()).await?)
 }

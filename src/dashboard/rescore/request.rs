@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::super::form::Form;
-use crate::api::Problem;
+use crate::api::problem;
+use crate::wire::Problem;
 
 /// The filter's fields that are text to the API.
 const TEXTS: [&str; 9] = [
@@ -78,7 +79,7 @@ pub(super) fn body(form: &Form) -> Result<Map<String, Value>, Box<Problem>> {
     }
     match wrong.0.is_empty() {
         true => Ok(body),
-        false => Err(Box::new(Problem::of_parameters(wrong.0))),
+        false => Err(problem::of_parameters(wrong.0)),
     }
 }
 
@@ -179,9 +180,9 @@ mod tests {
 
     #[test]
     fn only_what_was_filled_in_wrongly_is_told_in_the_form() {
-        let wrong = Problem::of_field("economy", "is not for purpose jury");
+        let wrong = problem::of_field("economy", "is not for purpose jury");
         let told = faults(&wrong).unwrap();
         assert_eq!(told[0].field, "economy");
-        assert!(faults(&Problem::stale_form()).is_none());
+        assert!(faults(&problem::stale_form()).is_none());
     }
 }

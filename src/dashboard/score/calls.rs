@@ -18,7 +18,7 @@ use crate::wire::Call;
 const TOGETHER: usize = 96 << 10;
 
 /// A call with as much of its reply as the page holds.
-struct Drawn {
+struct ShownCall {
     call: Call,
     reply: Option<Cut>,
 }
@@ -30,7 +30,7 @@ struct CallsPage {
     /// Where to go back to, and what that is.
     back: (String, &'static str),
     job_id: Uuid,
-    calls: Vec<Drawn>,
+    calls: Vec<ShownCall>,
 }
 
 impl CallsPage {
@@ -47,7 +47,7 @@ impl CallsPage {
             job_id,
             calls: calls
                 .into_iter()
-                .map(|call| Drawn {
+                .map(|call| ShownCall {
                     reply: call
                         .reply
                         .as_deref()

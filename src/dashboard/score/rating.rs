@@ -11,8 +11,8 @@ use super::super::page::{Fault, Page, go, is_mendable, refusal, with_status};
 use super::super::state::PageState;
 use super::super::words::{self, Moment};
 use super::page;
-use crate::api::Problem;
-use crate::wire::HumanRating;
+use crate::api::problem;
+use crate::wire::{HumanRating, Problem};
 
 /// What a person gave, in words.
 pub(in super::super) struct Opinion {
@@ -114,11 +114,11 @@ async fn keep(state: &PageState, id: &str, form: &Form) -> Result<(), Fault> {
     }
     if form.text("total").is_none() && form.text("rating").is_none() {
         let wanted = "is empty: choose what it deserves, or give points from 0 to 100";
-        return Err(Box::new(Problem::of_field("rating", wanted)).into());
+        return Err(problem::of_field("rating", wanted).into());
     }
     if form.text("total").is_some() && form.text("rating").is_some() {
         let twice = "is chosen, and points are given too: say it once, by the word or by points";
-        return Err(Box::new(Problem::of_field("rating", twice)).into());
+        return Err(problem::of_field("rating", twice).into());
     }
     for field in ["rating", "comment", "by"] {
         if let Some(text) = form.text(field) {

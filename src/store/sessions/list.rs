@@ -61,7 +61,7 @@ text_enum! {
 /// The most ids that a filter takes.
 const IDS: usize = 10_000;
 /// How many sessions next to its place a page looks at first.
-const AHEAD: u32 = 2_000;
+const FIRST_VIEWED: u32 = 2_000;
 /// How many a page looks at before it ends, filled or not.
 const LOOKED: u32 = 12_000;
 /// How many stretches of days a page looks at before it ends.
@@ -228,11 +228,12 @@ impl Sessions<'_> {
             self.look_everywhere(filter, window, &mut filling).await?;
             return Ok(filling.page(None));
         }
-        self.look(filter, window, AHEAD, &mut filling).await?;
+        self.look(filter, window, FIRST_VIEWED, &mut filling)
+            .await?;
         if filling.is_full() {
             return Ok(filling.page(None));
         }
-        let Some(behind) = self.place_behind(window, AHEAD).await? else {
+        let Some(behind) = self.place_behind(window, FIRST_VIEWED).await? else {
             return Ok(filling.page(None));
         };
         window.after = Some(behind);
@@ -250,7 +251,7 @@ impl Sessions<'_> {
         let ended = |(at, id)| Some(Cursor::of_time(list, at, id));
         let from = window.after.map(|(at, _)| at);
         let days = self.days_to_look_at(filter, from).await?;
-        let (mut left, mut stretches) = (LOOKED - AHEAD, 0);
+        let (mut left, mut stretches) = (LOOKED - FIRST_VIEWED, 0);
         for stretch in days.stretches() {
             window.from = window.from.max(stretch.from);
             window.to = stretch.before;
@@ -263,7 +264,7 @@ impl Sessions<'_> {
             {
                 return Ok(filling.page(ended(behind)));
             }
-            left = left.saturating_sub(stretch.sessions.unwrap_or(AHEAD));
+            left = left.saturating_sub(stretch.sessions.unwrap_or(FIRST_VIEWED));
             stretches += 1;
             if let Some(from) = stretch.from.filter(|_| left == 0 || stretches >= STRETCHES) {
                 return Ok(filling.page(ended((from, Uuid::nil()))));

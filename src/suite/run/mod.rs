@@ -41,6 +41,12 @@ pub struct CaseToScore {
 }
 
 impl CaseToScore {
+    /// The judge that it asks for; empty: whoever the criteria name.
+    pub fn model(&self) -> &str {
+        let model = self.payload.get("model").and_then(Value::as_str);
+        model.unwrap_or_default()
+    }
+
     /// Its item before anything is known of its score: failed, for a reason that is still to be said.
     pub fn unscored(self) -> Item {
         Item {

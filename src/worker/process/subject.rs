@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Ending, FailureClass, Fault, Job, Request, failed};
 use crate::job::{Kind, Payload};
-use crate::memory::{JsonShape, MemoryBudget};
+use crate::memory::{JsonShape, MemoryBudget, blocking};
 use crate::score::read_case;
 
 pub(super) enum Subject {
@@ -57,17 +57,11 @@ impl Subject {
             } => (*kind, payload.clone(), *weight),
         };
         let taken = memory.wait_for(weight).await;
-        let done = tokio::task::spawn_blocking(move || {
+        blocking(move || {
             let _taken = taken;
             read(kind, &payload).map(|request| step(&*request))
-        });
-        match done.await {
-            Ok(done) => done,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => Err(Ending::Requeued),
-            },
-        }
+        })
+        .await
     }
 }
 

@@ -1,5 +1,9 @@
 //! Help, usage, settings and files: what needs no store.
 
+use serde_json::json;
+use wiremock::matchers::any;
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
 use super::Place;
 
 const COMMANDS: [&str; 20] = [
@@ -219,6 +223,26 @@ fn healthcheck_of_nobody_is_exit_3() {
         .run(&["healthcheck", "--server", "localhost:1"])
         .ends(2)
         .says("--server");
+}
+
+#[tokio::test]
+async fn a_service_that_is_not_ready_says_why_and_a_strangers_error_is_none_of_it() {
+    let lacks = "the database lacks 1 migration(s)";
+    for (status, body, said) in [
+        (
+            503,
+            json!({"status": "unavailable", "reasons": [lacks]}),
+            lacks,
+        ),
+        (503, json!({"message": "no upstream"}), "is away"),
+        (401, json!({"message": "no"}), "is this a gavel server"),
+    ] {
+        let server = MockServer::start().await;
+        let answer = ResponseTemplate::new(status).set_body_json(body);
+        Mock::given(any()).respond_with(answer).mount(&server).await;
+        let check = ["healthcheck", "--ready", "--server", &server.uri()];
+        drop(Place::new().run(&check).ends(3).says(said));
+    }
 }
 
 #[test]

@@ -76,7 +76,7 @@ impl Entry {
         models.retain(|model| model != "*");
         Ok(Self {
             name: name.to_owned(),
-            format: family,
+            format,
             base_url: base_url.trim_end_matches('/').to_owned(),
             path: fields
                 .text("path")?

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use super::cap::Cap;
 use super::prices::{Price, price_of};
+use crate::provider::WireFormat;
 use crate::provider::call::Tokens;
-use crate::provider::family::Family;
 use crate::provider::shape::Rung;
 use crate::question::Limits;
 use crate::tokens::ModelFamily;
@@ -106,7 +106,7 @@ pub(crate) enum Auth {
 #[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) name: String,
-    pub(crate) format: &'static Family,
+    pub(crate) format: &'static WireFormat,
     pub(crate) base_url: String,
     pub(crate) path: String,
     pub(crate) model: String,

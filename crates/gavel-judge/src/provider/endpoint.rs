@@ -44,7 +44,6 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     pub(super) fn new(
         spec: &JudgeSpec,
-        format: &'static WireFormat,
         client: Client,
         learned: Arc<Learned>,
         clock: Arc<dyn Clock>,
@@ -52,7 +51,7 @@ impl Endpoint {
         Self {
             url: url(spec),
             spec: spec.clone(),
-            format,
+            format: spec.entry().format,
             client,
             learned,
             clock,
@@ -104,7 +103,7 @@ impl Endpoint {
     fn signed(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Request, NoExchange> {
         let entry = self.spec.entry();
         let mut request = request.header("accept", JSON);
-        for (name, value) in entry.format.headers {
+        for (name, value) in entry.format.family.headers {
             let own = entry.headers.keys();
             if !own.into_iter().any(|own| own.eq_ignore_ascii_case(name)) {
                 request = request.header(*name, *value);

@@ -2,16 +2,7 @@
 
 use super::shape::{Cap, Rung};
 
-/// Which kind it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FamilyName {
-    OpenAi,
-    Anthropic,
-    Gemini,
-}
-
 pub(crate) struct Family {
-    pub(super) kind: FamilyName,
     /// `type` in `llm_providers.yaml`.
     pub(crate) name: &'static str,
     /// What is appended to the address, `{model}` filled in; an entry's `path` replaces it.

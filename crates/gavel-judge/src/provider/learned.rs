@@ -13,7 +13,7 @@ impl Shape {
         let sent = |yes| if yes { Sent::Yes } else { Sent::No };
         Self {
             rung: entry.structured.unwrap_or(Rung::JsonSchema),
-            cap: entry.format.cap,
+            cap: entry.format.family.cap,
             temperature: sent(entry.temperature.is_some()),
             // There is one only where the entry's extra_body says so.
             seed: sent(entry.extra_body.contains_key("seed")),
@@ -79,7 +79,7 @@ impl Learned {
     fn key(spec: &JudgeSpec) -> Learner {
         let entry = spec.entry();
         (
-            entry.format.name,
+            entry.format.family.name,
             entry.base_url.clone(),
             spec.model().to_owned(),
         )
@@ -107,7 +107,7 @@ mod tests {
         // Temperature, the cap's other name where it has one, and two rungs of the format.
         for (family, most) in [("openai", 4), ("anthropic", 3), ("gemini", 3)] {
             let spec = spec(family, "auto");
-            let ladder = spec.entry().format.ladder;
+            let ladder = spec.entry().format.family.ladder;
             let mut shape = Shape::start(spec.entry());
             let mut steps = 0;
             while let Some(narrower) = Field::ALL
@@ -156,7 +156,7 @@ mod tests {
     fn what_is_learned_is_tried_again_after_an_hour_without_a_refusal() {
         let learned = Learned::default();
         let spec = spec("openai", "auto");
-        let ladder = spec.entry().format.ladder;
+        let ladder = spec.entry().format.family.ladder;
         let start = learned.shape(&spec, at(0));
         let object = start.without(Field::Format, ladder).unwrap();
         learned.narrow(&spec, object, at(0));

@@ -35,16 +35,8 @@ use std::sync::Arc;
 use super::entries::spec::JudgeSpec;
 use gavel_outbound::Route;
 
-/// Every kind of provider. One more is a folder, a [`family::FamilyName`] and its lines here.
+/// Every kind of provider. One more is a folder, and its lines here.
 pub(crate) const FORMATS: [&WireFormat; 3] = [&openai::FORMAT, &anthropic::FORMAT, &gemini::FORMAT];
-
-fn format_of(kind: family::FamilyName) -> &'static WireFormat {
-    match kind {
-        family::FamilyName::OpenAi => &openai::FORMAT,
-        family::FamilyName::Anthropic => &anthropic::FORMAT,
-        family::FamilyName::Gemini => &gemini::FORMAT,
-    }
-}
 
 /// Builds providers; those of one process share HTTP clients and what was learned about servers.
 #[derive(Default)]
@@ -62,8 +54,7 @@ impl ProviderMaker {
         let route = Route::to(&spec.entry().base_url);
         let client = self.clients.entry(route);
         let client = client.or_insert_with(|| http::Client::new(route)).clone();
-        let format = format_of(spec.entry().format.kind);
         let learned = Arc::clone(&self.learned);
-        Endpoint::new(spec, format, client, learned, Arc::clone(clock))
+        Endpoint::new(spec, client, learned, Arc::clone(clock))
     }
 }

@@ -9,19 +9,16 @@ mod words;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
 use uuid::Uuid;
 
 use crate::api::http::links::{job_path, job_ref};
 use crate::enqueue::{JudgeProblem, SourceProblem};
-use crate::job::{FailureClass, Job, JobId};
-use crate::wire::{BatchState, ImportState, JobRef};
+use crate::job::{Job, JobId};
+use crate::wire::{BatchState, Fault, ImportState, PROBLEM_PREFIX, Problem};
 use catalogue::problem_type;
 pub use catalogue::{ALL, ProblemType};
 
 pub const MEDIA_TYPE: &str = "application/problem+json";
-/// What every problem's `type` begins with.
-pub const TYPE_PREFIX: &str = "urn:gavel:problem:";
 /// How long a client should stay away from a service that can't take it now, seconds.
 const RETRY_AFTER_S: u64 = 5;
 /// How long it should leave a request with its key alone, seconds.
@@ -31,86 +28,48 @@ const KEY_RETRY_AFTER_S: u64 = 2;
 const BATCH_TYPES: &str = "application/json, application/x-ndjson, text/csv, \
      application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
 
-/// One fault of a request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(crate) struct Fault {
-    /// JSON pointer into the body; for a query or path parameter, `/` and its name.
-    pub(crate) pointer: String,
-    /// What is wrong, and what would be right.
-    pub(crate) message: String,
+/// A field of a form that can't be read.
+pub(crate) fn of_field(name: &str, fault: &str) -> Box<Problem> {
+    Box::new(ApiError::fault(Refusal::Unprocessable, format!("/{name}"), fault).problem())
 }
 
-/// An RFC 9457 problem document.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(crate) struct Problem {
-    /// `urn:gavel:problem:` and the type's name.
-    #[serde(rename = "type")]
-    pub(crate) type_uri: String,
-    /// The type in words.
-    pub(crate) title: String,
-    /// The HTTP status.
-    pub(crate) status: u16,
-    /// What happened this time.
-    pub(crate) detail: String,
-    /// The path that was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) instance: Option<String>,
-    /// The request's id, as in the header `x-request-id` and the log.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) request_id: Option<String>,
-    /// Each fault of the request.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) errors: Vec<Fault>,
-    /// The job that it is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) job: Option<Box<JobRef>>,
-    /// How the judge failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) class: Option<FailureClass>,
-    /// What to do.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) remedy: Option<String>,
-    /// When to try again, seconds; the header Retry-After says the same.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) retry_after_s: Option<u64>,
+/// Parameters of a page's address that are wrong, each with its fault.
+pub(crate) fn of_parameters(faults: impl IntoIterator<Item = (String, String)>) -> Box<Problem> {
+    let fault = |(name, message): (String, String)| Fault {
+        pointer: format!("/{}", escape(&name)),
+        message,
+    };
+    let error = ApiError::Invalid {
+        refusal: Refusal::Unprocessable,
+        faults: faults.into_iter().map(fault).collect(),
+    };
+    Box::new(error.problem())
 }
 
-impl Problem {
-    /// A field of a form that can't be read.
-    pub(crate) fn of_field(name: &str, fault: &str) -> Self {
-        ApiError::fault(Refusal::Unprocessable, format!("/{name}"), fault).problem()
-    }
+/// A bug of ours.
+pub(crate) fn internal(reason: &str) -> Box<Problem> {
+    let error = ApiError::Internal(reason.to_owned());
+    error.log();
+    Box::new(error.problem())
+}
 
-    /// Parameters of a page's address that are wrong, each with its fault.
-    pub(crate) fn of_parameters(faults: impl IntoIterator<Item = (String, String)>) -> Self {
-        let fault = |(name, message): (String, String)| Fault {
-            pointer: format!("/{}", escape(&name)),
-            message,
-        };
-        ApiError::Invalid {
-            refusal: Refusal::Unprocessable,
-            faults: faults.into_iter().map(fault).collect(),
-        }
-        .problem()
-    }
+/// A form whose token isn't the browser's.
+pub(crate) fn stale_form() -> Box<Problem> {
+    Box::new(ApiError::StaleForm.problem())
+}
 
-    /// A bug of ours.
-    pub(crate) fn internal(reason: &str) -> Self {
-        tracing::error!(reason, "drawing failed");
-        ApiError::Internal(reason.to_owned()).problem()
+/// A response without a body: the document rides in the extensions until the outer layer, which knows the path, writes it.
+pub(crate) fn response(problem: Problem) -> Response {
+    let mut response = StatusCode::from_u16(problem.status)
+        .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+        .into_response();
+    if let Some(seconds) = problem.retry_after_s {
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
-
-    /// A form whose token isn't the browser's.
-    pub(crate) fn stale_form() -> Self {
-        ApiError::StaleForm.problem()
-    }
-
-    /// The type's name.
-    pub(crate) fn slug(&self) -> &str {
-        self.type_uri
-            .strip_prefix(TYPE_PREFIX)
-            .unwrap_or(&self.type_uri)
-    }
+    response.extensions_mut().insert(problem);
+    response
 }
 
 /// Which status an invalid request gets.
@@ -348,7 +307,7 @@ impl ApiError {
             (Vec::new(), kind.statuses.first().copied().unwrap_or(500))
         };
         Problem {
-            type_uri: format!("{TYPE_PREFIX}{}", kind.slug),
+            type_uri: format!("{PROBLEM_PREFIX}{}", kind.slug),
             title: kind.title.to_owned(),
             status,
             detail: self.detail(),
@@ -369,31 +328,10 @@ impl ApiError {
     }
 }
 
-impl IntoResponse for Problem {
-    /// A response without a body, as [`ApiError`]'s.
-    fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status);
-        let mut response = status
-            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
-            .into_response();
-        response.extensions_mut().insert(self);
-        response
-    }
-}
-
 impl IntoResponse for ApiError {
-    /// A response without a body: the document rides in the extensions until the outer layer, which knows the path, writes it.
     fn into_response(self) -> Response {
         self.log();
-        let problem = self.problem();
-        let mut response = StatusCode::from_u16(problem.status)
-            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
-            .into_response();
-        if let Some(seconds) = problem.retry_after_s {
-            response
-                .headers_mut()
-                .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
+        let mut response = response(self.problem());
         if let Self::JudgeSlow(job) = &self
             && let Ok(location) = HeaderValue::from_str(&job_path(job.job_id))
         {
@@ -418,7 +356,6 @@ impl IntoResponse for ApiError {
                 HeaderValue::from_static(accepted),
             );
         }
-        response.extensions_mut().insert(problem);
         response
     }
 }

@@ -201,7 +201,7 @@ const STALE_FORM: &str =
     "the form was made before this browser lost or changed its cookie, and nothing was done";
 
 /// How many faults of a file are told.
-const MOST_TOLD: usize = crate::enqueue::FAULTS;
+const MOST_SHOWN: usize = crate::enqueue::FAULTS;
 
 fn media_type(declared: Option<&str>) -> String {
     match declared {
@@ -217,7 +217,7 @@ fn invalid(faults: &[Fault]) -> String {
         [one] if one.pointer.is_empty() => one.message.clone(),
         [one] => format!("{}: {}", one.pointer, one.message),
         // Reading a file ends after so many.
-        many if many.len() >= MOST_TOLD => {
+        many if many.len() >= MOST_SHOWN => {
             format!("the first {} faults are told; see errors", many.len())
         }
         many => format!("{} faults; see errors", many.len()),

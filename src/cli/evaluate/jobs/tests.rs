@@ -93,9 +93,12 @@ fn what_is_left_of_an_incomplete_case_is_no_score() {
 
 #[test]
 fn only_faults_of_the_payload_are_of_the_case() {
-    let problem = |name: &str, pointer: &str| Problem {
-        status: 422,
-        body: json!({"type": format!("urn:gavel:problem:{name}"), "errors": [{"pointer": pointer}]}),
+    let problem = |name: &str, pointer: &str| -> Problem {
+        serde_json::from_value(json!({
+            "type": format!("urn:gavel:problem:{name}"), "title": "", "status": 422, "detail": "",
+            "errors": [{"pointer": pointer, "message": "is wrong"}],
+        }))
+        .unwrap()
     };
     assert!(is_of_the_case(&problem(
         "invalid-request",

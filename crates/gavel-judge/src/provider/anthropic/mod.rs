@@ -10,7 +10,7 @@ mod reply;
 mod request;
 mod schema;
 
-use super::family::{Family, FamilyName};
+use super::family::Family;
 use super::format::WireFormat;
 use super::headers::{RateHeaders, until};
 use super::said::{Said, Signal};
@@ -20,7 +20,6 @@ use crate::gate::Span;
 
 pub(super) static FORMAT: WireFormat = WireFormat {
     family: Family {
-        kind: FamilyName::Anthropic,
         name: "anthropic",
         path: "/v1/messages",
         auth_header: "x-api-key",

@@ -7,7 +7,7 @@ mod request;
 
 use serde_json::Value;
 
-use super::family::{Family, FamilyName};
+use super::family::Family;
 use super::format::WireFormat;
 use super::said::{Said, Signal};
 use super::shape::{Cap, Field, Rung, Shape};
@@ -15,7 +15,6 @@ use crate::error::ErrorClass;
 
 pub(super) static FORMAT: WireFormat = WireFormat {
     family: Family {
-        kind: FamilyName::Gemini,
         name: "gemini",
         path: "/v1beta/models/{model}:generateContent",
         auth_header: "x-goog-api-key",

@@ -6,7 +6,7 @@ mod batch;
 mod reply;
 mod request;
 
-use super::family::{Family, FamilyName};
+use super::family::Family;
 use super::format::WireFormat;
 use super::headers::{RateHeaders, duration};
 use super::said::{Said, Signal};
@@ -16,7 +16,6 @@ use crate::gate::Span;
 
 pub(super) static FORMAT: WireFormat = WireFormat {
     family: Family {
-        kind: FamilyName::OpenAi,
         name: "openai",
         path: "/chat/completions",
         auth_header: "Authorization",

@@ -38,17 +38,17 @@ impl<'de> Visitor<'de> for Names {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
-        let (mut names, mut twice) = (HashSet::new(), None);
+        let (mut names, mut found) = (HashSet::new(), None);
         while let Some(name) = members.next_key::<String>()? {
             let below = members.next_value_seed(Names(self.0 - 1))?;
             let pointer = format!("/{}", escape(&name));
             if let Some(below) = below {
-                twice.get_or_insert(format!("{pointer}{below}"));
+                found.get_or_insert(format!("{pointer}{below}"));
             } else if !names.insert(name) {
-                twice.get_or_insert(pointer);
+                found.get_or_insert(pointer);
             }
         }
-        Ok(twice)
+        Ok(found)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
