@@ -283,7 +283,7 @@ impl ConnectionArgs {
             app,
             client,
             listener,
-        } = Here::open(&context, mode).await?;
+        } = Here::open(context.settings.clone(), mode).await?;
         let connection = Connection {
             client: &client,
             context: &context,
@@ -324,12 +324,11 @@ struct Here {
 
 impl Here {
     /// Opens the store of `mode` and takes a loopback port.
-    async fn open(context: &Context, mode: Mode) -> Result<Self, CliError> {
+    async fn open(mut settings: Settings, mode: Mode) -> Result<Self, CliError> {
         let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
         let address = listener.local_addr()?;
         // The port is open to everybody on this machine: only who knows this token is answered.
         let token = super::tokens::secret();
-        let mut settings = context.settings.clone();
         settings.bind = address.to_string();
         settings.auth.tokens = vec![format!("cli:admin:{token}")];
         settings.auth.tokens_file.clear();
@@ -397,4 +396,47 @@ fn mode(context: &Context, needs: Needs) -> Result<Mode, CliError> {
         )));
     }
     Ok(Mode::Embedded { data_dir })
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
+
+    use super::*;
+    use crate::config::{Sources, load};
+
+    #[tokio::test]
+    async fn nobody_comes_in_at_a_commands_own_port_by_a_proxys_word() {
+        let dir = tempfile::tempdir().unwrap();
+        let env = [
+            ("GAVEL_AUTH_PROXY_GROUPS", "ops:admin"),
+            ("GAVEL_HTTP_TRUSTED_PROXIES", "127.0.0.1"),
+            ("GAVEL_HTTP_ALLOWED_HOSTS", "gavel.example"),
+        ];
+        let sources = Sources {
+            env: env.map(|(name, value)| (name.into(), value.into())).into(),
+            ..Sources::default()
+        };
+        let settings = load(&sources).unwrap().settings;
+        let data_dir = dir.path().to_owned();
+        let here = Here::open(settings, Mode::Embedded { data_dir }).await;
+        let here = here.unwrap();
+        let address = here.listener.local_addr().unwrap();
+        let asked = async {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let forged = "GET /api/v1/jobs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+                          x-forwarded-user: boss\r\nx-forwarded-groups: ops\r\n\r\n";
+            stream.write_all(forged.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            Ok(answer)
+        };
+        let stop = Stop::default();
+        let part = (Part::Nothing, &stop);
+        let answer = Here::work(&here.app, here.listener, part, asked).await;
+        here.app.close().await;
+        let answer = answer.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+    }
 }

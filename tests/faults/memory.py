@@ -1,29 +1,31 @@
-"""Memory under the worst that may be sent: 32 uploads and cases at once against a `gavel up` of its own, and what they take.
+"""Memory under the worst that may be sent: 32 uploads and cases at once against a Gavel of its own, and what they take.
 
-python3 tests/faults/memory.py --binary target/release/gavel [--figures benches/figures/memory.json]
+python3 tests/faults/memory.py --binary target/release/gavel [--only up|apart] [--figures benches/figures/memory.json]
 
-Sends workbooks of shared texts, files of heavy items and cases of 520,000 cells, all together, while it asks for /livez every 20 ms.
-Writes the peak of the process (VmHWM), what it holds a minute later (VmRSS), and the times of /livez; exits with 1 where one is
-beyond its bound. Times hang on the machine: the bound for them is one of a release build.
+First against `gavel up`, then against a `serve` and a `worker` over a Postgres and a Redis of its own. Sends workbooks of shared texts,
+files of heavy items and cases of 520,000 cells, all together, while it asks for /livez every 20 ms. Writes the peak of each process
+(VmHWM), what it holds a minute later (VmRSS), and the times of /livez; exits with 1 where one is beyond its bound. Times hang on the
+machine: the bound for them is one of a release build, and beside them stand those of a server that does nothing.
 """
 
 import argparse
+import asyncio
 import http.client
+import http.server
 import io
 import json
+import multiprocessing
 import os
-import signal
-import socket
 import statistics
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 import zipfile
 
+import servers
+
 MIB = 1 << 20
-PEAK, AFTER, LIVE_P99 = 1024 * MIB, 200 * MIB, 0.05
+PEAK_MIB, AFTER_MIB, LIVE_P99_MS = 1024, 200, 50
 AT_ONCE = 32
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 MAIN = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
@@ -79,13 +81,6 @@ def status_of(pid, key):
     return int(line.split()[1]) << 10
 
 
-def free_port():
-    """A port that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 def ask(port, method, path, body=None, media_type=None, timeout=300):
     """One request of its own connection: the status."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
@@ -98,19 +93,62 @@ def ask(port, method, path, body=None, media_type=None, timeout=300):
         connection.close()
 
 
-def watch(port, ended, times):
-    """Asks for /livez every 20 ms."""
-    while not ended.is_set():
-        began = time.monotonic()
-        ask(port, "GET", "/livez", timeout=60)
-        times.append(time.monotonic() - began)
-        ended.wait(0.02)
+class Nothing(http.server.BaseHTTPRequestHandler):
+    """A server that does nothing: how late it answers is how late the machine is."""
+
+    def do_GET(self):
+        """Answers."""
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        """Says nothing."""
 
 
-def until_live(port, process):
+class Watch:
+    """Asks for /livez every 20 ms, and a server that does nothing right after. Both have processes of their own."""
+
+    def __init__(self, port):
+        nothing = http.server.HTTPServer(("127.0.0.1", 0), Nothing)
+        self.ended = multiprocessing.Event()
+        self.times, sender = multiprocessing.Pipe(duplex=False)
+        self.processes = [
+            multiprocessing.Process(target=nothing.serve_forever, daemon=True),
+            multiprocessing.Process(target=self.run, args=((port, nothing.server_port), sender), daemon=True),
+        ]
+        for process in self.processes:
+            process.start()
+
+    def run(self, ports, sender):
+        """What the process does."""
+        times = [[], []]
+        while not self.ended.is_set():
+            for port, of_port in zip(ports, times):
+                began = time.monotonic()
+                ask(port, "GET", "/livez", timeout=60)
+                of_port.append(time.monotonic() - began)
+            self.ended.wait(0.02)
+        sender.send(times)
+
+    def figures(self):
+        """Ends it: the times of both."""
+        self.ended.set()
+        live, nothing = self.times.recv()
+        self.processes[0].terminate()
+        return {"livez": quantiles(live), "a_server_that_does_nothing": quantiles(nothing)}
+
+
+def quantiles(times):
+    """What is told of times, in milliseconds."""
+    cuts = statistics.quantiles(times, n=100)
+    figures = {"p50_ms": statistics.median(times), "p99_ms": cuts[98], "max_ms": max(times)}
+    return {"n": len(times)} | {name: round(time * 1000, 1) for name, time in figures.items()}
+
+
+def until_live(port, processes):
     """Waits until it answers."""
     for _ in range(600):
-        if process.poll() is not None:
+        if any(process.poll() is not None for process in processes.values()):
             sys.exit("gavel ended before it answered")
         try:
             if ask(port, "GET", "/livez", timeout=1) == 200:
@@ -119,6 +157,42 @@ def until_live(port, process):
             pass
         time.sleep(0.1)
     sys.exit("gavel doesn't answer")
+
+
+def up(place, binary, settings):
+    """One process for all: its port, and it by name."""
+    port = servers.free_port()
+    command = [binary, "up", "--simulate", "--bind", f"127.0.0.1:{port}", "--data-dir", os.path.join(place.folder, "data")]
+    processes = {"up": place.start("up", command, settings)}
+    until_live(port, processes)
+    return port, processes
+
+
+def apart(place, binary, settings):
+    """An API and a worker: the port of the first, and both by name. None where Postgres or Redis is missing."""
+    postgres, redis = servers.PostgresServer(place), servers.RedisServer(place)
+    if not (postgres.program and redis.program):
+        print("SKIPPED: SERVE AND WORKER APART: Postgres or Redis is missing (Debian: apt install postgresql redis-server)")
+        return None
+    asyncio.run(postgres.make())
+    asyncio.run(redis.again())
+    port, judge = servers.free_port(), servers.free_port()
+    settings = settings | {
+        "DATABASE_URL": f"postgres://gavel@127.0.0.1:{postgres.port}/postgres",
+        "REDIS_URL": redis.url,
+        "DEFAULT_LLM_PROVIDER": "simulated",
+        "GAVEL_SIMULATED_URL": f"http://127.0.0.1:{judge}/v1",
+    }
+    place.start("judge", [binary, "simulate-judge", "--port", str(judge)], settings)
+    if place.start("migrate", [binary, "migrate"], settings).wait(60):
+        sys.exit("gavel migrate failed")
+    commands = {"serve": ["serve", "--bind", f"127.0.0.1:{port}"], "worker": ["worker"]}
+    processes = {name: place.start(name, [binary, *command], settings) for name, command in commands.items()}
+    until_live(port, processes)
+    return port, processes
+
+
+SET_UPS = {"up": up, "apart": apart}
 
 
 def sent(port, name, request, answers):
@@ -145,14 +219,13 @@ def jobs_in(port, state):
         connection.close()
 
 
-def measured(port, process):
+def measured(port, processes):
     """Sends them all at once, and says what that took."""
     worst = requests()
     names = [list(worst)[n % len(worst)] for n in range(AT_ONCE)]
-    answers, times, ended = [], [], threading.Event()
-    before = status_of(process.pid, "VmRSS")
-    watching = threading.Thread(target=watch, args=(port, ended, times))
-    watching.start()
+    answers = []
+    memory = {name: {"before_mib": status_of(process.pid, "VmRSS") // MIB} for name, process in processes.items()}
+    watch = Watch(port)
     began = time.monotonic()
     threads = [threading.Thread(target=sent, args=(port, name, worst[name], answers)) for name in names]
     for thread in threads:
@@ -164,11 +237,11 @@ def measured(port, process):
     while time.monotonic() - began < 1800 and any(jobs_in(port, state) for state in ("queued", "running")):
         time.sleep(1)
     worked = time.monotonic() - began
-    ended.set()
-    watching.join()
-    peak = status_of(process.pid, "VmHWM")
+    times = watch.figures()
     time.sleep(60)
-    after = status_of(process.pid, "VmRSS")
+    for name, process in processes.items():
+        memory[name]["peak_mib"] = status_of(process.pid, "VmHWM") // MIB
+        memory[name]["a_minute_later_mib"] = status_of(process.pid, "VmRSS") // MIB
     counts = {}
     for name, status in answers:
         counts.setdefault(name, {}).setdefault(str(status), 0)
@@ -179,42 +252,37 @@ def measured(port, process):
         "answers": counts,
         "answered_s": round(took, 1),
         "worked_s": round(worked, 1),
-        "before_mib": before // MIB,
-        "peak_mib": peak // MIB,
-        "a_minute_later_mib": after // MIB,
-        "livez": len(times),
-        "livez_p50_ms": round(statistics.median(times) * 1000, 1),
-        "livez_p99_ms": round(statistics.quantiles(times, n=100)[98] * 1000, 1),
-        "livez_max_ms": round(max(times) * 1000, 1),
-        "held": peak < PEAK and after < AFTER,
-        "livez_held": statistics.quantiles(times, n=100)[98] < LIVE_P99,
+        **memory,
+        **times,
+        "held": all(of["peak_mib"] < PEAK_MIB and of["a_minute_later_mib"] < AFTER_MIB for of in memory.values()),
+        "livez_held": times["livez"]["p99_ms"] < LIVE_P99_MS,
     }
 
 
-def main():
-    """Starts it, measures, and ends it."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def figures_of(description, measure, settings):
+    """Starts each set-up that is asked for, measures it, and ends it; writes the figures."""
+    arguments = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--binary", required=True)
+    arguments.add_argument("--only", choices=SET_UPS)
     arguments.add_argument("--figures")
     options = arguments.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        port = free_port()
-        command = [os.path.abspath(options.binary), "up", "--simulate", "--bind", f"127.0.0.1:{port}", "--data-dir", folder]
-        with open(os.path.join(folder, "log"), "w") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+    figures = {}
+    for name, start in SET_UPS.items():
+        place = servers.Place(keep=False)
         try:
-            until_live(port, process)
-            figures = measured(port, process)
+            if options.only in (None, name) and (started := start(place, os.path.abspath(options.binary), settings)):
+                figures[name] = measure(*started)
         finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(60)
+            place.clean()
     text = json.dumps(figures, indent=2)
     print(text)
     if options.figures:
+        os.makedirs(os.path.dirname(os.path.abspath(options.figures)), exist_ok=True)
         with open(options.figures, "w") as file:
             file.write(text + "\n")
-    sys.exit(0 if figures["held"] and figures["livez_held"] else 1)
+    return figures
 
 
 if __name__ == "__main__":
-    main()
+    found = figures_of(__doc__, measured, {})
+    sys.exit(0 if found and all(of["held"] and of["livez_held"] for of in found.values()) else 1)

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, Method, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
 use super::browsers::{Browsers, is_by};
 use super::problem::{ApiError, Refusal};
@@ -116,19 +116,10 @@ impl Groups {
         Ok(Self { header, scopes })
     }
 
-    /// The widest scope of those that are named. A header that is there twice names none: one of them may be the client's.
+    /// The widest scope of those that are named.
     fn scope(&self, headers: &HeaderMap) -> Result<Scope, ApiError> {
-        let mut sent = headers.get_all(&self.header).iter();
-        let named = match (sent.next(), sent.next()) {
-            (Some(one), None) => String::from_utf8_lossy(one.as_bytes()).into_owned(),
-            (None, _) => String::new(),
-            (Some(_), Some(_)) => {
-                return Err(ApiError::NotAllowed(format!(
-                    "the header {} is given twice: the proxy must replace what a client sent",
-                    self.header
-                )));
-            }
-        };
+        let named = sent_once(headers, self.header.as_str())?.map(HeaderValue::as_bytes);
+        let named = String::from_utf8_lossy(named.unwrap_or_default());
         let groups = named.split(',').map(str::trim);
         let known = groups.flat_map(|group| {
             let known = self.scopes.iter();
@@ -241,7 +232,7 @@ impl Auth {
     ) -> Result<Token, ApiError> {
         let Some((browsers, id)) = self.browser(headers, peer) else {
             return Err(ApiError::Unauthorized(
-                "the header Authorization is missing: send Bearer and a token",
+                "there is no token: send the header Authorization with Bearer and a token",
             ));
         };
         let found = browsers.find(&id).await?;
@@ -264,14 +255,16 @@ impl Auth {
         let mut caller = Caller {
             token: None,
             scope: None,
-            forwarded: self.forwarded(headers, peer),
+            forwarded: self.forwarded(headers, peer)?,
         };
         let Some(needed) = needed.filter(|_| self.is_guarded()) else {
             return Ok(caller);
         };
-        let token = match headers.get(header::AUTHORIZATION) {
+        // Other schemes are for a proxy that stands in front.
+        let sent = headers.get(header::AUTHORIZATION);
+        let token = match sent.and_then(|sent| bearer(sent.as_bytes())) {
             Some(sent) => {
-                let found = bearer(sent.as_bytes()).and_then(|sent| self.tokens.find(sent));
+                let found = self.tokens.find(sent);
                 self.strikes.check(peer, found).await?
             }
             // Where the proxy says who may do what, no cookie says otherwise.
@@ -295,15 +288,33 @@ impl Auth {
     }
 
     /// The user that a trusted proxy names, as it came.
-    fn forwarded(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<Vec<u8>> {
+    fn forwarded(
+        &self,
+        headers: &HeaderMap,
+        peer: Option<IpAddr>,
+    ) -> Result<Option<Vec<u8>>, ApiError> {
         if !peer.is_some_and(|peer| self.proxies.contain(peer)) {
-            return None;
+            return Ok(None);
         }
-        USER_HEADERS
-            .iter()
-            .filter_map(|name| headers.get(*name))
-            .map(|value| value.as_bytes().trim_ascii().to_vec())
-            .find(|value| !value.is_empty())
+        for name in USER_HEADERS {
+            let sent = sent_once(headers, name)?.map(|value| value.as_bytes().trim_ascii());
+            if let Some(user) = sent.filter(|user| !user.is_empty()) {
+                return Ok(Some(user.to_vec()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A header that a proxy sets. One that is there twice is refused: one of them may be the client's.
+fn sent_once<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a HeaderValue>, ApiError> {
+    let mut sent = headers.get_all(name).iter();
+    let first = sent.next();
+    match sent.next() {
+        None => Ok(first),
+        Some(_) => Err(ApiError::NotAllowed(format!(
+            "the header {name} is given twice: the proxy must replace what a client sent"
+        ))),
     }
 }
 
@@ -355,11 +366,14 @@ impl Caller {
         })
     }
 
-    /// Whose keys of requests theirs are: the token's, else those of a user who came in by groups; empty: everybody's.
-    pub(crate) fn keys_of(&self) -> &[u8] {
-        let by_groups = self.forwarded.as_deref().filter(|_| self.scope.is_some());
-        let token = self.token.as_deref().map(str::as_bytes);
-        token.or(by_groups).unwrap_or_default()
+    /// Whose keys of requests theirs are: the token's, else those of a user who came in by groups; empty: everybody's. No token's name
+    /// holds a colon.
+    pub(crate) fn keys_of(&self) -> Vec<u8> {
+        match (&self.token, &self.forwarded) {
+            (Some(token), _) => token.as_bytes().to_vec(),
+            (None, Some(user)) if self.scope.is_some() => [b":", user.as_slice()].concat(),
+            (None, _) => Vec::new(),
+        }
     }
 
     /// The name that is stored with what they ask for: the token's, and behind it the user that a trusted proxy names; else that user,

@@ -1,6 +1,6 @@
 //! `Idempotency-Key`: a POST that is sent twice is done once. One layer for every POST; without the header it costs nothing.
 //!
-//! A key is scoped by the token's name, the method and the path, and kept 24 h with a hash of the request (query and body,
+//! A key is scoped by the token's name (or by that of a user who came in by groups), the method and the path, and kept 24 h with a hash of the request (query and body,
 //! byte by byte, after inflation; of a batch its digest). Only an answer of success is kept: after a refusal the key is free again. An error of
 //! ours leaves open whether something was done, and a job that failed or was cancelled was made: the same request then
 //! goes on under the same effect's id, see [`Effect`].
@@ -185,13 +185,13 @@ impl Keys {
 
     /// `body`: the bytes of the body, or of a large one its digest.
     fn wish(&self, key: &str, parts: &Parts, body: &[u8]) -> KeyUse {
-        let caller = parts.extensions.get::<Caller>();
+        let caller = parts.extensions.get().map(Caller::keys_of);
         let (method, path) = (parts.method.as_str(), parts.uri.path());
         let query = parts.uri.query().unwrap_or_default();
         let now = self.clock.now();
         KeyUse {
             key_hash: hash(&[
-                caller.map_or(&[][..], Caller::keys_of),
+                caller.as_deref().unwrap_or_default(),
                 method.as_bytes(),
                 path.as_bytes(),
                 key.as_bytes(),

@@ -207,24 +207,28 @@ async fn get_and_put_pass_the_header_over() {
 }
 
 #[tokio::test]
-async fn tokens_do_not_share_keys() {
+async fn tokens_and_users_do_not_share_keys() {
     let mut setup = Setup::default();
     setup.auth.tokens = ["a:enqueue:token-a-of-a-test", "b:enqueue:token-b-of-a-test"]
         .map(str::to_owned)
         .to_vec();
+    setup.auth.proxy.groups = vec!["eng:enqueue".to_owned()];
     let server = Server::with(setup).await;
     let id = Uuid::now_v7();
     let put = server.request(Method::PUT, &format!("/api/v1/sessions/{id}"));
     let put = put.bearer_auth("token-a-of-a-test").json(&session_body());
     json_of(put.send().await.unwrap(), 201).await;
-    for (token, again) in [
-        ("token-a-of-a-test", false),
-        ("token-b-of-a-test", false),
-        ("token-a-of-a-test", true),
+    for (name, value, again) in [
+        ("authorization", "Bearer token-a-of-a-test", false),
+        ("authorization", "Bearer token-b-of-a-test", false),
+        ("x-forwarded-user", "a", false),
+        ("authorization", "Bearer token-a-of-a-test", true),
+        ("x-forwarded-user", "a", true),
     ] {
-        let ask = server.post(&score_path(id)).bearer_auth(token);
+        let ask = server.post(&score_path(id)).header(name, value);
+        let ask = ask.header("x-forwarded-groups", "eng");
         let answer = ask.header("Idempotency-Key", "k").send().await.unwrap();
-        assert_eq!(replayed(&answer), again, "{token}");
+        assert_eq!(replayed(&answer), again, "{value}");
     }
 }
 

@@ -79,6 +79,10 @@ async fn a_sign_in_holds_in_every_api_until_a_sign_out_or_a_change_of_its_token(
         assert_eq!(status(&first, &browser.cookie).await, 200);
         assert_eq!(status(&second, &browser.cookie).await, 200);
         assert_eq!(status(&changed, &browser.cookie).await, 401);
+        // A proxy in front may ask for a password of its own.
+        let asked = first.get("/api/v1/jobs").header("cookie", &browser.cookie);
+        let asked = asked.basic_auth("jo", Some("secret"));
+        assert_eq!(asked.send().await.unwrap().status(), 200);
         let (id, _) = browser.cookie.split_once("; ").unwrap();
         assert_eq!(status(&first, id).await, 200);
         assert_eq!(status(&first, &format!("{id}0")).await, 401);
@@ -127,6 +131,7 @@ async fn groups_count_by_their_widest_scope_and_of_trusted_proxies_alone() {
     let user = ("x-forwarded-user", "jo");
     let groups = |groups| ("x-forwarded-groups", groups);
     let token = ("authorization", "Bearer r-token-of-a-test");
+    let basic = ("authorization", "Basic am86c2VjcmV0");
     for (server, headers, read, pause) in [
         (&near, vec![user, groups("eng")], 200, 403),
         (&near, vec![user, groups("none, role:ops ,eng")], 200, 200),
@@ -139,8 +144,15 @@ async fn groups_count_by_their_widest_scope_and_of_trusted_proxies_alone() {
             403,
             403,
         ),
+        (
+            &near,
+            vec![user, ("x-forwarded-user", "boss"), groups("role:ops")],
+            403,
+            403,
+        ),
         (&near, vec![groups("role:ops")], 401, 401),
         (&near, vec![user, groups("role:ops"), token], 200, 403),
+        (&near, vec![user, groups("eng"), basic], 200, 403),
         (&far, vec![user, groups("role:ops")], 401, 401),
     ] {
         for (request, expected) in [
