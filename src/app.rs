@@ -240,7 +240,6 @@ impl App {
         &self.store
     }
 
-    /// Step 1 of the flow.
     pub fn enqueue(&self) -> &Arc<Enqueue> {
         &self.enqueue
     }

@@ -1,4 +1,4 @@
-//! Step 2 of the flow: check the request, insert the row, push the id. Only the API calls this; pages and commands go through it.
+//! Enqueue: check the request, insert the row, push the id. Only the API calls this; pages and commands go through it.
 //!
 //! A `202` means that the row is committed, and nothing else: the push is a hint that goes out after the commit and may
 //! get lost. Never calls a judge.

@@ -121,7 +121,6 @@ impl ApiState {
 /// What the handlers need.
 pub struct ApiParts {
     pub store: Arc<Store>,
-    /// Step 1 of the flow.
     pub enqueue: Arc<Enqueue>,
     pub imports: Arc<Imports>,
     pub clock: Arc<dyn Clock>,

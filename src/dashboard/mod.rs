@@ -124,7 +124,7 @@ async fn in_time(request: Request, next: Next) -> Response {
     }
 }
 
-/// What a form did shows in the head of the very next page.
+/// After a form, drops the cached status bar, so that the next page shows the change.
 async fn told(State(state): State<PageState>, request: Request, next: Next) -> Response {
     let safe = request.method().is_safe();
     let response = next.run(request).await;

@@ -11,7 +11,6 @@ use crate::wire::SessionStatus;
 /// Why a judge of some name can't be asked: what the client is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JudgeProblem {
-    /// The judge's name.
     pub judge: String,
     /// What is wrong and what to do, for whoever chose the criteria's judge.
     pub remedy: String,

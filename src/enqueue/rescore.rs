@@ -42,13 +42,12 @@ pub struct Rescore {
     pub criteria_hash: Option<String>,
     /// Why they are judged.
     pub purpose: Purpose,
-    /// Whether existing scores and cached replies are passed over.
+    /// Whether existing scores and cached replies are skipped.
     pub force: Force,
     /// Sessions at most, the newest first; named or sampled ones in the order of their ids.
     pub max: Option<u64>,
     /// It is paused once its calls cost this, USD.
     pub budget_usd: Option<f64>,
-    /// Who waits.
     pub priority: Priority,
     /// Only so many of the sessions that can be judged.
     pub sample: Option<Sample>,

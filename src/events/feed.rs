@@ -89,7 +89,7 @@ pub struct Feed {
 
 #[derive(Debug)]
 struct Ring {
-    /// The number of the oldest event. Numbers are this process's own; one that is passed over is a gap.
+    /// The number of the oldest event. Numbers are this process's own; one that is skipped is a gap.
     first: u64,
     events: VecDeque<Arc<StoredEvent>>,
 }

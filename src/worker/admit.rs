@@ -148,7 +148,8 @@ impl Admit for StoreAdmit {
     type Item = OwnedJob;
 
     async fn lanes(&self) -> Vec<OpenLane> {
-        // What a worker claims while the others take it for dead is run twice, and what can't be recorded is paid for nothing.
+        // A worker that others may hold for dead claims nothing: its jobs would run twice. Neither does one whose disk is full:
+        // its results could not be stored.
         if !self.pulse.is_confirmed() || self.store.storage_is_full() {
             return Vec::new();
         }

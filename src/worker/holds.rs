@@ -306,8 +306,8 @@ pub(super) fn opened(target: HoldTarget, now: DateTime<Utc>) -> Event {
     }
 }
 
-/// Whether two looks at a gate show the same. No news is what always changes, and is written soon anyway: how long a wait
-/// still takes, what went out within a minute, how many calls are out.
+/// Whether two snapshots of a gate show the same. Ignores what changes all the time: remaining waits, use within the minute, calls
+/// in flight.
 fn same(before: &[GateSnapshot], now: &[GateSnapshot]) -> bool {
     let uncounted = |meter: MeterSnapshot| MeterSnapshot { used: 0, ..meter };
     let timeless = |snapshot: &GateSnapshot| GateSnapshot {

@@ -1,4 +1,4 @@
-//! Step 3 of the flow: take ids, run each job once, record its end, rescue what was lost.
+//! Work: take ids, run each job once, record its end, rescue what was lost.
 //!
 //! [`process`] is the pipeline; [`run`] puts it to work: concurrency, heartbeat, holds, rescue, drain. A worker trusts
 //! nothing that it remembers: the claim in the store decides whether a job may run, the fence whether its end counts.
@@ -91,7 +91,7 @@ pub struct WorkerOptions {
     pub concurrency: usize,
     /// How long a stopping worker lets its jobs finish.
     pub drain_timeout: Duration,
-    /// Losses in the lane `suspect` until a job fails as poison.
+    /// Deaths of workers in the lane `suspect` until a job fails as poison.
     pub max_attempts: i32,
     /// Longest time in state waiting.
     pub max_wait: Duration,
@@ -249,7 +249,7 @@ async fn register(
     let pulse = Pulse::register(parts.store.clone(), beat, in_hand, connection)
         .await
         .map_err(WorkerError::Register)?;
-    // Before its first job ends: who is named by the settings is told of all.
+    // Before the first job ends, so that endpoints from the settings get every event.
     let (webhooks, now) = (parts.store.webhooks(), parts.clock.now());
     let kept = webhooks.keep_settings(&options.webhooks.endpoints, now);
     match kept.await {

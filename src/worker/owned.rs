@@ -86,7 +86,7 @@ impl Owned {
     }
 }
 
-/// Compares the rows with the hand until told to stop.
+/// Requeues rows in this worker's name that it isn't running, until told to stop.
 pub(super) async fn compare(
     owned: Owned,
     worker_id: Uuid,

@@ -1,4 +1,4 @@
-//! Prefetches the replies of batches, by their judges' batch endpoints, and then lets the batches run.
+//! Collects the replies of batches, by their judges' batch endpoints, and then lets the batches run.
 //!
 //! One worker at a time looks after a batch; any takes over. [`chunk::next`] says what becomes of each chunk. What was done is in
 //! the store before the next thing is tried, so that a step may be cut off anywhere. It never scores: the pipeline does, with
@@ -46,7 +46,7 @@ pub(super) struct ChunkLoop {
     pub(super) pipeline: Pipeline,
     pub(super) worker_id: Uuid,
     pub(super) options: ProviderBatchOptions,
-    /// Who wasn't heard for this long looks after nothing any more.
+    /// After this silence another worker takes the batch over.
     pub(super) silent: Duration,
     /// Batches that are left alone until then.
     pub(super) rests: HashMap<Uuid, Instant>,
@@ -151,7 +151,7 @@ impl ChunkLoop {
                 return Ok(None);
             }
             Err(Trouble::Judge(error)) => error,
-            // Nobody tried: what led nowhere before is no longer in a row with what comes.
+            // Nothing was tried, so the count of failures in a row starts again.
             Err(Trouble::Stopped(why)) => {
                 self.tries.succeeded(id);
                 return Ok(Some(why));

@@ -30,7 +30,7 @@ const SILENT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RescueLimits {
-    /// Losses in the lane `suspect` until a job fails as poison.
+    /// Deaths of workers in the lane `suspect` until a job fails as poison.
     pub max_attempts: i32,
     /// Longest time in state waiting.
     pub max_wait: Duration,
@@ -156,7 +156,7 @@ impl Rescue {
                 jobs = rescued.requeued.len(),
                 "took jobs back from dead workers"
             );
-            // They have had their turn: others that came since don't go before them.
+            // They have waited once already, so they go to the front.
             let pushes: Vec<Push> = rescued.requeued.into_iter().map(push_of).collect();
             log_unpushed(self.queue.push_first(&pushes).await);
         }

@@ -64,7 +64,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         ("threshold" = Option<f64>, Query, description = "JSONL, CSV, XLSX: what items are held against that name no threshold"),
         ("criteria_hash" = Option<String>, Query, description = "JSONL, CSV, XLSX: stored criteria of the kind"),
         ("priority" = Option<Priority>, Query, description = "JSONL, CSV, XLSX: `bulk` (default) or `interactive`"),
-        ("force_rescore" = Option<bool>, Query, description = "JSONL, CSV, XLSX: whether cached replies are passed over"),
+        ("force_rescore" = Option<bool>, Query, description = "JSONL, CSV, XLSX: whether cached replies are skipped"),
         ("budget_usd" = Option<f64>, Query, description = "JSONL, CSV, XLSX: the batch is paused once its judge calls cost this"),
     ),
     request_body(content(

@@ -247,7 +247,7 @@ impl Run<'_> {
     }
 
     /// Whether an entry lies in the window and has one of the statuses: one generation lists what began at the window's very
-    /// end, too, and a source may pass over a filter. What the list doesn't say is believed.
+    /// end, too, and a source may ignore a filter. What the list doesn't say is believed.
     fn is_asked_for(&self, item: &Listed) -> bool {
         let import = self.import;
         item.began_at

@@ -58,7 +58,7 @@ struct Backlog {
 struct Slice {
     /// The jobs to be inserted.
     jobs: Vec<NewJob>,
-    /// Sessions that are passed over because of an active job.
+    /// Sessions that are skipped because of an active job.
     busy: Vec<(Uuid, Option<JobId>)>,
     /// Nothing comes after it.
     last: bool,

@@ -58,7 +58,6 @@ pub struct NewBatch {
     pub criteria_hash: String,
     /// It is paused once its calls cost this, USD.
     pub budget_usd: Option<f64>,
-    /// Who asked.
     pub created_by: String,
     pub created_at: DateTime<Utc>,
 }
@@ -79,7 +78,6 @@ pub struct BatchRow {
     pub threshold: Option<f64>,
     /// How many items it has; still rising while `expanding`.
     pub total: i64,
-    /// Who asked.
     pub created_by: String,
     /// When it was asked for.
     pub created_at: DateTime<Utc>,
@@ -103,7 +101,7 @@ pub struct BatchRow {
     pub filter: Option<Value>,
     /// Of a rescore: how its items are made of them.
     pub plan: Option<BacklogPlan>,
-    /// Of a rescore: what was found and passed over so far.
+    /// Of a rescore: what was found and skipped so far.
     pub skipped: Option<Skipped>,
 }
 
@@ -128,7 +126,7 @@ const LIST: char = 'b';
 const REMOVED: i64 = 2_000;
 
 impl Batches<'_> {
-    /// Begins a batch, `expanding` and empty. Beginning the same one twice is well.
+    /// Begins a batch, `expanding` and empty. Idempotent.
     pub async fn begin(self, new: &NewBatch) -> Result<(), StoreError> {
         let mut statement = sql!(
             "insert into scoring_batches (batch_id, name, kind, origin, state, threshold, created_by, created_at,

@@ -61,7 +61,7 @@ impl Subject {
 }
 
 fn read(kind: Kind, payload: &Payload) -> Result<Box<dyn Request>, Ending> {
-    // Checked when it was enqueued: a payload of a release that took more.
+    // Checked at enqueue; it fails only if an older release accepted more.
     let bad = |faults: Vec<Fault>| failed(FailureClass::BadInput, Fault::in_words(&faults));
     read_case(kind, &payload.value()).map_err(bad)
 }

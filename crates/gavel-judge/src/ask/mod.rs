@@ -38,7 +38,7 @@ pub struct AskContext {
     pub asked_for: Uuid,
     /// Retries spent so far over all runs.
     pub retries_spent: u32,
-    /// Whether the cache is passed over (force_rescore). What comes back is cached all the same.
+    /// Whether the cache is skipped (force_rescore). What comes back is cached all the same.
     pub skip_cache: bool,
     /// Whether a reply may lie ready that was collected for `asked_for`; it is taken whatever `skip_cache` says.
     pub precomputed: Precomputed,

@@ -228,7 +228,6 @@ pub enum Sharing {
 /// What a gate knows of one judge, for the judges page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateSnapshot {
-    /// The judge's name.
     pub judge: String,
     pub breaker: BreakerState,
     /// Transient failures in a row.
@@ -256,7 +255,6 @@ pub struct LastError {
 /// A closure that must reach other processes and outlive this one; the worker writes it to the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closure {
-    /// The judge's name.
     pub judge: String,
     /// [`Closed::Exhausted`] or [`Closed::Misconfigured`].
     pub why: Closed,

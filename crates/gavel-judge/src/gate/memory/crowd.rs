@@ -1,4 +1,4 @@
-//! How many calls at once a judge answers in time: found by those that it doesn't, as a limit that nobody states is by its 429s.
+//! Learns how many concurrent calls a judge answers in time, from its timeouts.
 //!
 //! A server that takes one call after the other answers the last of many too late, and each of them costs it as much as one that is
 //! read. So where such calls come together, half as many go out, and then one more at a time: later and later where that was too many

@@ -41,7 +41,7 @@ pub(in crate::gate) struct JudgeState {
     pub(in crate::gate) pace: Pace,
     pub(super) breaker: Breaker,
     pub(super) throttle: Throttle,
-    /// What calls that weren't answered in time leave of the calls at once.
+    /// The concurrency limit learned from timeouts.
     pub(super) crowd: Crowd,
     held: Option<Held>,
     last_error: Option<(String, Instant)>,

@@ -207,7 +207,7 @@ impl JudgeState {
         }
     }
 
-    /// What a call is refused with which the others let not go.
+    /// The refusal when the other workers deny the call.
     pub(in crate::gate) fn refused(&mut self, now: Instant) -> Denied {
         let paced = Refusal::new(Closed::Paced, POLL);
         Denied::Closed(self.closed(now).unwrap_or(paced))
