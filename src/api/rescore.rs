@@ -123,7 +123,7 @@ fn read(
     })
 }
 
-/// What fetching replies ahead doesn't go with.
+/// What collecting replies by provider batches doesn't go with.
 fn check_batch_endpoint(
     priority: Option<Priority>,
     budget_usd: Option<f64>,

@@ -112,7 +112,7 @@ pub enum EnqueueError {
         /// The judge that is asked what that one declines.
         fallback: String,
     },
-    /// A judge whose replies can't be fetched ahead.
+    /// A judge whose replies can't be collected.
     #[error(
         "judge {0:?} has no batch endpoint: give its entry in llm_providers.yaml a batch_price_factor if its server has one, or leave economy out"
     )]

@@ -161,7 +161,7 @@ impl NewJob {
         let payload = SessionPayload {
             session_id,
             force_rescore: options.force == Force::Yes,
-            is_fetched_ahead: false,
+            may_be_precomputed: false,
         };
         let payload = serde_json::json!(payload);
         Self {

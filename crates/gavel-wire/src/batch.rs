@@ -44,7 +44,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Whether the replies of a batch are fetched ahead.
+    /// Whether the replies of a batch are collected.
     pub enum ProviderBatchState {
         /// They are being fetched; none of its items runs.
         Asked = "asked",
@@ -101,7 +101,7 @@ pub struct Batch {
     pub skipped: Option<Skipped>,
     /// The first 100 sessions that were skipped since they were being scored; empty in lists.
     pub in_progress: Vec<InProgress>,
-    /// How its replies are fetched ahead; null: they aren't. Left out of lists.
+    /// How provider batches collect its replies; null: they aren't. Left out of lists.
     pub economy: Option<ProviderBatch>,
     /// How far it is.
     pub progress: BatchProgress,

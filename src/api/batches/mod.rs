@@ -25,8 +25,8 @@ use crate::api::ApiState;
 
 use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
+use crate::api::http::body_memory::BodyMemory;
 use crate::api::http::etag::json_or_unchanged;
-use crate::api::http::held::Held;
 use crate::api::http::idempotency::Effect;
 use crate::api::http::links::begun;
 use crate::api::http::params::{Params, Segment, uuid};
@@ -84,7 +84,7 @@ async fn post_batch(
     State(state): State<ApiState>,
     caller: Caller,
     effect: Effect,
-    held: Held,
+    held: BodyMemory,
     params: Params,
     headers: HeaderMap,
     body: Spooled,
@@ -342,7 +342,7 @@ async fn change_budget(
         return Err(ApiError::fault(
             Refusal::Unprocessable,
             "/budget_usd",
-            "goes with no batch whose replies are fetched ahead (economy): thousands of questions are handed over at once, \
+            "goes with no batch whose replies provider batches collect (economy): thousands of questions are handed over at once, \
              which no budget can stop; cancel the batch instead",
         ));
     }

@@ -223,7 +223,7 @@ impl<A: Admit> Fetcher<A> {
         let delivery = Delivery {
             claimed,
             item,
-            hold: DeliveryGuard::new(slot, lease, job),
+            guard: DeliveryGuard::new(slot, lease, job),
         };
         // The channel has a place for every slot, so a full one means that nobody takes from it any more.
         if let Err(unsent) = self.handlers.try_send(delivery) {
@@ -315,14 +315,14 @@ impl<A: Admit> Fetcher<A> {
     }
 
     async fn put_back(&self, unstarted: Vec<Delivery<A::Item>>) {
-        let (mut items, mut holds) = (Vec::new(), Vec::new());
+        let (mut items, mut guards) = (Vec::new(), Vec::new());
         for delivery in unstarted {
             items.push((delivery.claimed, delivery.item));
-            holds.push(delivery.hold);
+            guards.push(delivery.guard);
         }
         self.admit.put_back(items).await;
-        for hold in holds {
-            hold.release();
+        for guard in guards {
+            guard.release();
         }
     }
 }

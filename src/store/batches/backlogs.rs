@@ -30,7 +30,7 @@ pub struct BacklogPlan {
     pub ids: Option<u64>,
     /// Which sessions were drawn; `None`: all of them.
     pub sample: Option<Sample>,
-    /// Whether replies are fetched ahead by the judge's batch endpoint.
+    /// Whether replies are collected by the judge's batch endpoint.
     #[serde(default)]
     pub economy: bool,
 }

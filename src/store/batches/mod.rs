@@ -30,7 +30,7 @@ use backlogs::BacklogPlan;
 
 /// What a statement says of rows that may be claimed and pushed: theirs is no batch, or none that is stopped, or somebody asked
 /// for them by themselves. Postgres reads
-/// the few that are stopped once for the statement, and not at all if no row has a batch. One whose replies are fetched ahead is
+/// the few that are stopped once for the statement, and not at all if no row has a batch. One whose replies are collected is
 /// stopped until they are here, whatever else lets it go on, but for items that somebody waits for: those are asked as ever.
 macro_rules! not_halted {
     () => {
@@ -221,9 +221,9 @@ impl Batches<'_> {
         all(ATTEMPTED, &rows, paused)
     }
 
-    /// Those of these batches whose replies are being fetched ahead.
-    pub async fn fetched_ahead(self, ids: &[Uuid]) -> Result<Vec<Uuid>, StoreError> {
-        const ATTEMPTED: &str = "reading which batches are fetched ahead";
+    /// Those of these batches whose replies are being collected.
+    pub async fn collecting(self, ids: &[Uuid]) -> Result<Vec<Uuid>, StoreError> {
+        const ATTEMPTED: &str = "reading which batches collect replies";
         if ids.is_empty() {
             return Ok(Vec::new());
         }

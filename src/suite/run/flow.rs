@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::agents::{AgentFault, Agents};
 use super::folder::RunFolder;
 use super::plan::{NextRow, rows, take};
-use super::work::{Question, Work};
+use super::work::{AgentQuestion, Work};
 use super::{CaseToScore, RunError, Scorer};
 use crate::job::Kind;
 use crate::report::line::id_of;
@@ -129,7 +129,10 @@ impl Run<'_> {
     }
 
     /// The case of a question with its answer, or the item that says why there is none.
-    async fn answered(&self, question: &Question) -> Result<Result<Value, Box<Item>>, RunError> {
+    async fn answered(
+        &self,
+        question: &AgentQuestion,
+    ) -> Result<Result<Value, Box<Item>>, RunError> {
         let kind = self.folder.header().kind;
         let answer = match self.folder.answer(question.item_no)? {
             Some(answer) => answer,
@@ -158,7 +161,7 @@ impl Run<'_> {
     }
 }
 
-fn unanswered(kind: Kind, question: &Question, message: String) -> Item {
+fn unanswered(kind: Kind, question: &AgentQuestion, message: String) -> Item {
     let payload = question.payload(&super::agents::AgentAnswer::default());
     let case = CaseToScore {
         item_no: question.item_no,

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use super::{Ending, FailureClass, Fault, Job, Request, failed};
+use super::{Ending, FailureClass, Fault, Job, Scorable, failed};
 use crate::job::{Kind, Payload};
 use crate::memory::{JsonShape, MemoryBudget};
 use crate::score::read_case;
 
 pub(super) enum Subject {
-    Read(Arc<dyn Request>),
+    Read(Arc<dyn Scorable>),
     Stored {
         kind: Kind,
         payload: Payload,
@@ -28,17 +28,17 @@ impl Subject {
                 weight: shape.weight(),
             });
         }
-        read(job.kind, &job.payload).map(|request| Self::Read(request.into()))
+        read(job.kind, &job.payload).map(|scorable| Self::Read(scorable.into()))
     }
 
     /// Does a step with it. A panic goes through.
     pub(super) async fn with<T: Send + 'static>(
         &self,
         memory: &MemoryBudget,
-        step: impl FnOnce(&dyn Request) -> T + Send + 'static,
+        step: impl FnOnce(&dyn Scorable) -> T + Send + 'static,
     ) -> Result<T, Ending> {
         let (kind, payload, weight) = match self {
-            Self::Read(request) => return Ok(step(&**request)),
+            Self::Read(scorable) => return Ok(step(&**scorable)),
             Self::Stored {
                 kind,
                 payload,
@@ -48,7 +48,7 @@ impl Subject {
         let taken = memory.wait_for(weight).await;
         let done = tokio::task::spawn_blocking(move || {
             let _taken = taken;
-            read(kind, &payload).map(|request| step(&*request))
+            read(kind, &payload).map(|scorable| step(&*scorable))
         });
         match done.await {
             Ok(done) => done,
@@ -60,7 +60,7 @@ impl Subject {
     }
 }
 
-fn read(kind: Kind, payload: &Payload) -> Result<Box<dyn Request>, Ending> {
+fn read(kind: Kind, payload: &Payload) -> Result<Box<dyn Scorable>, Ending> {
     // Checked at enqueue; it fails only if an older release accepted more.
     let bad = |faults: Vec<Fault>| failed(FailureClass::BadInput, Fault::in_words(&faults));
     read_case(kind, &payload.value()).map_err(bad)
