@@ -168,7 +168,6 @@ pub struct Enqueue {
     source: OnceLock<Arc<dyn SessionSource>>,
 }
 
-/// What the step works with.
 pub struct EnqueueParts {
     pub store: Arc<Store>,
     pub queue: Arc<dyn Queue>,

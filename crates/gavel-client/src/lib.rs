@@ -31,7 +31,6 @@ pub use self::trust::{Rated, RatingPut};
 /// Pairs of a query.
 pub type Query<'a> = &'a [(&'a str, String)];
 
-/// Longest `Prefer: wait` that is asked for, seconds; a server may honour less.
 /// How long a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may take beyond the wait that was asked for.

@@ -28,7 +28,6 @@ pub struct RetryOptions {
 pub enum Jitter {
     /// They are what the schedule says.
     Off,
-    /// They are spread.
     On,
 }
 
@@ -105,7 +104,7 @@ pub(super) enum Decision {
 /// Whether something spends a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spends {
-    /// One of the three.
+    /// One of `max_retries`.
     ARetry,
     /// Waiting is not failing.
     Nothing,

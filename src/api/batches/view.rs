@@ -117,7 +117,7 @@ fn batch_path(id: Uuid) -> String {
     format!("/api/v1/batches/{id}")
 }
 
-/// Of one look, the total too: items may have come since the batch's row was read.
+/// All counts and the total come from one query: items may have come since the batch's row was read.
 fn counts(figures: &BatchFigures) -> BatchCounts {
     BatchCounts {
         total: figures.total(),

@@ -124,7 +124,7 @@ impl Imports {
         };
         let mut place = import.place;
         let mut noted = import.expected.is_some();
-        // Of a list that shrinks and grows without end, too, no more than this is read.
+        // Bounds the pages that are read without progress, also of a list that keeps changing.
         let mut still = 0;
         loop {
             let page = run.list(place).await?;
@@ -152,7 +152,6 @@ impl Imports {
     }
 }
 
-/// What one run works with.
 struct Run<'a> {
     imports: &'a Imports,
     import: &'a ImportRow,

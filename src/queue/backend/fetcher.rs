@@ -149,8 +149,7 @@ impl<A: Admit> Fetcher<A> {
             Admitted::Refused => Wait::Until(Instant::now() + memory.refusals.next()),
             Admitted::These(admitted) => {
                 memory.refusals.reset();
-                // Ids of rows that can't run took the places of others, and no slot will tell. They have left the queue, so
-                // this comes to an end.
+                // Some ids couldn't run: it claims again at once. They have left the queue, so this comes to an end.
                 if memory.outage.is_some() || left.all == 0 || admitted < claimed {
                     Wait::No
                 } else {

@@ -215,7 +215,7 @@ impl Backlog {
         self.place.after = page.last.or(behind);
         for session in &page.found {
             if taken == room {
-                // It depends on the inserts whether the batch is full: those behind are looked at again, or never.
+                // The next step looks at the rest, unless the inserts make the batch full.
                 slice.last = false;
                 self.place.after = behind;
                 break;

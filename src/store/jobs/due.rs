@@ -12,7 +12,6 @@ use crate::store::{Jobs, StoreError};
 pub struct DueJob {
     pub job_id: JobId,
     pub lane: Lane,
-    /// Its set.
     pub priority: Priority,
     pub due_at: DateTime<Utc>,
 }

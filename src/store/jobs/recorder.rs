@@ -22,8 +22,8 @@ use crate::store::database::error::Failed;
 use crate::store::database::group;
 use crate::store::database::group::Spacing;
 
-/// The least time between two groups. A slot is free when its end is handed over, so that only a reader of the row could
-/// tell; at a thousand ends a second it makes groups of five instead of one.
+/// The least time between two groups. Slots don't wait for the commit, so only readers of a row see it. At a thousand ends a
+/// second it makes groups of five instead of one.
 const SPACING: Duration = Duration::from_millis(5);
 /// The first pause between two tries.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);

@@ -35,7 +35,7 @@ pub struct Rescued {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Died {
     Nobody,
-    /// Somebody, or nobody knows.
+    /// Somebody, or it is unknown.
     Somebody,
 }
 
@@ -181,7 +181,7 @@ impl Jobs<'_> {
     }
 }
 
-/// Suspects come last: as long as the row of one says who died of it, each slice of the others sees it.
+/// Updates suspects last: the other rows look up the dead worker's suspect to decide whether they count a loss.
 fn lost_statement(max_attempts: i32, now: DateTime<Utc>) -> Sql {
     let mut statement = sql!(
         "with lost (l_job_id, l_claim_no, l_loss) as (

@@ -23,11 +23,10 @@ const PREFETCHED: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Again {
     Never,
-    /// One without a score isn't (`--retry-errors`).
+    /// Items without a score are tried again (`--retry-errors`).
     Errors,
 }
 
-/// What a run works with.
 pub struct Run<'a> {
     pub folder: &'a RunFolder,
     pub agents: &'a Agents,
@@ -50,7 +49,7 @@ pub fn wanted(folder: &RunFolder, again: Again, item_no: u64) -> bool {
 /// Runs what is still to be run; `seen` is shown each item when its line is written.
 pub async fn run(run: &Run<'_>, seen: &(dyn Fn(&Item) + Sync)) -> Result<(), RunError> {
     let header = run.folder.header();
-    // What is wanted is decided before anything is: a line that this run writes opens no item again.
+    // Fixed before the run starts, so that its own lines open no item again.
     let (first, limit) = (&header.suite, take(header.options.limit));
     let wanted: std::collections::HashSet<u64> = (0..first.items)
         .filter(|item_no| wanted(run.folder, run.again, *item_no))
