@@ -6,16 +6,16 @@ mod error;
 mod files;
 mod health;
 mod history;
+mod judge_directory;
 mod metrics;
 mod open;
-mod terms;
+mod run;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -27,19 +27,18 @@ pub use self::error::AppError;
 use self::files::Files;
 use self::health::ProcessHealth;
 use self::history::FromHistory;
+use self::judge_directory::FileDirectory;
 use self::metrics::MeteredCalls;
 use self::open::{
-    judge_check, migrate, open_events, open_gate, open_queue, open_redis, process_name,
-    retry_options, spending_caps,
+    judge_check, migrate, open_events, open_gate, open_queue, open_redis, retry_options,
+    spending_caps,
 };
-use self::terms::FileTerms;
 use crate::api;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{ConfigError, Settings};
-use crate::dashboard;
-use crate::enqueue::{Enqueue, EnqueueParts, ScoreOnly};
-use crate::events::{Announcer, Events, Feed, RedisEvents, announcer, follow};
-use crate::history::imports::{Imports, Whose};
+use crate::enqueue::{Enqueue, EnqueueParts, ScorableStatus};
+use crate::events::{Announcer, Events, Feed, RedisEvents, announcer};
+use crate::history::imports::Imports;
 use crate::history::on_demand::OnDemand;
 use crate::job::{Kind, Lane};
 use crate::judge::gate::Gate;
@@ -48,8 +47,7 @@ use crate::memory::MemoryBudget;
 use crate::queue::{Depth, Queue, QueueError};
 use crate::redis_client::RedisClient;
 use crate::score::Criteria;
-use crate::store::{Store, StoreError, Use};
-use crate::worker::{self, ProviderBatchOptions, WorkerOptions, WorkerParts};
+use crate::store::{Store, StoreError};
 
 // What the command line shows or runs without a wired process.
 pub use self::files::{criteria_of, model_of, only_judge, read_providers};
@@ -179,13 +177,13 @@ impl App {
                 clock: clock.clone(),
                 events: events.clone(),
                 judges: judge_check(files.providers.clone()),
-                terms: Arc::new(FileTerms(files.providers.clone())),
+                directory: Arc::new(FileDirectory(files.providers.clone())),
             },
             files.criteria,
             if settings.scoring.score_only_completed {
-                ScoreOnly::Completed
+                ScorableStatus::Completed
             } else {
-                ScoreOnly::Ended
+                ScorableStatus::Ended
             },
             stop_pushing.clone(),
         );
@@ -240,7 +238,6 @@ impl App {
         &self.store
     }
 
-    /// Step 1 of the flow.
     pub fn enqueue(&self) -> &Arc<Enqueue> {
         &self.enqueue
     }
@@ -302,131 +299,6 @@ impl App {
     /// Whether the API would serve at that address: a public one needs tokens. Opens nothing.
     pub fn check_access(settings: &Settings, bind: std::net::SocketAddr) -> Result<(), AppError> {
         api::check_access(&settings.auth, &settings.http, bind).map_err(AppError::Config)
-    }
-
-    /// Answers HTTP on `listener` until `stop.soft` and a little longer; open requests finish until `stop.hard`.
-    pub async fn serve(&self, listener: TcpListener, stop: Stop) -> Result<(), AppError> {
-        let bind = listener
-            .local_addr()
-            .map_err(|error| AppError::Broken(error.to_string()))?;
-        self.store.warm(Use::Requests).await;
-        let state = self.api_state(bind, stop.soft.clone());
-        let pages = dashboard::pages(dashboard::About {
-            clock: self.clock.clone(),
-            settings: self.settings.shown.clone(),
-        });
-        let leaving = api::Leaving {
-            draining: stop.soft.clone(),
-            answers_on: self.answers_on(),
-        };
-        let ended = CancellationToken::new();
-        let following = async {
-            if let Some(stream) = self.stream.clone() {
-                follow(stream, self.feed.clone(), ended.clone()).await;
-            }
-        };
-        let serving = async {
-            let served = tokio::select! {
-                served = api::serve(listener, state, pages, leaving) => served.map_err(AppError::Config),
-                () = stop.hard.cancelled() => Ok(()),
-            };
-            ended.cancel();
-            served
-        };
-        let (served, ()) = tokio::join!(Box::pin(serving), Box::pin(following));
-        served
-    }
-
-    /// How long the API goes on answering once it was told to stop. The one process of `up` has no balancer before it.
-    pub fn answers_on(&self) -> Duration {
-        match self.mode {
-            Mode::Embedded { .. } => Duration::ZERO,
-            Mode::Shared => Duration::from_secs(self.settings.http.drain_delay_s),
-        }
-    }
-
-    /// Works on jobs until `stop.soft`, then drains until `stop.hard` or the drain timeout.
-    pub async fn work(&self, stop: Stop) -> Result<(), AppError> {
-        let parts = WorkerParts {
-            store: self.store.clone(),
-            queue: self.queue.clone(),
-            judges: self.judges.clone(),
-            gate: self.gate.clone(),
-            clock: self.clock.clone(),
-            events: self.events.clone(),
-            memory: self.memory.clone(),
-            judge_names: self.askable_judges(),
-            published_judges: self.providers.askable(),
-        };
-        self.store.warm(Use::Runs).await;
-        let worker = &self.settings.worker;
-        let worker_id = Uuid::now_v7();
-        *self.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some(worker_id);
-        let options = WorkerOptions {
-            worker_id,
-            name: process_name(),
-            concurrency: worker.concurrency,
-            drain_timeout: Duration::from_secs(worker.drain_timeout_s),
-            max_attempts: worker.max_attempts,
-            max_wait: Duration::from_secs(worker.max_wait_s),
-            bulk_window: worker.bulk_window,
-            provider_batches: ProviderBatchOptions {
-                chunk: worker.economy_part,
-                poll: Duration::from_secs_f64(worker.economy_poll_s),
-            },
-            calls_kept: chrono::TimeDelta::days(self.settings.retention.judge_calls_days.into()),
-            caps: self.caps.clone(),
-            webhooks: open::webhook_options(&self.settings),
-        };
-        worker::run(parts, options, stop.soft, stop.hard)
-            .await
-            .map_err(|error| AppError::Broken(error.to_string()))
-    }
-
-    /// Answers on a worker's own port while `working` goes on: probes and metrics until the last result is recorded.
-    pub async fn with_worker_health<T>(
-        &self,
-        listener: Option<TcpListener>,
-        draining: CancellationToken,
-        working: impl Future<Output = T>,
-    ) -> T {
-        let Some(listener) = listener else {
-            return working.await;
-        };
-        let worker = self.worker.clone();
-        let parts = api::WorkerHealthParts {
-            store: self.store.clone(),
-            health: self.health(draining),
-            metrics: metrics::renderer(&self.store),
-            worker: Arc::new(move || *worker.lock().unwrap_or_else(PoisonError::into_inner)),
-            stale_after: Duration::from_secs_f64(self.settings.worker.lease_s),
-            http: self.settings.http.clone(),
-            auth: self.settings.auth.clone(),
-            tokens: self.tokens.clone(),
-        };
-        let ended = CancellationToken::new();
-        let answering = async {
-            let answered = api::serve_worker_health(listener, parts, ended.clone()).await;
-            if let Err(error) = answered {
-                tracing::error!(%error, "the worker's health port is gone; the worker goes on");
-            }
-        };
-        let working = async {
-            let done = working.await;
-            ended.cancel();
-            done
-        };
-        tokio::join!(working, answering).0
-    }
-
-    /// Runs imports until `stop.soft`.
-    pub async fn import(&self, whose: Whose, stop: Stop) -> Result<(), AppError> {
-        tokio::select! {
-            () = self.imports.clone().run(whose, stop.soft) => {}
-            // What is still in hand goes stale, and is taken over.
-            () = stop.hard.cancelled() => {}
-        }
-        Ok(())
     }
 
     /// A worker that could ask nobody is a mistake: says what to set.

@@ -1,4 +1,4 @@
-//! Step 2 of the flow: check the request, insert the row, push the id. Only the API calls this; pages and commands go through it.
+//! Enqueue: check the request, insert the row, push the id. Only the API calls this; pages and commands go through it.
 //!
 //! A `202` means that the row is committed, and nothing else: the push is a hint that goes out after the commit and may
 //! get lost. Never calls a judge.
@@ -26,8 +26,8 @@ use self::current::Definitions;
 use self::decide::{Decision, decide};
 pub use self::error::{EnqueueError, JudgeProblem};
 use self::push::push_committed;
-pub use self::request::{Enqueued, NewId, ScoreOnly, ScoreSession};
-pub use self::rescore::{JudgeTerms, Rescore, Terms};
+pub use self::request::{Enqueued, NewId, ScorableStatus, ScoreSession};
+pub use self::rescore::{JudgeDirectory, JudgeFacts, Rescore};
 use self::source::Asked;
 pub use self::source::{SessionSource, SourceError, SourceProblem, Sourced};
 use crate::clock::Clock;
@@ -162,13 +162,12 @@ pub struct Enqueue {
     clock: Arc<dyn Clock>,
     events: Announcer,
     judges: JudgeCheck,
-    terms: Arc<dyn JudgeTerms>,
+    directory: Arc<dyn JudgeDirectory>,
     definitions: Definitions,
-    score_only: ScoreOnly,
+    score_only: ScorableStatus,
     source: OnceLock<Arc<dyn SessionSource>>,
 }
 
-/// What the step works with.
 pub struct EnqueueParts {
     pub store: Arc<Store>,
     pub queue: Arc<dyn Queue>,
@@ -177,7 +176,7 @@ pub struct EnqueueParts {
     /// Which judges could be asked.
     pub judges: JudgeCheck,
     /// What is known of them.
-    pub terms: Arc<dyn JudgeTerms>,
+    pub directory: Arc<dyn JudgeDirectory>,
 }
 
 /// How many pushes may wait for a slow queue; what doesn't fit is left to `rescue`.
@@ -187,7 +186,7 @@ impl Enqueue {
     pub fn new(
         parts: EnqueueParts,
         current: CurrentCriteria,
-        score_only: ScoreOnly,
+        score_only: ScorableStatus,
         shutdown: CancellationToken,
     ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
         let (pushes, waiting) = mpsc::channel(PUSHES_WAITING);
@@ -197,7 +196,7 @@ impl Enqueue {
             clock,
             events,
             judges,
-            terms,
+            directory,
         } = parts;
         let enqueue = Self {
             store,
@@ -205,7 +204,7 @@ impl Enqueue {
             clock,
             events,
             judges,
-            terms,
+            directory,
             definitions: Definitions::new(current),
             score_only,
             source: OnceLock::new(),
@@ -215,8 +214,8 @@ impl Enqueue {
 
     /// Whether what this judge says is made up.
     pub fn is_simulated(&self, judge: &str) -> bool {
-        let terms = self.terms.terms(judge);
-        terms.is_some_and(|terms| terms.simulated)
+        let facts = self.directory.facts(judge);
+        facts.is_some_and(|facts| facts.simulated)
     }
 
     /// Whether a judge of that name could be asked.
@@ -225,7 +224,7 @@ impl Enqueue {
     }
 
     /// Which ended sessions are scored.
-    pub fn score_only(&self) -> ScoreOnly {
+    pub fn score_only(&self) -> ScorableStatus {
         self.score_only
     }
 }

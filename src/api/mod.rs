@@ -41,7 +41,7 @@ use crate::memory::MemoryBudget;
 use crate::store::Store;
 use batches::reports::ReportPermits;
 use http::browsers::Browsers;
-use http::{guard, held, idempotency, layers, openapi};
+use http::{body_memory, guard, idempotency, layers, openapi};
 use operate::cluster_metrics::ClusterMetrics;
 
 pub use events::Streams;
@@ -121,7 +121,6 @@ impl ApiState {
 /// What the handlers need.
 pub struct ApiParts {
     pub store: Arc<Store>,
-    /// Step 1 of the flow.
     pub enqueue: Arc<Enqueue>,
     pub imports: Arc<Imports>,
     pub clock: Arc<dyn Clock>,
@@ -192,7 +191,7 @@ pub fn router(parts: ApiParts, pages: Pages) -> Result<Router, String> {
     let handlers = documented
         .with_state(state.clone())
         .layer(from_fn_with_state(keys, idempotency::once))
-        .layer(from_fn_with_state(state.memory.clone(), held::hold));
+        .layer(from_fn_with_state(state.memory.clone(), body_memory::hold));
     let routes = handlers
         .clone()
         .merge(viewer())

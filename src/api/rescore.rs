@@ -38,7 +38,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 /// Asks for the scores of the sessions that a filter finds.
 ///
 /// The answer is a batch. It expands a step at a time while its items run, and a restart goes on where it was. Sessions that are
-/// being scored are passed over and listed, those that have a score by these criteria are passed over and counted. With
+/// being scored are skipped and listed, those that have a score by these criteria are skipped and counted. With
 /// `dry_run` the answer is what it would come to: sessions, tokens, cost and time; nothing is stored then.
 #[utoipa::path(
     post, path = "/api/v1/rescore", tag = "batches",
@@ -123,7 +123,7 @@ fn read(
     })
 }
 
-/// What fetching replies ahead doesn't go with.
+/// What collecting replies by provider batches doesn't go with.
 fn check_batch_endpoint(
     priority: Option<Priority>,
     budget_usd: Option<f64>,

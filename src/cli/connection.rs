@@ -21,7 +21,7 @@ use crate::client::{Client, ClientError};
 use crate::config::{Flag, Settings, redacted_url};
 use crate::history::imports::Whose;
 use crate::lifecycle::Signals;
-use crate::suite::run::gates::word;
+use crate::suite::run::thresholds::word;
 
 /// How long a command's own worker may finish what it has in hand after Ctrl-C.
 const DRAIN: Duration = Duration::from_secs(5);

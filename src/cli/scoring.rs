@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::outcome::CliError;
 use super::output;
 use super::progress::Progress;
-use crate::client::{Asked, Client, ClientError};
+use crate::client::{Client, ClientError, ScoreOrJob};
 use crate::job::{Force, JobId, JobState};
 use crate::wire::{Job, JobWaitReason, Problem, Score};
 
@@ -101,8 +101,8 @@ async fn score_one(
     let force = ask.force == Force::Yes;
     let hash = ask.criteria_hash.as_deref();
     let job_id = match client.ask_score(session_id, force, hash).await {
-        Ok(Asked::Score(score)) => return Ok(Verdict::Scored { score }),
-        Ok(Asked::Job(job_id)) => job_id,
+        Ok(ScoreOrJob::Score(score)) => return Ok(Verdict::Scored { score }),
+        Ok(ScoreOrJob::Job(job_id)) => job_id,
         Err(ClientError::Refused(problem)) if of_this_session(problem.name()) => {
             return Ok(Verdict::Refused { problem });
         }

@@ -9,7 +9,7 @@ use super::page::{Page, html};
 use super::state::PageState;
 
 /// What is asked.
-pub(super) struct Question {
+pub(super) struct Confirmation {
     pub(super) title: String,
     /// What follows from a yes.
     pub(super) consequence: String,
@@ -25,7 +25,7 @@ pub(super) struct Question {
 #[template(path = "confirm.html")]
 struct ConfirmPage {
     frame: Frame,
-    question: Question,
+    confirmation: Confirmation,
     action: String,
     fields: Vec<(String, String)>,
     back: String,
@@ -41,14 +41,14 @@ pub(super) async fn ask(
     state: &PageState,
     form: &Form,
     action: String,
-    question: Question,
+    confirmation: Confirmation,
 ) -> Page {
-    let title = question.title.clone();
+    let title = confirmation.title.clone();
     html(&ConfirmPage {
-        frame: Frame::of(state, form.user.clone(), question.part, title).await,
+        frame: Frame::of(state, form.user.clone(), confirmation.part, title).await,
         fields: form.pairs().cloned().collect(),
         back: form.back().unwrap_or("/").to_owned(),
-        question,
+        confirmation,
         action,
     })
 }
@@ -61,7 +61,7 @@ mod tests {
     fn the_question_carries_what_was_asked_and_a_way_back() {
         let page = ConfirmPage {
             frame: Frame::bare(),
-            question: Question {
+            confirmation: Confirmation {
                 title: "Cancel <b>nightly</b>?".to_owned(),
                 consequence: "It ends.".to_owned(),
                 button: "Cancel the batch",

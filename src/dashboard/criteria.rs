@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
-use super::confirm::{self, Question, is_sure};
+use super::confirm::{self, Confirmation, is_sure};
 use super::criteria_diff::{self, ChangedPart};
 use super::form::Form;
 use super::frame::Frame;
@@ -295,7 +295,7 @@ async fn make_current(
 ) -> Page {
     let hash = segment(&hash);
     if form.user.may_admin() && !is_sure(&form) {
-        let question = Question {
+        let confirmation = Confirmation {
             title: "Make these criteria current?".to_owned(),
             consequence: CONSEQUENCE.to_owned(),
             button: "Make them current",
@@ -303,7 +303,7 @@ async fn make_current(
             part: "Criteria",
         };
         let action = format!("/criteria/{hash}/current");
-        return confirm::ask(&state, &form, action, question).await;
+        return confirm::ask(&state, &form, action, confirmation).await;
     }
     let path = format!("/api/v1/scoring/criteria/{hash}/current");
     let caller = &form.user.caller;

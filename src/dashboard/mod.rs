@@ -104,7 +104,10 @@ fn routes(client: InProcessClient, about: About) -> Router {
         .merge(frame::routes())
         .layer(from_fn(in_time))
         .merge(batch::reports())
-        .layer(from_fn_with_state(state.clone(), told))
+        .layer(from_fn_with_state(
+            state.clone(),
+            forget_status_bar_after_forms,
+        ))
         .layer(from_fn(user::visit))
         .merge(assets::routes())
         .with_state(state)
@@ -124,8 +127,12 @@ async fn in_time(request: Request, next: Next) -> Response {
     }
 }
 
-/// What a form did shows in the head of the very next page.
-async fn told(State(state): State<PageState>, request: Request, next: Next) -> Response {
+/// After a form, drops the cached status bar, so that the next page shows the change.
+async fn forget_status_bar_after_forms(
+    State(state): State<PageState>,
+    request: Request,
+    next: Next,
+) -> Response {
     let safe = request.method().is_safe();
     let response = next.run(request).await;
     if !safe {

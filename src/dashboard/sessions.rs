@@ -10,7 +10,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::address::Address;
-use super::confirm::{self, Question, is_sure};
+use super::confirm::{self, Confirmation, is_sure};
 use super::form::Form;
 use super::frame::Frame;
 use super::links::{query, segment};
@@ -309,7 +309,7 @@ async fn rows(
 async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
     if form.ticked("force") && form.user.may_enqueue() && !is_sure(&form) {
         let score = found(scores::current(state.api(&form.user)?, &id).await)?;
-        let question = Question {
+        let confirmation = Confirmation {
             title: "Score this session again?".to_owned(),
             consequence: score.as_ref().map_or_else(String::new, super::score::again),
             button: "Score again",
@@ -317,7 +317,7 @@ async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form:
             part: "Sessions",
         };
         let action = format!("/sessions/{}/score-now", segment(&id));
-        return confirm::ask(&state, &form, action, question).await;
+        return confirm::ask(&state, &form, action, confirmation).await;
     }
     let path = format!("/api/v1/scoring/sessions/{}/score", segment(&id));
     let body = serde_json::json!({"force_rescore": form.ticked("force")});

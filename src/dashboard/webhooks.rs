@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::confirm::{self, Question, is_sure};
+use super::confirm::{self, Confirmation, is_sure};
 use super::form::Form;
 use super::frame::Frame;
 use super::links::{query, segment};
@@ -160,14 +160,20 @@ async fn add(State(state): State<PageState>, form: Form) -> Page {
 async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
     let id = segment(&id);
     if form.user.may_admin() && !is_sure(&form) {
-        let question = Question {
+        let confirmation = Confirmation {
             title: "Delete this webhook?".to_owned(),
             consequence: "It is told nothing more, not even what waits for it, and its deliveries leave the log.".to_owned(),
             button: "Delete it",
             stops: true,
             part: "System",
         };
-        return confirm::ask(&state, &form, format!("/webhooks/{id}/delete"), question).await;
+        return confirm::ask(
+            &state,
+            &form,
+            format!("/webhooks/{id}/delete"),
+            confirmation,
+        )
+        .await;
     }
     done(&state, &form, &format!("/api/v1/webhooks/{id}/delete")).await
 }

@@ -34,9 +34,8 @@ pub struct ScoreBatch {
     pub threshold: Option<f64>,
     /// The criteria asked for; `None`: the current ones.
     pub criteria_hash: Option<String>,
-    /// Who waits.
     pub priority: Priority,
-    /// Whether cached replies are passed over.
+    /// Whether cached replies are skipped.
     pub force: Force,
     /// Who asks.
     pub triggered_by: String,

@@ -137,7 +137,7 @@ impl Enqueue {
             (self.judges)(default).map_err(EnqueueError::JudgeNotConfigured)?;
             return Ok(default.to_owned());
         };
-        let judge = self.terms.named(model, default);
+        let judge = self.directory.named(model, default);
         match (self.judges)(&judge) {
             Ok(()) => Ok(judge),
             Err(problem) => Err(EnqueueError::UnknownModel {

@@ -17,7 +17,7 @@ pub(super) enum Decision {
     New,
 }
 
-/// The table of rules/session.md, "POST", after the rows that refuse the subject; the first row that fits answers.
+/// The table of POST `/api/v1/scoring/sessions/{id}/score`, after the rows that refuse the subject; the first row that fits answers.
 pub(super) fn decide(view: &ScoringView, request: &ScoreSession, hash: &str) -> Decision {
     if request.options.force == Force::AsIs
         && let Some((score_id, scored_under)) = &view.current_score
@@ -108,7 +108,7 @@ mod tests {
         let cases = [
             (None, None, None, AsIs, "new"),
             (None, None, Some(OTHER), Yes, "new"),
-            // A score answers, unless it is of other criteria than asked for, or passed over.
+            // A score answers, unless it is of other criteria than asked for, or skipped.
             (Some(CURRENT), None, None, AsIs, "scored"),
             (Some(OTHER), None, None, AsIs, "scored"),
             (Some(OTHER), None, Some(OTHER), AsIs, "scored"),
@@ -137,7 +137,7 @@ mod tests {
                 Yes,
                 "in progress",
             ),
-            // One that hasn't begun is raised, one that runs is answered, unless its result is to be passed over.
+            // One that hasn't begun is raised, one that runs is answered, unless its result is to be skipped.
             (None, Some((Queued, CURRENT)), None, AsIs, "raise"),
             (None, Some((Waiting, CURRENT)), None, AsIs, "raise"),
             (None, Some((Queued, CURRENT)), None, Yes, "raise"),

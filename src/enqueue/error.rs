@@ -11,7 +11,6 @@ use crate::wire::SessionStatus;
 /// Why a judge of some name can't be asked: what the client is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JudgeProblem {
-    /// The judge's name.
     pub judge: String,
     /// What is wrong and what to do, for whoever chose the criteria's judge.
     pub remedy: String,
@@ -116,7 +115,7 @@ pub enum EnqueueError {
         /// The judge that is asked what that one declines.
         fallback: String,
     },
-    /// A judge whose replies can't be fetched ahead.
+    /// A judge whose replies can't be collected.
     #[error(
         "judge {0:?} has no batch endpoint: give its entry in llm_providers.yaml a batch_price_factor if its server has one, or leave economy out"
     )]

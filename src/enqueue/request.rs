@@ -46,13 +46,13 @@ pub enum Enqueued {
 
 /// Which ended sessions are scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ScoreOnly {
+pub enum ScorableStatus {
     Ended,
     /// Those that ended `completed`.
     Completed,
 }
 
-impl ScoreOnly {
+impl ScorableStatus {
     /// Whether a session in this status is scored.
     #[must_use]
     pub fn takes(self, status: SessionStatus) -> bool {

@@ -5,22 +5,22 @@
 //! nothing.
 
 mod estimate;
+mod judge_facts;
 mod plan;
 mod sample;
-mod terms;
 
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+pub use self::judge_facts::{JudgeDirectory, JudgeFacts};
 use self::sample::Sampler;
-pub use self::terms::{JudgeTerms, Terms};
-use super::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreOnly};
+use super::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScorableStatus};
 use crate::job::{Force, Kind, Priority, Purpose};
 use crate::store::{
-    BacklogPlan, BatchRow, Disposition, Expanded, Found, NewBacklog, NewBatch, SessionFilter,
-    SortRules, StoreError,
+    BacklogPlan, BatchRow, Disposition, Found, NewBacklog, NewBatch, SessionFilter, SortRules,
+    StepOutcome, StoreError,
 };
 use crate::wire::{BatchOrigin, Sample, Scored};
 
@@ -42,13 +42,12 @@ pub struct Rescore {
     pub criteria_hash: Option<String>,
     /// Why they are judged.
     pub purpose: Purpose,
-    /// Whether existing scores and cached replies are passed over.
+    /// Whether existing scores and cached replies are skipped.
     pub force: Force,
     /// Sessions at most, the newest first; named or sampled ones in the order of their ids.
     pub max: Option<u64>,
     /// It is paused once its calls cost this, USD.
     pub budget_usd: Option<f64>,
-    /// Who waits.
     pub priority: Priority,
     /// Only so many of the sessions that can be judged.
     pub sample: Option<Sample>,
@@ -56,7 +55,7 @@ pub struct Rescore {
     pub repeats: u32,
     /// By whom each session is judged; empty: by the judge that the criteria name.
     pub judges: Vec<String>,
-    /// Whether replies are fetched ahead by the judge's batch endpoint, for a part of the price.
+    /// Whether replies are collected by the judge's batch endpoint, for a part of the price.
     pub economy: bool,
     /// Who asks.
     pub triggered_by: String,
@@ -128,8 +127,8 @@ impl Enqueue {
                 .batches()
                 .expand(batch_id, FIRST_STEP, self.clock.now());
             match stepped.await {
-                Ok(Expanded::Part(0)) => {}
-                Ok(Expanded::Part(_) | Expanded::Whole(_) | Expanded::Stopped) => break,
+                Ok(StepOutcome::Part(0)) => {}
+                Ok(StepOutcome::Part(_) | StepOutcome::Whole(_) | StepOutcome::Stopped) => break,
                 Err(error) => {
                     tracing::debug!(%batch_id, %error, "a rescore's first step failed; a worker takes it");
                     break;
@@ -150,7 +149,11 @@ impl Enqueue {
     /// # Errors
     /// `Unpriced` and `UnpricedFallback` if not.
     pub fn check_price(&self, judge: &str) -> Result<(), EnqueueError> {
-        let priced = |judge: &str| self.terms.terms(judge).is_some_and(|terms| terms.priced);
+        let priced = |judge: &str| {
+            self.directory
+                .facts(judge)
+                .is_some_and(|facts| facts.priced)
+        };
         if !priced(judge) {
             return Err(EnqueueError::Unpriced(judge.to_owned()));
         }
@@ -165,8 +168,8 @@ impl Enqueue {
 
     /// The fallback of a judge, if what its calls cost can't be known.
     fn unpriced_fallback(&self, judge: &str) -> Option<String> {
-        let fallback = self.terms.fallback(judge)?;
-        let priced = self.terms.terms(&fallback)?.priced;
+        let fallback = self.directory.fallback(judge)?;
+        let priced = self.directory.facts(&fallback)?.priced;
         (!priced).then_some(fallback)
     }
 
@@ -182,12 +185,12 @@ impl Enqueue {
         Ok(vec![pinned.judge])
     }
 
-    /// Whether a judge's replies can be fetched ahead.
+    /// Whether a judge's replies can be collected.
     fn check_batch_endpoint(&self, judge: &str) -> Result<(), EnqueueError> {
         let factor = self
-            .terms
-            .terms(judge)
-            .and_then(|terms| terms.batch_price_factor);
+            .directory
+            .facts(judge)
+            .and_then(|facts| facts.batch_price_factor);
         match factor {
             Some(_) => Ok(()),
             None => Err(EnqueueError::NoBatchEndpoint(judge.to_owned())),
@@ -198,7 +201,7 @@ impl Enqueue {
     fn check_jury(&self, judges: &[String]) -> Result<(), EnqueueError> {
         let mut known: HashMap<String, &str> = HashMap::new();
         for (place, judge) in judges.iter().enumerate() {
-            let Some(full_name) = self.terms.full_name(judge) else {
+            let Some(full_name) = self.directory.full_name(judge) else {
                 continue;
             };
             if let Some(other) = known.insert(full_name.clone(), judge) {
@@ -245,7 +248,7 @@ impl Enqueue {
                 criteria_hash: pinned.hash,
                 force,
                 simulated: self.is_simulated(&pinned.judge),
-                completed_only: self.score_only == ScoreOnly::Completed,
+                completed_only: self.score_only == ScorableStatus::Completed,
             },
             judges,
             repeats: request.repeats.max(1),

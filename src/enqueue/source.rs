@@ -45,7 +45,7 @@ pub trait SessionSource: Send + Sync {
 }
 
 impl Enqueue {
-    /// Names the source of sessions that aren't here, or hadn't ended when they came. Once; a second one is passed over.
+    /// Names the source of sessions that aren't here, or hadn't ended when they came. Once; a second one is ignored.
     pub fn source_from(&self, source: Arc<dyn SessionSource>) {
         let _named_already = self.source.set(source);
     }

@@ -89,7 +89,7 @@ pub struct Feed {
 
 #[derive(Debug)]
 struct Ring {
-    /// The number of the oldest event. Numbers are this process's own; one that is passed over is a gap.
+    /// The number of the oldest event. Numbers are this process's own; one that is skipped is a gap.
     first: u64,
     events: VecDeque<Arc<StoredEvent>>,
 }
@@ -175,7 +175,7 @@ impl Feed {
                 continue;
             }
             let mut deserted = false;
-            // Under the lock that who attends takes first: they find the ring filled and followed, or neither.
+            // `attend` takes this lock first, so it finds the ring filled and followed, or neither.
             self.attending.send_if_modified(|n| {
                 deserted = *n == 0;
                 if deserted {

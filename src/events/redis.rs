@@ -202,7 +202,7 @@ async fn read_along(
     }
 }
 
-/// The entries of a range: `[[id, [field, value]], ..]`. What isn't one of ours is passed over.
+/// The entries of a range: `[[id, [field, value]], ..]`. What isn't one of ours is skipped.
 fn entries(range: Value) -> Vec<StoredEvent> {
     items(range)
         .into_iter()

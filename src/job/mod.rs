@@ -65,7 +65,7 @@ pub struct BatchPlace {
     pub item_no: i64,
 }
 
-/// Whether an existing score and cached replies are passed over.
+/// Whether an existing score and cached replies are skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Force {
     Yes,
@@ -88,7 +88,6 @@ pub struct JobOptions {
     pub force: Force,
     /// Who asks: the authenticated user, else the token's name, else `api-client`.
     pub triggered_by: String,
-    /// Who waits.
     pub priority: Priority,
 }
 
@@ -114,7 +113,6 @@ impl JobOptions {
 /// What `enqueue` inserts; everything else on the row starts at its default.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewJob {
-    /// The job's id.
     pub job_id: JobId,
     /// What is scored.
     pub kind: Kind,
@@ -126,11 +124,10 @@ pub struct NewJob {
     pub payload: Payload,
     /// The judge's name; `None` if no judge is needed.
     pub judge: Option<String>,
-    /// Who waits.
     pub priority: Priority,
     /// Criteria pinned at enqueue: 64 hex digits.
     pub criteria_hash: String,
-    /// Whether an existing score and cached replies are passed over.
+    /// Whether an existing score and cached replies are skipped.
     pub force_rescore: bool,
     /// Who asked: the authenticated user, else the token's name, else `api-client`.
     pub triggered_by: String,
@@ -174,7 +171,7 @@ impl NewJob {
         let payload = SessionPayload {
             session_id,
             force_rescore: options.force == Force::Yes,
-            is_fetched_ahead: false,
+            may_be_precomputed: false,
         };
         let payload = serde_json::json!(payload);
         Self {
@@ -209,7 +206,6 @@ pub struct Failure {
 /// One row of `scoring_jobs`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// The job's id.
     pub job_id: JobId,
     /// What is scored.
     pub kind: Kind,
@@ -223,7 +219,6 @@ pub struct Job {
     pub judge: Option<String>,
     /// The lane it is in now: its judge's, or `suspect`.
     pub lane: Lane,
-    /// Who waits.
     pub priority: Priority,
     /// Where it stands.
     pub state: JobState,
@@ -247,9 +242,8 @@ pub struct Job {
     pub failure: Option<Failure>,
     /// Criteria pinned at enqueue.
     pub criteria_hash: String,
-    /// Whether an existing score and cached replies are passed over.
+    /// Whether an existing score and cached replies are skipped.
     pub force_rescore: bool,
-    /// Who asked.
     pub triggered_by: String,
     /// The batch that it is an item of.
     pub batch: Option<BatchPlace>,

@@ -64,9 +64,9 @@ pub struct SessionPayload {
     /// Whether an existing score and cached replies are skipped.
     #[serde(default)]
     pub force_rescore: bool,
-    /// Whether its reply may have been fetched ahead by a provider's batch: a look for one costs a query.
+    /// Whether its reply may have been collected by a provider's batch: a look for one costs a query.
     #[serde(rename = "economy", default, skip_serializing_if = "is_false")]
-    pub is_fetched_ahead: bool,
+    pub may_be_precomputed: bool,
 }
 
 #[expect(
@@ -84,14 +84,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_fetched_ahead_says_so() {
+    fn only_what_is_collected_says_so() {
         let ordinary = SessionPayload {
             session_id: Uuid::nil(),
             force_rescore: true,
-            is_fetched_ahead: false,
+            may_be_precomputed: false,
         };
         let ahead = SessionPayload {
-            is_fetched_ahead: true,
+            may_be_precomputed: true,
             ..ordinary
         };
         let body = json!({"session_id": Uuid::nil(), "force_rescore": true});

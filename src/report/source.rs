@@ -33,7 +33,7 @@ impl Source for [Item] {
 /// The items of an `evaluation-results.jsonl`.
 ///
 /// Holds 32 bytes an item: where its line is. Lines may stand in any order; where an item has several (it was tried again), the last one holds.
-/// A last line that a killed run left unfinished is passed over.
+/// A last line that a killed run left unfinished is skipped.
 #[derive(Debug)]
 pub struct Lines {
     file: File,

@@ -33,7 +33,7 @@ pub use analytics::rollup::DaysRolledUp;
 pub use analytics::{
     By, MadeBy, NameCount, Named, ScoreFilter, ScoreOf, ToolElsewhere, TotalCount,
 };
-pub use batches::backlog_steps::Expanded;
+pub use batches::backlog_steps::StepOutcome;
 pub use batches::backlogs::{BacklogPlan, NewBacklog};
 pub use batches::cancelling::{CancelStep, Cancelling};
 pub use batches::confidence::ConfidenceCount;
@@ -57,9 +57,10 @@ pub use imports::steps::{ImportStep, Walked};
 pub use imports::{ImportRow, NewImport, WalkPlace};
 pub use jobs::accept::Accepted;
 pub use jobs::claim::CLAIM_GIVEN_UP;
+pub use jobs::due::DueJob;
 pub use jobs::figures::{JobsFigure, JudgeTotal, PoolUse};
 pub use jobs::record::{Ending, Fence, Record, RecordTicket, Recorded};
-pub use jobs::rescue::{Died, DueJob, Rescued};
+pub use jobs::rescue::{Died, Rescued};
 pub use jobs::{JobCounts, JobFilter};
 pub use judges::holds::{Hold, HoldTarget};
 pub use judges::past_runs::{PastReplies, RecentPace};

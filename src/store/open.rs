@@ -29,7 +29,7 @@ use super::jobs::recorder;
 use super::jobs::rescue::Rescuer;
 use super::{Dialect, StoreError};
 
-/// Those who ask whether the database answers have little patience themselves: a readiness probe gives up after seconds.
+/// Callers have a short timeout themselves: a readiness probe gives up after seconds.
 const PING: Duration = Duration::from_secs(2);
 
 /// How many accepts, and how many records, may wait for their group; the next one waits for a place.
@@ -190,9 +190,9 @@ impl Store {
                 tracing::debug!(%error, "a connection couldn't be opened ahead");
             }
         };
-        let lines = futures::future::join_all(openers.iter().map(Opener::open));
+        let dedicated = futures::future::join_all(openers.iter().map(Opener::open));
         // Boxed: it would lie in every future around it for as long as that lasts, and the whole service is around it.
-        let warming = Box::pin(async { tokio::join!(lines, pool) });
+        let warming = Box::pin(async { tokio::join!(dedicated, pool) });
         if tokio::time::timeout(WARMING, warming).await.is_err() {
             tracing::debug!("connections couldn't be opened ahead in time");
         }
@@ -300,7 +300,7 @@ impl Store {
         first(ATTEMPTED, &rows, |row| row.get("at"))
     }
 
-    /// Writes what the groupers hold, ends their tasks and closes the pool. Later calls fail as unavailable.
+    /// Writes what the flushers hold, ends their tasks and closes the pool. Later calls fail as unavailable.
     pub async fn close(&self) {
         self.closing.cancel();
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));

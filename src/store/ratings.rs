@@ -159,7 +159,7 @@ impl Ratings<'_> {
         first(STORING, &rows, rating)
     }
 
-    /// Notes what another system says of sessions: one that isn't stored is passed over, and one that it said before stays as
+    /// Notes what another system says of sessions: one that isn't stored is skipped, and one that it said before stays as
     /// it is. Answers how many are new or changed.
     pub async fn note(
         self,

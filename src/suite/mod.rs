@@ -34,7 +34,7 @@ impl Format {
         }
     }
 
-    /// The format that a `Content-Type` names; its parameters are passed over.
+    /// The format that a `Content-Type` names; its parameters are skipped.
     pub fn of_media_type(media_type: &str) -> Option<Self> {
         let essence = media_type.split(';').next().unwrap_or_default();
         match essence.trim().to_ascii_lowercase().as_str() {

@@ -11,9 +11,9 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::WorkerParts;
+use super::claims::{ClaimRegistry, ClaimedJob};
 use super::heartbeat::Pulse;
 use super::holds::Holds;
-use super::owned::{Owned, OwnedJob};
 use super::push_of;
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Lane, Priority, Usage};
@@ -34,7 +34,7 @@ pub(super) struct StoreAdmit {
     holds: Arc<Holds>,
     worker_id: Uuid,
     pulse: Pulse,
-    owned: Owned,
+    claims: ClaimRegistry,
     judges: Arc<Judges>,
     /// Judges that this worker can ask, by configuration.
     configured: BTreeSet<Lane>,
@@ -48,7 +48,7 @@ impl StoreAdmit {
         holds: Arc<Holds>,
         worker_id: Uuid,
         pulse: Pulse,
-        owned: Owned,
+        claims: ClaimRegistry,
     ) -> Self {
         let mut configured: BTreeSet<Lane> = parts.judge_names.iter().map(Lane::of_judge).collect();
         configured.insert(Lane::of_judge(Lane::NONE));
@@ -60,7 +60,7 @@ impl StoreAdmit {
             holds,
             worker_id,
             pulse,
-            owned,
+            claims,
             judges: parts.judges.clone(),
             configured,
             seen: Mutex::default(),
@@ -109,10 +109,10 @@ impl StoreAdmit {
     async fn early(
         &self,
         ids: &[JobId],
-        claimed: &[OwnedJob],
+        claimed: &[ClaimedJob],
         now: DateTime<Utc>,
     ) -> Result<Vec<(Push, DateTime<Utc>)>, StoreError> {
-        let is_claimed = |id: &JobId| claimed.iter().any(|owned| owned.job.job_id == *id);
+        let is_claimed = |id: &JobId| claimed.iter().any(|taken| taken.job.job_id == *id);
         let left: Vec<JobId> = ids.iter().copied().filter(|id| !is_claimed(id)).collect();
         let push = |job: DueJob| {
             let due_at = job.due_at;
@@ -122,17 +122,21 @@ impl StoreAdmit {
         Ok(early.into_iter().map(push).collect())
     }
 
-    async fn claim(&self, ids: &[JobId], now: DateTime<Utc>) -> Result<Vec<OwnedJob>, StoreError> {
+    async fn claim(
+        &self,
+        ids: &[JobId],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<ClaimedJob>, StoreError> {
         let asked = Instant::now();
         let claimed = self.store.jobs().claim(ids, self.worker_id, now).await;
         metrics::histogram!("gavel_claim_seconds").record(asked.elapsed().as_secs_f64());
         if claimed.is_err() {
-            self.owned.doubt();
+            self.claims.doubt();
         }
         let jobs = claimed?.into_iter();
-        let jobs: Vec<OwnedJob> = jobs.map(|job| self.owned.take(job)).collect();
+        let jobs: Vec<ClaimedJob> = jobs.map(|job| self.claims.take(job)).collect();
         let mut given_back = self.store.jobs().take_given_back().await;
-        given_back.retain(|due| !jobs.iter().any(|owned| owned.job.job_id == due.job_id));
+        given_back.retain(|due| !jobs.iter().any(|taken| taken.job.job_id == due.job_id));
         if !given_back.is_empty() {
             let pushes: Vec<Push> = given_back.into_iter().map(push_of).collect();
             if let Err(error) = self.queue.push_first(&pushes).await {
@@ -145,10 +149,11 @@ impl StoreAdmit {
 
 #[async_trait]
 impl Admit for StoreAdmit {
-    type Item = OwnedJob;
+    type Item = ClaimedJob;
 
     async fn lanes(&self) -> Vec<OpenLane> {
-        // What a worker claims while the others take it for dead is run twice, and what can't be recorded is paid for nothing.
+        // A worker that others may hold for dead claims nothing: its jobs would run twice. Neither does one whose disk is full:
+        // its results could not be stored.
         if !self.pulse.is_confirmed() || self.store.storage_is_full() {
             return Vec::new();
         }
@@ -156,7 +161,7 @@ impl Admit for StoreAdmit {
         self.open_lanes()
     }
 
-    async fn admit(&self, ids: Vec<Claimed>) -> Result<Admission<OwnedJob>, Refused> {
+    async fn admit(&self, ids: Vec<Claimed>) -> Result<Admission<ClaimedJob>, Refused> {
         let job_ids: Vec<JobId> = ids.iter().map(|claimed| claimed.id).collect();
         let refused = |error: StoreError| Refused {
             reason: error.to_string(),
@@ -173,25 +178,25 @@ impl Admit for StoreAdmit {
             .filter_map(|claimed| {
                 let found = jobs
                     .iter()
-                    .position(|owned| owned.job.job_id == claimed.id)?;
-                let owned = jobs.swap_remove(found);
+                    .position(|taken| taken.job.job_id == claimed.id)?;
+                let taken = jobs.swap_remove(found);
                 // The row's lane counts: it may have become `suspect` since the id was pushed.
                 Some((
                     Claimed {
-                        lane: owned.job.lane.clone(),
+                        lane: taken.job.lane.clone(),
                         ..claimed
                     },
-                    owned,
+                    taken,
                 ))
             })
             .collect();
         Ok(Admission { started, early })
     }
 
-    async fn put_back(&self, unstarted: Vec<(Claimed, OwnedJob)>) {
-        for (_, OwnedJob { job, .. }) in &unstarted {
+    async fn put_back(&self, unstarted: Vec<(Claimed, ClaimedJob)>) {
+        for (_, ClaimedJob { job, .. }) in &unstarted {
             if let Err(error) = self.put_back_one(job).await {
-                self.owned.doubt();
+                self.claims.doubt();
                 tracing::warn!(job_id = %job.job_id, %error, "could not put a claimed row back yet");
             }
         }
@@ -201,7 +206,7 @@ impl Admit for StoreAdmit {
         &self,
         claims: Vec<ClaimRequest>,
         max: usize,
-    ) -> Vec<(Claimed, OwnedJob)> {
+    ) -> Vec<(Claimed, ClaimedJob)> {
         match self.due(&claims, max).await {
             Ok(jobs) => jobs,
             Err(error) => {
@@ -242,7 +247,7 @@ impl StoreAdmit {
         &self,
         claims: &[ClaimRequest],
         max: usize,
-    ) -> Result<Vec<(Claimed, OwnedJob)>, StoreError> {
+    ) -> Result<Vec<(Claimed, ClaimedJob)>, StoreError> {
         let now = self.clock.now();
         let mut taken = Vec::new();
         let mut left: Vec<usize> = claims.iter().map(|claim| claim.max).collect();
@@ -265,7 +270,7 @@ impl StoreAdmit {
         priority: Priority,
         now: DateTime<Utc>,
         room: usize,
-    ) -> Result<Vec<(Claimed, OwnedJob)>, StoreError> {
+    ) -> Result<Vec<(Claimed, ClaimedJob)>, StoreError> {
         if room == 0 {
             return Ok(Vec::new());
         }
@@ -279,13 +284,13 @@ impl StoreAdmit {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let claimed = |owned: OwnedJob| {
+        let claimed = |taken: ClaimedJob| {
             let claimed = Claimed {
-                id: owned.job.job_id,
-                lane: owned.job.lane.clone(),
-                priority: owned.job.priority,
+                id: taken.job.job_id,
+                lane: taken.job.lane.clone(),
+                priority: taken.job.priority,
             };
-            (claimed, owned)
+            (claimed, taken)
         };
         Ok(self
             .claim(&ids, now)

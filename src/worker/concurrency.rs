@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::judge::{CallPermits, ConcurrencyPermit, Held};
+use crate::judge::{CallPermits, ConcurrencyPermit, PermitHooks};
 use crate::queue::backend::Prefetch;
 
 /// Calls of less than this are short.
@@ -27,12 +27,12 @@ const PERMITS_PER_PREFETCHED_RUN: usize = 2;
 #[derive(Debug)]
 pub struct ConcurrencyPermits {
     permits: Arc<Semaphore>,
-    pace: Arc<Pace>,
+    prefetching: Arc<AdaptivePrefetch>,
 }
 
 /// How long calls take, and how many runs are therefore prefetched.
 #[derive(Debug)]
-struct Pace {
+struct AdaptivePrefetch {
     concurrency: usize,
     prefetch: Prefetch,
     /// What a call typically takes, microseconds; none has ended yet where it is `u64::MAX`.
@@ -43,11 +43,11 @@ struct Pace {
 /// would look like a very short call.
 struct Out {
     sent: Option<Instant>,
-    pace: Arc<Pace>,
+    prefetching: Arc<AdaptivePrefetch>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Held for Out {
+impl PermitHooks for Out {
     fn calls(&mut self) {
         self.sent = Some(Instant::now());
     }
@@ -56,7 +56,7 @@ impl Held for Out {
 impl Drop for Out {
     fn drop(&mut self) {
         if let Some(sent) = self.sent {
-            self.pace.took(sent.elapsed());
+            self.prefetching.took(sent.elapsed());
         }
     }
 }
@@ -65,14 +65,14 @@ impl ConcurrencyPermits {
     /// `concurrency` permits at once; `prefetch` is what the fetcher looks at.
     pub fn new(concurrency: usize, prefetch: Prefetch) -> Self {
         prefetch.set(concurrency / PERMITS_PER_PREFETCHED_RUN);
-        let pace = Pace {
+        let prefetching = AdaptivePrefetch {
             concurrency,
             prefetch,
             typical_us: AtomicU64::new(u64::MAX),
         };
         Self {
             permits: Arc::new(Semaphore::new(concurrency.max(1))),
-            pace: Arc::new(pace),
+            prefetching: Arc::new(prefetching),
         }
     }
 }
@@ -83,7 +83,7 @@ impl CallPermits for ConcurrencyPermits {
         match tokio::time::timeout(SHORT, self.another()).await {
             Ok(concurrency_permit) => Some(concurrency_permit),
             Err(_) => {
-                self.pace.is_long();
+                self.prefetching.is_long();
                 None
             }
         }
@@ -94,13 +94,13 @@ impl CallPermits for ConcurrencyPermits {
         let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
         ConcurrencyPermit::holding(Out {
             sent: None,
-            pace: Arc::clone(&self.pace),
+            prefetching: Arc::clone(&self.prefetching),
             _permit: permit,
         })
     }
 }
 
-impl Pace {
+impl AdaptivePrefetch {
     fn took(&self, call: Duration) {
         let took = u64::try_from(call.as_micros()).unwrap_or(u64::MAX - 1);
         let before = self.typical_us.load(Ordering::Relaxed);
@@ -133,17 +133,17 @@ mod tests {
     #[tokio::test]
     async fn runs_are_made_ready_ahead_while_calls_are_short_and_only_then() {
         let prefetch = Prefetch::default();
-        let pace = ConcurrencyPermits::new(40, prefetch.clone()).pace;
+        let prefetching = ConcurrencyPermits::new(40, prefetch.clone()).prefetching;
         assert_eq!(prefetch.get(), 20, "nobody knows yet");
-        pace.took(Duration::from_millis(200));
+        prefetching.took(Duration::from_millis(200));
         assert_eq!(prefetch.get(), 20);
-        pace.took(Duration::from_secs(60));
+        prefetching.took(Duration::from_secs(60));
         assert_eq!(prefetch.get(), 0, "one long call is enough");
         for _ in 0..40 {
-            pace.took(Duration::from_millis(200));
+            prefetching.took(Duration::from_millis(200));
         }
         assert_eq!(prefetch.get(), 20);
-        pace.took(Duration::MAX);
+        prefetching.took(Duration::MAX);
         assert_eq!(prefetch.get(), 0);
     }
 

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::judge::{
-    Answer, CallPermits, CallUsage, ConcurrencyPermit, ErrorClass, Held, JudgeError,
+    Answer, CallPermits, CallUsage, ConcurrencyPermit, ErrorClass, JudgeError, PermitHooks,
 };
 use crate::store::Ending;
 
@@ -92,7 +92,7 @@ struct Calls {
 /// A permit within another one.
 struct Calling(ConcurrencyPermit, Arc<Calls>);
 
-impl Held for Calling {
+impl PermitHooks for Calling {
     fn calls(&mut self) {
         self.0.calls();
         self.1.called.send_replace(true);

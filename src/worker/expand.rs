@@ -14,7 +14,7 @@ use super::leadership::Leadership;
 use super::push_of;
 use crate::clock::Clock;
 use crate::queue::{Push, Queue};
-use crate::store::{Dialect, Expanded, Store, StoreError};
+use crate::store::{Dialect, StepOutcome, Store, StoreError};
 
 /// How often it looks while nothing expands.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -50,11 +50,11 @@ impl Expansion {
             let began = Instant::now();
             let round = match leadership.leads() {
                 true => self.round().await,
-                false => Ok(Round::Nothing),
+                false => Ok(ExpansionOutcome::Nothing),
             };
             let pause = match round {
-                Ok(Round::More) => began.elapsed().max(PAUSE),
-                Ok(Round::Nothing) => PERIOD,
+                Ok(ExpansionOutcome::More) => began.elapsed().max(PAUSE),
+                Ok(ExpansionOutcome::Nothing) => PERIOD,
                 Err(error) => {
                     tracing::warn!(%error, "a rescore could not be expanded; it is tried again");
                     PERIOD
@@ -71,8 +71,8 @@ impl Expansion {
     ///
     /// # Errors
     /// The database's, where it is away; a rescore that can't be read is left out, and logged.
-    pub async fn round(&mut self) -> Result<Round, StoreError> {
-        let mut round = Round::Nothing;
+    pub async fn round(&mut self) -> Result<ExpansionOutcome, StoreError> {
+        let mut round = ExpansionOutcome::Nothing;
         let expanding = self.store.batches().expanding_backlogs().await?;
         self.pushed.retain(|batch_id| expanding.contains(batch_id));
         for batch_id in expanding {
@@ -81,17 +81,17 @@ impl Expansion {
                 .batches()
                 .expand(batch_id, self.step(), self.clock.now());
             match stepped.await {
-                Ok(Expanded::Part(items)) => {
-                    round = Round::More;
+                Ok(StepOutcome::Part(items)) => {
+                    round = ExpansionOutcome::More;
                     if items > 0 {
                         self.push(batch_id).await?;
                     }
                 }
-                Ok(Expanded::Whole(batch)) => {
+                Ok(StepOutcome::Whole(batch)) => {
                     tracing::info!(%batch_id, items = batch.total, "a rescore has all its items");
                     self.push(batch_id).await?;
                 }
-                Ok(Expanded::Stopped) => {}
+                Ok(StepOutcome::Stopped) => {}
                 Err(error @ StoreError::Unavailable { .. }) => return Err(error),
                 // One that can't be read mustn't hold up those behind it.
                 Err(error) => tracing::error!(%batch_id, %error, "a rescore can't be expanded"),
@@ -126,7 +126,7 @@ impl Expansion {
 
 /// Whether something is left to be expanded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Round {
+pub enum ExpansionOutcome {
     /// A rescore made a step, and isn't whole.
     More,
     /// Nothing expands, or all that did is whole.

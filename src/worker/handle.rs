@@ -8,8 +8,8 @@ use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::claims::ClaimedJob;
 use super::ending::{LeaseEnd, event, lease_end, refused};
-use super::owned::OwnedJob;
 use super::process::Pipeline;
 use crate::clock::Clock;
 use crate::events::{Announcer, Event, EventType};
@@ -31,11 +31,13 @@ pub(super) struct Handler {
 }
 
 impl Handler {
-    pub(super) async fn handle(&self, delivery: Delivery<OwnedJob>) {
+    pub(super) async fn handle(&self, delivery: Delivery<ClaimedJob>) {
         let Delivery {
-            item: owned, hold, ..
+            item: claimed,
+            guard,
+            ..
         } = delivery;
-        let job = &owned.job;
+        let job = &claimed.job;
         let started = tokio::time::Instant::now();
         count_pick_up(job);
         self.events.announce(Event::of_job(
@@ -62,7 +64,7 @@ impl Handler {
             ended: event(job, &record),
             refused: event(job, &refused),
         };
-        let (slot, lease) = hold.split();
+        let (slot, lease) = guard.split();
         let unrecorded = Unrecorded::new();
         match self.store.jobs().record(record).await {
             Ok(ticket) => {
@@ -74,17 +76,17 @@ impl Handler {
                 let committed = async move {
                     let recorded = committed(&store, ticket, refused, events).await;
                     if recorded.is_err() {
-                        owned.doubt();
+                        claimed.doubt();
                     }
                     drop(unrecorded);
-                    drop((slot, owned));
+                    drop((slot, claimed));
                     recorded
                 };
                 self.settling.spawn(settle(committed, lease, lease_end));
             }
             Err(error) => {
                 tracing::error!(job_id = %job.job_id, %error, "could not hand over a run's end; it will run again");
-                owned.doubt();
+                claimed.doubt();
                 lease.release();
             }
         }

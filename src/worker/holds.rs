@@ -20,8 +20,8 @@ use crate::events::{Announcer, Event, EventType};
 use crate::job::{Lane, WaitReason};
 use crate::judge::Caps;
 use crate::judge::gate::{
-    Closed, Closure, Gate, GateSnapshot, LastError, LiveWorkers, MeterSnapshot, PaceSnapshot,
-    Refusal,
+    Closed, Closure, Gate, GateSnapshot, LastError, MeterSnapshot, PaceSnapshot, Refusal,
+    WorkerCounts,
 };
 use crate::store::{Hold, HoldTarget, Store, StoreError};
 
@@ -124,9 +124,9 @@ impl Holds {
         }
         let workers = self.store.workers().list(self.shown_for).await?;
         let alive = workers.iter().filter(|worker| worker.alive).count();
-        let mut known = LiveWorkers {
+        let mut known = WorkerCounts {
             alive: u32::try_from(alive).unwrap_or(u32::MAX),
-            ..LiveWorkers::default()
+            ..WorkerCounts::default()
         };
         for row in self.store.judges().list(self.shown_for).await? {
             let is_apart = row.pace.is_some_and(|pace| pace.part_of.is_some());
@@ -306,8 +306,8 @@ pub(super) fn opened(target: HoldTarget, now: DateTime<Utc>) -> Event {
     }
 }
 
-/// Whether two looks at a gate show the same. No news is what always changes, and is written soon anyway: how long a wait
-/// still takes, what went out within a minute, how many calls are out.
+/// Whether two snapshots of a gate show the same. Ignores what changes all the time: remaining waits, use within the minute, calls
+/// in flight.
 fn same(before: &[GateSnapshot], now: &[GateSnapshot]) -> bool {
     let uncounted = |meter: MeterSnapshot| MeterSnapshot { used: 0, ..meter };
     let timeless = |snapshot: &GateSnapshot| GateSnapshot {

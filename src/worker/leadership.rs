@@ -69,7 +69,7 @@ impl Leadership {
     }
 
     /// What was asked for came to nothing: it is to be asked for again.
-    pub(super) fn forgot(&self, died: Died) {
+    pub(super) fn restore(&self, died: Died) {
         match died {
             Died::Somebody => self.0.died.store(true, Ordering::Release),
             Died::Nobody => {}
@@ -98,12 +98,12 @@ impl Leadership {
 }
 
 /// Watches the workers, declares the dead, and leads where nobody does.
-pub(super) struct Watcher {
+pub(super) struct LeaderElection {
     store: Arc<Store>,
     clock: Arc<dyn Clock>,
     worker_id: Uuid,
     lease: Duration,
-    watch: Watch,
+    detector: FailureDetector,
     leadership: Leadership,
     queue: Arc<dyn Queue>,
     connection: QueueConnection,
@@ -111,7 +111,7 @@ pub(super) struct Watcher {
     away_since: Option<Instant>,
 }
 
-impl Watcher {
+impl LeaderElection {
     /// Builds the watcher of one worker; it has seen nothing yet.
     pub(super) fn new(
         parts: &WorkerParts,
@@ -124,7 +124,7 @@ impl Watcher {
             clock: parts.clock.clone(),
             worker_id,
             lease: parts.queue.lease(),
-            watch: Watch::default(),
+            detector: FailureDetector::default(),
             leadership,
             queue: parts.queue.clone(),
             connection,
@@ -154,8 +154,8 @@ impl Watcher {
             .workers
             .iter()
             .partition(|pulse| pulse.worker_id == self.worker_id);
-        self.watch.hears_itself(own.first().copied(), now);
-        let seen = self.watch.look(&others, self.lease, now);
+        self.detector.hears_itself(own.first().copied(), now);
+        let seen = self.detector.observe(&others, self.lease, now);
         for (worker_id, _) in &seen.dead {
             let has_stopped = |pulse: &&WorkerPulse| {
                 pulse.worker_id == *worker_id && pulse.state == WorkerState::Stopped
@@ -207,7 +207,7 @@ impl Watcher {
 }
 
 /// Whether a leader leads: one that drains has stopped leading, though it still lives.
-fn is_at_work(leader: Uuid, roll: &RollCall, seen: &Look) -> bool {
+fn is_at_work(leader: Uuid, roll: &RollCall, seen: &Observation) -> bool {
     let is_dead = seen.dead.iter().any(|(dead, _)| *dead == leader);
     let mut workers = roll.workers.iter();
     let runs =
@@ -217,7 +217,7 @@ fn is_at_work(leader: Uuid, roll: &RollCall, seen: &Look) -> bool {
 
 /// What a watcher remembers: how long each worker has been silent while it watched.
 #[derive(Debug, Default)]
-struct Watch {
+struct FailureDetector {
     seen: HashMap<Uuid, Seen>,
     looked_at: Option<Instant>,
     /// The watcher's own heartbeat, and since when it is that.
@@ -231,14 +231,14 @@ struct Seen {
 }
 
 #[derive(Debug, Default, PartialEq)]
-struct Look {
+struct Observation {
     /// To be declared dead, each with the heartbeat that was its last.
     dead: Vec<(Uuid, DateTime<Utc>)>,
     /// Whether somebody is dead, by this watcher's word or another's.
     died: bool,
 }
 
-impl Watch {
+impl FailureDetector {
     /// Takes down what became of the watcher's own heartbeat.
     fn hears_itself(&mut self, own: Option<&WorkerPulse>, now: Instant) {
         let is_old = |beat| self.own.is_some_and(|(before, _)| before == beat);
@@ -249,7 +249,7 @@ impl Watch {
     }
 
     /// Looks at the workers that weren't declared dead. `lease`: the watcher's, and of those that don't say theirs.
-    fn look(&mut self, pulses: &[&WorkerPulse], lease: Duration, now: Instant) -> Look {
+    fn observe(&mut self, pulses: &[&WorkerPulse], lease: Duration, now: Instant) -> Observation {
         // Where its own heartbeat isn't written, nobody's is: each has a third of a lease when they are again.
         let is_mute = |(_, since): (_, Instant)| now - since >= lease * 2 / 3;
         let gap = match self.looked_at {
@@ -257,7 +257,7 @@ impl Watch {
             Some(_) | None => Duration::ZERO,
         };
         self.looked_at = Some(now);
-        let mut look = Look::default();
+        let mut observation = Observation::default();
         let mut seen = HashMap::with_capacity(pulses.len());
         for pulse in pulses {
             let lease = pulse.lease.unwrap_or(lease);
@@ -269,7 +269,7 @@ impl Watch {
                 Some(_) | None => Duration::ZERO,
             };
             if pulse.state == WorkerState::Stopped || silent_for >= lease {
-                look.dead.push((pulse.worker_id, pulse.heartbeat_at));
+                observation.dead.push((pulse.worker_id, pulse.heartbeat_at));
             }
             let heartbeat_at = pulse.heartbeat_at;
             let now_seen = Seen {
@@ -279,9 +279,9 @@ impl Watch {
             seen.insert(pulse.worker_id, now_seen);
         }
         // Who was here and isn't any more was declared dead by another.
-        look.died = !look.dead.is_empty() || !self.seen.is_empty();
+        observation.died = !observation.dead.is_empty() || !self.seen.is_empty();
         self.seen = seen;
-        look
+        observation
     }
 }
 
@@ -304,11 +304,11 @@ mod tests {
 
     /// Looks once after each gap, at one worker whose heartbeat is given; whether each look calls it dead.
     fn looks(gaps_and_beats: &[(Duration, i64)]) -> Vec<bool> {
-        let (mut watch, mut now) = (Watch::default(), Instant::now());
+        let (mut detector, mut now) = (FailureDetector::default(), Instant::now());
         let look = |(gap, beat): &(Duration, i64)| {
             now += *gap;
-            let look = watch.look(&[&pulse(1, *beat)], SECOND, now);
-            !look.dead.is_empty()
+            let observation = detector.observe(&[&pulse(1, *beat)], SECOND, now);
+            !observation.dead.is_empty()
         };
         gaps_and_beats.iter().map(look).collect()
     }
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_leader_that_drains_or_is_gone_leads_no_more() {
-        let (running, nobody) = (pulse(1, 1), Look::default());
+        let (running, nobody) = (pulse(1, 1), Observation::default());
         let draining = WorkerPulse {
             state: WorkerState::Draining,
             ..pulse(2, 1)
@@ -338,9 +338,9 @@ mod tests {
             workers: vec![running.clone(), draining],
             leader: None,
         };
-        let leads = |id: u128, seen: &Look| is_at_work(Uuid::from_u128(id), &roll, seen);
+        let leads = |id: u128, seen: &Observation| is_at_work(Uuid::from_u128(id), &roll, seen);
         assert_eq!([1, 2, 3].map(|id| leads(id, &nobody)), [true, false, false]);
-        let dead = Look {
+        let dead = Observation {
             dead: vec![(running.worker_id, running.heartbeat_at)],
             died: true,
         };
@@ -366,16 +366,19 @@ mod tests {
 
     #[test]
     fn time_in_which_nothing_could_be_written_makes_nobody_dead() {
-        let (mut watch, mut now) = (Watch::default(), Instant::now());
+        let (mut detector, mut now) = (FailureDetector::default(), Instant::now());
         let mut dead = |own: i64, other: i64| {
             now += SECOND;
-            watch.hears_itself(Some(&pulse(7, own)), now);
-            !watch.look(&[&pulse(1, other)], LEASE, now).dead.is_empty()
+            detector.hears_itself(Some(&pulse(7, own)), now);
+            !detector
+                .observe(&[&pulse(1, other)], LEASE, now)
+                .dead
+                .is_empty()
         };
         for _ in 0..30 {
             assert!(!dead(1, 1), "both are silent");
         }
-        assert!(!dead(2, 1), "the watcher's heartbeat was written first");
+        assert!(!dead(2, 1), "the election's heartbeat was written first");
         assert!(!dead(2, 2));
         let alone = (3..9).map(|own| dead(own, 2)).collect::<Vec<_>>();
         assert_eq!(alone, [false, false, true, true, true, true]);
@@ -391,22 +394,25 @@ mod tests {
             lease: None,
             ..pulse(2, 1)
         };
-        let (mut watch, mut now) = (Watch::default(), Instant::now());
+        let (mut detector, mut now) = (FailureDetector::default(), Instant::now());
         for dead in [0, 0, 0, 1] {
-            let look = watch.look(&[&long, &unsaid], LEASE, now);
-            assert_eq!(look.dead.len(), dead);
-            assert_eq!(look.died, dead > 0);
+            let observation = detector.observe(&[&long, &unsaid], LEASE, now);
+            assert_eq!(observation.dead.len(), dead);
+            assert_eq!(observation.died, dead > 0);
             now += SECOND;
         }
         let stopped = WorkerPulse {
             state: WorkerState::Stopped,
             ..pulse(3, 5)
         };
-        let look = watch.look(&[&long, &stopped], LEASE, now);
-        assert_eq!(look.dead, [(stopped.worker_id, stopped.heartbeat_at)]);
-        assert!(look.died);
+        let observation = detector.observe(&[&long, &stopped], LEASE, now);
+        assert_eq!(
+            observation.dead,
+            [(stopped.worker_id, stopped.heartbeat_at)]
+        );
+        assert!(observation.died);
         // Declared dead by now, by this one and by others.
-        assert!(watch.look(&[&long], LEASE, now + SECOND).died);
-        assert!(!watch.look(&[&long], LEASE, now + 2 * SECOND).died);
+        assert!(detector.observe(&[&long], LEASE, now + SECOND).died);
+        assert!(!detector.observe(&[&long], LEASE, now + 2 * SECOND).died);
     }
 }

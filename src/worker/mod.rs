@@ -1,11 +1,13 @@
-//! Step 3 of the flow: take ids, run each job once, record its end, rescue what was lost.
+//! Work: take ids, run each job once, record its end, rescue what was lost.
 //!
 //! [`process`] is the pipeline; [`run`] puts it to work: concurrency, heartbeat, holds, rescue, drain. A worker trusts
 //! nothing that it remembers: the claim in the store decides whether a job may run, the fence whether its end counts.
 
 mod admit;
+mod batches;
 mod caps;
 mod chores;
+mod claims;
 mod concurrency;
 mod deadline;
 mod ending;
@@ -14,7 +16,6 @@ mod handle;
 mod heartbeat;
 mod holds;
 mod leadership;
-mod owned;
 pub mod process;
 mod provider_batches;
 mod refill;
@@ -33,13 +34,13 @@ use uuid::Uuid;
 
 use self::admit::StoreAdmit;
 use self::chores::Chores;
+use self::claims::ClaimRegistry;
 pub use self::concurrency::ConcurrencyPermits;
-pub use self::expand::{Expansion, Round};
+pub use self::expand::{Expansion, ExpansionOutcome};
 use self::handle::Handler;
 use self::heartbeat::Pulse;
 use self::holds::{Holds, opened};
-use self::leadership::{Leadership, QueueConnection, Watcher};
-use self::owned::Owned;
+use self::leadership::{LeaderElection, Leadership, QueueConnection};
 use self::process::Pipeline;
 pub use self::provider_batches::ProviderBatchOptions;
 use self::provider_batches::{ChunkLoop, Tries};
@@ -91,7 +92,7 @@ pub struct WorkerOptions {
     pub concurrency: usize,
     /// How long a stopping worker lets its jobs finish.
     pub drain_timeout: Duration,
-    /// Losses in the lane `suspect` until a job fails as poison.
+    /// Deaths of workers in the lane `suspect` until a job fails as poison.
     pub max_attempts: i32,
     /// Longest time in state waiting.
     pub max_wait: Duration,
@@ -151,9 +152,9 @@ pub async fn run(
         &holds,
         &draining,
     );
-    let owned = Owned::default();
-    around.spawn(owned::compare(
-        owned.clone(),
+    let claims = ClaimRegistry::default();
+    around.spawn(claims::reconcile(
+        claims.clone(),
         worker_id,
         parts.store.clone(),
         parts.queue.clone(),
@@ -198,7 +199,7 @@ pub async fn run(
             holds,
             worker_id,
             pulse.clone(),
-            owned,
+            claims,
         )),
         move |delivery| {
             let handler = handler.clone();
@@ -249,7 +250,7 @@ async fn register(
     let pulse = Pulse::register(parts.store.clone(), beat, in_hand, connection)
         .await
         .map_err(WorkerError::Register)?;
-    // Before its first job ends: who is named by the settings is told of all.
+    // Before the first job ends, so that endpoints from the settings get every event.
     let (webhooks, now) = (parts.store.webhooks(), parts.clock.now());
     let kept = webhooks.keep_settings(&options.webhooks.endpoints, now);
     match kept.await {
@@ -298,8 +299,8 @@ fn keep_house(
     draining: &CancellationToken,
 ) {
     let leadership = Leadership::default();
-    let watcher = Watcher::new(parts, worker_id, connection, leadership.clone());
-    around.spawn(watcher.run(draining.clone()));
+    let election = LeaderElection::new(parts, worker_id, connection, leadership.clone());
+    around.spawn(election.run(draining.clone()));
     let limits = RescueLimits {
         max_attempts: options.max_attempts,
         max_wait: options.max_wait,

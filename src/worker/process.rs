@@ -28,7 +28,7 @@ use crate::judge::{
     Answer, AskContext, AskEnd, CallUsage, Judge, Judges, Nonce, Precomputed, Question,
 };
 use crate::memory::MemoryBudget;
-use crate::score::{BadRequest, Criteria, Fault, Request, Scorecard, about};
+use crate::score::{Criteria, Fault, Scorable, Scorecard, Unscorable, about};
 use crate::store::{Ending, Fence, Record, Store, StoreError};
 
 /// How long a job rests when the store failed for a passing reason.
@@ -113,11 +113,11 @@ impl Pipeline {
             Some(judge) => {
                 let (criteria, limits) = (criteria.clone(), judge.limits());
                 let asking =
-                    move |request: &dyn Request| request.questions(&criteria, &limits, &nonce);
+                    move |scorable: &dyn Scorable| scorable.questions(&criteria, &limits, &nonce);
                 match subject.with(&self.memory, asking).await? {
                     Ok(questions) => questions,
                     // What is computed of a case doesn't hang on its judge's context window.
-                    Err(BadRequest::TooLarge(message)) if job.kind.is_case() => {
+                    Err(Unscorable::TooLarge(message)) if job.kind.is_case() => {
                         answers.push(Err(too_large(message)));
                         Vec::new()
                     }
@@ -134,7 +134,7 @@ impl Pipeline {
             answers.push(self.ask(job, judge, question, spent).await?);
         }
         let trimmed = answers.iter().flatten().map(|a| a.trimmed_tokens).sum();
-        let score = move |request: &dyn Request| request.score(&criteria, &answers);
+        let score = move |scorable: &dyn Scorable| scorable.score(&criteria, &answers);
         Ok(match subject.with(&self.memory, score).await? {
             Scorecard::Session(score) => scored_session(job, score, trimmed)?,
             Scorecard::Evaluated(evaluation) => evaluated(job, *evaluation, self.now()),
@@ -360,7 +360,7 @@ impl Spent {
 /// Whether a provider batch may have collected the job's reply.
 fn precomputed(job: &Job) -> Precomputed {
     match serde_json::from_str::<SessionPayload>(job.payload.text()) {
-        Ok(payload) if !job.kind.is_case() && payload.is_fetched_ahead => Precomputed::Collected,
+        Ok(payload) if !job.kind.is_case() && payload.may_be_precomputed => Precomputed::Collected,
         Ok(_) | Err(_) => Precomputed::None,
     }
 }

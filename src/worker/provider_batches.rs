@@ -1,4 +1,4 @@
-//! Prefetches the replies of batches, by their judges' batch endpoints, and then lets the batches run.
+//! Collects the replies of batches, by their judges' batch endpoints, and then lets the batches run.
 //!
 //! One worker at a time looks after a batch; any takes over. [`chunk::next`] says what becomes of each chunk. What was done is in
 //! the store before the next thing is tried, so that a step may be cut off anywhere. It never scores: the pipeline does, with
@@ -22,14 +22,16 @@ pub(super) use self::tries::Tries;
 use super::process::Pipeline;
 use crate::clock::Clock;
 use crate::job::Job;
-use crate::judge::{BatchEndpoint, ErrorClass, Found, JudgeError, Judges, Progress, Question};
+use crate::judge::{
+    BatchEndpoint, ChunkLookup, ErrorClass, JudgeError, Judges, Progress, Question,
+};
 use crate::store::{BatchRow, ChunkRow, Ending, Store, StoreError};
 use crate::wire::{BatchState, ChunkState};
 
 /// The longest time that a batch is left alone, unless its provider asks for more.
 const LONGEST_REST: Duration = Duration::from_secs(600);
 
-/// How replies are fetched ahead.
+/// How replies are collected.
 #[derive(Debug, Clone, Copy)]
 pub struct ProviderBatchOptions {
     /// Questions in one chunk.
@@ -38,7 +40,7 @@ pub struct ProviderBatchOptions {
     pub poll: Duration,
 }
 
-/// Looks after batches whose replies are fetched ahead, until told to stop.
+/// Looks after batches whose replies are collected, until told to stop.
 pub(super) struct ChunkLoop {
     pub(super) store: Arc<Store>,
     pub(super) judges: Arc<Judges>,
@@ -46,7 +48,7 @@ pub(super) struct ChunkLoop {
     pub(super) pipeline: Pipeline,
     pub(super) worker_id: Uuid,
     pub(super) options: ProviderBatchOptions,
-    /// Who wasn't heard for this long looks after nothing any more.
+    /// After this silence another worker takes the batch over.
     pub(super) silent: Duration,
     /// Batches that are left alone until then.
     pub(super) rests: HashMap<Uuid, Instant>,
@@ -114,12 +116,12 @@ impl ChunkLoop {
                 .rests
                 .get(&id)
                 .is_some_and(|until| *until > Instant::now())
-                || !self.hold(id).await?
+                || !self.lease(id).await?
             {
                 continue;
             }
             let lost = async {
-                self.keep_hold(id).await;
+                self.keep_lease(id).await;
                 drop(self.sending.lock().await);
             };
             let done = tokio::select! {
@@ -151,7 +153,7 @@ impl ChunkLoop {
                 return Ok(None);
             }
             Err(Trouble::Judge(error)) => error,
-            // Nobody tried: what led nowhere before is no longer in a row with what comes.
+            // Nothing was tried, so the count of failures in a row starts again.
             Err(Trouble::Stopped(why)) => {
                 self.tries.succeeded(id);
                 return Ok(Some(why));
@@ -182,19 +184,19 @@ impl ChunkLoop {
         Ok(Some(error.message))
     }
 
-    async fn hold(&self, id: Uuid) -> Result<bool, StoreError> {
-        let held = self
+    async fn lease(&self, id: Uuid) -> Result<bool, StoreError> {
+        let leased = self
             .store
             .provider_batches()
-            .hold(id, self.worker_id, self.silent);
-        held.await
+            .lease(id, self.worker_id, self.silent);
+        leased.await
     }
 
     /// Says that this worker still looks after the batch; ends when it doesn't any more.
-    async fn keep_hold(&self, id: Uuid) {
+    async fn keep_lease(&self, id: Uuid) {
         loop {
             tokio::time::sleep(self.silent / 3).await;
-            if let Ok(false) = self.hold(id).await {
+            if let Ok(false) = self.lease(id).await {
                 return;
             }
         }
@@ -349,9 +351,9 @@ impl ChunkLoop {
         if chunk.state == ChunkState::Making {
             let found = endpoint.find(chunk.tag).await;
             return Ok(found.map(|found| match found {
-                Found::As(name) => Seen::Arrived(name),
-                Found::Nowhere => Seen::Absent,
-                Found::CantTell => Seen::CantTell,
+                ChunkLookup::As(name) => Seen::Arrived(name),
+                ChunkLookup::Nowhere => Seen::Absent,
+                ChunkLookup::CantTell => Seen::CantTell,
             }));
         }
         Ok(match endpoint.look(theirs(chunk)).await {

@@ -64,18 +64,18 @@ impl Refiller {
     }
 
     /// Refills each lane once.
-    pub(super) async fn refill(&mut self, now: DateTime<Utc>) -> Result<Refill, StoreError> {
-        let mut refill = Refill::Done;
+    pub(super) async fn refill(&mut self, now: DateTime<Utc>) -> Result<RefillOutcome, StoreError> {
+        let mut refill = RefillOutcome::Done;
         let lanes = self.store.jobs().lanes().await?;
         // Lanes are named by whoever asks: those that are empty are forgotten.
         self.positions.retain(|(lane, _), _| lanes.contains(lane));
         for lane in lanes {
             for priority in [Priority::Interactive, Priority::Bulk] {
                 match self.refill_set(&lane, priority, now).await? {
-                    Some(Refill::Done) => {}
-                    Some(Refill::Partial) => refill = Refill::Partial,
+                    Some(RefillOutcome::Done) => {}
+                    Some(RefillOutcome::Partial) => refill = RefillOutcome::Partial,
                     // Each lane would wait for it again, and with them what a look does besides.
-                    None => return Ok(Refill::Done),
+                    None => return Ok(RefillOutcome::Done),
                 }
             }
         }
@@ -89,20 +89,20 @@ impl Refiller {
         lane: &Lane,
         priority: Priority,
         now: DateTime<Utc>,
-    ) -> Result<Option<Refill>, StoreError> {
+    ) -> Result<Option<RefillOutcome>, StoreError> {
         let room = match self.room(lane, priority).await {
             Ok(room) => room,
             Err(QueueError::Unreachable { .. }) => return Ok(None),
-            Err(QueueError::Unexpected { .. }) => return Ok(Some(Refill::Done)),
+            Err(QueueError::Unexpected { .. }) => return Ok(Some(RefillOutcome::Done)),
         };
         if room == 0 {
-            return Ok(Some(Refill::Done));
+            return Ok(Some(RefillOutcome::Done));
         }
         let asked = Instant::now();
         let position = self.positions.entry((lane.clone(), priority));
         let position = position.or_insert_with(Position::start);
         if position.rests_until.is_some_and(|until| until > asked) {
-            return Ok(Some(Refill::Done));
+            return Ok(Some(RefillOutcome::Done));
         }
         // Nothing is left in the window: it may have been lost.
         let is_empty = priority == Priority::Bulk && room as usize >= self.bulk_window;
@@ -126,7 +126,11 @@ impl Refiller {
         if let Err(QueueError::Unreachable { .. }) = self.push(&due).await {
             return Ok(None);
         }
-        Ok(Some(if full { Refill::Partial } else { Refill::Done }))
+        Ok(Some(if full {
+            RefillOutcome::Partial
+        } else {
+            RefillOutcome::Done
+        }))
     }
 
     /// How many ids may go in.
@@ -159,7 +163,7 @@ fn rest_after(took: Duration) -> Option<Duration> {
 
 /// Whether a refill left more to push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refill {
+pub(super) enum RefillOutcome {
     Done,
     Partial,
 }
@@ -290,7 +294,7 @@ mod tests {
         let mut refiller = Refiller::new(store, queue.clone(), 100);
         for looks in 1..=3 {
             let refill = refiller.refill(now()).await.unwrap();
-            assert_eq!(refill, Refill::Done);
+            assert_eq!(refill, RefillOutcome::Done);
             assert_eq!(*queue.asked.lock().unwrap(), looks);
         }
     }

@@ -1,5 +1,4 @@
-//! Finds what was lost: jobs of dead workers, ids that the queue no longer holds, waits that took too long, batches that are
-//! done or were never whole.
+//! Finds what was lost: jobs of dead workers, ids that the queue no longer holds, waits that took too long.
 //!
 //! Reads the store, pushes ids. One worker does so at a time; every push is idempotent, so that two at a change do no harm.
 
@@ -10,13 +9,14 @@ use chrono::{DateTime, TimeDelta, Utc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::batches;
 use super::holds::Holds;
 use super::leadership::Leadership;
-use super::refill::{Refill, Refiller};
+use super::refill::{RefillOutcome, Refiller};
 use super::{WorkerParts, push_of};
 use crate::clock::Clock;
 use crate::events::{Announcer, Event, EventType};
-use crate::job::{FailureClass, JobId, JobState, WaitReason};
+use crate::job::{FailureClass, JobId, JobState};
 use crate::queue::{Push, Queue, QueueError};
 use crate::store::{Store, StoreError};
 
@@ -25,12 +25,10 @@ const PERIOD: Duration = Duration::from_secs(1);
 const BUSY_PERIOD: Duration = Duration::from_millis(100);
 /// Times this much ahead may be the error of a clock that is followed.
 const CLOCK_ERROR: TimeDelta = TimeDelta::seconds(1);
-/// A batch that is being made, and whose maker wasn't heard for this long, will never be whole.
-const SILENT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RescueLimits {
-    /// Losses in the lane `suspect` until a job fails as poison.
+    /// Deaths of workers in the lane `suspect` until a job fails as poison.
     pub max_attempts: i32,
     /// Longest time in state waiting.
     pub max_wait: Duration,
@@ -80,8 +78,8 @@ impl Rescue {
         loop {
             let period = match self.leadership.leads() {
                 true => match self.look().await {
-                    Refill::Partial => BUSY_PERIOD,
-                    Refill::Done => PERIOD,
+                    RefillOutcome::Partial => BUSY_PERIOD,
+                    RefillOutcome::Done => PERIOD,
                 },
                 false => PERIOD,
             };
@@ -94,7 +92,7 @@ impl Rescue {
     }
 
     /// Looks once. A step that fails is tried again with the next look, and stops no other.
-    async fn look(&mut self) -> Refill {
+    async fn look(&mut self) -> RefillOutcome {
         let now = self.clock.now();
         // Refilling a window comes back sooner, and needs none of these.
         if self.looked_at.is_none_or(|at| at.elapsed() >= PERIOD) {
@@ -106,13 +104,14 @@ impl Rescue {
             failed("making due what is in the future", followed);
             failed("taking jobs back", self.requeue_lost(now).await);
             failed("ending long waits", self.expire_waits(now).await);
-            failed("looking after batches", self.look_after_batches(now).await);
+            let batches = batches::settle(&self.store, &self.events, now);
+            failed("settling batches", batches.await);
         }
         match self.refiller.refill(now).await {
             Ok(refill) => refill,
             Err(error) => {
                 failed("pushing due jobs", Err(error));
-                Refill::Done
+                RefillOutcome::Done
             }
         }
     }
@@ -146,7 +145,7 @@ impl Rescue {
             .jobs()
             .rescue_lost(died, self.limits.max_attempts, now)
             .await
-            .inspect_err(|_| self.leadership.forgot(died))?;
+            .inspect_err(|_| self.leadership.restore(died))?;
         for job_id in &rescued.poisoned {
             tracing::error!(%job_id, "a job ended as poison: each of its workers died");
             self.tell_failed(*job_id, FailureClass::Poison, now).await;
@@ -156,7 +155,7 @@ impl Rescue {
                 jobs = rescued.requeued.len(),
                 "took jobs back from dead workers"
             );
-            // They have had their turn: others that came since don't go before them.
+            // They have waited once already, so they go to the front.
             let pushes: Vec<Push> = rescued.requeued.into_iter().map(push_of).collect();
             log_unpushed(self.queue.push_first(&pushes).await);
         }
@@ -176,31 +175,6 @@ impl Rescue {
             tracing::warn!(%job_id, "a job waited too long and failed");
             self.tell_failed(job_id, FailureClass::WaitExpired, now)
                 .await;
-        }
-        Ok(())
-    }
-
-    /// Completes batches that are done, tells of those that spent their budget, and removes those that were never whole.
-    async fn look_after_batches(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
-        for batch_id in self.store.batches().without_items_left().await? {
-            if let Some(batch) = self.store.batches().complete(batch_id, now).await? {
-                self.events.announce(Event::of_batch(
-                    EventType::BatchCompleted,
-                    batch.batch_id,
-                    batch.kind,
-                    now,
-                ));
-            }
-        }
-        for (batch_id, kind) in self.store.budgets().spent_batches().await? {
-            tracing::info!(%batch_id, "a batch has spent its budget and is paused");
-            self.events.announce(Event {
-                reason: Some(WaitReason::Budget),
-                ..Event::of_batch(EventType::BatchPaused, batch_id, kind, now)
-            });
-        }
-        for batch_id in self.store.batches().remove_silent(SILENT).await? {
-            tracing::warn!(%batch_id, "a batch whose maker died before it was whole is removed");
         }
         Ok(())
     }

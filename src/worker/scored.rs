@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::job::{Failure, FailureClass, Job};
 use crate::judge::{ErrorClass, JudgeError};
 use crate::score::session::{Rating, SessionScore};
-use crate::score::{Alert, BadRequest, Evaluation, about};
+use crate::score::{Alert, Evaluation, Unscorable, about};
 use crate::store::{Ending, NewEvaluation, NewSessionScore};
 
 pub(super) fn session_id(job: &Job) -> Result<Uuid, Ending> {
@@ -104,10 +104,10 @@ pub(super) fn failed(class: FailureClass, message: String) -> Ending {
 }
 
 /// The job's word for a subject that can't be judged.
-pub(super) fn class_of_bad(error: &BadRequest) -> FailureClass {
+pub(super) fn class_of_bad(error: &Unscorable) -> FailureClass {
     match error {
-        BadRequest::Invalid { .. } => FailureClass::BadInput,
-        BadRequest::TooLarge(_) => FailureClass::TooLarge,
+        Unscorable::Invalid { .. } => FailureClass::BadInput,
+        Unscorable::TooLarge(_) => FailureClass::TooLarge,
     }
 }
 

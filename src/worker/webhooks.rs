@@ -86,7 +86,7 @@ impl Webhooks {
                     }
                 }
             } else {
-                // What they do meanwhile another one tells.
+                // Another worker leads, and reports them.
                 judges.clear();
             }
             if stop

@@ -40,7 +40,7 @@ const PAGE: u32 = 200;
 
 /// What asking for a score gave.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Asked {
+pub enum ScoreOrJob {
     /// A score that is there already, or came in time.
     Score(Box<Score>),
     /// A job to wait for.
@@ -157,7 +157,7 @@ impl Client {
         session: Uuid,
         force: bool,
         criteria_hash: Option<&str>,
-    ) -> Result<Asked, ClientError> {
+    ) -> Result<ScoreOrJob, ClientError> {
         let path = format!("/api/v1/scoring/sessions/{session}/score");
         let body = ScoreRequest {
             force_rescore: force,
@@ -166,10 +166,10 @@ impl Client {
         let request = self.request(Method::POST, &path).json(&body);
         let (status, answer) = self.answer(request, &path).await?;
         if status == StatusCode::OK {
-            return self.read(&path, answer).map(Asked::Score);
+            return self.read(&path, answer).map(ScoreOrJob::Score);
         }
         let job: JobRef = self.read(&path, answer)?;
-        Ok(Asked::Job(JobId(job.job_id)))
+        Ok(ScoreOrJob::Job(JobId(job.job_id)))
     }
 
     /// Asks for any kind of work; `key` makes a second try of the same request the first one again.

@@ -27,7 +27,6 @@ pub struct CallRecord {
     pub call_id: Uuid,
     /// Whose question it was: the job's id, which the judge doesn't interpret.
     pub asked_for: Uuid,
-    /// The judge's name.
     pub judge: String,
     /// The model as asked, or as reported if there was a reply.
     pub model: String,

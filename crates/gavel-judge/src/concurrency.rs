@@ -21,7 +21,7 @@ pub trait CallPermits: fmt::Debug + Send + Sync {
 }
 
 /// What a permit holds; dropped with it.
-pub trait Held: Send {
+pub trait PermitHooks: Send {
     /// A call goes out now. A permit may end without one: the gate refused it.
     fn calls(&mut self) {}
 
@@ -30,12 +30,12 @@ pub trait Held: Send {
 }
 
 /// A permit; it ends when it is dropped.
-pub struct ConcurrencyPermit(Box<dyn Held>);
+pub struct ConcurrencyPermit(Box<dyn PermitHooks>);
 
 impl ConcurrencyPermit {
-    /// A permit that lasts as long as `held` lives.
-    pub fn holding(held: impl Held + 'static) -> Self {
-        Self(Box::new(held))
+    /// A permit that lasts as long as `hooks` lives.
+    pub fn holding(hooks: impl PermitHooks + 'static) -> Self {
+        Self(Box::new(hooks))
     }
 
     pub fn calls(&mut self) {
@@ -47,7 +47,7 @@ impl ConcurrencyPermit {
     }
 }
 
-impl Held for () {}
+impl PermitHooks for () {}
 
 /// As many calls at once as are asked for.
 #[derive(Debug, Clone, Copy, Default)]

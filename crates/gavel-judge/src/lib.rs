@@ -18,17 +18,19 @@ mod retry;
 use gavel_rules::{error, question, tokens};
 
 pub use ask::{
-    Accepted, AskContext, AskEnd, Asked, BatchEndpoint, HandedOver, Judge, JudgeWiring, Judges,
-    Precomputed,
+    Accepted, AskContext, AskEnd, AskOutcome, BatchEndpoint, HandedOver, Judge, JudgeWiring,
+    Judges, Precomputed,
 };
 pub use cache::{CacheKey, CachedReply, ReplyCache};
 pub use call_log::{CallLog, CallRecord, CallUsage};
-pub use concurrency::{CallPermits, ConcurrencyPermit, Held, Unbounded};
+pub use concurrency::{CallPermits, ConcurrencyPermit, PermitHooks, Unbounded};
 pub use entries::{Cap, Caps, EntryCap, JudgeSpec, NotConfigured, Providers, ProvidersError};
 pub use gavel_rules::{
     Answer, Check, ErrorClass, Fault, JudgeError, Limits, ModelFamily, Nonce, Question, Reply,
     Shrink, Target,
 };
 pub use probe::{Probed, probe};
-pub use provider::{Added, Answers, Chunk, ChunkSize, CollectedAnswer, Found, Progress, Uploaded};
+pub use provider::{
+    Added, Answers, Chunk, ChunkLookup, ChunkSize, CollectedAnswer, Progress, Uploaded,
+};
 pub use retry::{Jitter, RetryOptions};

@@ -28,7 +28,6 @@ pub struct RetryOptions {
 pub enum Jitter {
     /// They are what the schedule says.
     Off,
-    /// They are spread.
     On,
 }
 
@@ -63,7 +62,7 @@ impl RetryOptions {
 
 /// What a question has been through in this run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Attempt {
+pub(super) struct RetryState {
     /// Retries spent over all runs.
     pub(super) retries_spent: u32,
     /// Time spent in the slot on waits that spend no retry.
@@ -105,7 +104,7 @@ pub(super) enum Decision {
 /// Whether something spends a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spends {
-    /// One of the three.
+    /// One of `max_retries`.
     ARetry,
     /// Waiting is not failing.
     Nothing,
@@ -115,17 +114,17 @@ pub(super) enum Spends {
 pub(super) fn after_error(
     options: &RetryOptions,
     class: ErrorClass,
-    attempt: Attempt,
+    state: RetryState,
     retry_after: Option<Duration>,
 ) -> Decision {
     match class {
-        ErrorClass::Transient => after_transient(options, attempt, retry_after),
+        ErrorClass::Transient => after_transient(options, state, retry_after),
         ErrorClass::Throttled => {
             let after = retry_after
                 .unwrap_or(UNNAMED_PAUSE)
                 .max(Duration::from_secs(1));
             let spends = Spends::Nothing;
-            match in_slot(options, attempt.waited, Some(after)) {
+            match in_slot(options, state.waited, Some(after)) {
                 Some(after) => Decision::Retry { after, spends },
                 None => Decision::Wait {
                     why: Closed::Throttled,
@@ -139,10 +138,10 @@ pub(super) fn after_error(
             retry_in: retry_after,
             spends: Spends::Nothing,
         },
-        ErrorClass::Capability => once(attempt.fields_left, Decision::DropField),
-        ErrorClass::Truncated => once(attempt.cap_can_grow, Decision::LargerCap),
-        ErrorClass::Unparsable => once(attempt.repair_left, Decision::RepairTurn),
-        ErrorClass::TooLarge => once(attempt.can_shrink, Decision::Shrink),
+        ErrorClass::Capability => once(state.fields_left, Decision::DropField),
+        ErrorClass::Truncated => once(state.cap_can_grow, Decision::LargerCap),
+        ErrorClass::Unparsable => once(state.repair_left, Decision::RepairTurn),
+        ErrorClass::TooLarge => once(state.can_shrink, Decision::Shrink),
         ErrorClass::Misconfigured | ErrorClass::Refused | ErrorClass::Rejected => Decision::Fail,
     }
 }
@@ -158,10 +157,10 @@ pub(super) fn in_slot(
 
 fn after_transient(
     options: &RetryOptions,
-    attempt: Attempt,
+    state: RetryState,
     retry_after: Option<Duration>,
 ) -> Decision {
-    let Some(scheduled) = options.delay(attempt.retries_spent) else {
+    let Some(scheduled) = options.delay(state.retries_spent) else {
         return Decision::Fail;
     };
     // A date by a clock that runs behind ours has passed already: retries without a pause would be spent in no time.
@@ -187,7 +186,7 @@ fn once(left: bool, decision: Decision) -> Decision {
 mod tests {
     use super::*;
 
-    const FRESH: Attempt = Attempt {
+    const FRESH: RetryState = RetryState {
         retries_spent: 0,
         waited: Duration::ZERO,
         cap_can_grow: true,
@@ -215,9 +214,9 @@ mod tests {
         }
     }
 
-    fn decide(class: ErrorClass, attempt: Attempt, retry_after: Option<u64>) -> Decision {
+    fn decide(class: ErrorClass, state: RetryState, retry_after: Option<u64>) -> Decision {
         let options = RetryOptions::default();
-        after_error(&options, class, attempt, retry_after.map(secs))
+        after_error(&options, class, state, retry_after.map(secs))
     }
 
     #[test]
@@ -230,11 +229,11 @@ mod tests {
             (7, Decision::Fail),
         ];
         for (retries_spent, expected) in table {
-            let attempt = Attempt {
+            let state = RetryState {
                 retries_spent,
                 ..FRESH
             };
-            assert_eq!(decide(ErrorClass::Transient, attempt, None), expected);
+            assert_eq!(decide(ErrorClass::Transient, state, None), expected);
         }
     }
 
@@ -250,7 +249,7 @@ mod tests {
             decide(transient, FRESH, Some(11)),
             wait(Closed::Throttled, 11, Spends::ARetry)
         );
-        let spent = Attempt {
+        let spent = RetryState {
             retries_spent: 3,
             ..FRESH
         };
@@ -262,16 +261,13 @@ mod tests {
     fn a_429_spends_no_retry_however_many_were_spent() {
         let throttled = ErrorClass::Throttled;
         for retries_spent in 0..5 {
-            let attempt = Attempt {
+            let state = RetryState {
                 retries_spent,
                 ..FRESH
             };
+            assert_eq!(decide(throttled, state, Some(9)), retry(9, Spends::Nothing));
             assert_eq!(
-                decide(throttled, attempt, Some(9)),
-                retry(9, Spends::Nothing)
-            );
-            assert_eq!(
-                decide(throttled, attempt, Some(11)),
+                decide(throttled, state, Some(11)),
                 wait(Closed::Throttled, 11, Spends::Nothing)
             );
         }
@@ -280,7 +276,7 @@ mod tests {
 
     #[test]
     fn waits_in_the_slot_add_up_to_10_seconds_at_most() {
-        let waited = Attempt {
+        let waited = RetryState {
             waited: secs(6),
             ..FRESH
         };
@@ -305,7 +301,7 @@ mod tests {
 
     #[test]
     fn each_other_remedy_is_had_once() {
-        let nothing_left = Attempt {
+        let nothing_left = RetryState {
             cap_can_grow: false,
             repair_left: false,
             fields_left: false,

@@ -1,5 +1,5 @@
 //! What a kind says of itself: the form of its payload, the parts of its score, how its items are shown. Whatever is outside of its folder
-//! goes by this, and by [`super::Request`].
+//! goes by this, and by [`super::Scorable`].
 
 use std::time::Duration;
 

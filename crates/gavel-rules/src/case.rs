@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::{Request, about};
+use super::{Scorable, about};
 use crate::Fault;
 use gavel_wire::Kind;
 
 /// A payload that was read, or all of its faults.
-pub type ReadCase = Result<Box<dyn Request>, Vec<Fault>>;
+pub type ReadCase = Result<Box<dyn Scorable>, Vec<Fault>>;
 
 /// Reads and checks a payload. A session has none: it is scored by its id, as its fault says.
 ///

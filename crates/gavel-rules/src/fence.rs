@@ -6,7 +6,7 @@
 //! EVIDENCE conversation 5f0c…>>>          closing line: the same name and nonce
 //! ```
 //!
-//! The nonce is drawn for each call, so evidence can't know it. Shapes of the fence in evidence are defused all the same: a
+//! The nonce is random for each run of a job, so evidence can't know it. Shapes of the fence in evidence are defused all the same: a
 //! model might not compare 32 digits. On a line that holds the word EVIDENCE in any case and `<<<` or `>>>`, `<` becomes `‹` and `>`
 //! becomes `›`; the nonce itself becomes `[nonce]`. What only looks so counts as such: letters and signs of any script are compared by
 //! the skeletons of Unicode (UTS 39), without what can't be seen. Every other text, shell heredocs and merge markers included, stays.

@@ -38,7 +38,7 @@ pub use unasked::score_unasked;
 
 /// A subject that can't be judged as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadRequest {
+pub enum Unscorable {
     #[error("{pointer}: {message}")]
     Invalid { pointer: String, message: String },
     /// It doesn't fit into the judge's context window: the sizes, and the remedy.
@@ -47,14 +47,14 @@ pub enum BadRequest {
 }
 
 /// What one kind of work must say about itself.
-pub trait Request: Send + Sync {
+pub trait Scorable: Send + Sync {
     /// What to ask the judge; empty when no judge is needed. `limits` holds the judge's context window, `nonce` fences evidence.
     fn questions(
         &self,
         criteria: &Criteria,
         limits: &Limits,
         nonce: &Nonce,
-    ) -> Result<Vec<Question>, BadRequest>;
+    ) -> Result<Vec<Question>, Unscorable>;
 
     /// Turns the answers, one per question and in order, into a score. An answer may be an error: the kind decides what survives.
     /// An answer that is missing was never asked for (`--no-judge`): its part is not run, and the total incomplete.
@@ -62,7 +62,7 @@ pub trait Request: Send + Sync {
 
     /// What is left of it to score answers by, where that is less than all: what was asked stands in the questions, and a call may be
     /// out for minutes.
-    fn without_evidence(&self) -> Option<Box<dyn Request>> {
+    fn without_evidence(&self) -> Option<Box<dyn Scorable>> {
         None
     }
 

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::criteria::{Prompt, SCHEMA};
 use super::opinion::ReplyForm;
 use super::template::{Segment, segments};
-use super::{BadRequest, Criteria, fence};
+use super::{Criteria, Unscorable, fence};
 use crate::{Limits, Nonce, Question};
 
 /// Evidence, and where it stands in a template.
@@ -81,14 +81,14 @@ pub(super) fn digest(parts: &[&str]) -> String {
     hex::encode(digest.finalize())
 }
 
-/// A question whose evidence may not be made smaller: it fits into the judge's window, or is [`BadRequest::TooLarge`].
+/// A question whose evidence may not be made smaller: it fits into the judge's window, or is [`Unscorable::TooLarge`].
 pub(super) fn question<T>(
     form: &'static ReplyForm<T>,
     criteria: &Criteria,
     prompt: &Prompt,
     evidence: &[Evidence<'_>],
     (limits, nonce): (&Limits, &Nonce),
-) -> Result<Question, BadRequest> {
+) -> Result<Question, Unscorable> {
     let (schema, template_hash) = prompt.frame.get(|| {
         let schema = form.schema();
         let hash = digest(&[&prompt.text, &schema.to_string(), form.version]);
@@ -110,7 +110,7 @@ pub(super) fn question<T>(
     };
     let (needed, room) = (question.tokens(limits.family), limits.for_the_question());
     if needed > room {
-        return Err(BadRequest::TooLarge(format!(
+        return Err(Unscorable::TooLarge(format!(
             "the question needs about {needed} tokens, and the judge's context window of {} leaves {room} for it; \
              shorten the texts, or name a judge with a larger window",
             limits.context_window

@@ -1,13 +1,13 @@
 //! A case whose judge could not be asked: scored as far as that goes, and the reason stands where the judge's part would.
 
-use super::{Criteria, Request, Scorecard};
+use super::{Criteria, Scorable, Scorecard};
 use crate::{Answer, ErrorClass, JudgeError};
 
 const QUESTIONS: usize = 2;
 
 /// Scores a case by what can be computed; `(class, message)` is why no judge could be asked, such as `wait_expired`.
 pub fn score_unasked(
-    request: &dyn Request,
+    scorable: &dyn Scorable,
     criteria: &Criteria,
     (class, message): (&str, &str),
 ) -> Scorecard {
@@ -20,5 +20,5 @@ pub fn score_unasked(
         unasked: Some(class.to_owned()),
     };
     let answers: Vec<Answer> = (0..QUESTIONS).map(|_| Err(error())).collect();
-    request.score(criteria, &answers)
+    scorable.score(criteria, &answers)
 }

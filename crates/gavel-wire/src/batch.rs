@@ -44,7 +44,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Whether the replies of a batch are fetched ahead.
+    /// Whether the replies of a batch are collected.
     pub enum ProviderBatchState {
         /// They are being fetched; none of its items runs.
         Asked = "asked",
@@ -97,11 +97,11 @@ pub struct Batch {
     pub stopped: Option<Stopped>,
     /// Whether all its items are there.
     pub expanded: bool,
-    /// Of a rescore: how many sessions were found and passed over so far.
+    /// Of a rescore: how many sessions were found and skipped so far.
     pub skipped: Option<Skipped>,
-    /// The first 100 sessions that were passed over since they were being scored; empty in lists.
+    /// The first 100 sessions that were skipped since they were being scored; empty in lists.
     pub in_progress: Vec<InProgress>,
-    /// How its replies are fetched ahead; null: they aren't. Left out of lists.
+    /// How provider batches collect its replies; null: they aren't. Left out of lists.
     pub economy: Option<ProviderBatch>,
     /// How far it is.
     pub progress: BatchProgress,
@@ -175,7 +175,7 @@ pub struct BatchPause {
     pub reason: String,
 }
 
-/// A session that was passed over since it was being scored.
+/// A session that was skipped since it was being scored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct InProgress {
     /// The session.
@@ -257,7 +257,7 @@ pub struct Stopped {
     pub until: Option<DateTime<Utc>>,
 }
 
-/// How many sessions were found and passed over.
+/// How many sessions were found and skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Skipped {
@@ -369,7 +369,7 @@ pub struct BatchRequest {
     /// Who waits: `bulk` (default) lets `interactive` work go first.
     #[serde(default)]
     pub priority: Option<Priority>,
-    /// Whether cached replies are passed over.
+    /// Whether cached replies are skipped.
     #[serde(default)]
     pub force_rescore: bool,
     /// The payloads, each as POST /api/v1/jobs takes it; at most 1,000,000 of 8 MiB.

@@ -20,7 +20,7 @@ pub struct JobRequest {
     /// Who waits: `interactive` (default) goes before `bulk`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
-    /// Whether cached replies are passed over, and of a session its existing score.
+    /// Whether cached replies are skipped, and of a session its existing score.
     #[serde(default)]
     pub force_rescore: bool,
     /// 64 hex digits of stored criteria of the kind; left out: the current ones.
@@ -45,7 +45,7 @@ impl JobRequest {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ScoreRequest {
-    /// Whether an existing score and cached replies are passed over.
+    /// Whether an existing score and cached replies are skipped.
     pub force_rescore: bool,
     /// 64 hex digits of stored criteria; left out: the current ones.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,7 @@ pub struct Job {
     pub criteria_hash: String,
     /// Who asked.
     pub triggered_by: String,
-    /// Whether an existing score and cached replies are passed over.
+    /// Whether an existing score and cached replies are skipped.
     pub force_rescore: bool,
     /// Where to go from here.
     pub links: JobLinks,

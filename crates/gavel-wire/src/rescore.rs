@@ -81,7 +81,7 @@ pub struct RescoreRequest {
     /// Stored criteria for sessions: 64 hex digits, at least the first 8, or `current`; left out: the current ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub criteria_hash: Option<String>,
-    /// Whether sessions are scored that have a score by these criteria, and cached replies are passed over. Those that the filter finds
+    /// Whether sessions are scored that have a score by these criteria, and cached replies are skipped. Those that the filter finds
     /// by `scored: failed` are scored in any case.
     #[serde(default)]
     pub force_rescore: bool,
@@ -99,7 +99,7 @@ pub struct RescoreRequest {
     /// Who waits: `bulk` (default) lets `interactive` work go first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
-    /// Why: `score` (default) makes current scores; `preview`, `repeat` and `jury` leave them as they are, and pass over nothing
+    /// Why: `score` (default) makes current scores; `preview`, `repeat` and `jury` leave them as they are, and skip nothing
     /// that can be judged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purpose: Option<Purpose>,

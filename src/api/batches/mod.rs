@@ -25,8 +25,8 @@ use crate::api::ApiState;
 
 use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
+use crate::api::http::body_memory::BodyMemory;
 use crate::api::http::etag::json_or_unchanged;
-use crate::api::http::held::Held;
 use crate::api::http::idempotency::Effect;
 use crate::api::http::links::begun;
 use crate::api::http::params::{Params, Segment, uuid};
@@ -64,7 +64,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         ("threshold" = Option<f64>, Query, description = "JSONL, CSV, XLSX: what items are held against that name no threshold"),
         ("criteria_hash" = Option<String>, Query, description = "JSONL, CSV, XLSX: stored criteria of the kind"),
         ("priority" = Option<Priority>, Query, description = "JSONL, CSV, XLSX: `bulk` (default) or `interactive`"),
-        ("force_rescore" = Option<bool>, Query, description = "JSONL, CSV, XLSX: whether cached replies are passed over"),
+        ("force_rescore" = Option<bool>, Query, description = "JSONL, CSV, XLSX: whether cached replies are skipped"),
         ("budget_usd" = Option<f64>, Query, description = "JSONL, CSV, XLSX: the batch is paused once its judge calls cost this"),
     ),
     request_body(content(
@@ -84,7 +84,7 @@ async fn post_batch(
     State(state): State<ApiState>,
     caller: Caller,
     effect: Effect,
-    held: Held,
+    held: BodyMemory,
     params: Params,
     headers: HeaderMap,
     body: Spooled,
@@ -342,7 +342,7 @@ async fn change_budget(
         return Err(ApiError::fault(
             Refusal::Unprocessable,
             "/budget_usd",
-            "goes with no batch whose replies are fetched ahead (economy): thousands of questions are handed over at once, \
+            "goes with no batch whose replies provider batches collect (economy): thousands of questions are handed over at once, \
              which no budget can stop; cancel the batch instead",
         ));
     }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::api::ApiState;
-use crate::api::judges::lanes::Lanes;
+use crate::api::jobs::waits::Blockers;
 use crate::events::EventType;
 use crate::job::{JobState, Purpose};
 use crate::store::{BatchFigures, BatchPace, BatchRow, BatchSkip, BatchUsage, StoreError};
@@ -64,7 +64,7 @@ async fn known(
         Some(_) => None,
     };
     let stopped = if batch.goes_on() && !figures.lanes.is_empty() {
-        Lanes::of_all(state).await?.stopped(&figures.lanes)
+        Blockers::of_all(state).await?.stopped(&figures.lanes)
     } else {
         None
     };
@@ -117,7 +117,7 @@ fn batch_path(id: Uuid) -> String {
     format!("/api/v1/batches/{id}")
 }
 
-/// Of one look, the total too: items may have come since the batch's row was read.
+/// All counts and the total come from one query: items may have come since the batch's row was read.
 fn counts(figures: &BatchFigures) -> BatchCounts {
     BatchCounts {
         total: figures.total(),

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use super::browsers::{Browsers, is_by};
 use super::problem::{ApiError, Refusal};
 use super::proxies::Networks;
-use super::strikes::Strikes;
+use super::token_throttle::TokenThrottle;
 use super::tokens::{Token, Tokens};
 use super::transport::Transport;
 use crate::api::ApiState;
@@ -143,7 +143,7 @@ pub(crate) struct Auth {
     proxies: Networks,
     /// `None`: no browser signs in here.
     pub(crate) browsers: Option<Browsers>,
-    strikes: Strikes,
+    throttle: TokenThrottle,
 }
 
 impl Auth {
@@ -178,7 +178,7 @@ impl Auth {
             browsers: None,
             proxies: Networks::parse(proxies)
                 .map_err(|fault| format!("http.trusted_proxies: {fault}"))?,
-            strikes: Strikes::default(),
+            throttle: TokenThrottle::default(),
         })
     }
 
@@ -199,7 +199,7 @@ impl Auth {
         peer: Option<IpAddr>,
     ) -> Result<String, ApiError> {
         let found = self.tokens.find(token.as_bytes());
-        let token = self.strikes.check(peer, found).await?;
+        let token = self.throttle.check(peer, found).await?;
         let browsers = self.browsers.as_ref();
         let browsers = browsers.ok_or(ApiError::NoRoute)?;
         browsers.add(&token.name, &token.digest).await
@@ -265,7 +265,7 @@ impl Auth {
         let token = match sent.and_then(|sent| bearer(sent.as_bytes())) {
             Some(sent) => {
                 let found = self.tokens.find(sent);
-                self.strikes.check(peer, found).await?
+                self.throttle.check(peer, found).await?
             }
             // Where the proxy says who may do what, no cookie says otherwise.
             None if self.has_groups() && caller.forwarded.is_some() => {

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_path_to_error::{Path, Segment};
 use tower_http::timeout::TimeoutError;
 
-use super::held::Held;
+use super::body_memory::BodyMemory;
 use super::problem::{ApiError, Refusal, escape};
 use crate::api::ApiState;
 use crate::config::HttpSettings;
@@ -123,7 +123,7 @@ async fn bytes(
         let fault = format!("the JSON is nested deeper than {max} levels (http.max_json_depth)");
         return Err(ApiError::fault(refusal, "", fault));
     }
-    Held::of(&parts).take(shape.weight()).await?;
+    BodyMemory::of(&parts).take(shape.weight()).await?;
     Ok(Some(bytes))
 }
 
@@ -195,7 +195,7 @@ async fn collect(
         if seen <= SMALL_BYTES && seen + chunk.len() > SMALL_BYTES {
             // Whoever has sent so much means to send the rest: now there must be room for it.
             let whole = declared.unwrap_or(max).min(max);
-            Held::of(parts).take_for_body(whole).await?;
+            BodyMemory::of(parts).take_for_body(whole).await?;
             bytes.reserve_exact(whole.saturating_sub(bytes.len()));
         }
         seen += chunk.len();

@@ -91,11 +91,11 @@ struct Room {
     places: Arc<Semaphore>,
     /// Leave to have a request under way, which probes don't need.
     requests: Arc<Semaphore>,
-    /// Silent connections wait for it, the one that has been silent for the longest time first: it ends.
+    /// Wakes the connection that has been silent for the longest time, to close it.
     gives_way: Notify,
-    /// So many wait for one of them to end.
+    /// How many new connections need a place.
     in_need: AtomicUsize,
-    /// The same for those among them that keep a leave: their client doesn't take its answer.
+    /// Wakes the slowest client that holds a leave and doesn't take its answer, to close it.
     gives_leave: Notify,
     /// Until the first request is there.
     header: Duration,
@@ -146,7 +146,7 @@ impl Room {
         let leave = self.requests.clone().try_acquire_owned().ok();
         if leave.is_none() {
             self.gives_leave.notify_one();
-            // Nobody there is that slow: whoever will be needn't end for this request, which is refused.
+            // Nobody took the signal, and this request is refused: the next slow client must not be closed for it.
             let _ = self.gives_leave.notified().now_or_never();
         }
         leave

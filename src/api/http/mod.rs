@@ -2,12 +2,12 @@
 
 pub(crate) mod auth;
 pub(crate) mod body;
+pub(crate) mod body_memory;
 pub(crate) mod browsers;
 pub(crate) mod connections;
 pub(crate) mod duplicate_fields;
 pub(crate) mod etag;
 pub(crate) mod guard;
-pub(crate) mod held;
 pub(crate) mod idempotency;
 pub(crate) mod in_process;
 pub(crate) mod layers;
@@ -18,7 +18,7 @@ pub mod problem;
 pub(crate) mod proxies;
 pub(crate) mod serve;
 pub(crate) mod spool;
-mod strikes;
+mod token_throttle;
 pub(crate) mod tokens;
 pub(crate) mod transport;
 pub(crate) mod wait;

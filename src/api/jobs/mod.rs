@@ -3,6 +3,7 @@
 pub(crate) mod new_job;
 pub(crate) mod score_query;
 pub(crate) mod view;
+pub(crate) mod waits;
 
 use axum::Json;
 use axum::extract::State;

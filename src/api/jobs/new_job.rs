@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
-use crate::api::http::held::Held;
+use crate::api::http::body_memory::BodyMemory;
 use crate::api::http::idempotency::Effect;
 use crate::api::http::params::Params;
 use crate::api::http::problem::{ApiError, Refusal};
@@ -60,7 +60,7 @@ async fn post_job(
     prefer: Prefer,
     caller: Caller,
     effect: Effect,
-    held: Held,
+    held: BodyMemory,
     params: Params,
     body: ApiJson<JobRequest>,
 ) -> Result<Response, ApiError> {

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::api::ApiState;
 use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
-use crate::api::http::held::Held;
+use crate::api::http::body_memory::BodyMemory;
 use crate::api::http::idempotency::Effect;
 use crate::api::http::params::Params;
 use crate::api::http::problem::{ApiError, Refusal};
@@ -141,7 +141,7 @@ async fn score_query(
     prefer: Prefer,
     headers: HeaderMap,
     caller: Caller,
-    (effect, held): (Effect, Held),
+    (effect, held): (Effect, BodyMemory),
     params: Params,
     body: ApiJson<Value>,
 ) -> Result<Response, ApiError> {

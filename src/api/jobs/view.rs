@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use crate::api::http::links::links;
-use crate::api::judges::lanes::Lanes;
+use crate::api::jobs::waits::Blockers;
 use crate::api::{ApiState, scores};
 use crate::job::{FailureClass, Job, JobId, JobState};
 use crate::store::{SessionScoreRow, StoreError};
@@ -14,7 +14,7 @@ use crate::wire::{self, JobError, JobResult, JobTimes, Score};
 /// The entry of the simulated judge in the judges' file that comes with gavel.
 const SIMULATED: &str = "simulated";
 
-fn body(job: &Job, lanes: &Lanes, position: Option<i64>, score: Option<Score>) -> wire::Job {
+fn body(job: &Job, blockers: &Blockers, position: Option<i64>, score: Option<Score>) -> wire::Job {
     wire::Job {
         job_id: job.job_id.0,
         kind: job.kind,
@@ -22,7 +22,7 @@ fn body(job: &Job, lanes: &Lanes, position: Option<i64>, score: Option<Score>) -
         batch_id: job.batch.map(|place| place.batch_id),
         item_no: job.batch.map(|place| place.item_no),
         state: job.state,
-        wait: lanes.wait_of(job, position),
+        wait: blockers.wait_of(job, position),
         attempts: job.attempts,
         retries: job.retries,
         error: job.failure.as_ref().map(|failure| JobError {
@@ -65,7 +65,7 @@ fn body(job: &Job, lanes: &Lanes, position: Option<i64>, score: Option<Score>) -
 /// One job, with its place in its lane if it is queued.
 pub(crate) async fn load(state: &ApiState, job: &Job) -> Result<wire::Job, StoreError> {
     let jobs = std::slice::from_ref(job);
-    let lanes = Lanes::load(state, jobs).await?;
+    let blockers = Blockers::load(state, jobs).await?;
     let position = match job.state {
         JobState::Queued => state.store.jobs().position(job).await?,
         JobState::Running
@@ -75,14 +75,14 @@ pub(crate) async fn load(state: &ApiState, job: &Job) -> Result<wire::Job, Store
         | JobState::Cancelled => None,
     };
     let score = scores(state, jobs).await?.remove(&job.job_id);
-    Ok(body(job, &lanes, position, score))
+    Ok(body(job, &blockers, position, score))
 }
 
 /// A page of jobs; their places are not counted.
 pub(crate) async fn load_all(state: &ApiState, jobs: &[Job]) -> Result<Vec<wire::Job>, StoreError> {
-    let lanes = Lanes::load(state, jobs).await?;
+    let blockers = Blockers::load(state, jobs).await?;
     let mut scores = scores(state, jobs).await?;
-    let one = |job: &Job| body(job, &lanes, None, scores.remove(&job.job_id));
+    let one = |job: &Job| body(job, &blockers, None, scores.remove(&job.job_id));
     Ok(jobs.iter().map(one).collect())
 }
 

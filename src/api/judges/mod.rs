@@ -1,6 +1,5 @@
 //! What is behind a wait: judges and workers, with pause and resume of a judge. Closes lanes in the store; workers obey.
 
-pub(crate) mod lanes;
 pub(crate) mod provider_batch;
 pub(crate) mod queue;
 pub(crate) mod spending;

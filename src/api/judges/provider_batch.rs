@@ -1,4 +1,4 @@
-//! How a batch's replies are fetched ahead, as clients see it.
+//! How a batch's replies are collected, as clients see it.
 
 use crate::store::{ChunkRow, ProviderBatchRow};
 use crate::wire::{ProviderBatch, ProviderChunk};

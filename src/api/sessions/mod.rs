@@ -14,12 +14,12 @@ use self::filter::{SessionQuery, session_filter};
 use crate::api::ApiState;
 use crate::api::criteria::named::beginning;
 use crate::api::http::body::{JsonText, beside, whole as whole_body};
+use crate::api::http::body_memory::BodyMemory;
 use crate::api::http::etag::json_or_unchanged;
-use crate::api::http::held::Held;
 use crate::api::http::links::{job_path, score_path};
 use crate::api::http::params::{Params, Segment, uuid};
 use crate::api::http::problem::{ApiError, Refusal};
-use crate::enqueue::ScoreOnly;
+use crate::enqueue::ScorableStatus;
 use crate::history::ingest::{
     FileFault, InvalidSession, SessionFileError, SessionInput, parse_session, parse_session_file,
 };
@@ -46,7 +46,7 @@ fn links(id: Uuid) -> SessionLinks {
     }
 }
 
-fn whole(session: SessionRecord, only: ScoreOnly) -> Session {
+fn whole(session: SessionRecord, only: ScorableStatus) -> Session {
     Session {
         scorable: only.takes(session.status),
         session_id: session.session_id,
@@ -67,7 +67,7 @@ fn whole(session: SessionRecord, only: ScoreOnly) -> Session {
     }
 }
 
-fn listed(session: SessionSummary, current_criteria: &str, only: ScoreOnly) -> SessionItem {
+fn listed(session: SessionSummary, current_criteria: &str, only: ScorableStatus) -> SessionItem {
     SessionItem {
         scorable: only.takes(session.status),
         session_id: session.session_id,
@@ -214,7 +214,7 @@ async fn put_sessions(
     }
     let bytes = whole_body(body, &parts, &state.http, REFUSAL).await?;
     let (length, weight) = (bytes.len(), JsonShape::of_any(&bytes).weight());
-    Held::of(&parts).take(weight).await?;
+    BodyMemory::of(&parts).take(weight).await?;
     let text = String::from_utf8(bytes)
         .map_err(|_| ApiError::fault(REFUSAL, "", "the file is not UTF-8: save it as UTF-8"))?;
     let read = move || parse_session_file("", &text, format).map_err(unreadable);

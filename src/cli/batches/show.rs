@@ -199,7 +199,7 @@ fn left(progress: &BatchProgress) -> String {
     format!("about {}{rate}", duration(eta))
 }
 
-/// How its replies are fetched ahead, and what that waits for.
+/// How its replies are collected, and what that waits for.
 fn provider_batch_words(batch: &ProviderBatch) -> String {
     let mut words = match batch.state {
         ProviderBatchState::Asked => "its replies are being fetched".to_owned(),

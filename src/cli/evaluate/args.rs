@@ -8,7 +8,7 @@ use crate::cli::batches::LabelArgs;
 use crate::cli::choice::choice;
 use crate::cli::connection::ConnectionArgs;
 use crate::job::Kind;
-use crate::suite::run::gates;
+use crate::suite::run::thresholds;
 
 /// Run a suite against agents and a judge, and gate on the result
 #[derive(Debug, Args)]
@@ -139,8 +139,8 @@ pub(super) struct GateArgs {
 }
 
 impl Evaluate {
-    pub(super) fn gates(&self) -> gates::Gates {
-        gates::Gates {
+    pub(super) fn gates(&self) -> thresholds::Gates {
+        thresholds::Gates {
             min_pass_rate: self.held.min_pass_rate,
             min_mean: self.held.min_mean,
             max_errors: self.held.max_errors,

@@ -12,7 +12,7 @@ use crate::job::Kind;
 use crate::report::{Lines, Simulated, Source as _};
 use crate::suite::run::RunFolder;
 use crate::suite::run::folder::RESULTS;
-use crate::suite::run::{Plan, compare, gates};
+use crate::suite::run::{Plan, compare, thresholds};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Baseline {
@@ -85,7 +85,11 @@ impl Baseline {
     }
 
     /// Refuses a baseline of the other sort of judge: `simulated`: that of the run is a simulated one.
-    pub(super) fn fits_judge(&self, simulated: bool, gates: &gates::Gates) -> Result<(), CliError> {
+    pub(super) fn fits_judge(
+        &self,
+        simulated: bool,
+        gates: &thresholds::Gates,
+    ) -> Result<(), CliError> {
         let is_mixed = match simulated {
             true => self.is_judged && !self.is_simulated,
             false => self.is_simulated,

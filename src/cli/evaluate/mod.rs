@@ -41,7 +41,7 @@ use crate::suite::run::agents::Agents;
 use crate::suite::run::compare::Comparison;
 use crate::suite::run::folder::RESULTS;
 use crate::suite::run::{Computed, Run, RunError, RunFolder, Scorer, StopFault, Stopped, run};
-use crate::suite::run::{gate, gates};
+use crate::suite::run::{gate, thresholds};
 
 pub(super) use self::args::{Evaluate, share};
 
@@ -327,7 +327,7 @@ impl Evaluate {
             ""
         };
         let folder = folder.display().to_string();
-        let (folder, connection) = (gates::word(&folder), self.connection.again(global));
+        let (folder, connection) = (thresholds::word(&folder), self.connection.again(global));
         // A new run keeps its gates; those that take their place are of this command alone.
         let gates = match &self.place.resume {
             Some(_) => self.gates().command_line(),
@@ -363,7 +363,7 @@ async fn show_as_batch(client: &Client, folder: &Path, prepared: &Prepared) {
         Ok(None) => {}
         Err(error) => output::note(&format!(
             "no page shows this run ({error}); try again with: gavel batches push {} --server {}",
-            gates::word(&folder.display().to_string()),
+            thresholds::word(&folder.display().to_string()),
             client.address("")
         )),
     }
@@ -381,7 +381,7 @@ pub(super) fn mixed(what: &str) -> String {
 fn report(
     path: &Path,
     meta: &Meta,
-    gates: &gates::Gates,
+    gates: &thresholds::Gates,
 ) -> Result<(Figures, Judgement, Option<Comparison>, Vec<String>), ReportError> {
     let lines = Lines::open(&path.join(RESULTS))?;
     let against = gates
@@ -434,7 +434,7 @@ fn is_refused(ended: &Result<(), CliError>) -> bool {
 }
 
 /// Whether a real and a simulated run would be held against each other, and may not be.
-fn is_mixed(against: &Comparison, gates: &gates::Gates) -> bool {
+fn is_mixed(against: &Comparison, gates: &thresholds::Gates) -> bool {
     match gates.simulated() {
         Simulated::Allowed => false,
         Simulated::Refused => against.mixes_simulated(),

@@ -17,7 +17,7 @@ use crate::suite::run::folder::{
     Bench, FolderError, RunFolder, RunHeader, RunOptions, SuiteRef, passed_items,
 };
 use crate::suite::run::plan::{BadSuite, digest};
-use crate::suite::run::{Again, Plan, gates, wanted};
+use crate::suite::run::{Again, Plan, thresholds, wanted};
 
 const RUNS: &str = "reports/evaluation-runs";
 /// How many of many names are told.
@@ -81,7 +81,7 @@ impl Evaluate {
     }
 
     /// Says what a run that goes on is held to.
-    fn say_gates(&self, kept: &gates::Gates) {
+    fn say_gates(&self, kept: &thresholds::Gates) {
         let given = self.gates();
         let held = given.clone().over(kept).command_line();
         if held.is_empty() {
@@ -320,7 +320,7 @@ impl Prepared {
 }
 
 /// The baseline that a run would be held against, if what it is held to can be measured.
-fn measurable(gates: &gates::Gates) -> Result<Option<Baseline>, CliError> {
+fn measurable(gates: &thresholds::Gates) -> Result<Option<Baseline>, CliError> {
     match (&gates.baseline, gates.max_regression) {
         (None, Some(_)) => Err(CliError::usage(
             "--max-regression: the mean is held against that of an earlier run; name its folder with --baseline",
@@ -334,7 +334,7 @@ fn measurable(gates: &gates::Gates) -> Result<Option<Baseline>, CliError> {
 fn fits(
     baseline: Option<&Baseline>,
     plan: &Plan,
-    (no_judge, gates): (bool, &gates::Gates),
+    (no_judge, gates): (bool, &thresholds::Gates),
 ) -> Result<(), CliError> {
     let Some(baseline) = baseline else {
         return Ok(());

@@ -193,7 +193,7 @@ fn figures(batch: &Batch) -> Vec<(&'static str, String)> {
     figures
 }
 
-/// How fast it goes, and when it will have ended; of the time before nothing is told while nothing runs.
+/// How fast it goes, and when it will have ended; empty while nothing runs.
 fn pace(batch: &Batch, workers: usize) -> String {
     let runs = batch.moves() && batch.paused.is_none() && batch.stopped.is_none() && workers > 0;
     let rate = batch.progress.rate_per_s.filter(|rate| *rate > 0.0);

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use rows::{Control, JobRow, JudgeRow, WorkerRow, held};
 
-use super::confirm::{self, Question, is_sure};
+use super::confirm::{self, Confirmation, is_sure};
 use super::form::Form;
 use super::frame::Frame;
 use super::infrastructure::{self, Infrastructure, JudgeState};
@@ -179,14 +179,14 @@ async fn body(State(state): State<PageState>, user: SessionUser) -> Page {
 
 async fn pause_queue(State(state): State<PageState>, form: Form) -> Page {
     if form.user.may_admin() && !is_sure(&form) {
-        let question = Question {
+        let confirmation = Confirmation {
             title: "Pause the queue?".to_owned(),
             consequence: "Workers hear of it within a second: from then on no job starts until somebody resumes it; what runs ends.".to_owned(),
             button: "Pause the queue",
             stops: true,
             part: "Queue",
         };
-        return confirm::ask(&state, &form, "/queue/pause".to_owned(), question).await;
+        return confirm::ask(&state, &form, "/queue/pause".to_owned(), confirmation).await;
     }
     hold(&state, &form, "/api/v1/queue/pause").await
 }
@@ -197,7 +197,7 @@ async fn resume_queue(State(state): State<PageState>, form: Form) -> Page {
 
 async fn pause_judge(State(state): State<PageState>, Path(name): Path<String>, form: Form) -> Page {
     if form.user.may_admin() && !is_sure(&form) {
-        let question = Question {
+        let confirmation = Confirmation {
             title: format!("Pause {name}?"),
             consequence: "Workers hear of it within a second: from then on its jobs wait until somebody resumes it; what runs ends.".to_owned(),
             button: "Pause the judge",
@@ -205,7 +205,7 @@ async fn pause_judge(State(state): State<PageState>, Path(name): Path<String>, f
             part: "Queue",
         };
         let action = format!("/judges/{}/pause", segment(&name));
-        return confirm::ask(&state, &form, action, question).await;
+        return confirm::ask(&state, &form, action, confirmation).await;
     }
     hold(
         &state,
@@ -251,7 +251,7 @@ async fn retry_job(State(state): State<PageState>, Path(id): Path<String>, form:
 
 async fn cancel_job(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
     if form.user.may_enqueue() && !is_sure(&form) {
-        let question = Question {
+        let confirmation = Confirmation {
             title: "Cancel this job?".to_owned(),
             consequence: "It ends without a score.".to_owned(),
             button: "Cancel the job",
@@ -259,7 +259,7 @@ async fn cancel_job(State(state): State<PageState>, Path(id): Path<String>, form
             part: "Queue",
         };
         let action = format!("/jobs/{}/cancel", segment(&id));
-        return confirm::ask(&state, &form, action, question).await;
+        return confirm::ask(&state, &form, action, confirmation).await;
     }
     let path = format!("/api/v1/jobs/{}/cancel", segment(&id));
     state

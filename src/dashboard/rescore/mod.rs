@@ -130,7 +130,7 @@ async fn ask(
     user: SessionUser,
     Address(filled): Address<Vec<(String, String)>>,
 ) -> Page {
-    // What is passed over here would be scored: everything, where a filter was meant.
+    // What is skipped here would be scored: everything, where a filter was meant.
     let strange = filled.iter().map(|(name, _)| name.as_str());
     let strange =
         strange.filter(|name| !is_filter(name) && !FIELDS.contains(name) && *name != "with");

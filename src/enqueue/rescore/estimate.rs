@@ -8,7 +8,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::{BacklogPlan, Enqueue, EnqueueError, Terms};
+use super::{BacklogPlan, Enqueue, EnqueueError, JudgeFacts};
 use crate::score::Criteria;
 use crate::store::{Hold, HoldTarget, JudgeRow, StoreError};
 use crate::wire::{CostRange, Estimate, Pace, PaceOf, PlannedJudge, TokenRange};
@@ -76,17 +76,17 @@ impl Enqueue {
         let mut all = Estimated::nothing(sample.len() as u64);
         all.warnings.extend(stopped(&holds, &HoldTarget::Queue));
         for judge in &plan.judges {
-            let Some(terms) = self.terms.terms(judge) else {
+            let Some(facts) = self.directory.facts(judge) else {
                 continue;
             };
-            let mut each = self.each(judge, terms, &criteria, &sample).await?;
-            let mut pace = self.pace(judge, terms, &each, now).await?;
-            if let (true, Some(factor)) = (plan.economy, terms.batch_price_factor) {
+            let mut each = self.each(judge, facts, &criteria, &sample).await?;
+            let mut pace = self.pace(judge, facts, &each, now).await?;
+            if let (true, Some(factor)) = (plan.economy, facts.batch_price_factor) {
                 each.cost_usd = each.cost_usd.map(|cost| cost * factor);
                 // Only the provider knows when it answers.
                 pace = None;
             }
-            all.add(judge, terms, &each, pace, jobs);
+            all.add(judge, facts, &each, pace, jobs);
             let target = HoldTarget::Judge(judge.clone());
             all.warnings.extend(stopped(&holds, &target));
             all.warnings.extend(slowed(&gates, judge, now));
@@ -102,12 +102,12 @@ impl Enqueue {
     async fn each(
         &self,
         judge: &str,
-        terms: Terms,
+        facts: JudgeFacts,
         criteria: &Arc<Criteria>,
         sample: &[Uuid],
     ) -> Result<Each, EnqueueError> {
         let replies = self.store.judges().past_replies(judge).await?;
-        let tokens_out = replies.mean_tokens.unwrap_or(terms.reply_tokens);
+        let tokens_out = replies.mean_tokens.unwrap_or(facts.reply_tokens);
         let (mut counted, mut tokens_in, mut cost) = (0.0, 0.0, Some(0.0));
         for session in sample {
             let Some(tokens) = self.prompt_tokens(judge, *session, criteria).await? else {
@@ -116,11 +116,11 @@ impl Enqueue {
             counted += 1.0;
             tokens_in += tokens;
             // Long prompts may have another price.
-            let call = self.terms.cost_usd(judge, tokens, tokens_out);
+            let call = self.directory.cost_usd(judge, tokens, tokens_out);
             cost = cost.zip(call).map(|(sum, call)| sum + call);
         }
         let mean = |sum: f64| if counted > 0.0 { sum / counted } else { 0.0 };
-        let known = terms.priced && (counted > 0.0 || sample.is_empty());
+        let known = facts.priced && (counted > 0.0 || sample.is_empty());
         Ok(Each {
             tokens_in: mean(tokens_in),
             tokens_out,
@@ -139,10 +139,11 @@ impl Enqueue {
         let Some(session) = self.store.sessions().get(session_id).await? else {
             return Ok(None);
         };
-        let (terms, criteria, judge) = (self.terms.clone(), criteria.clone(), judge.to_owned());
+        let (directory, criteria, judge) =
+            (self.directory.clone(), criteria.clone(), judge.to_owned());
         // A conversation of megabytes takes a while.
         let counting = tokio::task::spawn_blocking(move || {
-            terms.prompt_tokens(&judge, &session.into_request(), &criteria)
+            directory.prompt_tokens(&judge, &session.into_request(), &criteria)
         });
         Ok(counting.await.ok().flatten())
     }
@@ -165,7 +166,7 @@ impl Enqueue {
     async fn pace(
         &self,
         judge: &str,
-        terms: Terms,
+        facts: JudgeFacts,
         each: &Each,
         now: DateTime<Utc>,
     ) -> Result<Option<Pace>, EnqueueError> {
@@ -177,8 +178,8 @@ impl Enqueue {
             }));
         }
         let tokens_each = (each.tokens_in + each.tokens_out).max(1.0);
-        let requests = terms.requests_per_minute.map(float);
-        let by_tokens = terms
+        let requests = facts.requests_per_minute.map(float);
+        let by_tokens = facts
             .tokens_per_minute
             .map(|tokens| float(tokens) / tokens_each);
         let slowest = requests.into_iter().chain(by_tokens).reduce(f64::min);
@@ -206,10 +207,10 @@ impl Estimated {
         }
     }
 
-    fn add(&mut self, judge: &str, terms: Terms, each: &Each, pace: Option<Pace>, jobs: f64) {
+    fn add(&mut self, judge: &str, facts: JudgeFacts, each: &Each, pace: Option<Pace>, jobs: f64) {
         self.judges.push(PlannedJudge {
             judge: judge.to_owned(),
-            priced: terms.priced,
+            priced: facts.priced,
         });
         self.tokens_in += each.tokens_in * jobs;
         self.tokens_out += each.tokens_out * jobs;
@@ -225,15 +226,15 @@ impl Estimated {
         self.duration_s = self.duration_s.zip(duration).map(|(a, b)| a.max(b));
         let warnings = [
             (
-                !terms.priced,
+                !facts.priced,
                 "has no price: what it costs isn't known, and no budget holds it (prices in llm_providers.yaml)",
             ),
             (
-                terms.priced && each.cost_usd.is_none(),
+                facts.priced && each.cost_usd.is_none(),
                 "takes none of the prompts that were counted (no session of the sample fits): what the others cost isn't known",
             ),
             (
-                terms.simulated,
+                facts.simulated,
                 "is simulated: its scores say nothing of the work",
             ),
             (

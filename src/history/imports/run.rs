@@ -124,7 +124,7 @@ impl Imports {
         };
         let mut place = import.place;
         let mut noted = import.expected.is_some();
-        // Of a list that shrinks and grows without end, too, no more than this is read.
+        // Bounds the pages that are read without progress, also of a list that keeps changing.
         let mut still = 0;
         loop {
             let page = run.list(place).await?;
@@ -152,7 +152,6 @@ impl Imports {
     }
 }
 
-/// What one run works with.
 struct Run<'a> {
     imports: &'a Imports,
     import: &'a ImportRow,
@@ -247,7 +246,7 @@ impl Run<'_> {
     }
 
     /// Whether an entry lies in the window and has one of the statuses: one generation lists what began at the window's very
-    /// end, too, and a source may pass over a filter. What the list doesn't say is believed.
+    /// end, too, and a source may ignore a filter. What the list doesn't say is believed.
     fn is_asked_for(&self, item: &Listed) -> bool {
         let import = self.import;
         item.began_at

@@ -3,10 +3,10 @@
 //! Both generations list by the time that a session began, newest first. So the end of the window moves down to the
 //! oldest session of the page, and its first page is read again: what is deleted or added above can't shift what is
 //! still to come. The window's end is exclusive in one generation, and so it keeps a microsecond beyond that session:
-//! some are listed twice, and none is passed over.
+//! some are listed twice, and none is skipped.
 //!
 //! Where that brings no progress (a page of sessions that began in one microsecond, a list in another order, a source
-//! that passes over the window), pages are counted; if the window holds fewer sessions than before, something may have
+//! that ignores the window), pages are counted; if the window holds fewer sessions than before, something may have
 //! shifted, and its first page comes again.
 
 use chrono::{DateTime, TimeDelta, Utc};

@@ -1,7 +1,7 @@
 //! A TARSy, read over its HTTP API: which generation it is, its list of sessions, and one session whole.
 //!
 //! Two generations exist, and [`Tarsy`] tells them apart by which of two lists answers. Only GET is ever sent. What a
-//! session says is taken as it is: fields that aren't known are passed over, and kinds of event that aren't known are
+//! session says is taken as it is: fields that aren't known are ignored, and kinds of event that aren't known are
 //! kept as text. Nothing here is stored or scored.
 
 mod address;

@@ -149,8 +149,7 @@ impl<A: Admit> Fetcher<A> {
             Admitted::Refused => Wait::Until(Instant::now() + memory.refusals.next()),
             Admitted::These(admitted) => {
                 memory.refusals.reset();
-                // Ids of rows that can't run took the places of others, and no slot will tell. They have left the queue, so
-                // this comes to an end.
+                // Some ids couldn't run: it claims again at once. They have left the queue, so this comes to an end.
                 if memory.outage.is_some() || left.all == 0 || admitted < claimed {
                     Wait::No
                 } else {
@@ -223,7 +222,7 @@ impl<A: Admit> Fetcher<A> {
         let delivery = Delivery {
             claimed,
             item,
-            hold: DeliveryGuard::new(slot, lease, job),
+            guard: DeliveryGuard::new(slot, lease, job),
         };
         // The channel has a place for every slot, so a full one means that nobody takes from it any more.
         if let Err(unsent) = self.handlers.try_send(delivery) {
@@ -315,14 +314,14 @@ impl<A: Admit> Fetcher<A> {
     }
 
     async fn put_back(&self, unstarted: Vec<Delivery<A::Item>>) {
-        let (mut items, mut holds) = (Vec::new(), Vec::new());
+        let (mut items, mut guards) = (Vec::new(), Vec::new());
         for delivery in unstarted {
             items.push((delivery.claimed, delivery.item));
-            holds.push(delivery.hold);
+            guards.push(delivery.guard);
         }
         self.admit.put_back(items).await;
-        for hold in holds {
-            hold.release();
+        for guard in guards {
+            guard.release();
         }
     }
 }

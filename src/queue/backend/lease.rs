@@ -29,7 +29,7 @@ pub struct Delivery<Item> {
     /// What [`super::Admit`] made of it.
     pub item: Item,
     /// Frees the slot and ends the lease.
-    pub hold: DeliveryGuard,
+    pub guard: DeliveryGuard,
 }
 
 /// A job's slot and lease. Dropped as it is, the slot is free and the id is released: ready again, in front.

@@ -148,7 +148,7 @@ pub struct WorkerDied {
 /// Runs `handler` on what the queue delivers, until the shutdown; returns when every handler has ended and every lease
 /// that a handler kept has too.
 ///
-/// A handler frees the slot and ends the lease through [`Delivery::hold`], and is expected to catch its own panics (it
+/// A handler frees the slot and ends the lease through [`Delivery::guard`], and is expected to catch its own panics (it
 /// alone can record the job's failure). A panic that gets through is caught here: the slot is freed, the id released.
 ///
 /// A drain has no deadline of its own: whoever has one drops this future, and the handlers that still run lose their

@@ -119,7 +119,7 @@ fn begin(day: NaiveDate) -> DateTime<Utc> {
     day.and_time(NaiveTime::MIN).and_utc()
 }
 
-/// The days that lie whole in a filter's time.
+/// Full UTC days inside a filter's range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct Whole {
     /// The first one.

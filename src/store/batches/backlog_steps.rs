@@ -26,7 +26,7 @@ const INSERTED: usize = 1_000;
 
 /// What a step did.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Expanded {
+pub enum StepOutcome {
     /// There may be more sessions: so many jobs were inserted.
     Part(u64),
     /// All its items are there, and it runs.
@@ -58,7 +58,7 @@ struct Backlog {
 struct Slice {
     /// The jobs to be inserted.
     jobs: Vec<NewJob>,
-    /// Sessions that are passed over because of an active job.
+    /// Sessions that are skipped because of an active job.
     busy: Vec<(Uuid, Option<JobId>)>,
     /// Nothing comes after it.
     last: bool,
@@ -85,7 +85,7 @@ impl Batches<'_> {
         id: Uuid,
         jobs: u32,
         now: DateTime<Utc>,
-    ) -> Result<Expanded, StoreError> {
+    ) -> Result<StepOutcome, StoreError> {
         let lock = sql!(
             concat!(
                 "update scoring_batches set touched_at = touched_at
@@ -98,7 +98,7 @@ impl Batches<'_> {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             let Some(row) = tx.fetch(&lock).await?.pop() else {
-                return Ok(Expanded::Stopped);
+                return Ok(StepOutcome::Stopped);
             };
             let mut backlog = Backlog::read(&row)?;
             let slice = self.slice(&mut tx, &mut backlog, jobs, now).await?;
@@ -150,7 +150,7 @@ impl Batches<'_> {
         backlog: &Backlog,
         inserted: u64,
         last: bool,
-    ) -> sqlx::Result<Expanded> {
+    ) -> sqlx::Result<StepOutcome> {
         let id = backlog.row.batch_id;
         let full = backlog
             .plan
@@ -171,11 +171,11 @@ impl Batches<'_> {
             .push(concat!(" where batch_id = $1 returning ", columns!()));
         let rows = tx.fetch(&statement).await?;
         let Some(row) = rows.first().filter(|_| whole) else {
-            return Ok(Expanded::Part(inserted));
+            return Ok(StepOutcome::Part(inserted));
         };
         let picks = sql!("delete from scoring_batch_picks where batch_id = $1", id);
         tx.execute(&picks).await?;
-        Ok(Expanded::Whole(Box::new(batch(row)?)))
+        Ok(StepOutcome::Whole(Box::new(batch(row)?)))
     }
 }
 
@@ -215,7 +215,7 @@ impl Backlog {
         self.place.after = page.last.or(behind);
         for session in &page.found {
             if taken == room {
-                // It depends on the inserts whether the batch is full: those behind are looked at again, or never.
+                // The next step looks at the rest, unless the inserts make the batch full.
                 slice.last = false;
                 self.place.after = behind;
                 break;
@@ -238,7 +238,7 @@ impl Backlog {
         let payload = serde_json::json!(SessionPayload {
             session_id,
             force_rescore: self.plan.force_rescore,
-            is_fetched_ahead: self.plan.economy,
+            may_be_precomputed: self.plan.economy,
         });
         let options = JobOptions {
             force: Force::of(self.plan.force_rescore),

@@ -19,11 +19,10 @@ pub struct BacklogPlan {
     pub judges: Vec<String>,
     /// So often.
     pub repeats: u32,
-    /// What is passed over.
+    /// What is skipped.
     pub rules: SortRules,
-    /// Whether cached replies are passed over.
+    /// Whether cached replies are skipped.
     pub force_rescore: bool,
-    /// Who waits.
     pub priority: Priority,
     /// Sessions at most.
     pub max: Option<u64>,
@@ -31,7 +30,7 @@ pub struct BacklogPlan {
     pub ids: Option<u64>,
     /// Which sessions were drawn; `None`: all of them.
     pub sample: Option<Sample>,
-    /// Whether replies are fetched ahead by the judge's batch endpoint.
+    /// Whether replies are collected by the judge's batch endpoint.
     #[serde(default)]
     pub economy: bool,
 }
@@ -78,7 +77,7 @@ pub struct NewBacklog {
 const PICKS: usize = 1_000;
 
 impl Batches<'_> {
-    /// Begins a batch that expands by itself, a step at a time, whoever takes the steps. Beginning the same one twice is well.
+    /// Begins a batch that expands by itself, a step at a time, whoever takes the steps. Idempotent.
     ///
     /// # Errors
     /// `Unavailable` when the database is away; nothing of it is stored then.

@@ -30,7 +30,7 @@ use backlogs::BacklogPlan;
 
 /// What a statement says of rows that may be claimed and pushed: theirs is no batch, or none that is stopped, or somebody asked
 /// for them by themselves. Postgres reads
-/// the few that are stopped once for the statement, and not at all if no row has a batch. One whose replies are fetched ahead is
+/// the few that are stopped once for the statement, and not at all if no row has a batch. One whose replies are collected is
 /// stopped until they are here, whatever else lets it go on, but for items that somebody waits for: those are asked as ever.
 macro_rules! not_halted {
     () => {
@@ -58,7 +58,6 @@ pub struct NewBatch {
     pub criteria_hash: String,
     /// It is paused once its calls cost this, USD.
     pub budget_usd: Option<f64>,
-    /// Who asked.
     pub created_by: String,
     pub created_at: DateTime<Utc>,
 }
@@ -79,7 +78,6 @@ pub struct BatchRow {
     pub threshold: Option<f64>,
     /// How many items it has; still rising while `expanding`.
     pub total: i64,
-    /// Who asked.
     pub created_by: String,
     /// When it was asked for.
     pub created_at: DateTime<Utc>,
@@ -103,7 +101,7 @@ pub struct BatchRow {
     pub filter: Option<Value>,
     /// Of a rescore: how its items are made of them.
     pub plan: Option<BacklogPlan>,
-    /// Of a rescore: what was found and passed over so far.
+    /// Of a rescore: what was found and skipped so far.
     pub skipped: Option<Skipped>,
 }
 
@@ -128,7 +126,7 @@ const LIST: char = 'b';
 const REMOVED: i64 = 2_000;
 
 impl Batches<'_> {
-    /// Begins a batch, `expanding` and empty. Beginning the same one twice is well.
+    /// Begins a batch, `expanding` and empty. Idempotent.
     pub async fn begin(self, new: &NewBatch) -> Result<(), StoreError> {
         let mut statement = sql!(
             "insert into scoring_batches (batch_id, name, kind, origin, state, threshold, created_by, created_at,
@@ -223,9 +221,9 @@ impl Batches<'_> {
         all(ATTEMPTED, &rows, paused)
     }
 
-    /// Those of these batches whose replies are being fetched ahead.
-    pub async fn fetched_ahead(self, ids: &[Uuid]) -> Result<Vec<Uuid>, StoreError> {
-        const ATTEMPTED: &str = "reading which batches are fetched ahead";
+    /// Those of these batches whose replies are being collected.
+    pub async fn collecting(self, ids: &[Uuid]) -> Result<Vec<Uuid>, StoreError> {
+        const ATTEMPTED: &str = "reading which batches collect replies";
         if ids.is_empty() {
             return Ok(Vec::new());
         }

@@ -79,7 +79,7 @@ pub struct BatchPace {
     pub per_s: f64,
 }
 
-/// A session that a rescore passed over because a job was active for it.
+/// A session that a rescore skipped because a job was active for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchSkip {
     pub session_id: Uuid,
@@ -202,9 +202,9 @@ impl Budgets<'_> {
         })
     }
 
-    /// The first 100 sessions that a rescore passed over because a job was active for them.
+    /// The first 100 sessions that a rescore skipped because a job was active for them.
     pub async fn batch_skips(self, id: Uuid) -> Result<Vec<BatchSkip>, StoreError> {
-        const ATTEMPTED: &str = "reading what a rescore passed over";
+        const ATTEMPTED: &str = "reading what a rescore skipped";
         let statement = sql!(
             "select session_id, job_id from scoring_batch_skips where batch_id = $1 order by session_id limit $2",
             id,

@@ -50,7 +50,6 @@ pub struct UsageSum {
 /// What a judge cost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgeSpent {
-    /// The judge's name.
     pub judge: String,
     /// USD of today's calls, as far as their price is known.
     pub today_usd: f64,

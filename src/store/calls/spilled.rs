@@ -1,4 +1,4 @@
-//! What judge calls came to whose own rows could not be kept: sums, in memory, until they can be written.
+//! Sums of judge calls whose rows could not be stored, kept in memory until they are written.
 //!
 //! Calls end here when more of them wait for the database than the log holds, and when it refuses one. Their rows are
 //! missing then, for the audit; of the money nothing is.

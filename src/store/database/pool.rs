@@ -1,6 +1,6 @@
 //! Sessions with Postgres, each statement bounded in time, and the pool of those that nobody holds.
 //!
-//! Every session of a process has a [`Place`], whether it is the pool's, a line's or a migration's: there are never more
+//! Every session of a process has a [`Place`], whether it is the pool's, a dedicated connection's or a migration's: there are never more
 //! sessions than places. Settings are sent after connecting: poolers refuse them in the startup message.
 //!
 //! The driver's own pool asks a connection that comes back whether it lives, without a bound, and holds its place
@@ -376,7 +376,7 @@ impl Drop for Pooled {
     }
 }
 
-/// A connection to a server that can be written to: a standby, or a primary before it is one, is passed over.
+/// A connection to a server that can be written to: a standby, or a primary before it is one, is skipped.
 async fn greeted(options: &PgConnectOptions, settings: &str) -> sqlx::Result<PgConnection> {
     let mut conn = options.connect().await?;
     // A switched-off sequential scan looks so dear that Postgres would compile the plan of a query over three rows, for

@@ -115,7 +115,7 @@ impl Sql {
     /// `with v (columns) as (values ..)`, to be followed by the statement that reads `v`.
     ///
     /// Padded with rows of NULLs to a power of two, so that groups of every size share a few prepared statements: the
-    /// statement that follows must pass over rows whose first column is null.
+    /// statement that follows must skip rows whose first column is null.
     pub(in crate::store) fn of_rows(columns: &str, mut rows: Vec<Vec<Arg>>) -> Self {
         if let Some(first) = rows.first() {
             let padding: Vec<Arg> = first.iter().map(Arg::null).collect();

@@ -40,7 +40,6 @@ pub struct NewImport {
     pub requests_per_second: f64,
     /// Whether sessions that the list shows unchanged are fetched all the same.
     pub refresh: bool,
-    /// Who asked.
     pub started_by: String,
     pub now: DateTime<Utc>,
 }
@@ -84,7 +83,6 @@ pub struct ImportRow {
     pub counts: ImportCounts,
     /// Why it failed.
     pub last_error: Option<String>,
-    /// Who asked.
     pub started_by: String,
     /// Whose run it is; `None`: nobody's at the moment.
     pub owner: Option<Uuid>,

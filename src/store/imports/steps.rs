@@ -33,7 +33,7 @@ pub struct ImportStep {
     pub unchanged: Vec<String>,
     /// Ids that can't be stored, each with its reason.
     pub failed: Vec<(String, String)>,
-    /// What reviewers of the source said of sessions; of those that aren't stored it is passed over.
+    /// What reviewers of the source said of sessions; of those that aren't stored it is skipped.
     pub ratings: Vec<(Uuid, Quality)>,
     /// Where the walk stands now; `None`: where it stood.
     pub place: Option<WalkPlace>,

@@ -9,7 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
-use super::rescue::due_job;
+use super::due::due_job;
 use super::row::{job, job_columns};
 use crate::job::{Job, JobId};
 use crate::store::batches::not_halted;

@@ -35,7 +35,6 @@ pub struct JobsFigure {
 /// What all calls of a judge came to since the installation began.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgeTotal {
-    /// The judge's name.
     pub judge: String,
     pub calls: i64,
     /// Those without a good reply.

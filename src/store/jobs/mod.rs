@@ -5,6 +5,7 @@
 pub(super) mod accept;
 pub(super) mod claim;
 mod commit;
+pub(super) mod due;
 pub(super) mod figures;
 pub(super) mod record;
 pub(super) mod recorder;

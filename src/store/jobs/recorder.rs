@@ -22,8 +22,8 @@ use crate::store::database::error::Failed;
 use crate::store::database::group;
 use crate::store::database::group::Spacing;
 
-/// The least time between two groups. A slot is free when its end is handed over, so that only a reader of the row could
-/// tell; at a thousand ends a second it makes groups of five instead of one.
+/// The least time between two groups. Slots don't wait for the commit, so only readers of a row see it. At a thousand ends a
+/// second it makes groups of five instead of one.
 const SPACING: Duration = Duration::from_millis(5);
 /// The first pause between two tries.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -50,7 +50,7 @@ async fn write_new(
     mut receiver: mpsc::Receiver<Recording>,
     closing: &CancellationToken,
     mut connection: DedicatedConnection,
-    behind: mpsc::Sender<Part>,
+    behind: mpsc::Sender<RecordGroup>,
 ) {
     let (mut spacing, nobody) = (Spacing::new(SPACING), Notify::new());
     loop {
@@ -62,8 +62,8 @@ async fn write_new(
         let taken = group.len();
         let mut rest: VecDeque<Recording> = group.into();
         while !rest.is_empty() {
-            let part = Part::new(take_distinct(&mut rest));
-            for left in part.write(&mut connection, closing).await {
+            let group = RecordGroup::new(take_distinct(&mut rest));
+            for left in group.write(&mut connection, closing).await {
                 // The other end reads until this one is dropped.
                 let _ = behind.send(left).await;
             }
@@ -74,22 +74,22 @@ async fn write_new(
 
 /// Tries parts that failed. The connection is open only while there are some.
 async fn write_again(
-    mut failed: mpsc::Receiver<Part>,
+    mut failed: mpsc::Receiver<RecordGroup>,
     closing: &CancellationToken,
     mut connection: DedicatedConnection,
 ) {
-    let (mut list, mut more) = (List::default(), true);
-    while more || !list.parts.is_empty() {
+    let (mut retries, mut more) = (RetryQueue::default(), true);
+    while more || !retries.groups.is_empty() {
         tokio::select! {
             biased;
-            part = failed.recv(), if more && list.has_room() => {
-                more = part.is_some();
-                list.parts.extend(part);
+            group = failed.recv(), if more && retries.has_room() => {
+                more = group.is_some();
+                retries.groups.extend(group);
             }
-            part = list.next(closing) => {
-                let left = part.write(&mut connection, closing).await;
-                list.parts.extend(left);
-                if list.parts.is_empty() {
+            group = retries.next(closing) => {
+                let left = group.write(&mut connection, closing).await;
+                retries.groups.extend(left);
+                if retries.groups.is_empty() {
                     connection.close().await;
                 }
             }
@@ -118,7 +118,7 @@ fn take_distinct(rest: &mut VecDeque<Recording>) -> Vec<Recording> {
 }
 
 /// Results that go into one transaction, and those who wait for it.
-struct Part {
+struct RecordGroup {
     records: Vec<Record>,
     answers: Vec<Answer>,
     /// When it is tried.
@@ -129,7 +129,7 @@ struct Part {
     tried: bool,
 }
 
-impl Part {
+impl RecordGroup {
     fn new(recordings: Vec<Recording>) -> Self {
         let (records, answers) = recordings.into_iter().map(|r| (r.record, r.done)).unzip();
         Self {
@@ -237,32 +237,32 @@ impl Part {
 
 /// Parts that failed and are tried again.
 #[derive(Default)]
-struct List {
-    parts: Vec<Part>,
+struct RetryQueue {
+    groups: Vec<RecordGroup>,
 }
 
-impl List {
+impl RetryQueue {
     fn has_room(&self) -> bool {
-        self.parts
+        self.groups
             .iter()
-            .map(|part| part.records.len())
+            .map(|group| group.records.len())
             .sum::<usize>()
             < LISTED
     }
 
     /// Waits until a part is due and takes it: of several the one that failed least often alone. Closing makes all due.
-    async fn next(&mut self, closing: &CancellationToken) -> Part {
-        match self.parts.iter().map(|part| part.due).min() {
+    async fn next(&mut self, closing: &CancellationToken) -> RecordGroup {
+        match self.groups.iter().map(|group| group.due).min() {
             Some(soonest) => drop(timeout_at(soonest, closing.cancelled()).await),
             None => std::future::pending().await,
         }
         let now = Instant::now();
-        let parts = self.parts.iter().enumerate();
-        let next = parts
-            .filter(|(_, part)| part.due <= now || closing.is_cancelled())
-            .min_by_key(|(_, part)| (part.pause, part.due))
+        let groups = self.groups.iter().enumerate();
+        let next = groups
+            .filter(|(_, group)| group.due <= now || closing.is_cancelled())
+            .min_by_key(|(_, group)| (group.pause, group.due))
             .map_or(0, |(at, _)| at);
-        self.parts.swap_remove(next)
+        self.groups.swap_remove(next)
     }
 }
 
@@ -279,7 +279,7 @@ mod tests {
     type Ticket = oneshot::Receiver<Result<Recorded, StoreError>>;
 
     /// A part whose jobs' claims are numbered from 0.
-    fn part(size: i64) -> (Part, Vec<Ticket>) {
+    fn group(size: i64) -> (RecordGroup, Vec<Ticket>) {
         let one = |claim_no| {
             let (done, ticket) = oneshot::channel();
             let record = Record {
@@ -296,7 +296,7 @@ mod tests {
             (Recording { record, done }, ticket)
         };
         let (recordings, tickets) = (0..size).map(one).unzip();
-        (Part::new(recordings), tickets)
+        (RecordGroup::new(recordings), tickets)
     }
 
     fn held_up() -> sqlx::Error {
@@ -305,7 +305,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn halves_keep_each_record_with_who_waits_for_it() {
-        let (whole, tickets) = part(5);
+        let (whole, tickets) = group(5);
         let halves = whole.halves();
         let sizes = halves.each_ref().map(|half| half.records.len());
         assert_eq!(sizes, [2, 3]);
@@ -336,44 +336,49 @@ mod tests {
     async fn a_lone_result_waits_longer_each_time_up_to_a_bound_and_behind_those_that_failed_less()
     {
         let closing = CancellationToken::new();
-        let (mut list, began) = (List::default(), Instant::now());
-        list.parts.push(part(1).0);
+        let (mut retries, began) = (RetryQueue::default(), Instant::now());
+        retries.groups.push(group(1).0);
         let mut pauses = Vec::new();
         for _ in 0..10 {
             let before = Instant::now();
-            let lone = list.next(&closing).await;
+            let lone = retries.next(&closing).await;
             pauses.push(before.elapsed().as_millis());
-            list.parts.push(lone.later(&held_up()));
+            retries.groups.push(lone.later(&held_up()));
         }
         assert_eq!(pauses, [0, 50, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
         tokio::time::advance(LONGEST_PAUSE).await;
         // The lone one has been due for longer.
-        list.parts.push(part(2).0);
-        assert!(list.parts.iter().all(|part| part.due <= Instant::now()));
-        assert_eq!(list.next(&closing).await.records.len(), 2);
-        assert_eq!(list.next(&closing).await.records.len(), 1);
+        retries.groups.push(group(2).0);
+        assert!(
+            retries
+                .groups
+                .iter()
+                .all(|group| group.due <= Instant::now())
+        );
+        assert_eq!(retries.next(&closing).await.records.len(), 2);
+        assert_eq!(retries.next(&closing).await.records.len(), 1);
         assert!(began.elapsed() > LONGEST_PAUSE);
     }
 
     #[tokio::test(start_paused = true)]
     async fn closing_makes_all_due() {
         let closing = CancellationToken::new();
-        let mut list = List::default();
-        list.parts.push(part(1).0.later(&held_up()));
+        let mut retries = RetryQueue::default();
+        retries.groups.push(group(1).0.later(&held_up()));
         closing.cancel();
         let began = Instant::now();
-        list.next(&closing).await;
+        retries.next(&closing).await;
         assert_eq!(began.elapsed(), Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_list_that_is_full_takes_no_more() {
-        let mut list = List::default();
+        let mut retries = RetryQueue::default();
         let size = i64::try_from(LISTED).unwrap() / 2;
-        assert!(list.has_room());
-        list.parts.push(part(size).0);
-        assert!(list.has_room());
-        list.parts.push(part(size).0);
-        assert!(!list.has_room());
+        assert!(retries.has_room());
+        retries.groups.push(group(size).0);
+        assert!(retries.has_room());
+        retries.groups.push(group(size).0);
+        assert!(!retries.has_room());
     }
 }

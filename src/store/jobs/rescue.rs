@@ -1,4 +1,4 @@
-//! What was lost is found again: jobs of dead workers, jobs that are due, jobs that waited too long.
+//! What was lost is found again: jobs of dead workers, jobs that waited too long.
 //!
 //! Never decides who is dead: see `Workers::declare_dead`.
 
@@ -9,7 +9,8 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::job::{JobId, JobState, Lane, Priority};
+use super::due::{DueJob, due_job};
+use crate::job::{JobId, JobState, Lane};
 use crate::store::batches::not_halted;
 use crate::store::database::db::retry_once;
 use crate::store::database::dedicated::DedicatedConnection;
@@ -20,16 +21,6 @@ use crate::store::{Jobs, StoreError};
 const SLICE: usize = 500;
 /// How many slices one call takes at most; the next call takes the rest.
 const SLICES: usize = 40;
-
-/// A row that is due.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DueJob {
-    pub job_id: JobId,
-    pub lane: Lane,
-    /// Its set.
-    pub priority: Priority,
-    pub due_at: DateTime<Utc>,
-}
 
 /// What a look for lost jobs did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -44,7 +35,7 @@ pub struct Rescued {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Died {
     Nobody,
-    /// Somebody, or nobody knows.
+    /// Somebody, or it is unknown.
     Somebody,
 }
 
@@ -93,7 +84,7 @@ impl Rescuing {
         })
     }
 
-    async fn backlog_is_long(&mut self) -> Result<bool, StoreError> {
+    async fn many_unfinished(&mut self) -> Result<bool, StoreError> {
         // In the order of the index of unfinished jobs, so that it is read and not the table.
         let statement = sql!(
             "select count(*) as jobs from (
@@ -102,17 +93,9 @@ impl Rescuing {
             SHORT_BACKLOG + 1
         );
         let rows = self.run(&statement).await?;
-        let counts: Vec<i64> = read(LOOKING, &rows, |row| row.get("jobs"))?;
+        let counts: Vec<i64> = all(LOOKING, &rows, |row| row.get("jobs"))?;
         Ok(counts.first().is_some_and(|jobs| *jobs > SHORT_BACKLOG))
     }
-}
-
-fn read<T>(
-    attempted: &'static str,
-    rows: &[Row],
-    one: impl Fn(&Row) -> sqlx::Result<T>,
-) -> Result<Vec<T>, StoreError> {
-    all(attempted, rows, one)
 }
 
 impl Jobs<'_> {
@@ -135,7 +118,7 @@ impl Jobs<'_> {
         let looked_lately = rescuer
             .looked_at
             .is_some_and(|at| at.elapsed() < BETWEEN_LOOKS);
-        if died == Died::Nobody && looked_lately && rescuer.backlog_is_long().await? {
+        if died == Died::Nobody && looked_lately && rescuer.many_unfinished().await? {
             return Ok(Rescued::default());
         }
         let mut rescued = Rescued::default();
@@ -153,8 +136,8 @@ impl Jobs<'_> {
     }
 
     /// Whether so many jobs are unfinished that a walk over them is work.
-    pub async fn backlog_is_long(self) -> Result<bool, StoreError> {
-        self.rescuer.0.lock().await.backlog_is_long().await
+    pub async fn many_unfinished(self) -> Result<bool, StoreError> {
+        self.rescuer.0.lock().await.many_unfinished().await
     }
 
     /// Makes rows due that a clock wrote which was ahead and has been set back: queued ones that are due later than now, and
@@ -169,76 +152,6 @@ impl Jobs<'_> {
         self.db
             .execute_long("making due what a clock that was ahead put off", &statement)
             .await
-    }
-
-    /// Rows of one lane and set that are queued or waiting and due before `before`, in (due_at, job_id) order after `after`;
-    /// without items of batches that are stopped.
-    pub async fn due(
-        self,
-        lane: &Lane,
-        priority: Priority,
-        before: DateTime<Utc>,
-        after: Option<(DateTime<Utc>, JobId)>,
-        limit: u32,
-    ) -> Result<Vec<DueJob>, StoreError> {
-        const ATTEMPTED: &str = "listing due jobs";
-        let mut statement = sql!(
-            concat!(
-                "select job_id, lane, priority, due_at from scoring_jobs
-                 where finished_at is null and lane = $1 and priority = $2 and due_at < $3
-                   and state in ('queued', 'waiting') and ",
-                not_halted!()
-            ),
-            lane.as_str(),
-            priority.as_str(),
-            before
-        );
-        if let Some((due_at, job_id)) = after {
-            statement.push(" and (due_at, job_id) > (");
-            statement.push_arg(due_at).push(", ").push_arg(job_id.0);
-            statement.push(")");
-        }
-        statement
-            .push(" order by due_at, job_id limit ")
-            .push_arg(limit);
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, due_job)
-    }
-
-    /// Of these, the rows that wait for a time after `now`.
-    pub async fn due_later(
-        self,
-        ids: &[JobId],
-        now: DateTime<Utc>,
-    ) -> Result<Vec<DueJob>, StoreError> {
-        const ATTEMPTED: &str = "asking when jobs are due";
-        let mut statement = sql!(
-            "select job_id, lane, priority, due_at from scoring_jobs
-             where state = 'waiting' and due_at > $1 and job_id in ",
-            now
-        );
-        statement.push_list(ids.iter().map(|id| id.0));
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        read(ATTEMPTED, &rows, due_job)
-    }
-
-    /// The lanes in which unfinished jobs lie, by name.
-    pub async fn lanes(self) -> Result<Vec<Lane>, StoreError> {
-        const ATTEMPTED: &str = "listing lanes";
-        // One probe of the index for each lane, however many jobs lie in it.
-        let statement = sql!(
-            "with recursive lanes (lane) as (
-                select min(lane) from scoring_jobs where finished_at is null
-                union all
-                select (select min(j.lane) from scoring_jobs j where j.finished_at is null and j.lane > lanes.lane)
-                from lanes where lanes.lane is not null
-             )
-             select lane from lanes where lane is not null order by lane"
-        );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, |row| {
-            Ok(Lane::of_judge(row.get::<String>("lane")?))
-        })
     }
 
     /// Fails jobs that have been `waiting` since before `since` as `wait_expired`, but those in lanes `except` and
@@ -268,7 +181,7 @@ impl Jobs<'_> {
     }
 }
 
-/// Suspects come last: as long as the row of one says who died of it, each slice of the others sees it.
+/// Updates suspects last: the other rows look up the dead worker's suspect to decide whether they count a loss.
 fn lost_statement(max_attempts: i32, now: DateTime<Utc>) -> Sql {
     let mut statement = sql!(
         "with lost (l_job_id, l_claim_no, l_loss) as (
@@ -348,13 +261,4 @@ fn sort_lost(row: &Row, rescued: &mut Rescued) -> sqlx::Result<()> {
         | JobState::Cancelled => rescued.requeued.push(due),
     }
     Ok(())
-}
-
-pub(in crate::store) fn due_job(row: &Row) -> sqlx::Result<DueJob> {
-    Ok(DueJob {
-        job_id: JobId(row.get("job_id")?),
-        lane: Lane::of_judge(row.get::<String>("lane")?),
-        priority: row.text_enum("priority")?,
-        due_at: row.get("due_at")?,
-    })
 }

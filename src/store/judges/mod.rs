@@ -19,7 +19,6 @@ use crate::store::{Judges, StoreError};
 /// What one process's gate knows of one judge.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgeRow {
-    /// The judge's name.
     pub name: String,
     /// The worker that says so.
     pub worker_id: Uuid,

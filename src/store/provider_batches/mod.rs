@@ -1,4 +1,4 @@
-//! Batches whose replies are fetched ahead by a provider's batches: who looks after them, and how they stand.
+//! Batches whose replies are collected by a provider's batches: who looks after them, and how they stand.
 //!
 //! While a batch is `asked` none of its items is claimed, whatever else moves it. Its chunks are in `chunks`.
 
@@ -29,9 +29,9 @@ pub struct ProviderBatchRow {
 }
 
 impl ProviderBatches<'_> {
-    /// Batches whose replies are being fetched ahead, and of which nobody but `owner` was heard for so long; at most 100.
+    /// Batches whose replies are being collected, and of which nobody but `owner` was heard for so long; at most 100.
     pub async fn due(self, owner: Uuid, silent: Duration) -> Result<Vec<Uuid>, StoreError> {
-        const ATTEMPTED: &str = "looking for batches whose replies are fetched ahead";
+        const ATTEMPTED: &str = "looking for batches that collect replies";
         let mut statement = sql!(
             "select batch_id from scoring_batches where economy = 'asked' and not abandoned
                and (economy_owner is null or economy_owner = $1 or economy_heard_at < ",
@@ -44,7 +44,7 @@ impl ProviderBatches<'_> {
     }
 
     /// Takes a batch to look after, or says that one still does; false: somebody else does, or its replies are here.
-    pub async fn hold(self, id: Uuid, owner: Uuid, silent: Duration) -> Result<bool, StoreError> {
+    pub async fn lease(self, id: Uuid, owner: Uuid, silent: Duration) -> Result<bool, StoreError> {
         let mut statement = sql!(
             "update scoring_batches set economy_owner = $2, economy_heard_at = ",
             id,
@@ -56,11 +56,11 @@ impl ProviderBatches<'_> {
         );
         self.push_heard_before(&mut statement, silent);
         statement.push(")");
-        let held = self
+        let leased = self
             .db
             .execute_long("looking after a batch", &statement)
             .await?;
-        Ok(held > 0)
+        Ok(leased > 0)
     }
 
     /// Leaves a batch to others, with what it waits for.
@@ -94,7 +94,7 @@ impl ProviderBatches<'_> {
             .map(drop)
     }
 
-    /// How a batch's replies are fetched ahead; `None`: they aren't.
+    /// How a batch's replies are collected; `None`: they aren't.
     pub async fn get(self, id: Uuid) -> Result<Option<ProviderBatchRow>, StoreError> {
         const ATTEMPTED: &str = "reading how a batch's replies are fetched";
         let statement = sql!(

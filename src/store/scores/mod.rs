@@ -18,7 +18,6 @@ use crate::store::{Dialect, ScoreFilter, Scores, SessionFilter, StoreError};
 /// A session's score on its way into the store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewSessionScore {
-    /// The score's id.
     pub score_id: Uuid,
     pub session_id: Uuid,
     /// The criteria that the job pinned.
@@ -26,14 +25,12 @@ pub struct NewSessionScore {
     /// Why it was judged: only `score` becomes the session's current one.
     pub purpose: Purpose,
     pub score: SessionScore,
-    /// Who asked.
     pub triggered_by: String,
 }
 
 /// What a case came to, to be recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewEvaluation {
-    /// The score's id.
     pub score_id: Uuid,
     pub kind: Kind,
     /// The batch that the job is an item of.
@@ -57,7 +54,6 @@ pub struct NewEvaluation {
 /// A stored session score.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionScoreRow {
-    /// The score's id.
     pub score_id: Uuid,
     pub session_id: Uuid,
     /// The job that made it.
@@ -66,7 +62,6 @@ pub struct SessionScoreRow {
     /// Why it was judged; only `score` is ever current.
     pub purpose: Purpose,
     pub score: SessionScore,
-    /// Who asked.
     pub triggered_by: String,
     /// When it was made.
     pub scored_at: DateTime<Utc>,

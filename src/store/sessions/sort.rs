@@ -15,10 +15,10 @@ use crate::store::{Dialect, SessionFilter, Sessions, StoreError};
 /// The most sessions that are sorted at once.
 const LONGEST: u32 = 10_000;
 
-/// What makes a session one to score, or one to pass over.
+/// What makes a session one to score, or one to skip.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SortRules {
-    /// Only for `score` are sessions passed over that have their score, or are being scored.
+    /// Sessions that have a score or an active job are skipped only for purpose `score`.
     pub purpose: Purpose,
     /// What they are to be judged by.
     pub criteria_hash: String,
@@ -88,7 +88,7 @@ pub(in crate::store) struct Look<'a> {
     /// Only those stored up to then.
     pub(in crate::store) before: DateTime<Utc>,
     pub(in crate::store) among: Among<'a>,
-    /// Passes over what this batch has already: a session that was put again meanwhile may have moved behind the place.
+    /// Skips what this batch has already: a session that was put again meanwhile may have moved behind the place.
     pub(in crate::store) unless_in: Option<Uuid>,
     pub(in crate::store) limit: u32,
 }

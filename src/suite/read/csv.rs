@@ -1,5 +1,5 @@
 //! CSV: a header line, then records; read one after the other, each bounded before it is in memory. Empty lines, and records
-//! whose cells are all empty, are passed over.
+//! whose cells are all empty, are skipped.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};

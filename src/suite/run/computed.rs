@@ -11,7 +11,7 @@ use super::{CaseToScore, Scorer, Stopped};
 use crate::clock::Clock;
 use crate::job::Kind;
 use crate::report::{Item, ItemError, Outcome};
-use crate::score::{Criteria, Fault, Request, Scorecard, about, read_case, score_unasked};
+use crate::score::{Criteria, Fault, Scorable, Scorecard, about, read_case, score_unasked};
 
 /// Scores in this process by what can be computed.
 #[derive(Clone)]
@@ -51,12 +51,12 @@ impl Computed {
         }
     }
 
-    fn scored(&self, request: &dyn Request) -> Scorecard {
+    fn scored(&self, scorable: &dyn Scorable) -> Scorecard {
         match self.wanted {
-            Wanted::No => request.score(&self.criteria, &[]),
+            Wanted::No => scorable.score(&self.criteria, &[]),
             Wanted::Yes => {
                 let (class, message) = (&self.error.class, &self.error.message);
-                score_unasked(request, &self.criteria, (class, message))
+                score_unasked(scorable, &self.criteria, (class, message))
             }
         }
     }

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::agents::{AgentFault, Agents};
 use super::folder::RunFolder;
 use super::plan::{NextRow, rows, take};
-use super::work::{Question, Work};
+use super::work::{AgentQuestion, Work};
 use super::{CaseToScore, RunError, Scorer};
 use crate::job::Kind;
 use crate::report::line::id_of;
@@ -23,11 +23,10 @@ const PREFETCHED: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Again {
     Never,
-    /// One without a score isn't (`--retry-errors`).
+    /// Items without a score are tried again (`--retry-errors`).
     Errors,
 }
 
-/// What a run works with.
 pub struct Run<'a> {
     pub folder: &'a RunFolder,
     pub agents: &'a Agents,
@@ -50,7 +49,7 @@ pub fn wanted(folder: &RunFolder, again: Again, item_no: u64) -> bool {
 /// Runs what is still to be run; `seen` is shown each item when its line is written.
 pub async fn run(run: &Run<'_>, seen: &(dyn Fn(&Item) + Sync)) -> Result<(), RunError> {
     let header = run.folder.header();
-    // What is wanted is decided before anything is: a line that this run writes opens no item again.
+    // Fixed before the run starts, so that its own lines open no item again.
     let (first, limit) = (&header.suite, take(header.options.limit));
     let wanted: std::collections::HashSet<u64> = (0..first.items)
         .filter(|item_no| wanted(run.folder, run.again, *item_no))
@@ -129,7 +128,10 @@ impl Run<'_> {
     }
 
     /// The case of a question with its answer, or the item that says why there is none.
-    async fn answered(&self, question: &Question) -> Result<Result<Value, Box<Item>>, RunError> {
+    async fn answered(
+        &self,
+        question: &AgentQuestion,
+    ) -> Result<Result<Value, Box<Item>>, RunError> {
         let kind = self.folder.header().kind;
         let answer = match self.folder.answer(question.item_no)? {
             Some(answer) => answer,
@@ -158,7 +160,7 @@ impl Run<'_> {
     }
 }
 
-fn unanswered(kind: Kind, question: &Question, message: String) -> Item {
+fn unanswered(kind: Kind, question: &AgentQuestion, message: String) -> Item {
     let payload = question.payload(&super::agents::AgentAnswer::default());
     let case = CaseToScore {
         item_no: question.item_no,

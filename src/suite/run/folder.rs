@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::agents::{AgentAnswer, AgentName};
-use super::work::Question;
+use super::work::AgentQuestion;
 use crate::report::line_reader::{LineReader, LineSpan};
 use crate::report::{Item, Lines, Outcome, ReportError, Source as _, line};
 
@@ -276,7 +276,7 @@ impl RunFolder {
     /// Writes down what an agent said to a question, or why it said nothing.
     pub fn keep_answer(
         &self,
-        question: &Question,
+        question: &AgentQuestion,
         said: Result<&AgentAnswer, &str>,
     ) -> Result<(), FolderError> {
         let path = self.path.join(ANSWERS);

@@ -1,7 +1,7 @@
 //! Whether a run is good enough: a pure decision over its figures. What is incomplete never passes, and wins over a miss.
 
 use super::compare::Comparison;
-use super::gates::Gates;
+use super::thresholds::Gates;
 use crate::report::summary::{Figures, Share};
 use crate::report::{Decision, Judgement, Judging, Simulated};
 

@@ -13,8 +13,8 @@ mod computed;
 mod flow;
 pub mod folder;
 pub mod gate;
-pub mod gates;
 pub mod plan;
+pub mod thresholds;
 mod work;
 
 use async_trait::async_trait;
@@ -27,7 +27,7 @@ pub use computed::Computed;
 pub use flow::{Again, Run, run, wanted};
 pub use folder::RunFolder;
 pub use plan::Plan;
-pub use work::Question;
+pub use work::AgentQuestion;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseToScore {

@@ -92,7 +92,7 @@ impl Plan {
                 let column = if is_own { own } else { "id" };
                 match row.fields.get(JUDGE).and_then(Value::as_str) {
                     Some(judge) if !judge.trim().is_empty() => {
-                        // One name is as many rows as name it.
+                        // Allocates once for a name, and not for each row.
                         if !plan.judges.contains(judge.trim()) {
                             plan.judges.insert(judge.trim().to_owned());
                         }

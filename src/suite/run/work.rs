@@ -13,12 +13,12 @@ pub(super) const QUESTION_FIELDS: &[Field] = &[Field::text("id"), Field::text("a
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Work {
     Case(Value),
-    Question(Question),
+    Question(AgentQuestion),
 }
 
 /// A question of a QAS suite.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Question {
+pub struct AgentQuestion {
     /// Its place in the suite, from 0.
     pub item_no: u64,
     /// By it the question and its answer find each other.
@@ -44,7 +44,7 @@ impl Work {
                     let payload = Value::Object(case);
                     (Self::Case(payload.clone()), payload)
                 } else {
-                    let question = Question::from_case(item_no, case)
+                    let question = AgentQuestion::from_case(item_no, case)
                         .map_err(|Missing(name, remedy)| Missing(written.name(name), remedy))
                         .map_err(|fault| vec![fault.at(line)])?;
                     let answered = AgentAnswer {
@@ -77,7 +77,7 @@ impl Work {
     }
 }
 
-impl Question {
+impl AgentQuestion {
     fn from_case(item_no: u64, case: Map<String, Value>) -> Result<Self, Missing> {
         let text = |name: &'static str, remedy: &'static str| {
             let value = case.get(name).and_then(Value::as_str).map(str::trim);
@@ -129,7 +129,7 @@ impl Question {
 }
 
 #[cfg(test)]
-impl Question {
+impl AgentQuestion {
     /// A question for tests.
     pub(super) fn example(item_no: u64, text: &str) -> Self {
         Self {

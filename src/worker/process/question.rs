@@ -1,7 +1,7 @@
 //! The question of a job that isn't run yet: what its run will ask, for whoever asks ahead.
 
 use super::{
-    Ending, FailureClass, Job, Nonce, Pipeline, Request, class_of_bad, failed, judge_needed,
+    Ending, FailureClass, Job, Nonce, Pipeline, Scorable, class_of_bad, failed, judge_needed,
 };
 use crate::judge::Question;
 
@@ -12,7 +12,7 @@ impl Pipeline {
         let subject = self.subject(job).await?;
         let judge = self.judge(job)?.ok_or_else(judge_needed)?;
         let (limits, nonce) = (judge.limits(), Nonce::from_bits(fastrand::u128(..)));
-        let asking = move |request: &dyn Request| request.questions(&criteria, &limits, &nonce);
+        let asking = move |scorable: &dyn Scorable| scorable.questions(&criteria, &limits, &nonce);
         let questions = subject.with(&self.memory, asking).await?;
         let questions =
             questions.map_err(|error| failed(class_of_bad(&error), error.to_string()))?;

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use super::{Ending, FailureClass, Fault, Job, Request, failed};
+use super::{Ending, FailureClass, Fault, Job, Scorable, failed};
 use crate::job::{Kind, Payload};
 use crate::memory::{JsonShape, MemoryBudget, blocking};
 use crate::score::read_case;
 
 pub(super) enum Subject {
-    Read(Arc<dyn Request>),
+    Read(Arc<dyn Scorable>),
     Stored {
         kind: Kind,
         payload: Payload,
@@ -28,15 +28,15 @@ impl Subject {
                 weight: shape.weight(),
             });
         }
-        read(job.kind, &job.payload).map(|request| Self::Read(request.into()))
+        read(job.kind, &job.payload).map(|scorable| Self::Read(scorable.into()))
     }
 
     /// What of it is held while its judge is asked.
     pub(super) fn without_evidence(self) -> Self {
         match self {
-            Self::Read(request) => Self::Read(match request.without_evidence() {
+            Self::Read(scorable) => Self::Read(match scorable.without_evidence() {
                 Some(less) => less.into(),
-                None => request,
+                None => scorable,
             }),
             stored @ Self::Stored { .. } => stored,
         }
@@ -46,10 +46,10 @@ impl Subject {
     pub(super) async fn with<T: Send + 'static>(
         &self,
         memory: &MemoryBudget,
-        step: impl FnOnce(&dyn Request) -> T + Send + 'static,
+        step: impl FnOnce(&dyn Scorable) -> T + Send + 'static,
     ) -> Result<T, Ending> {
         let (kind, payload, weight) = match self {
-            Self::Read(request) => return Ok(step(&**request)),
+            Self::Read(scorable) => return Ok(step(&**scorable)),
             Self::Stored {
                 kind,
                 payload,
@@ -59,14 +59,14 @@ impl Subject {
         let taken = memory.wait_for(weight).await;
         blocking(move || {
             let _taken = taken;
-            read(kind, &payload).map(|request| step(&*request))
+            read(kind, &payload).map(|scorable| step(&*scorable))
         })
         .await
     }
 }
 
-fn read(kind: Kind, payload: &Payload) -> Result<Box<dyn Request>, Ending> {
-    // Checked when it was enqueued: a payload of a release that took more.
+fn read(kind: Kind, payload: &Payload) -> Result<Box<dyn Scorable>, Ending> {
+    // Checked at enqueue; it fails only if an older release accepted more.
     let bad = |faults: Vec<Fault>| failed(FailureClass::BadInput, Fault::in_words(&faults));
     read_case(kind, &payload.value()).map_err(bad)
 }

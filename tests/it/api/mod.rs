@@ -44,7 +44,7 @@ use std::time::Duration;
 use gavel::api::{ApiParts, Leaving, Pages, SpendingCaps, Streams, Tokens, router, serve};
 use gavel::clock::{Clock, SystemClock};
 use gavel::config::{AuthSettings, HttpSettings, ProxySettings};
-use gavel::enqueue::{Enqueue, EnqueueParts, JudgeCheck, JudgeProblem, ScoreOnly};
+use gavel::enqueue::{Enqueue, EnqueueParts, JudgeCheck, JudgeProblem, ScorableStatus};
 use gavel::events::{Announcer, Feed, announcer};
 use gavel::history::imports::{HistoryOptions, Imports};
 use gavel::history::tarsy::Address;
@@ -74,7 +74,7 @@ struct Setup {
     bind: Option<SocketAddr>,
     judges: gavel::api::JudgeNames,
     tarsy: Option<&'static str>,
-    score_only: ScoreOnly,
+    score_only: ScorableStatus,
     caps: SpendingCaps,
 }
 
@@ -111,7 +111,7 @@ impl Default for Setup {
             bind: None,
             judges: Arc::new(|| ["judge-a", "judge-b", "no-key"].map(str::to_owned).to_vec()),
             tarsy: Some("https://tarsy.example.com"),
-            score_only: ScoreOnly::Ended,
+            score_only: ScorableStatus::Ended,
             caps: SpendingCaps::default(),
         }
     }
@@ -200,7 +200,7 @@ impl Server {
                 clock: Arc::new(SystemClock),
                 events: events.clone(),
                 judges: judge_check(),
-                terms: Arc::new(Priced),
+                directory: Arc::new(Priced),
             },
             crate::support::criteria::current(&setup.criteria),
             setup.score_only,

@@ -234,7 +234,7 @@ async fn attention_is_asked_for_until_it_was_given() {
 #[tokio::test]
 async fn sessions_that_the_settings_leave_out_have_no_button() {
     let server = Server::with(Setup {
-        score_only: ScoreOnly::Completed,
+        score_only: ScorableStatus::Completed,
         ..Setup::default()
     })
     .await;

@@ -1,4 +1,4 @@
-//! What stops a batch whose replies are fetched ahead, on its way to the provider and back, and what passes it by.
+//! What stops a batch whose replies are collected, on its way to the provider and back, and what passes it by.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Backlogs whose replies are fetched ahead by a provider's batches, from the request to the scores, in both wire formats.
+//! Backlogs whose replies are collected by a provider's batches, from the request to the scores, in both wire formats.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -108,14 +108,14 @@ pub(super) fn spent(batch: &Value, expected: f64) {
 }
 
 async fn replies_are_fetched_ahead_at_half_the_price_by_openais_batches(home: Home) {
-    replies_are_fetched_ahead(home, "openai").await;
+    replies_are_collected(home, "openai").await;
 }
 
 async fn replies_are_fetched_ahead_at_half_the_price_by_anthropics_batches(home: Home) {
-    replies_are_fetched_ahead(home, "anthropic").await;
+    replies_are_collected(home, "anthropic").await;
 }
 
-async fn replies_are_fetched_ahead(mut home: Home, family: &str) {
+async fn replies_are_collected(mut home: Home, family: &str) {
     let server = provider(&mut home, family).await;
     let mut world = World::elsewhere(home).await;
     world.work();

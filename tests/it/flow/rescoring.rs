@@ -88,7 +88,7 @@ async fn force_rescore_asks_the_judge_again_and_replaces_the_current_score(home:
     );
     world.judge.release();
     world.api.ended(job).await;
-    assert_eq!(world.judge.count(), 2, "the cache is passed over");
+    assert_eq!(world.judge.count(), 2, "the cache is skipped");
     let second = world.api.score(id).await.expect(200);
     assert_eq!(second["total_score"], 55);
     assert_eq!(world.api.history(id).await.len(), 2);

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use gavel::judge::gate::Closed;
-use gavel::judge::{AskContext, AskEnd, Asked, CallPermits, CallUsage, ConcurrencyPermit, Held};
+use gavel::judge::{
+    AskContext, AskEnd, AskOutcome, CallPermits, CallUsage, ConcurrencyPermit, PermitHooks,
+};
 use tokio::sync::Notify;
 
 use super::patience::down;
@@ -20,7 +22,7 @@ struct Ledger {
 
 struct Noted(Ledger);
 
-impl Held for Noted {
+impl PermitHooks for Noted {
     fn used(&mut self, usage: CallUsage) {
         self.0.used.lock().unwrap().push(usage);
     }
@@ -41,7 +43,7 @@ impl Ledger {
         ConcurrencyPermit::holding(Noted(self.clone()))
     }
 
-    async fn ask(&self, stage: &Stage) -> Asked {
+    async fn ask(&self, stage: &Stage) -> AskOutcome {
         let context = AskContext {
             concurrency: Arc::new(self.clone()),
             ..context()
@@ -97,7 +99,7 @@ async fn a_bad_reply_ends_the_turn_and_the_repair_takes_another() {
 async fn a_turn_is_told_what_its_call_used_whatever_the_reply_is_worth() {
     let stage = Stage::new(vec![down(), says("hm"), good()]).await;
     let ledger = Ledger::default();
-    let Asked {
+    let AskOutcome {
         end: AskEnd::Answered(_),
         usage,
         ..
@@ -122,7 +124,7 @@ async fn where_no_turn_is_near_nothing_is_asked_and_nothing_spent() {
     assert!(
         matches!(
             asked,
-            Asked {
+            AskOutcome {
                 end: AskEnd::Wait {
                     why: Closed::Busy,
                     retry_in: None,
@@ -176,7 +178,7 @@ async fn who_joined_a_question_that_finds_no_turn_goes_back_with_it_and_the_next
     for asked in [first, joined] {
         let busy = matches!(
             asked,
-            Asked {
+            AskOutcome {
                 end: AskEnd::Wait {
                     why: Closed::Busy,
                     ..

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use gavel::judge::ErrorClass;
 use gavel::judge::gate::{
-    BreakerState, CallEnd, CallOutcome, Closed, Gate, GateOptions, LimitReport, LiveWorkers, Load,
-    PaceLimits, Permit, RateReport, Refusal, Sharing, Span, TokensUsed, shared_gate,
+    BreakerState, CallEnd, CallOutcome, Closed, Gate, GateOptions, LimitReport, Load, PaceLimits,
+    Permit, RateReport, Refusal, Sharing, Span, TokensUsed, WorkerCounts, shared_gate,
 };
 use gavel::redis_client::RedisClient;
 use tokio::task::JoinHandle;
@@ -122,8 +122,8 @@ fn three(url: &str, options: &GateOptions) -> [Process; 3] {
 }
 
 /// So many workers, of whom so many can't reach Redis.
-fn live(alive: u32, apart: u32) -> LiveWorkers {
-    LiveWorkers {
+fn live(alive: u32, apart: u32) -> WorkerCounts {
+    WorkerCounts {
         alive,
         apart: BTreeMap::from([(JUDGE.to_owned(), apart)]),
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gavel::judge::gate::{Gate, GateOptions};
-use gavel::judge::{AskContext, AskEnd, Asked, NotConfigured};
+use gavel::judge::{AskContext, AskEnd, AskOutcome, NotConfigured};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -86,7 +86,7 @@ async fn entries_that_differ_in_their_headers_or_type_share_no_replies() {
         let judges = judges(&base_url, &entry, &stage.gate, &stage.memory);
         let judge = judges.get("test").unwrap();
         let asked = judge.ask(&question("a"), context()).await;
-        matches!(asked, Asked { end: AskEnd::Answered(Ok(reply)), .. } if reply.cached)
+        matches!(asked, AskOutcome { end: AskEnd::Answered(Ok(reply)), .. } if reply.cached)
     };
     let a = json!({ "headers": { "x-route": "a" } });
     assert!(!finds(a.clone()).await);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gavel::judge::gate::{BreakerState, Closed, GateOptions};
-use gavel::judge::{AskContext, AskEnd, Asked, ErrorClass};
+use gavel::judge::{AskContext, AskEnd, AskOutcome, ErrorClass};
 use serde_json::json;
 use wiremock::ResponseTemplate;
 
@@ -59,7 +59,7 @@ async fn five_failed_calls_open_the_breaker_and_the_next_question_waits_and_spen
     let stage = Stage::new(vec![down()]).await;
     error_of(stage.ask().await);
     // The fifth failure in a row is this question's first call; its retry is refused.
-    let Asked {
+    let AskOutcome {
         end: AskEnd::Wait { why, .. },
         retries_spent,
         ..
@@ -70,7 +70,7 @@ async fn five_failed_calls_open_the_breaker_and_the_next_question_waits_and_spen
     assert_eq!((why, retries_spent), (Closed::BreakerOpen, 1));
     assert_eq!(stage.requests().await.len(), 5);
 
-    let Asked {
+    let AskOutcome {
         end: AskEnd::Wait { why, retry_in, .. },
         retries_spent,
         usage,
@@ -138,7 +138,7 @@ async fn a_long_retry_after_on_a_429_makes_the_job_wait() {
     let throttled = fails(429, json!({})).insert_header("retry-after", "60");
     let stage = Stage::new(vec![throttled]).await;
     let wait = stage.ask().await;
-    let Asked {
+    let AskOutcome {
         end: AskEnd::Wait { why, retry_in, .. },
         retries_spent,
         ..
@@ -153,7 +153,7 @@ async fn a_long_retry_after_on_a_429_makes_the_job_wait() {
     // The lane is closed: the next question makes no call.
     assert!(matches!(
         stage.ask().await,
-        Asked {
+        AskOutcome {
             end: AskEnd::Wait { .. },
             ..
         }
@@ -171,7 +171,7 @@ async fn a_429_without_a_delay_closes_the_lane_for_the_throttles_own() {
         ..Staging::default()
     };
     let stage = Stage::with(staging, vec![fails(429, json!({}))]).await;
-    let Asked {
+    let AskOutcome {
         end: AskEnd::Wait { why, retry_in, .. },
         ..
     } = stage.ask().await
@@ -186,7 +186,7 @@ async fn a_429_without_a_delay_closes_the_lane_for_the_throttles_own() {
 async fn a_long_retry_after_on_a_503_waits_and_spends_a_retry_but_closes_no_lane() {
     let loading = fails(503, json!({})).insert_header("retry-after", "30");
     let stage = Stage::new(vec![loading]).await;
-    let Asked {
+    let AskOutcome {
         end: AskEnd::Wait { retry_in, .. },
         retries_spent,
         ..
@@ -203,7 +203,7 @@ async fn a_long_retry_after_on_a_503_waits_and_spends_a_retry_but_closes_no_lane
 async fn a_used_up_quota_closes_the_lane_and_the_job_waits_for_somebody() {
     let body = json!({ "error": { "message": "You exceeded your current quota", "code": "insufficient_quota" } });
     let stage = Stage::new(vec![fails(429, body)]).await;
-    let Asked {
+    let AskOutcome {
         end: AskEnd::Wait { why, retry_in, .. },
         ..
     } = stage.ask().await
@@ -216,7 +216,7 @@ async fn a_used_up_quota_closes_the_lane_and_the_job_waits_for_somebody() {
     assert!(closures[0].message.contains("current quota"));
     assert!(matches!(
         stage.ask().await,
-        Asked {
+        AskOutcome {
             end: AskEnd::Wait { .. },
             ..
         }
@@ -231,7 +231,7 @@ async fn a_used_up_quota_closes_the_lane_and_the_job_waits_for_somebody() {
 async fn a_paused_judge_is_not_called() {
     let stage = Stage::new(vec![good()]).await;
     stage.gate.close("test", Closed::Paused, None);
-    let Asked {
+    let AskOutcome {
         end: AskEnd::Wait { why, retry_in, .. },
         ..
     } = stage.ask().await

@@ -13,7 +13,7 @@ mod openai;
 use std::time::Duration;
 
 use gavel::judge::gate::Closed;
-use gavel::judge::{AskEnd, Asked, ErrorClass};
+use gavel::judge::{AskEnd, AskOutcome, ErrorClass};
 use serde_json::{Value, json};
 use wiremock::{MockServer, ResponseTemplate};
 
@@ -186,7 +186,7 @@ async fn a_wait_that_is_asked_for_is_kept_in_each_of_its_forms() {
         for (answer, seconds) in [(own, 17), (by_header, 23)] {
             let stage = stage(family, vec![answer]).await;
             let name = family.name();
-            let Asked {
+            let AskOutcome {
                 end:
                     AskEnd::Wait {
                         why,
@@ -213,7 +213,7 @@ async fn a_used_up_quota_closes_the_lane_and_a_wrong_key_is_not_shown() {
     for family in FAMILIES {
         let name = family.name();
         let used_up = stage(family, vec![refuses(family, Refusal::UsedUp)]).await;
-        let Asked {
+        let AskOutcome {
             end: AskEnd::Wait { why, .. },
             ..
         } = used_up.ask().await
@@ -404,7 +404,7 @@ async fn what_replies_say_of_limits_paces_the_lane_good_or_bad() {
         assert_eq!((pace.held_for, pace.shrunk_for), (None, None), "{name}");
 
         let asked = stage.judge.ask(&question("other"), context()).await;
-        let Asked {
+        let AskOutcome {
             end: AskEnd::Wait { why, retry_in, .. },
             retries_spent,
             ..

@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use gavel::clock::SystemClock;
 use gavel::judge::gate::{Gate, GateOptions};
 use gavel::judge::{
-    AskContext, AskEnd, Asked, CacheKey, CachedReply, CallLog, CallRecord, CallUsage, ErrorClass,
-    Fault, Judge, JudgeError, JudgeWiring, Judges, Precomputed, Providers, Question, Reply,
-    ReplyCache, RetryOptions, Unbounded,
+    AskContext, AskEnd, AskOutcome, CacheKey, CachedReply, CallLog, CallRecord, CallUsage,
+    ErrorClass, Fault, Judge, JudgeError, JudgeWiring, Judges, Precomputed, Providers, Question,
+    Reply, ReplyCache, RetryOptions, Unbounded,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -101,7 +101,7 @@ impl Stage {
         }
     }
 
-    pub(super) async fn ask(&self) -> Asked {
+    pub(super) async fn ask(&self) -> AskOutcome {
         self.judge.ask(&question("evidence"), context()).await
     }
 
@@ -244,9 +244,9 @@ pub(super) fn is_about(cost: Option<f64>, expected: f64) -> bool {
     cost.is_some_and(|cost| (cost - expected).abs() < 1e-12)
 }
 
-pub(super) fn reply_of(asked: Asked) -> (Reply, u32, CallUsage) {
+pub(super) fn reply_of(asked: AskOutcome) -> (Reply, u32, CallUsage) {
     match asked {
-        Asked {
+        AskOutcome {
             end: AskEnd::Answered(Ok(reply)),
             retries_spent,
             usage,
@@ -255,9 +255,9 @@ pub(super) fn reply_of(asked: Asked) -> (Reply, u32, CallUsage) {
     }
 }
 
-pub(super) fn error_of(asked: Asked) -> (JudgeError, u32, CallUsage) {
+pub(super) fn error_of(asked: AskOutcome) -> (JudgeError, u32, CallUsage) {
     match asked {
-        Asked {
+        AskOutcome {
             end: AskEnd::Answered(Err(error)),
             retries_spent,
             usage,

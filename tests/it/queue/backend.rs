@@ -100,7 +100,7 @@ async fn no_id_is_lost_and_none_runs_twice_in_10_000_jobs() {
                 async move {
                     tokio::task::yield_now().await;
                     *runs.lock().unwrap().entry(delivery.item).or_default() += 1;
-                    let (slot, lease) = delivery.hold.split();
+                    let (slot, lease) = delivery.guard.split();
                     drop(slot);
                     tokio::task::yield_now().await;
                     lease.ack();
@@ -135,7 +135,7 @@ async fn a_handler_that_panics_frees_its_slot_and_its_lease() {
             if runs.fetch_add(1, Ordering::SeqCst) < 3 {
                 panic!("as the test wants it");
             }
-            delivery.hold.ack();
+            delivery.guard.ack();
         }
     });
     let start = Instant::now();
@@ -156,7 +156,7 @@ async fn a_lease_outlives_its_slot_until_it_is_ended() {
     let worker = Worker::start(&queue, &toy, 1, move |delivery: Delivery<JobId>| {
         let kept = Arc::clone(&handed);
         async move {
-            let (slot, lease) = delivery.hold.split();
+            let (slot, lease) = delivery.guard.split();
             kept.lock().unwrap().push(lease);
             drop(slot);
         }
@@ -277,7 +277,7 @@ async fn what_was_admitted_but_not_started_is_put_back_at_the_drain() {
             token.cancel();
         }
         started.lock().unwrap().push(delivery.item);
-        async move { delivery.hold.ack() }
+        async move { delivery.guard.ack() }
     });
     *shutdown.lock().unwrap() = Some(worker.shutdown.clone());
     queue.push(&pushes).await.unwrap();
@@ -305,7 +305,7 @@ fn suspects_end(
     move |delivery| {
         if delivery.claimed.lane.is_suspect() {
             log.started.lock().unwrap().push(delivery.item);
-            return Box::pin(async move { delivery.hold.ack() });
+            return Box::pin(async move { delivery.guard.ack() });
         }
         others(delivery)
     }
@@ -486,7 +486,7 @@ async fn work_from_the_store_that_waits_is_pushed_when_the_queue_is_back() {
         let (gate, push) = (Arc::clone(&waits), push.clone());
         async move {
             gate.acquire().await.unwrap().forget();
-            delivery.hold.later(push, Utc::now() + TimeDelta::hours(1));
+            delivery.guard.later(push, Utc::now() + TimeDelta::hours(1));
         }
     });
     eventually(async || worker.in_hand.count() == 1).await;

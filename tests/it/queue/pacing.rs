@@ -159,7 +159,7 @@ async fn starts_of(limit: u64, jobs: usize, call: Duration) -> Vec<Instant> {
                 starts.lock().unwrap().push((judge.clone(), Instant::now()));
                 tokio::time::sleep(call).await;
                 gate.report(&judge, permit, &CallOutcome::Alive.into());
-                delivery.hold.ack();
+                delivery.guard.ack();
             }
         }
     };

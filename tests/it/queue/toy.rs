@@ -155,7 +155,7 @@ impl Log {
         self.most.fetch_max(running, Ordering::SeqCst);
         self.gate.acquire().await.unwrap().forget();
         self.running.fetch_sub(1, Ordering::SeqCst);
-        delivery.hold.ack();
+        delivery.guard.ack();
     }
 
     pub(super) fn handler(

@@ -10,10 +10,10 @@ use gavel::job::{JobId, JobState, Kind, Lane, Priority, Purpose};
 use gavel::queue::Queue;
 use gavel::queue::memory::MemoryQueue;
 use gavel::store::{
-    BacklogPlan, BatchRow, Disposition, Expanded, Moved, NewBacklog, NewBatch, SessionFilter,
-    SessionRecord, SortRules, Store,
+    BacklogPlan, BatchRow, Disposition, Moved, NewBacklog, NewBatch, SessionFilter, SessionRecord,
+    SortRules, StepOutcome, Store,
 };
-use gavel::worker::{Expansion, Round};
+use gavel::worker::{Expansion, ExpansionOutcome};
 use uuid::Uuid;
 
 use super::fixtures::{
@@ -83,9 +83,9 @@ async fn row(store: &Store, id: Uuid) -> BatchRow {
 pub(super) async fn whole(store: &Store, id: Uuid, jobs: u32) -> BatchRow {
     loop {
         match store.batches().expand(id, jobs, now()).await.unwrap() {
-            Expanded::Part(_) => {}
-            Expanded::Whole(batch) => return *batch,
-            Expanded::Stopped => panic!("it expands"),
+            StepOutcome::Part(_) => {}
+            StepOutcome::Whole(batch) => return *batch,
+            StepOutcome::Stopped => panic!("it expands"),
         }
     }
 }
@@ -125,7 +125,7 @@ async fn a_rescore_expands_a_step_at_a_time_and_each_session_once() {
         assert_eq!(store.batches().expanding_backlogs().await.unwrap(), [id]);
         for step in 1..=2 {
             let stepped = store.batches().expand(id, 3, now()).await.unwrap();
-            assert_eq!(stepped, Expanded::Part(3));
+            assert_eq!(stepped, StepOutcome::Part(3));
             let batch = row(store, id).await;
             assert_eq!(
                 (batch.state, batch.total),
@@ -146,7 +146,7 @@ async fn a_rescore_expands_a_step_at_a_time_and_each_session_once() {
         assert_eq!(set(&subjects(store, id).await), sessions);
         assert_eq!(
             store.batches().expand(id, 3, now()).await.unwrap(),
-            Expanded::Stopped
+            StepOutcome::Stopped
         );
         assert!(
             store
@@ -175,7 +175,7 @@ async fn a_step_looks_at_so_many_sessions_however_few_it_finds() {
         let id = begun(store, new).await;
         for found in [0, 0, 1] {
             let stepped = store.batches().expand(id, 2, now()).await.unwrap();
-            assert_eq!(stepped, Expanded::Part(found));
+            assert_eq!(stepped, StepOutcome::Part(found));
         }
         assert_eq!(whole(store, id, 2).await.total, 1);
         assert_eq!(subjects(store, id).await, [wanted.session_id]);
@@ -193,7 +193,7 @@ async fn workers_that_expand_together_make_each_item_once() {
             support::reopen(&test).await,
         ];
         let steps = others.iter().map(|store| async move {
-            while let Expanded::Part(_) = store.batches().expand(id, 3, now()).await.unwrap() {}
+            while let StepOutcome::Part(_) = store.batches().expand(id, 3, now()).await.unwrap() {}
         });
         join_all(steps).await;
         let batch = row(&test.store, id).await;
@@ -347,7 +347,7 @@ async fn a_batch_that_expands_is_paused_resumed_and_cancelled() {
         );
         assert_eq!(
             store.batches().expand(id, 2, now()).await.unwrap(),
-            Expanded::Stopped
+            StepOutcome::Stopped
         );
         let items = store.batches().item_ids(id, 0).await.unwrap();
         let claimed = store
@@ -374,7 +374,7 @@ async fn a_batch_that_expands_is_paused_resumed_and_cancelled() {
         );
         assert_eq!(
             store.batches().expand(id, 2, now()).await.unwrap(),
-            Expanded::Stopped
+            StepOutcome::Stopped
         );
         let figures = store
             .batches()
@@ -501,7 +501,7 @@ async fn what_a_worker_expands_lies_in_the_queue_at_once_and_is_pushed_once() {
         let mut worker = Expansion::new(Arc::clone(&test.store), shared, Arc::new(SystemClock));
         stored(&test.store, 3).await;
         let id = begun(&test.store, new_backlog()).await;
-        while worker.round().await.unwrap() == Round::More {}
+        while worker.round().await.unwrap() == ExpansionOutcome::More {}
 
         let batch = row(&test.store, id).await;
         assert_eq!((batch.total, batch.state), (3, BatchState::Running));
@@ -510,7 +510,7 @@ async fn what_a_worker_expands_lies_in_the_queue_at_once_and_is_pushed_once() {
 
         // What left the queue meanwhile doesn't come back by further rounds.
         queue.forget_everything();
-        assert_eq!(worker.round().await.unwrap(), Round::Nothing);
+        assert_eq!(worker.round().await.unwrap(), ExpansionOutcome::Nothing);
         assert_eq!(queue.depth(&lane).await.unwrap().bulk, 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Batches whose replies are fetched ahead: nothing of them runs meanwhile, and each answer counts once.
+//! Batches whose replies are collected: nothing of them runs meanwhile, and each answer counts once.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ async fn chunk_of(store: &Store, batch_id: Uuid, items: &[JobId]) -> ChunkRow {
     assert!(
         store
             .provider_batches()
-            .hold(batch_id, OWNER, SILENT)
+            .lease(batch_id, OWNER, SILENT)
             .await
             .unwrap()
     );
@@ -119,14 +119,14 @@ async fn one_worker_at_a_time_looks_after_a_batch() {
         assert!(
             store
                 .provider_batches()
-                .hold(id, one, SILENT)
+                .lease(id, one, SILENT)
                 .await
                 .unwrap()
         );
         assert!(
             !store
                 .provider_batches()
-                .hold(id, other, SILENT)
+                .lease(id, other, SILENT)
                 .await
                 .unwrap()
         );
@@ -145,7 +145,7 @@ async fn one_worker_at_a_time_looks_after_a_batch() {
         // The first one was silent for too long.
         while !store
             .provider_batches()
-            .hold(id, other, Duration::ZERO)
+            .lease(id, other, Duration::ZERO)
             .await
             .unwrap()
         {
@@ -154,7 +154,7 @@ async fn one_worker_at_a_time_looks_after_a_batch() {
         assert!(
             !store
                 .provider_batches()
-                .hold(id, one, SILENT)
+                .lease(id, one, SILENT)
                 .await
                 .unwrap()
         );
@@ -167,7 +167,7 @@ async fn one_worker_at_a_time_looks_after_a_batch() {
         assert!(
             !store
                 .provider_batches()
-                .hold(id, one, SILENT)
+                .lease(id, one, SILENT)
                 .await
                 .unwrap()
         );
@@ -181,7 +181,7 @@ async fn one_worker_at_a_time_looks_after_a_batch() {
         assert!(
             store
                 .provider_batches()
-                .hold(id, one, SILENT)
+                .lease(id, one, SILENT)
                 .await
                 .unwrap()
         );
@@ -189,7 +189,7 @@ async fn one_worker_at_a_time_looks_after_a_batch() {
         assert!(
             !store
                 .provider_batches()
-                .hold(id, one, SILENT)
+                .lease(id, one, SILENT)
                 .await
                 .unwrap()
         );
@@ -336,7 +336,7 @@ async fn a_chunk_goes_out_only_while_its_batch_runs_and_by_who_looks_after_it() 
         assert!(
             store
                 .provider_batches()
-                .hold(id, OWNER, SILENT)
+                .lease(id, OWNER, SILENT)
                 .await
                 .unwrap()
         );
@@ -465,6 +465,6 @@ async fn an_item_that_somebody_waits_for_runs_while_the_others_replies_are_fetch
         store.batches().pause(id).await.unwrap();
         assert_eq!(claimable(store, &items).await, 1);
         store.batches().resume(id, now()).await.unwrap();
-        assert_eq!(store.batches().fetched_ahead(&[id]).await.unwrap(), [id]);
+        assert_eq!(store.batches().collecting(&[id]).await.unwrap(), [id]);
     }
 }

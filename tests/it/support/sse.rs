@@ -39,7 +39,7 @@ impl Stream {
         }
     }
 
-    /// The next event; comments and ids without data are passed over.
+    /// The next event; comments and ids without data are skipped.
     pub(crate) async fn next(&mut self) -> Told {
         let told = tokio::time::timeout(PATIENCE, self.try_next()).await;
         let told = told.expect("an event in time");

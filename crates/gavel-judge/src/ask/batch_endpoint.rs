@@ -16,7 +16,7 @@ use super::run::first_call;
 use super::{Inner, Judge, usage};
 use crate::call_log::{CallRecord, CallUsage};
 use crate::provider::{
-    Added, Answers, BatchApi, Chunk, ChunkSize, CollectedAnswer, Endpoint, Found, Progress,
+    Added, Answers, BatchApi, Chunk, ChunkLookup, ChunkSize, CollectedAnswer, Endpoint, Progress,
     ProviderReply, Uploaded,
 };
 use crate::{CacheKey, CachedReply, JudgeError, Question, Reply};
@@ -90,7 +90,7 @@ impl BatchEndpoint {
     }
 
     /// Looks for a chunk that may have been handed over.
-    pub async fn find(&self, tag: Uuid) -> Result<Found, JudgeError> {
+    pub async fn find(&self, tag: Uuid) -> Result<ChunkLookup, JudgeError> {
         self.api.find(&self.inner.provider, tag).await
     }
 

@@ -74,7 +74,7 @@ impl CallRecord {
 }
 
 /// A call that is out. One whose run is dropped meanwhile is logged too: it may be billed.
-struct CallOut<'a> {
+struct InFlightCall<'a> {
     judge: &'a Inner,
     asked_for: Uuid,
     at: DateTime<Utc>,
@@ -82,7 +82,7 @@ struct CallOut<'a> {
     is_back: bool,
 }
 
-impl<'a> CallOut<'a> {
+impl<'a> InFlightCall<'a> {
     fn new(judge: &'a Inner, asked_for: Uuid) -> Self {
         Self {
             judge,
@@ -104,7 +104,7 @@ impl<'a> CallOut<'a> {
     }
 }
 
-impl Drop for CallOut<'_> {
+impl Drop for InFlightCall<'_> {
     fn drop(&mut self) {
         if !self.is_back {
             let mut record = self.record();
@@ -121,7 +121,7 @@ impl Run<'_> {
         let judge = self.judge;
         let wiring = &judge.wiring;
         self.calls += 1;
-        let mut out = CallOut::new(judge, self.asked_for);
+        let mut out = InFlightCall::new(judge, self.asked_for);
         if let Some(concurrency_permit) = &mut self.concurrency_permit {
             concurrency_permit.calls();
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 
-use super::{AskContext, AskEnd, Asked, Inner, usage};
+use super::{AskContext, AskEnd, AskOutcome, Inner, usage};
 use crate::call_log::CallUsage;
 use crate::error::ErrorClass;
 use crate::gate::Closed;
@@ -48,7 +48,7 @@ pub(super) async fn ask(
     fallback: &Fallback,
     question: &Question,
     context: &AskContext,
-) -> Asked {
+) -> AskOutcome {
     let key = CacheKey::of_refusal(&first.spec, question, context.asked_for);
     let remembered = first.wiring.cache.get(&key).await;
     let (refusal, own) = match remembered.as_ref().and_then(Refusal::recalled) {
@@ -62,7 +62,7 @@ pub(super) async fn ask(
             (refusal, own)
         }
         None => match first.ask(question, context).await {
-            Asked {
+            AskOutcome {
                 end: AskEnd::Answered(Err(error)),
                 retries_spent,
                 usage,
@@ -117,8 +117,8 @@ impl Refusal {
     }
 
     /// The question ends here: nobody else was asked.
-    fn ends(&self, error: JudgeError) -> Asked {
-        Asked {
+    fn ends(&self, error: JudgeError) -> AskOutcome {
+        AskOutcome {
             end: AskEnd::Answered(Err(error)),
             retries_spent: self.retries_spent,
             usage: self.usage,
@@ -126,10 +126,10 @@ impl Refusal {
     }
 
     /// What the fallback's end comes to, with what both spent.
-    fn with(&self, first: &JudgeSpec, second: &JudgeSpec, asked: Asked) -> Asked {
+    fn with(&self, first: &JudgeSpec, second: &JudgeSpec, asked: AskOutcome) -> AskOutcome {
         let mut usage = self.usage;
         usage::add(&mut usage, asked.usage);
-        Asked {
+        AskOutcome {
             end: match asked.end {
                 AskEnd::Answered(answer) => AskEnd::Answered(self.answer(first, second, answer)),
                 AskEnd::Wait { why, retry_in, .. } => {

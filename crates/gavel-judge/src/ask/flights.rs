@@ -7,7 +7,7 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared, WeakShared};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::Asked;
+use super::AskOutcome;
 use crate::CacheKey;
 
 pub(super) type FlightKey = (String, CacheKey);
@@ -15,91 +15,91 @@ pub(super) type FlightKey = (String, CacheKey);
 /// Questions in flight. It holds no answer: a landed flight is gone.
 #[derive(Default)]
 pub(super) struct Flights {
-    aloft: Mutex<HashMap<FlightKey, Aloft>>,
+    in_flight: Mutex<HashMap<FlightKey, FlightEntry>>,
 }
 
-type Flight = Shared<BoxFuture<'static, Asked>>;
+type Flight = Shared<BoxFuture<'static, AskOutcome>>;
 
-struct Aloft {
+struct FlightEntry {
     number: u64,
-    flight: WeakShared<BoxFuture<'static, Asked>>,
-    led_with: u32,
+    flight: WeakShared<BoxFuture<'static, AskOutcome>>,
+    leader_retries: u32,
 }
 
-/// A place in a flight. Dropping every seat of a flight drops the flight.
-pub(super) struct Seat {
+/// One asker's part in a flight. When all of them are dropped, the flight is dropped.
+pub(super) struct JoinedFlight {
     pub(super) flight: Flight,
     /// For those who joined: the retries that the flight set out with.
-    pub(super) led_with: Option<u32>,
+    pub(super) leader_retries: Option<u32>,
 }
 
 /// Takes a flight off the list when it lands, and when everybody has left it.
-struct Landing {
+struct RemoveOnDrop {
     flights: Arc<Flights>,
     key: FlightKey,
     number: u64,
 }
 
-impl Drop for Landing {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
-        let mut aloft = self.flights.lock();
-        if aloft
+        let mut in_flight = self.flights.lock();
+        if in_flight
             .get(&self.key)
             .is_some_and(|flight| flight.number == self.number)
         {
-            aloft.remove(&self.key);
+            in_flight.remove(&self.key);
         }
     }
 }
 
 impl Flights {
     /// Joins the flight of `key`, or starts one.
-    pub(super) fn board(
+    pub(super) fn join_or_start(
         self: &Arc<Self>,
         key: FlightKey,
         retries_spent: u32,
-        start: impl FnOnce() -> BoxFuture<'static, Asked>,
-    ) -> Seat {
-        let mut aloft = self.lock();
-        let known = aloft.get(&key);
+        start: impl FnOnce() -> BoxFuture<'static, AskOutcome>,
+    ) -> JoinedFlight {
+        let mut in_flight = self.lock();
+        let known = in_flight.get(&key);
         if let Some(known) = known
             && let Some(flight) = known.flight.upgrade()
         {
-            return Seat {
+            return JoinedFlight {
                 flight,
-                led_with: Some(known.led_with),
+                leader_retries: Some(known.leader_retries),
             };
         }
         // A flight that everybody left may not be off the list yet; its number tells it from this one.
         let number = known.map_or(0, |left| left.number.wrapping_add(1));
-        let landing = Landing {
+        let remove_on_drop = RemoveOnDrop {
             flights: Arc::clone(self),
             key: key.clone(),
             number,
         };
         let run = start();
         let flight = async move {
-            let _landing = landing;
+            let _remove_on_drop = remove_on_drop;
             run.await
         }
         .boxed()
         .shared();
         if let Some(weak) = flight.downgrade() {
-            let entry = Aloft {
+            let entry = FlightEntry {
                 number,
                 flight: weak,
-                led_with: retries_spent,
+                leader_retries: retries_spent,
             };
-            aloft.insert(key, entry);
+            in_flight.insert(key, entry);
         }
-        Seat {
+        JoinedFlight {
             flight,
-            led_with: None,
+            leader_retries: None,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<FlightKey, Aloft>> {
-        self.aloft.lock()
+    fn lock(&self) -> MutexGuard<'_, HashMap<FlightKey, FlightEntry>> {
+        self.in_flight.lock()
     }
 }
 
@@ -114,8 +114,8 @@ mod tests {
     use super::*;
     use crate::gate::Closed;
 
-    fn waits() -> Asked {
-        Asked {
+    fn waits() -> AskOutcome {
+        AskOutcome {
             end: AskEnd::Wait {
                 why: Closed::Paused,
                 retry_in: None,
@@ -141,10 +141,10 @@ mod tests {
             }
         }
 
-        fn board(&self) -> Seat {
+        fn join_or_start(&self) -> JoinedFlight {
             let (starts, land) = (Arc::clone(&self.starts), Arc::clone(&self.land));
             let key = ("judge".to_owned(), CacheKey("k".to_owned()));
-            self.flights.board(key, 0, || {
+            self.flights.join_or_start(key, 0, || {
                 async move {
                     starts.fetch_add(1, Ordering::Relaxed);
                     land.notified().await;
@@ -158,20 +158,23 @@ mod tests {
     #[tokio::test]
     async fn equal_questions_share_one_flight_and_the_next_starts_another() {
         let airport = Airport::new();
-        let (first, second) = (airport.board(), airport.board());
-        assert_eq!((first.led_with, second.led_with), (None, Some(0)));
+        let (first, second) = (airport.join_or_start(), airport.join_or_start());
+        assert_eq!(
+            (first.leader_retries, second.leader_retries),
+            (None, Some(0))
+        );
         airport.land.notify_one();
         let answers = tokio::join!(first.flight, second.flight);
         assert_eq!(answers, (waits(), waits()));
         assert_eq!(airport.starts.load(Ordering::Relaxed), 1);
         assert!(airport.flights.lock().is_empty());
-        assert_eq!(airport.board().led_with, None);
+        assert_eq!(airport.join_or_start().leader_retries, None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn whoever_is_left_carries_the_question_on() {
         let airport = Airport::new();
-        let (first, second) = (airport.board(), airport.board());
+        let (first, second) = (airport.join_or_start(), airport.join_or_start());
         let gone = tokio::time::timeout(Duration::from_secs(1), first.flight).await;
         assert!(gone.is_err());
         airport.land.notify_one();
@@ -182,7 +185,7 @@ mod tests {
     #[tokio::test]
     async fn a_flight_that_everybody_left_is_forgotten() {
         let airport = Airport::new();
-        drop(airport.board());
+        drop(airport.join_or_start());
         assert!(airport.flights.lock().is_empty());
     }
 }

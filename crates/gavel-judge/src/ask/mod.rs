@@ -28,7 +28,7 @@ use super::{
 };
 pub use batch_endpoint::{Accepted, BatchEndpoint, HandedOver};
 use fallback::Fallback;
-use flights::{Flights, Seat};
+use flights::{Flights, JoinedFlight};
 use gavel_clock::{Clock, SystemClock};
 
 /// What a question needs from the run it belongs to.
@@ -38,7 +38,7 @@ pub struct AskContext {
     pub asked_for: Uuid,
     /// Retries spent so far over all runs.
     pub retries_spent: u32,
-    /// Whether the cache is passed over (force_rescore). What comes back is cached all the same.
+    /// Whether the cache is skipped (force_rescore). What comes back is cached all the same.
     pub skip_cache: bool,
     /// Whether a reply may lie ready that was collected for `asked_for`; it is taken whatever `skip_cache` says.
     pub precomputed: Precomputed,
@@ -57,7 +57,7 @@ pub enum Precomputed {
 
 /// How asking ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct AskOutcome {
     /// With an answer, or a wait.
     pub end: AskEnd,
     /// Retries spent over all runs, these included, of both judges where there is a fallback.
@@ -127,7 +127,7 @@ impl Judge {
     /// A question that is already in flight isn't asked again: its asker gets the same answer, marked as cached, for
     /// which it spent nothing. A question that skips the cache is always asked. A judge that declines is asked once; its
     /// fallback, if it has one, is asked instead.
-    pub async fn ask(&self, question: &Question, context: AskContext) -> Asked {
+    pub async fn ask(&self, question: &Question, context: AskContext) -> AskOutcome {
         match &self.fallback {
             Some(second) => fallback::ask(&self.inner, second, question, &context).await,
             None => self.inner.ask(question, &context).await,
@@ -137,11 +137,11 @@ impl Judge {
 
 impl Inner {
     /// Asks this judge, and no other.
-    async fn ask(self: &Arc<Self>, question: &Question, context: &AskContext) -> Asked {
+    async fn ask(self: &Arc<Self>, question: &Question, context: &AskContext) -> AskOutcome {
         if context.precomputed == Precomputed::Collected {
             let key = CacheKey::of_collected(&self.spec, question, context.asked_for);
             if let Some(reply) = kept::cached(self, question, &key).await {
-                return Asked {
+                return AskOutcome {
                     // It was paid for, by this asker, when it was collected.
                     end: AskEnd::Answered(Ok(Reply {
                         cached: false,
@@ -157,12 +157,12 @@ impl Inner {
             return run::run(self, question, context, &key).await;
         }
         loop {
-            let seat = self.board(question, context, &key);
-            let asked = seat.flight.await;
-            match seat.led_with {
+            let joined = self.join_or_start(question, context, &key);
+            let asked = joined.flight.await;
+            match joined.leader_retries {
                 None => return asked,
-                Some(led_with) => {
-                    if let Some(shared) = shared(asked, context, led_with) {
+                Some(leader_retries) => {
+                    if let Some(shared) = shared(asked, context, leader_retries) {
                         return shared;
                     }
                 }
@@ -170,29 +170,35 @@ impl Inner {
         }
     }
 
-    fn board(self: &Arc<Self>, question: &Question, context: &AskContext, key: &CacheKey) -> Seat {
+    fn join_or_start(
+        self: &Arc<Self>,
+        question: &Question,
+        context: &AskContext,
+        key: &CacheKey,
+    ) -> JoinedFlight {
         // Two entries may share a cache; each has a lane of its own, so that neither waits for the other's.
         let flight = (self.spec.name().to_owned(), key.clone());
-        self.flights.board(flight, context.retries_spent, || {
-            let inner = Arc::clone(self);
-            let (question, context, key) = (question.clone(), context.clone(), key.clone());
-            async move { run::run(&inner, &question, &context, &key).await }.boxed()
-        })
+        self.flights
+            .join_or_start(flight, context.retries_spent, || {
+                let inner = Arc::clone(self);
+                let (question, context, key) = (question.clone(), context.clone(), key.clone());
+                async move { run::run(&inner, &question, &context, &key).await }.boxed()
+            })
     }
 }
 
 /// What an asker that joined makes of the answer; `None`: it asks for itself, since whoever asked had fewer retries left.
-fn shared(mut asked: Asked, context: &AskContext, led_with: u32) -> Option<Asked> {
+fn shared(mut asked: AskOutcome, context: &AskContext, leader_retries: u32) -> Option<AskOutcome> {
     match &mut asked.end {
         AskEnd::Answered(Ok(reply)) => reply.cached = true,
         AskEnd::Answered(Err(error)) => {
-            if error.class == ErrorClass::Transient && led_with > context.retries_spent {
+            if error.class == ErrorClass::Transient && leader_retries > context.retries_spent {
                 return None;
             }
         }
         AskEnd::Wait { .. } => {}
     }
-    Some(Asked {
+    Some(AskOutcome {
         retries_spent: context.retries_spent,
         usage: usage::nothing(),
         ..asked
@@ -305,8 +311,8 @@ mod tests {
     use super::super::JudgeError;
     use super::*;
 
-    fn failed(class: ErrorClass) -> Asked {
-        Asked {
+    fn failed(class: ErrorClass) -> AskOutcome {
+        AskOutcome {
             end: AskEnd::Answered(Err(JudgeError::new(class, "it said no"))),
             retries_spent: 3,
             usage: CallUsage::default(),
@@ -327,7 +333,7 @@ mod tests {
     fn who_joins_shares_the_end_and_spends_nothing() {
         for class in [ErrorClass::Refused, ErrorClass::Transient] {
             let shared = shared(failed(class), &joined_with(1), 1);
-            let Some(Asked {
+            let Some(AskOutcome {
                 end: AskEnd::Answered(Err(error)),
                 retries_spent,
                 usage,

@@ -8,12 +8,12 @@ use uuid::Uuid;
 
 use super::call::Failed;
 use super::kept::{cached, kept};
-use super::{AskContext, AskEnd, Asked, Inner, usage};
+use super::{AskContext, AskEnd, AskOutcome, Inner, usage};
 use crate::call_log::CallUsage;
 use crate::error::ErrorClass;
 use crate::gate::{Closed, Load, Permit, Refusal};
 use crate::provider::{CallRequest, Message, Role};
-use crate::retry::{self, Attempt, Decision, Spends};
+use crate::retry::{self, Decision, RetryState, Spends};
 use crate::{
     Answer, CacheKey, ConcurrencyPermit, Fault, JudgeError, ModelFamily, Question, Reply, reply,
 };
@@ -26,7 +26,7 @@ pub(super) async fn run(
     question: &Question,
     context: &AskContext,
     key: &CacheKey,
-) -> Asked {
+) -> AskOutcome {
     let mut run = Run::new(judge, question, context);
     let mut key = key.clone();
     if let Some(reply) = look_up(judge, &run.question, context, &key).await {
@@ -182,11 +182,11 @@ impl<'a> Run<'a> {
                 .filter(|_| error.class == ErrorClass::Throttled && closed.why == Closed::Throttled)
         };
         let retry_after = error.retry_after.or_else(paused);
-        let attempt = Attempt {
+        let retry_state = RetryState {
             cap_can_grow: error.class == ErrorClass::Truncated && self.larger_cap().is_some(),
-            ..self.attempt()
+            ..self.retry_state()
         };
-        retry::after_error(&wiring.retry, error.class, attempt, retry_after)
+        retry::after_error(&wiring.retry, error.class, retry_state, retry_after)
     }
 
     /// Twice the output cap, or what the window leaves beside the prompt; `None` if that is no more than the cap is now.
@@ -233,8 +233,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn attempt(&self) -> Attempt {
-        Attempt {
+    fn retry_state(&self) -> RetryState {
+        RetryState {
             retries_spent: self.retries_spent,
             waited: self.waited,
             // Asked for only where a reply was cut off: the estimate isn't free.
@@ -300,18 +300,18 @@ impl<'a> Run<'a> {
         Some(weakness.fault.clone())
     }
 
-    fn fails(&self, error: JudgeError) -> Asked {
+    fn fails(&self, error: JudgeError) -> AskOutcome {
         match &self.weak {
             Some(reply) => self.answered(Ok(reply.clone())),
             None => self.answered(Err(self.last_words(error))),
         }
     }
 
-    fn answered(&self, answer: Answer) -> Asked {
+    fn answered(&self, answer: Answer) -> AskOutcome {
         self.ended(AskEnd::Answered(answer))
     }
 
-    fn waits(&self, why: Closed, retry_in: Option<Duration>) -> Asked {
+    fn waits(&self, why: Closed, retry_in: Option<Duration>) -> AskOutcome {
         if let Some(reply) = &self.weak {
             return self.answered(Ok(reply.clone()));
         }
@@ -322,8 +322,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn ended(&self, end: AskEnd) -> Asked {
-        Asked {
+    fn ended(&self, end: AskEnd) -> AskOutcome {
+        AskOutcome {
             end,
             retries_spent: self.retries_spent,
             usage: self.usage,

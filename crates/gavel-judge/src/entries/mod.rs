@@ -54,7 +54,6 @@ pub enum NotConfigured {
     /// The entry has no key and doesn't say `auth: none`.
     #[error("judge {name:?} is not configured: {remedy}{}", instead(.others))]
     NoKey {
-        /// The judge's name.
         name: String,
         /// What to set, e.g. `set OPENAI_API_KEY`.
         remedy: String,

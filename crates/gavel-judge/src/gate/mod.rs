@@ -12,7 +12,7 @@ mod memory;
 mod rates;
 mod redis;
 
-pub(crate) use memory::Ticket;
+pub(crate) use memory::PaceTicket;
 pub use memory::{Gate, GateOptions};
 pub use rates::{LimitReport, RateReport, Span};
 pub use redis::shared_gate;
@@ -61,7 +61,7 @@ pub struct Permit {
     /// Whether this call is the breaker's probe.
     pub probe: bool,
     /// The call's share of the judge's pace.
-    pub(crate) ticket: Ticket,
+    pub(crate) ticket: PaceTicket,
     /// Runs when the permit is dropped.
     pub(crate) _on_drop: Option<Box<dyn Send + Sync>>,
 }
@@ -194,13 +194,13 @@ impl BreakerState {
 
 /// The live workers, as the store knows them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct LiveWorkers {
+pub struct WorkerCounts {
     pub alive: u32,
     /// How many others of them can't reach Redis and keep to their part, by judge.
     pub apart: BTreeMap<String, u32>,
 }
 
-impl LiveWorkers {
+impl WorkerCounts {
     /// What of a figure is left for those that share it; 0 is none.
     fn together(&self, judge: &str, figure: u64) -> u64 {
         let alive = u64::from(self.alive.max(1));
@@ -228,7 +228,6 @@ pub enum Sharing {
 /// What a gate knows of one judge, for the judges page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateSnapshot {
-    /// The judge's name.
     pub judge: String,
     pub breaker: BreakerState,
     /// Transient failures in a row.
@@ -256,7 +255,6 @@ pub struct LastError {
 /// A closure that must reach other processes and outlive this one; the worker writes it to the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closure {
-    /// The judge's name.
     pub judge: String,
     /// [`Closed::Exhausted`] or [`Closed::Misconfigured`].
     pub why: Closed,

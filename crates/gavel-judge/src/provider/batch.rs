@@ -51,7 +51,7 @@ pub struct Uploaded {
 
 /// What a provider knows of a chunk that may have been handed over.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum ChunkLookup {
     /// It has it, under this name.
     As(String),
     /// It never got it.

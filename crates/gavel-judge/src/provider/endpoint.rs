@@ -14,7 +14,7 @@ use super::call::{CallRequest, Called, ProviderReply};
 use super::format::WireFormat;
 use super::http::{Client, Exchange, NoExchange};
 use super::learned::Learned;
-use super::refusal::{self, Verdict};
+use super::refusal::{self, Classified};
 use super::reply::Unreadable;
 use super::said::Said;
 use super::shape::{Field, Shape};
@@ -157,8 +157,8 @@ impl Endpoint {
         let text = String::from_utf8_lossy(&exchange.body);
         let said = Said::read(&text);
         let class = match refusal::classify(self.format, exchange.status, &said, sent) {
-            Verdict::Capability(field) => refuses(field),
-            Verdict::Class(class) => class,
+            Classified::Capability(field) => refuses(field),
+            Classified::Class(class) => class,
         };
         let now = self.clock.now();
         let retry_after = self.format.wait(class, &exchange.headers, &said, now);

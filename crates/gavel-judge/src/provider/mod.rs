@@ -23,7 +23,7 @@ mod schema;
 pub(crate) mod shape;
 pub mod simulated;
 
-pub use batch::{Added, Chunk, ChunkSize, CollectedAnswer, Found, Progress, Uploaded};
+pub use batch::{Added, Chunk, ChunkLookup, ChunkSize, CollectedAnswer, Progress, Uploaded};
 pub(crate) use call::{CallRequest, Called, Message, ProviderReply, Role, Stop};
 pub use endpoint::results::Answers;
 pub(crate) use endpoint::{BatchApi, Endpoint};

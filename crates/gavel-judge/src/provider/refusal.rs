@@ -6,7 +6,7 @@ use super::shape::{Field, Shape};
 use crate::error::ErrorClass;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Classified {
     /// A class, and what follows from it.
     Class(ErrorClass),
     /// This field isn't wanted.
@@ -14,7 +14,7 @@ pub(super) enum Verdict {
 }
 
 /// What a refusal of a request of shape `sent` means.
-pub(super) fn classify(format: &WireFormat, status: u16, said: &Said, sent: Shape) -> Verdict {
+pub(super) fn classify(format: &WireFormat, status: u16, said: &Said, sent: Shape) -> Classified {
     let class = match status {
         // A gateway's 200 with an error inside: its code may stand for the status that it got.
         200..=299 => match format.inner_status(said) {
@@ -33,14 +33,14 @@ pub(super) fn classify(format: &WireFormat, status: u16, said: &Said, sent: Shap
             match known.find(|(signal, _)| signal.is_in(said)) {
                 Some((_, class)) => *class,
                 None => match refused_field(format, said, sent) {
-                    Some(field) => return Verdict::Capability(field),
+                    Some(field) => return Classified::Capability(field),
                     None => ErrorClass::Rejected,
                 },
             }
         }
         _ => ErrorClass::Rejected,
     };
-    Verdict::Class(class)
+    Classified::Class(class)
 }
 
 /// The field that the server names, if we sent it: by `param`, else the first that its message names.

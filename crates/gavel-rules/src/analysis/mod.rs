@@ -1,4 +1,4 @@
-//! What many scores come to: a histogram of totals, names that mean the same, periods of time. Pure, like the rules.
+//! What many scores come to: a histogram of totals, names that mean the same. Pure, like the rules.
 
 mod histogram;
 mod naming;

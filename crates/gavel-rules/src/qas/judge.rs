@@ -7,7 +7,7 @@ use super::case::QasCase;
 use crate::criteria::{ACTUAL_ANSWER, EXPECTED_ANSWER, EXPECTED_QUERY, GENERATED_QUERY, QUESTION};
 use crate::opinion::{ReplyForm, grade};
 use crate::prompt::{Evidence, question};
-use crate::{BadRequest, Criteria};
+use crate::{Criteria, Unscorable};
 use crate::{Limits, Nonce, Question};
 
 pub(super) static QUERIES: ReplyForm<f64> = form("qas_semantic");
@@ -36,7 +36,7 @@ pub(super) fn about_queries(
     case: &QasCase,
     criteria: &Criteria,
     asked: (&Limits, &Nonce),
-) -> Result<Question, BadRequest> {
+) -> Result<Question, Unscorable> {
     let expected = case.expected_sql.as_deref().unwrap_or_default();
     let generated = case.generated_sql.as_deref().unwrap_or_default();
     let evidence = [
@@ -52,9 +52,9 @@ pub(super) fn about_answers(
     case: &QasCase,
     criteria: &Criteria,
     asked: (&Limits, &Nonce),
-) -> Result<Question, BadRequest> {
+) -> Result<Question, Unscorable> {
     let Some(prompt) = &criteria.answer_prompt else {
-        return Err(BadRequest::Invalid {
+        return Err(Unscorable::Invalid {
             pointer: "/answer_prompt".to_owned(),
             message: "is missing in the criteria, and the answer has to be judged; use criteria of kind qas".to_owned(),
         });

@@ -16,7 +16,7 @@ mod tests;
 use serde_json::{Value, json};
 
 use super::opinion::Judged;
-use super::{BadRequest, Criteria, Evaluation, JudgedBy, Request, Scorecard};
+use super::{Criteria, Evaluation, JudgedBy, Scorable, Scorecard, Unscorable};
 use crate::{Answer, JudgeError, Limits, Nonce, Question};
 
 pub use about::ABOUT;
@@ -70,14 +70,14 @@ impl QasCase {
     }
 }
 
-impl Request for QasCase {
+impl Scorable for QasCase {
     /// Up to two questions: about the queries, then about the answers.
     fn questions(
         &self,
         criteria: &Criteria,
         limits: &Limits,
         nonce: &Nonce,
-    ) -> Result<Vec<Question>, BadRequest> {
+    ) -> Result<Vec<Question>, Unscorable> {
         let mut questions = Vec::new();
         if self.asks_about_queries() {
             questions.push(judge::about_queries(self, criteria, (limits, nonce))?);

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::criteria::{EXPECTED_QUERY, GENERATED_QUERY, QUESTION};
 use super::opinion::Judged;
 use super::prompt::{Evidence, question};
-use super::{BadRequest, Criteria, Evaluation, Request, Scorecard};
+use super::{Criteria, Evaluation, Scorable, Scorecard, Unscorable};
 use crate::{Answer as JudgeAnswer, Fault, Limits, Nonce, Question};
 use computed::Computed;
 use grading::{FORM, Grading};
@@ -126,13 +126,13 @@ impl QueryCase {
     }
 }
 
-impl Request for QueryCase {
+impl Scorable for QueryCase {
     fn questions(
         &self,
         criteria: &Criteria,
         limits: &Limits,
         nonce: &Nonce,
-    ) -> Result<Vec<Question>, BadRequest> {
+    ) -> Result<Vec<Question>, Unscorable> {
         if !self.needs_judge() {
             return Ok(Vec::new());
         }
@@ -212,7 +212,7 @@ impl Request for QueryCase {
     }
 
     /// Whether a judge may have a part in it: the generated query isn't the expected one, or there are other right answers to
-    /// choose from, which takes comparing the results. Then [`Request::questions`] says whether one is asked.
+    /// choose from, which takes comparing the results. Then [`Scorable::questions`] says whether one is asked.
     fn needs_judge(&self) -> bool {
         !self.accepted.is_empty() || !self.is_identical_to(&self.expected)
     }

@@ -12,7 +12,7 @@ use super::prompt;
 use super::trim::{Transcript, Trimmed};
 use crate::criteria::Trim;
 use crate::fence;
-use crate::{BadRequest, Criteria};
+use crate::{Criteria, Unscorable};
 use crate::{Limits, ModelFamily, Nonce, Question, Shrink, Target};
 
 pub(super) struct Fitted {
@@ -29,7 +29,7 @@ pub(super) fn fit(
     schema: &Value,
     limits: &Limits,
     nonce: &Nonce,
-) -> Result<Fitted, BadRequest> {
+) -> Result<Fitted, Unscorable> {
     let evidence = prompt::Evidence::from_session(session, nonce);
     let whole = prompt::fill(&criteria.prompt.text, &evidence, schema, nonce);
     let (room, family) = (limits.for_the_question(), limits.family);
@@ -154,8 +154,8 @@ impl<'a> Split<'a> {
 const NEVER: &str = "the criteria say judge.trim: never, so nothing was left out";
 const AUTO: &str = "that is with tool results, messages and the final analysis trimmed as far as they may be; the alert and the list of tools always stay whole";
 
-fn too_large(asked: u64, limits: &Limits, why: &str) -> BadRequest {
-    BadRequest::TooLarge(format!(
+fn too_large(asked: u64, limits: &Limits, why: &str) -> Unscorable {
+    Unscorable::TooLarge(format!(
         "the prompt would be about {asked} tokens, but {} are left for it: a context_window of {} less {} for the reply (max_output_tokens) and a margin of {}; {why}",
         limits.for_the_question(),
         limits.context_window,

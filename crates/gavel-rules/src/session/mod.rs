@@ -16,7 +16,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::criteria::Dimension;
-use super::{BadRequest, Criteria, Request, Scorecard};
+use super::{Criteria, Scorable, Scorecard, Unscorable};
 pub use about::ABOUT;
 
 pub use gavel_wire::{AlternativeApproach, Flag, Message, MissingTool, Rating};
@@ -72,17 +72,17 @@ fn written(points: f64) -> Value {
     }
 }
 
-impl Request for SessionRequest {
+impl Scorable for SessionRequest {
     /// One question, within the judge's context window by an estimate of tokens: a larger session is trimmed as the rules
-    /// say, or is [`BadRequest::TooLarge`] under `judge.trim: never` and where even the smallest one doesn't fit.
+    /// say, or is [`Unscorable::TooLarge`] under `judge.trim: never` and where even the smallest one doesn't fit.
     fn questions(
         &self,
         criteria: &Criteria,
         limits: &Limits,
         nonce: &Nonce,
-    ) -> Result<Vec<Question>, BadRequest> {
+    ) -> Result<Vec<Question>, Unscorable> {
         if self.conversation.is_empty() {
-            return Err(BadRequest::Invalid {
+            return Err(Unscorable::Invalid {
                 pointer: "/conversation".to_owned(),
                 message: "is empty, so there is nothing to judge; put the session again with its messages"
                     .to_owned(),
@@ -133,7 +133,7 @@ impl Request for SessionRequest {
         true
     }
 
-    fn without_evidence(&self) -> Option<Box<dyn Request>> {
+    fn without_evidence(&self) -> Option<Box<dyn Scorable>> {
         Some(Box::new(Self {
             completed: self.completed,
             alert_type: None,

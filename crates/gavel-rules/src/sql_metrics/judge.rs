@@ -7,7 +7,7 @@ use super::correctness::Label;
 use crate::criteria::{EXPECTED_QUERY, GENERATED_QUERY};
 use crate::opinion::ReplyForm;
 use crate::prompt::{Evidence, question};
-use crate::{BadRequest, Criteria};
+use crate::{Criteria, Unscorable};
 use crate::{Limits, Nonce, Question};
 
 pub(super) static FORM: ReplyForm<Label> = ReplyForm {
@@ -31,7 +31,7 @@ pub(super) fn ask(
     case: &MetricsCase,
     criteria: &Criteria,
     asked: (&Limits, &Nonce),
-) -> Result<Question, BadRequest> {
+) -> Result<Question, Unscorable> {
     let expected = case.expected_sql.as_deref().unwrap_or_default();
     let evidence = [
         Evidence::new(EXPECTED_QUERY, "expected-sql", expected),

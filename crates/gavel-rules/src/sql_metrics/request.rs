@@ -12,7 +12,7 @@ use super::{MetricsCase, judge};
 use crate::opinion::Judged;
 use crate::similarity;
 use crate::{Alert, Answer, Limits, Nonce, Question};
-use crate::{BadRequest, Criteria, Evaluation, JudgedBy, Request, Scorecard};
+use crate::{Criteria, Evaluation, JudgedBy, Scorable, Scorecard, Unscorable};
 use query_shape::{QueryShape, TableName, sql};
 
 const NOTHING_GENERATED: &str = "No SQL was generated";
@@ -88,14 +88,14 @@ fn tables(expected: &[String], shape: &Result<QueryShape, Cause>) -> Outcome {
     Outcome::Scored(accuracy.score, details)
 }
 
-impl Request for MetricsCase {
+impl Scorable for MetricsCase {
     /// One question about the two queries, where they aren't identical; none otherwise.
     fn questions(
         &self,
         criteria: &Criteria,
         limits: &Limits,
         nonce: &Nonce,
-    ) -> Result<Vec<Question>, BadRequest> {
+    ) -> Result<Vec<Question>, Unscorable> {
         if !self.needs_judge() {
             return Ok(Vec::new());
         }

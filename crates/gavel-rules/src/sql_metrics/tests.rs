@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{Alert, Answer, ErrorClass, JudgeError, Limits, ModelFamily, Nonce, Question, Reply};
-use crate::{Criteria, Evaluation, Request, Scorecard};
+use crate::{Criteria, Evaluation, Scorable, Scorecard};
 
 const LIMITS: Limits = Limits {
     context_window: 128_000,

@@ -27,7 +27,7 @@ impl<const K: usize> Default for Confusion<K> {
 }
 
 impl<const K: usize> Confusion<K> {
-    /// Counts `n` things that got the words at these places. Places beyond the table are passed over.
+    /// Counts `n` things that got the words at these places. Places beyond the table are skipped.
     pub fn add(&mut self, row: usize, column: usize, n: u64) {
         if let Some(cell) = self.0.get_mut(row).and_then(|row| row.get_mut(column)) {
             *cell += n;

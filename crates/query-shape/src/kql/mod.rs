@@ -4,7 +4,7 @@
 //! where tables stand (`reference`), predicates (`predicates`) and aggregates (`aggregates`). Never knows a schema: a bare name where a
 //! table may stand is a table, unless the query has defined it (`scope`).
 //!
-//! Limits: recursion goes by brackets only and ends at `DEEPEST` of them; what lies deeper is passed over, and the shape is approximate.
+//! Limits: recursion goes by brackets only and ends at `DEEPEST` of them; what lies deeper is skipped, and the shape is approximate.
 
 mod aggregates;
 mod columns;

@@ -1,4 +1,4 @@
-//! What the store's and the first step's errors are to a client.
+//! What errors of the store and of enqueue are to a client.
 
 use super::{ApiError, Fault, Refusal};
 use crate::enqueue::EnqueueError;

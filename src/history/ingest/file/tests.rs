@@ -89,7 +89,7 @@ mod examples {
     use super::*;
     use crate::judge::{Limits, Nonce, Question};
     use crate::score::session::SessionRequest;
-    use crate::score::{Criteria, Request};
+    use crate::score::{Criteria, Scorable};
     use crate::store::SessionRecord;
 
     fn all() -> Vec<SessionRecord> {

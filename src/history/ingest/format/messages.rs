@@ -1,5 +1,5 @@
 //! One conversation as a list of messages: a request or a stored completion of OpenAI or Anthropic, a line of a file for
-//! fine-tuning, or the list alone. Fields of our own form may stand beside the messages; others are passed over.
+//! fine-tuning, or the list alone. Fields of our own form may stand beside the messages; others are skipped.
 
 use serde_json::{Map, Value, json};
 

@@ -322,7 +322,7 @@ impl Before {
         *count
     }
 
-    /// Those of a model's history that are new: a text that stands there twice and is known once is new again.
+    /// Those of a model's history that are new: occurrences count, so a second one is new where one is known.
     fn new_of(&mut self, agent: Option<&str>, given: Vec<Piece>) -> Vec<Piece> {
         let mut now: HashMap<String, usize> = HashMap::new();
         let mut new = Vec::new();

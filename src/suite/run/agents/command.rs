@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 
 use super::{Agent, AgentAnswer, AgentFault, LARGEST};
 use crate::config::AgentSettings;
-use crate::suite::run::{Question, Stopped};
+use crate::suite::run::{AgentQuestion, Stopped};
 
 /// Bytes of stderr that are kept, from its end.
 const STDERR: usize = 2_048;
@@ -38,7 +38,7 @@ impl CommandAgent {
         }
     }
 
-    async fn run(&self, question: &Question) -> Result<Ran, String> {
+    async fn run(&self, question: &AgentQuestion) -> Result<Ran, String> {
         let mut child = Command::new("sh")
             .arg("-c")
             .arg(&self.command)
@@ -68,7 +68,7 @@ impl CommandAgent {
 
 #[async_trait]
 impl Agent for CommandAgent {
-    async fn ask(&self, question: &Question) -> Result<AgentAnswer, AgentFault> {
+    async fn ask(&self, question: &AgentQuestion) -> Result<AgentAnswer, AgentFault> {
         let fault = |reason: String| {
             AgentFault::Question(format!("the command {:?} {reason}", self.command))
         };

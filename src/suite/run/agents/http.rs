@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::{Agent, AgentAnswer, AgentFault, AgentName, LARGEST};
 use crate::config::{AgentSettings, redacted_url};
 use crate::outbound::{self, Route, Unread};
-use crate::suite::run::{Question, Stopped};
+use crate::suite::run::{AgentQuestion, Stopped};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a look whether it is there may take.
@@ -119,7 +119,7 @@ impl Agent for HttpAgent {
         }
     }
 
-    async fn ask(&self, question: &Question) -> Result<AgentAnswer, AgentFault> {
+    async fn ask(&self, question: &AgentQuestion) -> Result<AgentAnswer, AgentFault> {
         let fault = |reason: String| {
             AgentFault::Question(format!(
                 "the agent {} at {}: {reason}",

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-use super::{Question, Stopped};
+use super::{AgentQuestion, Stopped};
 use crate::config::{AgentSettings, AgentsSettings};
 
 pub use answer::AgentAnswer;
@@ -67,7 +67,7 @@ trait Agent: Send + Sync {
         Ok(())
     }
 
-    async fn ask(&self, question: &Question) -> Result<AgentAnswer, AgentFault>;
+    async fn ask(&self, question: &AgentQuestion) -> Result<AgentAnswer, AgentFault>;
 }
 
 /// Where answers come from.
@@ -139,7 +139,7 @@ impl Agents {
         Ok(())
     }
 
-    pub async fn ask(&self, question: &Question) -> Result<AgentAnswer, AgentFault> {
+    pub async fn ask(&self, question: &AgentQuestion) -> Result<AgentAnswer, AgentFault> {
         let Some(agent) = self.by_name.get(&question.agent) else {
             return Err(AgentFault::Question(format!(
                 "there is no agent {}",

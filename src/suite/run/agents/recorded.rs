@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{Agent, AgentAnswer, AgentFault, LARGEST};
 use crate::report::line_reader::{LineReader, LineSpan};
-use crate::suite::run::{Question, Stopped};
+use crate::suite::run::{AgentQuestion, Stopped};
 
 pub(super) struct Recorded {
     name: String,
@@ -163,7 +163,7 @@ fn without_bom(span: LineSpan, line: &[u8]) -> &[u8] {
 
 #[async_trait]
 impl Agent for Recorded {
-    async fn ask(&self, question: &Question) -> Result<AgentAnswer, AgentFault> {
+    async fn ask(&self, question: &AgentQuestion) -> Result<AgentAnswer, AgentFault> {
         self.answer(&question.test_id).map_err(AgentFault::Question)
     }
 }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::label::Label;
 use crate::job::Kind;
 use crate::report::Judging;
-use crate::suite::run::gates::Gates;
+use crate::suite::run::thresholds::Gates;
 
 /// What a run is: kept in `run.json`, so that it goes on as it began.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -20,7 +20,7 @@ fn header() -> RunHeader {
         kind: Kind::Query,
         options: RunOptions::default(),
         only: None,
-        gates: crate::suite::run::gates::Gates::default(),
+        gates: crate::suite::run::thresholds::Gates::default(),
         judged_by: None,
         label: Label::default(),
     }
@@ -126,7 +126,7 @@ fn one_process_is_at_a_run_at_a_time_and_a_full_folder_is_not_begun_again() {
 fn answers_are_found_again_and_failures_are_no_answers() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
-    let question = |item_no| Question::example(item_no, "How many?");
+    let question = |item_no| AgentQuestion::example(item_no, "How many?");
     let answer = AgentAnswer {
         generated_sql: Some("select 'é'".to_owned()),
         actual_results: json!([[1]]),

@@ -6,8 +6,8 @@ use std::time::Duration;
 use gavel::clock::SystemClock;
 use gavel::judge::gate::{Closed, Gate, GateOptions};
 use gavel::judge::{
-    AskContext, AskEnd, Asked, ErrorClass, Judge, JudgeWiring, Judges, Limits, Providers, Question,
-    RetryOptions, Target,
+    AskContext, AskEnd, AskOutcome, ErrorClass, Judge, JudgeWiring, Judges, Limits, Providers,
+    Question, RetryOptions, Target,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -79,7 +79,7 @@ impl Pair {
         }
     }
 
-    async fn ask(&self, context: AskContext) -> Asked {
+    async fn ask(&self, context: AskContext) -> AskOutcome {
         self.judge.ask(&question("evidence"), context).await
     }
 
@@ -239,7 +239,7 @@ async fn while_the_fallback_is_closed_its_asker_waits_and_the_first_judge_is_not
         ] {
             pair.gate.close("second", why, reopens_in);
             let asked = pair.ask(mine.clone()).await;
-            let Asked {
+            let AskOutcome {
                 end:
                     AskEnd::Wait {
                         why: shown,

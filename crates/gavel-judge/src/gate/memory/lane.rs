@@ -7,10 +7,10 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::GateOptions;
+use super::adaptive::AdaptiveConcurrency;
 use super::breaker::{Admission, Breaker};
-use super::crowd::Crowd;
 use super::outbox::Shared;
-use super::pace::{Pace, Ticket};
+use super::pace::{Pace, PaceTicket};
 use super::rule::{Rule, part_of};
 use super::slots::Slots;
 use super::throttle::{LONGEST, Throttle};
@@ -41,9 +41,9 @@ pub(in crate::gate) struct JudgeState {
     pub(in crate::gate) pace: Pace,
     pub(super) breaker: Breaker,
     pub(super) throttle: Throttle,
-    /// What calls that weren't answered in time leave of the calls at once.
-    pub(super) crowd: Crowd,
-    held: Option<Held>,
+    /// The concurrency limit learned from timeouts.
+    pub(super) adaptive: AdaptiveConcurrency,
+    held: Option<LaneHold>,
     last_error: Option<(String, Instant)>,
     /// Known closures that nobody has taken yet; at most one of each reason.
     closures: Vec<Closure>,
@@ -53,7 +53,7 @@ pub(in crate::gate) struct JudgeState {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::gate) struct Admitted {
     pub(in crate::gate) probe: bool,
-    pub(in crate::gate) ticket: Ticket,
+    pub(in crate::gate) ticket: PaceTicket,
 }
 
 /// A call that was not.
@@ -75,7 +75,7 @@ pub(in crate::gate) enum Place {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct LaneHold {
     why: Closed,
     until: Option<Instant>,
 }
@@ -103,7 +103,7 @@ impl JudgeState {
             pace: Pace::new(limits, rule),
             breaker: Breaker::new(options.failures_to_open, options.cool_down),
             throttle: Throttle::new(options.throttle_first, options.throttle_longest),
-            crowd: Crowd::default(),
+            adaptive: AdaptiveConcurrency::default(),
             held: None,
             last_error: None,
             closures: Vec::new(),
@@ -164,7 +164,7 @@ impl JudgeState {
         if let Some(refusal) = self.closed(now) {
             return Err(Denied::Closed(refusal));
         }
-        if self.crowd.is_full(self.in_flight) {
+        if self.adaptive.is_full(self.in_flight) {
             return Err(Denied::Later(CROWDED));
         }
         if place == Place::New && self.waiting > 0 {
@@ -214,7 +214,7 @@ impl JudgeState {
         };
         Ok(Room {
             in_flight: self.in_flight as usize,
-            cap: [self.most_at_once(now), self.crowd.most()]
+            cap: [self.most_at_once(now), self.adaptive.most()]
                 .into_iter()
                 .flatten()
                 .min(),
@@ -246,7 +246,7 @@ impl JudgeState {
             CallOutcome::Alive => {
                 self.pace.hold(ticket, &end.rates, now);
                 self.pace.answered(ticket, now);
-                self.crowd.answered(ticket.left_at().0);
+                self.adaptive.answered(ticket.left_at().0);
                 self.breaker.succeeded(probe);
                 self.throttle.succeeded();
             }
@@ -269,7 +269,7 @@ impl JudgeState {
             }
             CallOutcome::Late(message) => {
                 self.last_error = Some((message.clone(), now));
-                if let Some(most) = self.crowd.late(ticket.left_at().0, self.in_flight, now) {
+                if let Some(most) = self.adaptive.late(ticket.left_at().0, self.in_flight, now) {
                     tracing::warn!(
                         judge,
                         most,
@@ -348,7 +348,7 @@ impl JudgeState {
     }
 
     pub(super) fn hold(&mut self, why: Closed, reopens_in: Option<Duration>, now: Instant) {
-        self.held = Some(Held {
+        self.held = Some(LaneHold {
             why,
             until: reopens_in.map(|wait| now + wait.min(LONGEST)),
         });
@@ -375,7 +375,7 @@ impl JudgeState {
             && self.closed(now).is_none()
             && self.closures.is_empty()
             && self.breaker.failures_in_row() == 0
-            && self.crowd.most().is_none()
+            && self.adaptive.most().is_none()
     }
 
     pub(super) fn snapshot(&mut self, judge: &str, now: Instant) -> GateSnapshot {

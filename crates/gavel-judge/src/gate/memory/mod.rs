@@ -1,7 +1,7 @@
 //! The gate of one process: alone, or in step with the other workers' by its [`Peers`].
 
+mod adaptive;
 mod breaker;
-mod crowd;
 mod lane;
 mod outbox;
 mod pace;
@@ -20,13 +20,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    CallEnd, Closed, Closure, GateSnapshot, LiveWorkers, Load, PaceLimits, Permit, Refusal, Room,
+    CallEnd, Closed, Closure, GateSnapshot, Load, PaceLimits, Permit, Refusal, Room, WorkerCounts,
 };
 pub(super) use lane::{Admitted, Denied, JudgeState, Place};
 pub(super) use outbox::{Message, SharedState};
-pub(crate) use pace::Ticket;
+pub(crate) use pace::PaceTicket;
 pub(super) use rule::Rule;
-pub(super) use shared::Asked;
+pub(super) use shared::LocalDecision;
 
 /// Judges of one entry that takes any model are named by whoever asks; idle lanes beyond this many are forgotten.
 const MOST_LANES: usize = 1024;
@@ -102,7 +102,7 @@ pub(super) trait Peers: Send + Sync {
     ) -> Result<Admitted, Denied>;
     /// There is something that they should hear soon.
     fn news(&self);
-    fn live_workers(&self, workers: LiveWorkers);
+    fn live_workers(&self, workers: WorkerCounts);
 }
 
 /// There are none.
@@ -122,7 +122,7 @@ impl Peers for NoPeers {
 
     fn news(&self) {}
 
-    fn live_workers(&self, _: LiveWorkers) {}
+    fn live_workers(&self, _: WorkerCounts) {}
 }
 
 type Lanes = Arc<Mutex<BTreeMap<String, JudgeState>>>;
@@ -245,7 +245,7 @@ impl Gate {
     }
 
     /// Which workers live, by the store: among so many the figures are divided while they can't be shared.
-    pub fn live_workers(&self, workers: LiveWorkers) {
+    pub fn live_workers(&self, workers: WorkerCounts) {
         self.peers.live_workers(workers);
     }
 

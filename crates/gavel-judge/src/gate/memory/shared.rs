@@ -20,11 +20,11 @@ const USED: Duration = Duration::from_secs(30);
 
 /// What comes of a call that asks to leave.
 #[derive(Debug)]
-pub(in crate::gate) enum Asked {
+pub(in crate::gate) enum LocalDecision {
     /// It may: nothing limits it.
     Admitted(Admitted),
     /// The others must be asked.
-    Together {
+    AskPeers {
         /// Tokens of the prompt, and of the answer.
         input: u64,
         output: u64,
@@ -70,17 +70,17 @@ impl JudgeState {
         load: Load,
         place: Place,
         now: Instant,
-    ) -> Result<Asked, Denied> {
+    ) -> Result<LocalDecision, Denied> {
         let fresh = |at: Instant| now.saturating_duration_since(at) < FRESH;
         let known = self.shared.synced.is_some_and(fresh);
         self.shared.used = Some(now);
         let is_open = self.breaker.state() == BreakerState::Closed && !self.pace.is_limited(now);
         if self.rule != Rule::Together || (known && is_open) {
-            return self.admit(load, place, now).map(Asked::Admitted);
+            return self.admit(load, place, now).map(LocalDecision::Admitted);
         }
         self.may_leave(load, place, now)?;
         let (input, output) = self.pace.amounts(load);
-        Ok(Asked::Together { input, output })
+        Ok(LocalDecision::AskPeers { input, output })
     }
 
     pub(in crate::gate) fn let_go(
@@ -219,7 +219,7 @@ impl JudgeState {
         }
     }
 
-    /// What a call is refused with which the others let not go.
+    /// The refusal when the other workers deny the call.
     pub(in crate::gate) fn refused(&mut self, now: Instant) -> Denied {
         let paced = Refusal::new(Closed::Paced, POLL);
         Denied::Closed(self.closed(now).unwrap_or(paced))

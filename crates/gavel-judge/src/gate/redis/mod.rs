@@ -25,11 +25,11 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::memory::{
-    Admitted, Asked, Denied, JudgeState, Message, Peers, Place, Rule, SharedState,
+    Admitted, Denied, JudgeState, LocalDecision, Message, Peers, Place, Rule, SharedState,
 };
-use super::{Gate, GateOptions, LiveWorkers, Load};
+use super::{Gate, GateOptions, Load, WorkerCounts};
 use gavel_redis::RedisClient;
-use scripts::{Scripts, Verdict};
+use scripts::{EnterReply, Scripts};
 
 /// A call that may leave within this is let go, and waits for its time.
 const HORIZON: Duration = Duration::from_millis(250);
@@ -53,7 +53,7 @@ struct Link {
     /// Something is to be said.
     news: Notify,
     away: AtomicBool,
-    workers: Mutex<LiveWorkers>,
+    workers: Mutex<WorkerCounts>,
 }
 
 /// A gate of the queue `queue`, and what keeps it in step with the others: to be run until `stop`.
@@ -73,19 +73,19 @@ pub fn shared_gate(
         workers: Mutex::default(),
     });
     let gate = Arc::new(Gate::with_peers(options, Rule::Together, link.clone()));
-    let in_step = InStep {
+    let sync = GateSync {
         gate: Arc::clone(&gate),
         link,
     };
-    (gate, in_step.keep(stop))
+    (gate, sync.keep(stop))
 }
 
-struct InStep {
+struct GateSync {
     gate: Arc<Gate>,
     link: Arc<Link>,
 }
 
-impl InStep {
+impl GateSync {
     async fn keep(self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             self.tell().await;
@@ -238,39 +238,39 @@ impl Link {
         let mut args = self.figures(gate, judge, &nothing, gate.options().lease);
         args.extend([input, output, whole(HORIZON)].map(|figure| figure.to_string()));
         let sent = Instant::now();
-        let _asking = Question::new(gate, judge);
+        let _asking = AskingGuard::new(gate, judge);
         let answer = self.answer(gate, &self.scripts.enter, judge, &args).await?;
-        let read = SharedState::read(&answer).zip(Verdict::read(&answer));
+        let read = SharedState::read(&answer).zip(EnterReply::read(&answer));
         let (state, verdict) = self.known(gate, read)?;
         gate.with_lane(judge, |lane, now| lane.adopt(&state, sent, now));
         Some(match verdict {
-            Verdict::Passes { probe, wait, at_ms } => {
+            EnterReply::Passes { probe, wait, at_ms } => {
                 tokio::time::sleep_until(sent + wait).await;
                 Ok(gate.with_lane(judge, |lane, now| lane.let_go(load, probe, at_ms, now)))
             }
-            Verdict::Later(wait) => {
+            EnterReply::Later(wait) => {
                 gate.with_lane(judge, |lane, now| lane.pace.due_in(wait, now));
                 Err(Denied::Later(wait.saturating_sub(HORIZON / 2)))
             }
-            Verdict::Closed => Err(gate.with_lane(judge, JudgeState::refused)),
+            EnterReply::Closed => Err(gate.with_lane(judge, JudgeState::refused)),
         })
     }
 }
 
 /// A call that asks: while it does, a probe may be on its way to it.
-struct Question<'a> {
+struct AskingGuard<'a> {
     gate: &'a Gate,
     judge: &'a str,
 }
 
-impl<'a> Question<'a> {
+impl<'a> AskingGuard<'a> {
     fn new(gate: &'a Gate, judge: &'a str) -> Self {
         gate.with_lane(judge, |lane, _| lane.asks(1));
         Self { gate, judge }
     }
 }
 
-impl Drop for Question<'_> {
+impl Drop for AskingGuard<'_> {
     fn drop(&mut self) {
         self.gate.with_lane(self.judge, |lane, _| lane.asks(-1));
     }
@@ -286,8 +286,8 @@ impl Peers for Link {
         place: Place,
     ) -> Result<Admitted, Denied> {
         let (input, output) = match gate.with_lane(judge, |lane, now| lane.ask(load, place, now))? {
-            Asked::Admitted(admitted) => return Ok(admitted),
-            Asked::Together { input, output } => (input, output),
+            LocalDecision::Admitted(admitted) => return Ok(admitted),
+            LocalDecision::AskPeers { input, output } => (input, output),
         };
         match self.ask(gate, judge, load, (input, output)).await {
             Some(answer) => answer,
@@ -299,7 +299,7 @@ impl Peers for Link {
         self.news.notify_one();
     }
 
-    fn live_workers(&self, workers: LiveWorkers) {
+    fn live_workers(&self, workers: WorkerCounts) {
         *self.workers.lock() = workers;
     }
 }

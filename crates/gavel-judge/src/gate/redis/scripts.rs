@@ -30,7 +30,7 @@ fn with_prelude(body: &str) -> Script {
 
 /// What `enter` says beside the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum EnterReply {
     /// The call leaves after `wait`, at `at_ms` of Redis' clock.
     Passes {
         probe: bool,
@@ -87,7 +87,7 @@ impl SharedState {
     }
 }
 
-impl Verdict {
+impl EnterReply {
     /// Reads what `enter` says beside the state.
     pub(super) fn read(answer: &[i64]) -> Option<Self> {
         let &[verdict, wait, at_ms] = answer.get(STATE_FIELDS..)?.first_chunk::<3>()?;

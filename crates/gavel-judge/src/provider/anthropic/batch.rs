@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::JudgeError;
-use crate::provider::batch::{Chunk, ChunkSize, Found, Line, LineSays, Progress, Uploaded};
+use crate::provider::batch::{Chunk, ChunkLookup, ChunkSize, Line, LineSays, Progress, Uploaded};
 use crate::provider::endpoint::batch::BatchApi;
 use crate::provider::endpoint::{Endpoint, JSON};
 
@@ -81,8 +81,8 @@ impl BatchApi for Batches {
         Ok(batch.id)
     }
 
-    async fn find(&self, _: &Endpoint, _tag: Uuid) -> Result<Found, JudgeError> {
-        Ok(Found::CantTell)
+    async fn find(&self, _: &Endpoint, _tag: Uuid) -> Result<ChunkLookup, JudgeError> {
+        Ok(ChunkLookup::CantTell)
     }
 
     async fn look(&self, endpoint: &Endpoint, batch: &str) -> Result<Progress, JudgeError> {

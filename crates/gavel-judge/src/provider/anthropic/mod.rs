@@ -106,10 +106,10 @@ mod tests {
     use reqwest::header::HeaderName;
 
     use super::*;
-    use crate::provider::refusal::{Verdict, classify};
+    use crate::provider::refusal::{Classified, classify};
     use crate::provider::shape::Sent;
 
-    fn of(status: u16, kind: &str, message: &str, rung: Rung) -> Verdict {
+    fn of(status: u16, kind: &str, message: &str, rung: Rung) -> Classified {
         let body = serde_json::json!({
             "type": "error", "error": { "type": kind, "message": message }, "request_id": "req_1",
         });
@@ -135,13 +135,13 @@ mod tests {
         ];
         for (kind, class) in table {
             let verdict = of(200, kind, "no", Rung::JsonSchema);
-            assert_eq!(verdict, Verdict::Class(class), "{kind}");
+            assert_eq!(verdict, Classified::Class(class), "{kind}");
         }
     }
 
     #[test]
     fn a_bad_request_is_told_apart_by_its_words() {
-        use Verdict::{Capability, Class};
+        use Classified::{Capability, Class};
         let table = [
             (
                 "prompt is too long: 208310 tokens > 200000 maximum",

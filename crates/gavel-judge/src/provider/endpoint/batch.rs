@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{Endpoint, NoExchange, unusable};
 use crate::JudgeError;
 use crate::error::ErrorClass;
-use crate::provider::batch::{Added, Chunk, ChunkSize, Found, Line, Progress, Uploaded};
+use crate::provider::batch::{Added, Chunk, ChunkLookup, ChunkSize, Line, Progress, Uploaded};
 use crate::provider::call::{CallRequest, ProviderReply};
 use crate::provider::http::{Exchange, read_whole};
 use gavel_outbound::percent_encoded;
@@ -40,7 +40,7 @@ pub(crate) trait BatchApi: Send + Sync {
     async fn submit(&self, endpoint: &Endpoint, chunk: Uploaded) -> Result<String, JudgeError>;
 
     /// Looks for a chunk by its tag.
-    async fn find(&self, endpoint: &Endpoint, tag: Uuid) -> Result<Found, JudgeError>;
+    async fn find(&self, endpoint: &Endpoint, tag: Uuid) -> Result<ChunkLookup, JudgeError>;
 
     /// How far a chunk is.
     async fn look(&self, endpoint: &Endpoint, batch: &str) -> Result<Progress, JudgeError>;

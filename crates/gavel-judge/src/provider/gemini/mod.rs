@@ -102,7 +102,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::provider::refusal::{Verdict, classify};
+    use crate::provider::refusal::{Classified, classify};
     use crate::provider::shape::Sent;
 
     fn said(code: u16, status: &str, message: &str, details: &Value) -> Said {
@@ -112,7 +112,7 @@ mod tests {
         Said::read(&json!([error]).to_string())
     }
 
-    fn of(code: u16, status: &str, message: &str, details: &Value) -> Verdict {
+    fn of(code: u16, status: &str, message: &str, details: &Value) -> Classified {
         let sent = Shape {
             rung: Rung::JsonSchema,
             cap: Cap::MaxTokens,
@@ -151,7 +151,7 @@ mod tests {
         ];
         for (message, details, class) in table {
             let verdict = of(429, "RESOURCE_EXHAUSTED", message, &details);
-            assert_eq!(verdict, Verdict::Class(class), "{message} {details}");
+            assert_eq!(verdict, Classified::Class(class), "{message} {details}");
         }
     }
 
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_bad_request_is_told_apart_by_its_words() {
-        use Verdict::{Capability, Class};
+        use Classified::{Capability, Class};
         let table = [
             (
                 "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",

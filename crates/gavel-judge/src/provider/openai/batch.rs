@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::JudgeError;
 use crate::error::ErrorClass;
-use crate::provider::batch::{Chunk, ChunkSize, Found, Line, LineSays, Progress, Uploaded};
+use crate::provider::batch::{Chunk, ChunkLookup, ChunkSize, Line, LineSays, Progress, Uploaded};
 use crate::provider::endpoint::batch::BatchApi;
 use crate::provider::endpoint::{Endpoint, JSON};
 
@@ -151,14 +151,14 @@ impl BatchApi for Batches {
         Ok(batch.id)
     }
 
-    async fn find(&self, endpoint: &Endpoint, tag: Uuid) -> Result<Found, JudgeError> {
+    async fn find(&self, endpoint: &Endpoint, tag: Uuid) -> Result<ChunkLookup, JudgeError> {
         let tag = tag.to_string();
         let first = endpoint.address("batches?limit=100");
         let mut address = first.clone();
         for _ in 0..PAGES {
             let page: Page = endpoint.get(&address).await?;
             if let Some(batch) = page.data.iter().find(|batch| batch.is_tagged(&tag)) {
-                return Ok(Found::As(batch.id.clone()));
+                return Ok(ChunkLookup::As(batch.id.clone()));
             }
             match page.data.last() {
                 Some(last) if page.has_more == Some(true) => {
@@ -167,7 +167,7 @@ impl BatchApi for Batches {
                 Some(_) | None => break,
             }
         }
-        Ok(Found::Nowhere)
+        Ok(ChunkLookup::Nowhere)
     }
 
     async fn look(&self, endpoint: &Endpoint, batch: &str) -> Result<Progress, JudgeError> {

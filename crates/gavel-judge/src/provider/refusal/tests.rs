@@ -13,7 +13,7 @@ fn sent() -> Shape {
     Shape::start(providers.spec("j").unwrap().entry())
 }
 
-fn of(status: u16, body: &str) -> Verdict {
+fn of(status: u16, body: &str) -> Classified {
     classify(&openai::FORMAT, status, &Said::read(body), sent())
 }
 
@@ -35,7 +35,7 @@ fn each_status_has_its_class() {
     ];
     for (statuses, class) in table {
         for status in *statuses {
-            assert_eq!(of(*status, "{}"), Verdict::Class(*class), "{status}");
+            assert_eq!(of(*status, "{}"), Classified::Class(*class), "{status}");
         }
     }
 }
@@ -49,12 +49,12 @@ fn a_429_that_waiting_wont_help_is_exhausted() {
     ] {
         assert_eq!(
             of(429, body),
-            Verdict::Class(ErrorClass::Exhausted),
+            Classified::Class(ErrorClass::Exhausted),
             "{body}"
         );
     }
     let minute = r#"{"error": {"message": "Rate limit reached on tokens per min (TPM)", "code": "rate_limit_exceeded"}}"#;
-    assert_eq!(of(429, minute), Verdict::Class(ErrorClass::Throttled));
+    assert_eq!(of(429, minute), Classified::Class(ErrorClass::Throttled));
 }
 
 #[test]
@@ -83,8 +83,8 @@ fn a_bad_request_that_names_one_of_our_fields_is_a_capability() {
         ),
     ];
     for (body, field) in table {
-        assert_eq!(of(400, body), Verdict::Capability(field), "{body}");
-        assert_eq!(of(422, body), Verdict::Capability(field), "{body}");
+        assert_eq!(of(400, body), Classified::Capability(field), "{body}");
+        assert_eq!(of(422, body), Classified::Capability(field), "{body}");
     }
 }
 
@@ -98,7 +98,7 @@ fn fields_that_we_didnt_send_or_that_are_part_of_a_word_are_no_capability() {
     ] {
         assert_eq!(
             of(400, body),
-            Verdict::Class(ErrorClass::Rejected),
+            Classified::Class(ErrorClass::Rejected),
             "{body}"
         );
     }
@@ -112,7 +112,7 @@ fn an_output_cap_that_is_too_high_is_not_renamed() {
         );
         assert_eq!(
             of(400, &body),
-            Verdict::Class(ErrorClass::Rejected),
+            Classified::Class(ErrorClass::Rejected),
             "{param}"
         );
     }
@@ -127,7 +127,7 @@ fn a_prompt_that_doesnt_fit_is_too_large_whatever_else_is_named() {
     ] {
         assert_eq!(
             of(400, body),
-            Verdict::Class(ErrorClass::TooLarge),
+            Classified::Class(ErrorClass::TooLarge),
             "{body}"
         );
     }
@@ -137,7 +137,7 @@ fn a_prompt_that_doesnt_fit_is_too_large_whatever_else_is_named() {
 fn a_filters_400_is_a_refusal_and_a_models_400_a_misconfiguration() {
     let filter =
         r#"{"error": {"message": "filtered", "code": "content_filter", "param": "prompt"}}"#;
-    assert_eq!(of(400, filter), Verdict::Class(ErrorClass::Refused));
+    assert_eq!(of(400, filter), Classified::Class(ErrorClass::Refused));
     for model in [
         r#"{"error": {"message": "no such model", "code": "model_not_found"}}"#,
         r#"{"error": {"message": "/chat/completions: Invalid model name passed in model=gpt-x. Call `/v1/models` to view available models for your key.", "type": "None", "param": "None", "code": "400"}}"#,
@@ -145,7 +145,7 @@ fn a_filters_400_is_a_refusal_and_a_models_400_a_misconfiguration() {
     ] {
         assert_eq!(
             of(400, model),
-            Verdict::Class(ErrorClass::Misconfigured),
+            Classified::Class(ErrorClass::Misconfigured),
             "{model}"
         );
     }
@@ -154,9 +154,9 @@ fn a_filters_400_is_a_refusal_and_a_models_400_a_misconfiguration() {
 #[test]
 fn an_error_inside_a_200_counts_as_the_status_that_it_names() {
     let upstream = r#"{"error": {"message": "upstream", "code": 502}}"#;
-    assert_eq!(of(200, upstream), Verdict::Class(ErrorClass::Transient));
+    assert_eq!(of(200, upstream), Classified::Class(ErrorClass::Transient));
     let nameless = r#"{"error": {"message": "upstream"}}"#;
-    assert_eq!(of(200, nameless), Verdict::Class(ErrorClass::Rejected));
+    assert_eq!(of(200, nameless), Classified::Class(ErrorClass::Rejected));
 }
 
 #[test]
@@ -173,5 +173,5 @@ fn the_servers_words_come_without_markup_and_without_the_echoed_input() {
 #[test]
 fn a_cap_that_was_spent_before_the_first_word_is_a_truncation_and_no_field_is_dropped() {
     let body = r#"{"error": {"message": "Could not finish the message because max_tokens or model output limit was reached. Please try again with higher max_tokens.", "param": null}}"#;
-    assert_eq!(of(400, body), Verdict::Class(ErrorClass::Truncated));
+    assert_eq!(of(400, body), Classified::Class(ErrorClass::Truncated));
 }

@@ -394,7 +394,7 @@ fn a_question_beyond_the_judges_window_says_what_to_do() {
         RIGHT,
     ));
     let refused = case.questions(&criteria(), &limits(4_000), &Nonce("7f".repeat(16)));
-    let Err(BadRequest::TooLarge(said)) = refused else {
+    let Err(Unscorable::TooLarge(said)) = refused else {
         panic!("{refused:?}");
     };
     assert!(said.contains("name a judge with a larger window"), "{said}");

@@ -15,7 +15,7 @@ const SMALL: Limits = Limits {
 };
 const LINE: &str = "cart-7d9f 0/1 CrashLoopBackOff restarts 17, last state OOMKilled at 10:42\n";
 
-fn ask(session: &SessionRequest, limits: &Limits) -> Result<Question, BadRequest> {
+fn ask(session: &SessionRequest, limits: &Limits) -> Result<Question, Unscorable> {
     let questions = session.questions(&criteria(), limits, &drawn());
     questions.map(|mut questions| questions.remove(0))
 }
@@ -204,7 +204,7 @@ fn what_can_not_be_trimmed_enough_is_too_large_and_says_the_sizes() {
         ..LIMITS
     };
     for (session, limits) in [(stubborn, &SMALL), (huge(), &tiny)] {
-        let Err(BadRequest::TooLarge(message)) = ask(&session, limits) else {
+        let Err(Unscorable::TooLarge(message)) = ask(&session, limits) else {
             panic!("it doesn't fit");
         };
         let sizes = format!(
@@ -227,7 +227,7 @@ fn judge_trim_never_refuses_what_would_be_trimmed_and_nothing_else() {
         .remove(0);
     assert!(question.shrink().is_none());
     let error = huge().questions(&never, &SMALL, &nonce).unwrap_err();
-    let BadRequest::TooLarge(message) = error else {
+    let Unscorable::TooLarge(message) = error else {
         panic!("{error}");
     };
     assert!(message.contains("judge.trim: never"), "{message}");
@@ -452,7 +452,7 @@ proptest! {
             .collect();
         let limits = Limits { context_window: window, max_output_tokens: 300, family: ModelFamily::Other };
         match ask(&session, &limits) {
-            Err(BadRequest::TooLarge(_)) => {}
+            Err(Unscorable::TooLarge(_)) => {}
             Err(other) => prop_assert!(false, "{other}"),
             Ok(question) => {
                 for question in std::iter::once(question.clone()).chain(question.shrink()) {

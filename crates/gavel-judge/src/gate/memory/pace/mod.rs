@@ -4,7 +4,7 @@
 //! estimate, and what the model typically answers; the usage that its reply reports puts that right. It never waits, and it
 //! never decides what a refused call does.
 
-mod ceiling;
+mod learned_rate;
 mod meter;
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::outbox::SharedState;
 use super::rule::Rule;
 use crate::gate::{Load, PaceLimits, PaceSnapshot, RateReport, TokensUsed};
-use ceiling::{Answered, Ceiling, SECONDS};
+use learned_rate::{Answered, LearnedRateLimit, SECONDS};
 use meter::{MINUTE, Meter, Rate, Spread, Window, between};
 
 /// A limit that is said to be used up is looked at again at least so often, whatever its reset says.
@@ -33,7 +33,7 @@ pub(in crate::gate) struct Pace {
     /// Of requests, tokens, tokens of prompts and tokens of answers, as [`RateReport::all`] has them.
     meters: [Meter; 4],
     /// What the 429s tell of a limit that nobody states.
-    ceiling: Ceiling,
+    learned_rate: LearnedRateLimit,
     /// What was answered lately.
     answered: Window,
     /// A reply said that nothing is left until then.
@@ -51,7 +51,7 @@ pub(in crate::gate) struct Pace {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ticket {
+pub(crate) struct PaceTicket {
     number: u64,
     at: Instant,
     /// When it left by Redis' clock, ms, where all workers let it go.
@@ -59,7 +59,7 @@ pub(crate) struct Ticket {
     share: Share,
 }
 
-impl Ticket {
+impl PaceTicket {
     /// What it put down: requests, tokens of prompts, tokens of answers.
     pub(super) fn departure(&self) -> [i64; 3] {
         [1, signed(self.share.input), signed(self.share.output)]
@@ -178,7 +178,7 @@ impl Pace {
             Rule::Alone | Rule::Part { .. } => self.earliest(share, now),
             // The limits are asked for elsewhere; what 429s tell stays each worker's own.
             Rule::Together => self
-                .ceiling
+                .learned_rate
                 .rate(now)
                 .map_or(now, |rate| self.meters[0].due(1, rate, now)),
         };
@@ -192,7 +192,7 @@ impl Pace {
     }
 
     /// A call leaves now. `there`: when, by Redis' clock, where all workers let it go.
-    pub(super) fn leave(&mut self, load: Load, there: Option<i64>, now: Instant) -> Ticket {
+    pub(super) fn leave(&mut self, load: Load, there: Option<i64>, now: Instant) -> PaceTicket {
         let share = self.share(load);
         let rates = self.rates(now);
         for ((meter, amount), rate) in self.meters.iter_mut().zip(share.amounts()).zip(rates) {
@@ -202,7 +202,7 @@ impl Pace {
             self.typical_estimate = Some(typical(self.typical_estimate, share.input));
         }
         self.taken += 1;
-        Ticket {
+        PaceTicket {
             number: self.taken,
             at: now,
             there,
@@ -211,7 +211,12 @@ impl Pace {
     }
 
     /// A call's reply said what it used; answers how much more of each quantity that is than was put down.
-    pub(super) fn settle(&mut self, ticket: Ticket, used: TokensUsed, now: Instant) -> [i64; 3] {
+    pub(super) fn settle(
+        &mut self,
+        ticket: PaceTicket,
+        used: TokensUsed,
+        now: Instant,
+    ) -> [i64; 3] {
         let before = ticket.share;
         let really = Share {
             input: used.input,
@@ -238,7 +243,7 @@ impl Pace {
     }
 
     /// A call's reply said what is left: where that is nothing, no call leaves before it is back.
-    pub(super) fn hold(&mut self, ticket: Ticket, rates: &RateReport, now: Instant) {
+    pub(super) fn hold(&mut self, ticket: PaceTicket, rates: &RateReport, now: Instant) {
         if ticket.number < self.heard {
             return;
         }
@@ -260,16 +265,16 @@ impl Pace {
         self.earliest(share, now) > self.earliest(usual, now)
     }
 
-    pub(super) fn answered(&mut self, ticket: Ticket, now: Instant) {
+    pub(super) fn answered(&mut self, ticket: PaceTicket, now: Instant) {
         self.answered.forget(now);
         self.answered.add(now, 1);
-        self.ceiling.answered(ticket.at, now);
+        self.learned_rate.answered(ticket.at, now);
     }
 
     /// A call met a 429; answers whether the lane should pause.
     pub(super) fn throttled(
         &mut self,
-        ticket: Ticket,
+        ticket: PaceTicket,
         retry_after: Option<Duration>,
         now: Instant,
     ) -> bool {
@@ -277,7 +282,8 @@ impl Pace {
             minute: self.answered.sum_within(MINUTE, now),
             seconds: self.answered.sum_within(SECONDS, now),
         };
-        self.ceiling.refused(ticket.at, retry_after, answered, now)
+        self.learned_rate
+            .refused(ticket.at, retry_after, answered, now)
     }
 
     /// How many calls of the usual size may leave within `span`; `None`: nothing limits them.
@@ -325,7 +331,7 @@ impl Pace {
     pub(super) fn is_idle(&self, now: Instant) -> bool {
         let nothing_out = |meter: &Meter| meter.limit(now).is_none() || meter.used(now) == 0;
         self.meters.iter().all(nothing_out)
-            && self.ceiling.rate(now).is_none()
+            && self.learned_rate.rate(now).is_none()
             && self.held(now).is_none()
     }
 
@@ -337,7 +343,7 @@ impl Pace {
             tokens: tokens.snapshot(rates[1], now),
             input_tokens: input.snapshot(rates[2], now),
             output_tokens: output.snapshot(rates[3], now),
-            shrunk_for: self.ceiling.ends_in(now),
+            shrunk_for: self.learned_rate.ends_in(now),
             held_for: self.held(now).map(|held| held - now),
         }
     }
@@ -374,7 +380,7 @@ impl Pace {
             })
         };
         // A server that has said 429 is asked evenly, whatever the limit is known by.
-        let requests = match (self.ceiling.rate(now), of_limit(requests)) {
+        let requests = match (self.learned_rate.rate(now), of_limit(requests)) {
             (None, of_limit) => of_limit,
             (Some(found), of_limit) => Some(Rate {
                 per_minute: of_limit.map_or(found, |limit| limit.per_minute.min(found)),

@@ -16,7 +16,7 @@ fn limits(requests: Option<u64>, tokens: Option<u64>) -> Pace {
 }
 
 impl Pace {
-    fn take(&mut self, load: Load, now: Instant) -> Result<Ticket, Duration> {
+    fn take(&mut self, load: Load, now: Instant) -> Result<PaceTicket, Duration> {
         match self.wait(load, now) {
             Some(wait) => Err(wait),
             None => Ok(self.leave(load, None, now)),

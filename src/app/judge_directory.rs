@@ -1,8 +1,8 @@
 //! What estimates may know of judges: prices, limits, and how large a question would be. Asks nobody.
 
-use crate::enqueue::{JudgeTerms, Terms};
+use crate::enqueue::{JudgeDirectory, JudgeFacts};
 use crate::judge::{Nonce, Providers};
-use crate::score::{Criteria, Request};
+use crate::score::{Criteria, Scorable};
 
 /// Tokens of a reply about a session while none was seen.
 const REPLY: f64 = 900.0;
@@ -11,15 +11,15 @@ const SIMULATED_REPLY: f64 = 260.0;
 /// How the simulated judge counts: bytes to a token.
 const SIMULATED_BYTES: u64 = 4;
 
-/// The terms of `llm_providers.yaml`.
-pub(super) struct FileTerms(pub(super) Providers);
+/// The judges of `llm_providers.yaml`.
+pub(super) struct FileDirectory(pub(super) Providers);
 
-impl JudgeTerms for FileTerms {
-    fn terms(&self, judge: &str) -> Option<Terms> {
+impl JudgeDirectory for FileDirectory {
+    fn facts(&self, judge: &str) -> Option<JudgeFacts> {
         let spec = self.0.spec(judge).ok()?;
         let pace = self.0.paces().remove(spec.provider()).unwrap_or_default();
         let simulated = spec.simulated();
-        Some(Terms {
+        Some(JudgeFacts {
             simulated,
             batch_price_factor: spec.batch_price_factor(),
             priced: spec.cost_usd(0, 0).is_some(),
@@ -45,13 +45,13 @@ impl JudgeTerms for FileTerms {
     fn prompt_tokens(
         &self,
         judge: &str,
-        request: &dyn Request,
+        scorable: &dyn Scorable,
         criteria: &Criteria,
     ) -> Option<f64> {
         let spec = self.0.spec(judge).ok()?;
         let limits = spec.limits();
         let nonce = Nonce::from_bits(fastrand::u128(..));
-        let questions = request.questions(criteria, &limits, &nonce).ok()?;
+        let questions = scorable.questions(criteria, &limits, &nonce).ok()?;
         let tokens = questions.iter().map(|question| match spec.simulated() {
             true => (question.prompt.len() as u64).div_ceil(SIMULATED_BYTES),
             false => question.tokens(limits.family),

@@ -26,7 +26,7 @@ const LONG_PERIOD: Duration = Duration::from_secs(60);
 
 /// The claims that this worker has in hand. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct Owned(Arc<State>);
+pub(super) struct ClaimRegistry(Arc<State>);
 
 #[derive(Default)]
 struct State {
@@ -36,33 +36,33 @@ struct State {
 }
 
 /// A claimed row in hand. Dropping it says that the row is no longer in hand, however that came.
-pub(super) struct OwnedJob {
+pub(super) struct ClaimedJob {
     pub(super) job: Job,
-    owned: Owned,
+    registry: ClaimRegistry,
 }
 
-impl Drop for OwnedJob {
+impl Drop for ClaimedJob {
     fn drop(&mut self) {
-        let mut claims = self.owned.claims();
+        let mut claims = self.registry.claims();
         if claims.get(&self.job.job_id) == Some(&self.job.claim_no) {
             claims.remove(&self.job.job_id);
         }
     }
 }
 
-impl OwnedJob {
+impl ClaimedJob {
     /// Its end may not have been recorded.
     pub(super) fn doubt(&self) {
-        self.owned.doubt();
+        self.registry.doubt();
     }
 }
 
-impl Owned {
-    pub(super) fn take(&self, job: Job) -> OwnedJob {
+impl ClaimRegistry {
+    pub(super) fn take(&self, job: Job) -> ClaimedJob {
         self.claims().insert(job.job_id, job.claim_no);
-        OwnedJob {
+        ClaimedJob {
             job,
-            owned: self.clone(),
+            registry: self.clone(),
         }
     }
 
@@ -86,38 +86,38 @@ impl Owned {
     }
 }
 
-/// Compares the rows with the hand until told to stop.
-pub(super) async fn compare(
-    owned: Owned,
+/// Requeues rows in this worker's name that it isn't running, until told to stop.
+pub(super) async fn reconcile(
+    registry: ClaimRegistry,
     worker_id: Uuid,
     store: Arc<Store>,
     queue: Arc<dyn Queue>,
     clock: Arc<dyn Clock>,
     stop: CancellationToken,
 ) {
-    let mut compared_at = Instant::now();
+    let mut reconciled_at = Instant::now();
     loop {
         tokio::select! {
             () = tokio::time::sleep(PERIOD) => {}
             () = stop.cancelled() => return,
         }
-        let is_due = owned.is_in_doubt() || compared_at.elapsed() >= LONG_PERIOD;
-        let compared = async {
-            if !is_due && store.jobs().backlog_is_long().await? {
+        let is_due = registry.is_in_doubt() || reconciled_at.elapsed() >= LONG_PERIOD;
+        let reconciled = async {
+            if !is_due && store.jobs().many_unfinished().await? {
                 return Ok(());
             }
-            compared_at = Instant::now();
-            return_orphans(&owned, worker_id, &store, &*queue, clock.now()).await
+            reconciled_at = Instant::now();
+            return_orphans(&registry, worker_id, &store, &*queue, clock.now()).await
         };
-        if let Err(error) = compared.await {
-            owned.doubt();
+        if let Err(error) = reconciled.await {
+            registry.doubt();
             tracing::warn!(%error, "could not compare this worker's rows with what it has in hand");
         }
     }
 }
 
 async fn return_orphans(
-    owned: &Owned,
+    registry: &ClaimRegistry,
     worker_id: Uuid,
     store: &Store,
     queue: &dyn Queue,
@@ -125,7 +125,7 @@ async fn return_orphans(
 ) -> Result<(), StoreError> {
     let given_up = TimeDelta::from_std(CLAIM_GIVEN_UP).unwrap_or(TimeDelta::MAX);
     let mut running = store.jobs().running_of(worker_id, now - given_up).await?;
-    running.retain(|(id, claim_no)| owned.claims().get(id) != Some(claim_no));
+    running.retain(|(id, claim_no)| registry.claims().get(id) != Some(claim_no));
     let returned = store.jobs().return_claims(worker_id, &running, now).await?;
     if returned.is_empty() {
         return Ok(());

@@ -23,13 +23,13 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 const PEERS: usize = 1_024;
 
 #[derive(Debug)]
-pub(super) struct Strikes {
+pub(super) struct TokenThrottle {
     /// How many wrong tokens an address showed, and when it showed the last one.
     peers: Mutex<HashMap<Option<IpAddr>, (u32, Instant)>>,
     slowed: Semaphore,
 }
 
-impl Default for Strikes {
+impl Default for TokenThrottle {
     fn default() -> Self {
         Self {
             peers: Mutex::default(),
@@ -38,7 +38,7 @@ impl Default for Strikes {
     }
 }
 
-impl Strikes {
+impl TokenThrottle {
     /// What was found for the token that an address shows; `None`: it is a wrong one.
     pub(super) async fn check<T>(
         &self,
@@ -108,9 +108,9 @@ mod tests {
     }
 
     /// How long the answer to a wrong token takes; `None`: too many are being answered.
-    async fn wrong(strikes: &Strikes, peer: Option<IpAddr>) -> Option<Duration> {
+    async fn wrong(throttle: &TokenThrottle, peer: Option<IpAddr>) -> Option<Duration> {
         let begun = Instant::now();
-        match strikes.check(peer, None::<()>).await {
+        match throttle.check(peer, None::<()>).await {
             Err(ApiError::Unauthorized(_)) => Some(begun.elapsed()),
             _ => None,
         }
@@ -118,40 +118,40 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn wrong_tokens_of_an_address_slow_down_until_it_is_forgotten() {
-        let strikes = Strikes::default();
+        let throttle = TokenThrottle::default();
         let bad = ["2001:db8::1", "2001:db8::ffff:1"].map(peer);
         for n in 0..FREE as usize {
-            assert_eq!(wrong(&strikes, bad[n % 2]).await, Some(Duration::ZERO));
+            assert_eq!(wrong(&throttle, bad[n % 2]).await, Some(Duration::ZERO));
         }
-        assert_eq!(wrong(&strikes, bad[0]).await, Some(DELAY));
-        assert!(strikes.check(bad[1], Some(())).await.is_ok());
+        assert_eq!(wrong(&throttle, bad[0]).await, Some(DELAY));
+        assert!(throttle.check(bad[1], Some(())).await.is_ok());
         assert_eq!(
-            wrong(&strikes, peer("10.0.0.1")).await,
+            wrong(&throttle, peer("10.0.0.1")).await,
             Some(Duration::ZERO)
         );
         tokio::time::advance(FORGOTTEN_AFTER).await;
-        assert_eq!(wrong(&strikes, bad[0]).await, Some(Duration::ZERO));
+        assert_eq!(wrong(&throttle, bad[0]).await, Some(Duration::ZERO));
     }
 
     #[tokio::test(start_paused = true)]
     async fn so_many_are_slowed_down_at_once_and_no_more_and_no_right_one() {
-        let strikes = Strikes::default();
+        let throttle = TokenThrottle::default();
         let bad = peer("10.0.0.1");
         for _ in 0..FREE {
-            wrong(&strikes, bad).await;
+            wrong(&throttle, bad).await;
         }
         let right = async {
             sleep(DELAY / 2).await;
             let begun = Instant::now();
-            assert!(strikes.check(bad, Some(())).await.is_ok());
+            assert!(throttle.check(bad, Some(())).await.is_ok());
             begun.elapsed()
         };
-        let all = join_all((0..AT_ONCE + 3).map(|_| wrong(&strikes, bad)));
+        let all = join_all((0..AT_ONCE + 3).map(|_| wrong(&throttle, bad)));
         let (all, right) = tokio::join!(all, right);
         assert_eq!(all.iter().flatten().count(), AT_ONCE);
         assert_eq!(right, Duration::ZERO);
         assert_eq!(
-            wrong(&strikes, bad).await,
+            wrong(&throttle, bad).await,
             Some(DELAY),
             "they have been answered"
         );
@@ -159,10 +159,10 @@ mod tests {
 
     #[test]
     fn addresses_are_remembered_in_bounds() {
-        let strikes = Strikes::default();
+        let throttle = TokenThrottle::default();
         for n in 0..3 * PEERS {
-            strikes.count(Some(IpAddr::V4(u32::try_from(n).unwrap().into())));
-            assert!(strikes.peers.lock().len() <= PEERS);
+            throttle.count(Some(IpAddr::V4(u32::try_from(n).unwrap().into())));
+            assert!(throttle.peers.lock().len() <= PEERS);
         }
     }
 }

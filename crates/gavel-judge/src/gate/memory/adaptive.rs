@@ -1,4 +1,4 @@
-//! How many calls at once a judge answers in time: found by those that it doesn't, as a limit that nobody states is by its 429s.
+//! Learns how many concurrent calls a judge answers in time, from its timeouts.
 //!
 //! A server that takes one call after the other answers the last of many too late, and each of them costs it as much as one that is
 //! read. So where such calls come together, half as many go out, and then one more at a time: later and later where that was too many
@@ -14,14 +14,14 @@ const PREVAILS: f64 = 0.1;
 const MOST_MET: u32 = 6;
 
 #[derive(Debug, Default)]
-pub(super) struct Crowd {
+pub(super) struct AdaptiveConcurrency {
     /// The share of late calls among the last ones.
     late: f64,
-    found: Option<Found>,
+    found: Option<LimitEstimate>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Found {
+struct LimitEstimate {
     most: f64,
     /// How many were out when it was too many.
     too_many: u32,
@@ -32,7 +32,7 @@ struct Found {
     answers: bool,
 }
 
-impl Crowd {
+impl AdaptiveConcurrency {
     /// The most calls at once; `None`: nothing is known against more.
     pub(super) fn most(&self) -> Option<usize> {
         self.found.map(|found| found.most as usize)
@@ -73,7 +73,7 @@ impl Crowd {
             Some(found) if found.answers => (found.met + 1, out),
             Some(found) => (found.met, found.too_many),
         };
-        self.found = Some(Found {
+        self.found = Some(LimitEstimate {
             most: f64::from((out / 2).max(1)),
             too_many,
             at: now,
@@ -93,12 +93,12 @@ mod tests {
     /// A server that takes a second for each call, one after the other, and a client that gives each of them `patience` s: how many of
     /// `calls` were late, and the most at once in the end.
     fn run(calls: u32, at_once: u32, patience: u64) -> (u32, Option<usize>) {
-        let (start, mut crowd) = (Instant::now(), Crowd::default());
+        let (start, mut adaptive) = (Instant::now(), AdaptiveConcurrency::default());
         let (mut now, mut free, mut late, mut left) = (start, start, 0, calls);
         // When each was sent, and when its answer comes.
         let mut out: std::collections::VecDeque<(Instant, Instant)> = Default::default();
         while left > 0 || !out.is_empty() {
-            while left > 0 && (out.len() as u32) < at_once && !crowd.is_full(out.len() as u32) {
+            while left > 0 && (out.len() as u32) < at_once && !adaptive.is_full(out.len() as u32) {
                 free = free.max(now) + Duration::from_secs(1);
                 out.push_back((now, free));
                 left -= 1;
@@ -109,15 +109,15 @@ mod tests {
             let deadline = sent + Duration::from_secs(patience);
             now = now.max(answer.min(deadline));
             match answer <= deadline {
-                true => crowd.answered(sent),
+                true => adaptive.answered(sent),
                 false => {
                     late += 1;
-                    crowd.late(sent, out.len() as u32, now);
+                    adaptive.late(sent, out.len() as u32, now);
                 }
             }
             out.pop_front();
         }
-        (late, crowd.most())
+        (late, adaptive.most())
     }
 
     #[tokio::test(start_paused = true)]
@@ -130,29 +130,29 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_late_call_among_many_slows_nothing_down() {
-        let (now, mut crowd) = (Instant::now(), Crowd::default());
+        let (now, mut adaptive) = (Instant::now(), AdaptiveConcurrency::default());
         for call in 0..500 {
             match call % 20 {
-                0 => assert_eq!(crowd.late(now, 64, now), None),
-                _ => crowd.answered(now),
+                0 => assert_eq!(adaptive.late(now, 64, now), None),
+                _ => adaptive.answered(now),
             }
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn calls_that_were_out_together_count_once_and_a_server_that_recovers_is_free() {
-        let (start, mut crowd) = (Instant::now(), Crowd::default());
+        let (start, mut adaptive) = (Instant::now(), AdaptiveConcurrency::default());
         let later = start + Duration::from_secs(60);
-        assert_eq!(crowd.late(start, 8, later), None);
-        assert_eq!(crowd.late(start, 8, later), Some(4));
+        assert_eq!(adaptive.late(start, 8, later), None);
+        assert_eq!(adaptive.late(start, 8, later), Some(4));
         for _ in 0..6 {
-            assert_eq!(crowd.late(start, 6, later), None);
-            crowd.answered(start);
+            assert_eq!(adaptive.late(start, 6, later), None);
+            adaptive.answered(start);
         }
-        assert_eq!(crowd.most(), Some(4));
+        assert_eq!(adaptive.most(), Some(4));
         let mut answers = 0;
-        while crowd.most().is_some() {
-            crowd.answered(later + Duration::from_secs(1));
+        while adaptive.most().is_some() {
+            adaptive.answered(later + Duration::from_secs(1));
             answers += 1;
         }
         assert!(answers < 200, "{answers} answers");

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::workers::LiveWorkers;
 use crate::api::ApiState;
+use crate::api::judges::workers::LiveWorkers;
 use crate::job::{Job, JobState, Priority, Wait, WaitReason};
 use crate::store::{Hold, HoldTarget, JudgeRow, StoreError};
 use crate::wire::{self, JobWaitReason, PausedBy, Stopped, WaitTarget};
@@ -34,20 +34,20 @@ fn waits_for_fallback(job: &Job) -> bool {
 
 /// What may hold a job back: holds, what live workers' gates say, and whether there is a live worker at all.
 #[derive(Debug, Default)]
-pub(crate) struct Lanes {
+pub(crate) struct Blockers {
     holds: Vec<Hold>,
     judges: Vec<JudgeRow>,
     workers: LiveWorkers,
     /// Of the judges whose jobs wait for a fallback: the fallback's name.
     fallbacks: HashMap<String, String>,
     paused: Vec<(Uuid, PausedBy)>,
-    /// Batches whose replies are being fetched ahead.
-    fetched: Vec<Uuid>,
+    /// Batches whose replies are being collected.
+    collecting: Vec<Uuid>,
     /// When they were read.
     now: DateTime<Utc>,
 }
 
-impl Lanes {
+impl Blockers {
     /// Reads what stops lanes, whoever's jobs they are of.
     pub(crate) async fn of_all(state: &ApiState) -> Result<Self, StoreError> {
         let now = state.clock.now();
@@ -81,7 +81,7 @@ impl Lanes {
             now,
             fallbacks,
             paused: state.store.batches().paused(&batches).await?,
-            fetched: state.store.batches().fetched_ahead(&batches).await?,
+            collecting: state.store.batches().collecting(&batches).await?,
             holds: state.store.holds().list(now).await?,
             judges: state.store.judges().list(state.worker_stale_after).await?,
             workers: LiveWorkers::load(state).await?,
@@ -109,7 +109,7 @@ impl Lanes {
                 PausedBy::Budget => JobWaitReason::Budget,
             };
             (reason, None)
-        } else if self.is_fetched(job) {
+        } else if self.is_collecting(job) {
             (JobWaitReason::Economy, None)
         } else if let Some(wait) = wait {
             (wait.reason.into(), wait.until)
@@ -175,10 +175,10 @@ impl Lanes {
         paused.find(|(paused, _)| *paused == id).map(|(_, by)| *by)
     }
 
-    /// Whether a job's reply is being fetched ahead. One that somebody waits for is asked at once.
-    fn is_fetched(&self, job: &Job) -> bool {
+    /// Whether a job's reply is being collected. One that somebody waits for is asked at once.
+    fn is_collecting(&self, job: &Job) -> bool {
         let batch = job.batch.map(|place| place.batch_id);
-        job.priority == Priority::Bulk && batch.is_some_and(|id| self.fetched.contains(&id))
+        job.priority == Priority::Bulk && batch.is_some_and(|id| self.collecting.contains(&id))
     }
 
     /// The hold that stops a judge's lane: the queue's own, else the judge's.
@@ -314,7 +314,7 @@ mod tests {
         };
         let judge = |name: &str| HoldTarget::Judge(name.to_owned());
         let capped = "the daily cap of a, 2 USD, is reached";
-        let mut lanes = Lanes {
+        let mut blockers = Blockers {
             holds: vec![
                 hold(
                     judge("a"),
@@ -324,26 +324,29 @@ mod tests {
                 ),
                 hold(judge("b"), WaitReason::Paused, "", None),
             ],
-            ..Lanes::default()
+            ..Blockers::default()
         };
         let judges = |names: &[&str]| names.iter().map(|name| Some((*name).to_owned())).collect();
-        let said = |lanes: &Lanes, names: &[&str]| {
-            let stopped = lanes.stopped(&judges(names))?;
+        let said = |blockers: &Blockers, names: &[&str]| {
+            let stopped = blockers.stopped(&judges(names))?;
             Some((stopped.reason, stopped.message))
         };
         let budget = format!("judge a is stopped by a cap: {capped}");
         assert_eq!(
-            said(&lanes, &["a"]),
+            said(&blockers, &["a"]),
             Some(("budget".to_owned(), budget.clone()))
         );
         let both = format!("{budget}; the batch's other judges are stopped too");
-        assert_eq!(said(&lanes, &["a", "b"]), Some(("budget".to_owned(), both)));
-        assert_eq!(said(&lanes, &["a", "b", "c"]), None, "c is asked");
-        assert_eq!(said(&lanes, &[]), None);
-        lanes
+        assert_eq!(
+            said(&blockers, &["a", "b"]),
+            Some(("budget".to_owned(), both))
+        );
+        assert_eq!(said(&blockers, &["a", "b", "c"]), None, "c is asked");
+        assert_eq!(said(&blockers, &[]), None);
+        blockers
             .holds
             .push(hold(HoldTarget::Queue, WaitReason::Paused, "lunch", None));
         let paused = ("paused".to_owned(), "the queue is paused: lunch".to_owned());
-        assert_eq!(said(&lanes, &["c"]), Some(paused));
+        assert_eq!(said(&blockers, &["c"]), Some(paused));
     }
 }

@@ -13,7 +13,7 @@ use crate::memory::{MemoryBudget, NoRoom, Taken};
 
 /// One request's part.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Held {
+pub(crate) struct BodyMemory {
     /// `None`: within the process, where nothing is counted.
     budget: Option<MemoryBudget>,
     taken: Arc<Mutex<Parcels>>,
@@ -34,7 +34,7 @@ impl From<NoRoom> for ApiError {
     }
 }
 
-impl Held {
+impl BodyMemory {
     pub(crate) fn of(parts: &Parts) -> Self {
         parts.extensions.get().cloned().unwrap_or_default()
     }
@@ -64,7 +64,7 @@ impl Held {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Held {
+impl<S: Send + Sync> FromRequestParts<S> for BodyMemory {
     type Rejection = std::convert::Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
@@ -78,7 +78,7 @@ pub(crate) async fn hold(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let held = Held {
+    let held = BodyMemory {
         budget: Some(budget),
         taken: Arc::default(),
     };

@@ -46,15 +46,15 @@ pub(super) struct Answered {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Ceiling {
+pub(super) struct LearnedRateLimit {
     /// The share of 429s among the last outcomes.
     refused: f64,
     outcomes: u32,
-    found: Option<Found>,
+    found: Option<RateEstimate>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Found {
+struct RateEstimate {
     rate: f64,
     at: Instant,
     met: u32,
@@ -64,7 +64,7 @@ struct Found {
     refused: u32,
 }
 
-impl Found {
+impl RateEstimate {
     fn new(rate: f64, met: u32, now: Instant) -> Self {
         Self {
             rate: rate.max(LEAST),
@@ -113,7 +113,7 @@ impl Found {
     }
 }
 
-impl Ceiling {
+impl LearnedRateLimit {
     /// Requests a minute, where a limit was found.
     pub(super) fn rate(&self, now: Instant) -> Option<f64> {
         let found = self.found?;
@@ -160,7 +160,7 @@ impl Ceiling {
         let Some(mut found) = self.found else {
             if self.prevails() && self.outcomes >= LEAST_OUTCOMES {
                 let met = u32::from(retry_after.is_some_and(|wait| wait >= BEYOND_SECONDS));
-                self.found = Some(Found::new(by_minute, met, now));
+                self.found = Some(RateEstimate::new(by_minute, met, now));
             }
             return self.prevails();
         };
@@ -185,7 +185,7 @@ impl Ceiling {
                 found.met = found.met.max(1);
             }
         } else if self.prevails() {
-            found = Found::new(by_minute, found.met.max(1), now);
+            found = RateEstimate::new(by_minute, found.met.max(1), now);
         }
         self.found = Some(found);
         self.prevails()

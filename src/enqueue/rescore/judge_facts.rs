@@ -1,10 +1,10 @@
 //! What an estimate must know of judges. `app` makes it from `llm_providers.yaml`; enqueue knows no judge.
 
-use crate::score::{Criteria, Request};
+use crate::score::{Criteria, Scorable};
 
 /// What is known of a judge without asking it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Terms {
+pub struct JudgeFacts {
     /// Whether whatever answers there is simulated.
     pub simulated: bool,
     /// Whether its model has a price.
@@ -19,10 +19,10 @@ pub struct Terms {
     pub reply_tokens: f64,
 }
 
-/// Knows the judges' terms.
-pub trait JudgeTerms: Send + Sync {
+/// Knows the judges by configuration.
+pub trait JudgeDirectory: Send + Sync {
     /// Those of a judge; `None`: it can't be asked.
-    fn terms(&self, judge: &str) -> Option<Terms>;
+    fn facts(&self, judge: &str) -> Option<JudgeFacts>;
 
     /// Its full name, entry and model: the same for all names of a judge; `None`: it can't be asked.
     fn full_name(&self, judge: &str) -> Option<String>;
@@ -34,8 +34,12 @@ pub trait JudgeTerms: Send + Sync {
     fn fallback(&self, judge: &str) -> Option<String>;
 
     /// About how many tokens the judge is sent about this; `None`: it can't be asked, or it doesn't fit.
-    fn prompt_tokens(&self, judge: &str, request: &dyn Request, criteria: &Criteria)
-    -> Option<f64>;
+    fn prompt_tokens(
+        &self,
+        judge: &str,
+        scorable: &dyn Scorable,
+        criteria: &Criteria,
+    ) -> Option<f64>;
 
     /// USD of one call; `None`: unpriced.
     fn cost_usd(&self, judge: &str, tokens_in: f64, tokens_out: f64) -> Option<f64>;

@@ -1,0 +1,41 @@
+//! What becomes of batches as a whole, once their items have ended, spent the budget, or never came. The leader does so once a second.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use crate::events::{Announcer, Event, EventType};
+use crate::job::WaitReason;
+use crate::store::{Store, StoreError};
+
+/// A batch that is being made, and whose maker wasn't heard for this long, will never be whole.
+const SILENT: Duration = Duration::from_secs(60);
+
+/// Completes batches that are done, tells of those that spent their budget, and removes those that were never whole.
+pub(super) async fn settle(
+    store: &Store,
+    events: &Announcer,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    for batch_id in store.batches().without_items_left().await? {
+        if let Some(batch) = store.batches().complete(batch_id, now).await? {
+            events.announce(Event::of_batch(
+                EventType::BatchCompleted,
+                batch.batch_id,
+                batch.kind,
+                now,
+            ));
+        }
+    }
+    for (batch_id, kind) in store.budgets().spent_batches().await? {
+        tracing::info!(%batch_id, "a batch has spent its budget and is paused");
+        events.announce(Event {
+            reason: Some(WaitReason::Budget),
+            ..Event::of_batch(EventType::BatchPaused, batch_id, kind, now)
+        });
+    }
+    for batch_id in store.batches().remove_silent(SILENT).await? {
+        tracing::warn!(%batch_id, "a batch whose maker died before it was whole is removed");
+    }
+    Ok(())
+}
