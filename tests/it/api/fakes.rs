@@ -11,7 +11,7 @@ use gavel::api::Health;
 use gavel::enqueue::{JudgeTerms, Terms};
 use gavel::job::{JobId, Lane};
 use gavel::queue::{ClaimRequest, Claimed, Depth, Push, Queue, QueueError};
-use gavel::score::{Criteria, Request};
+use gavel::score::{Criteria, Scorable};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -52,7 +52,7 @@ impl JudgeTerms for Priced {
         }
     }
 
-    fn prompt_tokens(&self, judge: &str, _: &dyn Request, _: &Criteria) -> Option<f64> {
+    fn prompt_tokens(&self, judge: &str, _: &dyn Scorable, _: &Criteria) -> Option<f64> {
         (judge != NARROW).then_some(1_000.0)
     }
 

@@ -13,8 +13,8 @@ use crate::support::wait::eventually;
 use crate::support::world::World;
 
 on_every_setup!(
-    replies_are_fetched_ahead_at_half_the_price_by_openais_batches,
-    replies_are_fetched_ahead_at_half_the_price_by_anthropics_batches,
+    replies_are_collected_at_half_the_price_by_openais_batches,
+    replies_are_collected_at_half_the_price_by_anthropics_batches,
     what_a_providers_batch_leaves_unanswered_is_asked_as_ever,
     a_step_that_was_cut_off_is_taken_up_by_another_worker_and_nothing_is_paid_twice,
     a_batch_that_is_cancelled_is_cancelled_at_the_provider_too,
@@ -107,11 +107,11 @@ pub(super) fn spent(batch: &Value, expected: f64) {
     );
 }
 
-async fn replies_are_fetched_ahead_at_half_the_price_by_openais_batches(home: Home) {
+async fn replies_are_collected_at_half_the_price_by_openais_batches(home: Home) {
     replies_are_collected(home, "openai").await;
 }
 
-async fn replies_are_fetched_ahead_at_half_the_price_by_anthropics_batches(home: Home) {
+async fn replies_are_collected_at_half_the_price_by_anthropics_batches(home: Home) {
     replies_are_collected(home, "anthropic").await;
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use gavel::judge::gate::{Gate, GateOptions};
 use gavel::judge::{
-    Accepted, Added, AskContext, BatchEndpoint, CallUsage, ChunkSize, ErrorClass, Found,
+    Accepted, Added, AskContext, BatchEndpoint, CallUsage, ChunkLookup, ChunkSize, ErrorClass,
     HandedOver, Judge, JudgeError, Precomputed, Progress, Question, ReplyCache as _,
 };
 use serde_json::{Value, json};
@@ -313,7 +313,7 @@ async fn a_part_is_found_by_its_tag_where_the_family_has_room_for_one() {
     let tag = Uuid::from_u128(7);
     assert_eq!(
         lane.batch_endpoint().find(tag).await.unwrap(),
-        Found::Nowhere
+        ChunkLookup::Nowhere
     );
     let batch = lane.hand_over(&[1]).await.unwrap();
     // It stands on the third page by then.
@@ -322,20 +322,20 @@ async fn a_part_is_found_by_its_tag_where_the_family_has_room_for_one() {
     }
     assert_eq!(
         lane.batch_endpoint().find(tag).await.unwrap(),
-        Found::As(batch)
+        ChunkLookup::As(batch)
     );
     let other = lane
         .batch_endpoint()
         .find(Uuid::from_u128(8))
         .await
         .unwrap();
-    assert_eq!(other, Found::Nowhere);
+    assert_eq!(other, ChunkLookup::Nowhere);
 
     let lane = Lane::of("anthropic").await;
     lane.hand_over(&[1]).await.unwrap();
     assert_eq!(
         lane.batch_endpoint().find(tag).await.unwrap(),
-        Found::CantTell
+        ChunkLookup::CantTell
     );
 }
 
