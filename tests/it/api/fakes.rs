@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use gavel::api::Health;
-use gavel::enqueue::{JudgeTerms, Terms};
+use gavel::enqueue::{JudgeDirectory, JudgeFacts};
 use gavel::job::{JobId, Lane};
 use gavel::queue::{ClaimRequest, Claimed, Depth, Push, Queue, QueueError};
 use gavel::score::{Criteria, Scorable};
@@ -24,7 +24,7 @@ pub(super) const FIRST: &str = "anything:first";
 /// A judge whom no prompt fits.
 pub(super) const NARROW: &str = "anything:narrow";
 
-impl JudgeTerms for Priced {
+impl JudgeDirectory for Priced {
     fn fallback(&self, _: &str) -> Option<String> {
         None
     }
@@ -33,9 +33,9 @@ impl JudgeTerms for Priced {
         name.to_owned()
     }
 
-    fn terms(&self, judge: &str) -> Option<Terms> {
+    fn facts(&self, judge: &str) -> Option<JudgeFacts> {
         let known = judge == "judge-a";
-        Some(Terms {
+        Some(JudgeFacts {
             simulated: false,
             batch_price_factor: None,
             priced: known || judge == NARROW,
