@@ -374,7 +374,7 @@ impl App {
                 chunk: worker.economy_part,
                 poll: Duration::from_secs_f64(worker.economy_poll_s),
             },
-            calls_kept: chrono::TimeDelta::days(self.settings.retention.judge_calls_days.into()),
+            kept: open::kept(&self.settings.retention),
             caps: self.caps.clone(),
             webhooks: open::webhook_options(&self.settings),
         };
