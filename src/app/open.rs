@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
@@ -11,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{AppError, Migrations, Mode};
 use crate::api::{SpendingCap, SpendingCaps};
 use crate::clock::Clock;
-use crate::config::{Settings, redacted_url};
+use crate::config::{RetentionSettings, Settings, redacted_url};
 use crate::enqueue::{JudgeCheck, JudgeProblem};
 use crate::events::{Feed, RedisEvents};
 use crate::judge::gate::{Gate, GateOptions, shared_gate};
@@ -22,7 +23,7 @@ use crate::queue::memory::MemoryQueue;
 use crate::queue::redis::{RedisOptions, RedisQueue};
 use crate::redis_client::RedisClient;
 use crate::store::{Store, StoreError, StoreOptions};
-use crate::worker::WebhookOptions;
+use crate::worker::{Kept, WebhookOptions};
 
 /// Opens the store of a mode, as the settings name it; a fault names the address and the setting.
 pub async fn open_store(settings: &Settings, mode: &Mode) -> Result<Store, AppError> {
@@ -201,6 +202,15 @@ pub(super) fn process_name() -> String {
     format!("{host}:{}", std::process::id())
 }
 
+pub(super) fn kept(retention: &RetentionSettings) -> Kept {
+    let some = |days: u32| (days > 0).then(|| TimeDelta::days(days.into()));
+    Kept {
+        calls: TimeDelta::days(retention.judge_calls_days.into()),
+        jobs: some(retention.jobs_days),
+        sessions: some(retention.sessions_days),
+    }
+}
+
 pub(super) fn webhook_options(settings: &Settings) -> WebhookOptions {
     let webhooks = &settings.webhooks;
     WebhookOptions {
@@ -210,6 +220,6 @@ pub(super) fn webhook_options(settings: &Settings) -> WebhookOptions {
             false => Targets::Public,
         },
         mean_drop: webhooks.mean_drop,
-        kept: chrono::TimeDelta::days(settings.retention.webhook_deliveries_days.into()),
+        kept: TimeDelta::days(settings.retention.webhook_deliveries_days.into()),
     }
 }

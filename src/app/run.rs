@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::open::{process_name, webhook_options};
+use super::open::{kept, process_name, webhook_options};
 use super::{App, AppError, Mode, Stop, metrics};
 use crate::api;
 use crate::dashboard;
@@ -87,7 +87,7 @@ impl App {
                 chunk: worker.economy_part,
                 poll: Duration::from_secs_f64(worker.economy_poll_s),
             },
-            calls_kept: chrono::TimeDelta::days(self.settings.retention.judge_calls_days.into()),
+            kept: kept(&self.settings.retention),
             caps: self.caps.clone(),
             webhooks: webhook_options(&self.settings),
         };

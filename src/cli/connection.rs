@@ -24,7 +24,7 @@ use crate::lifecycle::Signals;
 use crate::suite::run::thresholds::word;
 
 /// How long a command's own worker may finish what it has in hand after Ctrl-C.
-const DRAIN: Duration = Duration::from_secs(5);
+pub(super) const DRAIN: Duration = Duration::from_secs(5);
 
 /// Flags of commands that talk to the service.
 #[derive(Debug, Clone, Args)]

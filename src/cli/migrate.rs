@@ -34,11 +34,7 @@ impl Migrate {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         let flags = flag_of("--data-dir", "data_dir", self.data_dir.clone());
         let context = Context::new(global, flags.into_iter().collect(), Voice::Results)?;
-        let database = &context.settings.database;
-        let (mode, name) = match database.url.as_str() {
-            "" => embedded(&context.settings)?,
-            url => (Mode::Shared, redacted_url(url)),
-        };
+        let (mode, name) = store_of(&context.settings)?;
         let _held = hold_data_folder(&mode)?;
         let store = open_store(&context.settings, &mode).await?;
         let done = self.on(&store, &name).await;
@@ -61,6 +57,14 @@ impl Migrate {
             ))?;
         }
         Ok(Exit::Done)
+    }
+}
+
+/// The store that the settings name, and what people call it.
+pub(super) fn store_of(settings: &Settings) -> Result<(Mode, String), CliError> {
+    match settings.database.url.as_str() {
+        "" => embedded(settings),
+        url => Ok((Mode::Shared, redacted_url(url))),
     }
 }
 

@@ -27,6 +27,7 @@ mod outage;
 mod outcome;
 mod output;
 mod progress;
+mod prune;
 mod queue;
 mod ratings;
 mod report;
@@ -108,6 +109,7 @@ enum Command {
     Serve(serve::Serve),
     Worker(worker::Worker),
     Migrate(migrate::Migrate),
+    Prune(prune::Prune),
     Score(score::Score),
     Evaluate(Box<evaluate::Evaluate>),
     Compare(compare::Compare),
@@ -162,6 +164,7 @@ async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Serve(command) => command.run(&global).await,
         Command::Worker(command) => command.run(&global).await,
         Command::Migrate(command) => command.run(&global).await,
+        Command::Prune(command) => command.run(&global).await,
         Command::Score(command) => command.run(&global).await,
         Command::Evaluate(command) => command.run(&global).await,
         Command::Compare(command) => command.run(),

@@ -1,4 +1,4 @@
-//! `gavel sessions`: import, list, show. Importing scores nothing.
+//! `gavel sessions`: import, list, show, delete. Importing scores nothing.
 
 use std::path::PathBuf;
 
@@ -15,10 +15,10 @@ use super::output::{self, Items, Printed, Row, Said, or_empty};
 use crate::client::Client;
 use crate::wire::{PutOutcome, Score, Session, SessionFormat, SessionItem};
 
-/// Import, list and show sessions
+/// Import, list, show and delete sessions
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  gavel sessions import sessions.jsonl\n  gavel sessions import --format langsmith runs/\n  gavel sessions import --from https://tarsy.example.com --status completed --since 30d\n  gavel sessions list --status completed --scored no\n  gavel sessions show 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2 --json"
+    after_help = "Examples:\n  gavel sessions import sessions.jsonl\n  gavel sessions import --format langsmith runs/\n  gavel sessions import --from https://tarsy.example.com --status completed --since 30d\n  gavel sessions list --status completed --scored no\n  gavel sessions show 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2 --json\n  gavel sessions delete 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2"
 )]
 pub(super) struct Sessions {
     #[command(subcommand)]
@@ -67,6 +67,8 @@ enum What {
     },
     /// Show one session with its score
     Show(One),
+    /// Delete one session with all that was made of it: scores, ratings, jobs, judge calls. It can't be undone
+    Delete(One),
 }
 
 impl Sessions {
@@ -108,6 +110,16 @@ impl Sessions {
                     Ok(Scored { session, score })
                 };
                 common.print(global, show).await
+            }
+            What::Delete(One { id, common }) => {
+                let delete = async |client: &Client| {
+                    client.delete_session(*id).await.map(|()| Said {
+                        answer: json!({ "session_id": id, "deleted": true }),
+                        words: format!("session {id} is deleted, with all that was made of it"),
+                        exit: Exit::Done,
+                    })
+                };
+                common.print(global, delete).await
             }
         }
     }

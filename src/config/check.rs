@@ -152,7 +152,7 @@ fn whole_numbers(settings: &Settings, faults: &mut Faults<'_>) {
     let database = &settings.database;
     // Nine of Postgres' sessions are dedicated ones; SQLite has none.
     let least_connections = if database.url.is_empty() { 1 } else { 11 };
-    let whole: [(&str, u64, u64, u64); 26] = [
+    let whole: [(&str, u64, u64, u64); 24] = [
         (
             "memory_budget_bytes",
             settings.memory_budget_bytes,
@@ -227,21 +227,22 @@ fn whole_numbers(settings: &Settings, faults: &mut Faults<'_>) {
             1,
             720,
         ),
-        (
-            "retention.judge_calls_days",
-            settings.retention.judge_calls_days.into(),
-            1,
-            36_500,
-        ),
-        (
-            "retention.webhook_deliveries_days",
-            settings.retention.webhook_deliveries_days.into(),
-            1,
-            36_500,
-        ),
     ];
     for (key, value, min, max) in whole {
         faults.whole(key, value, min, max);
+    }
+    let kept = &settings.retention;
+    for (key, days, least) in [
+        ("retention.judge_calls_days", kept.judge_calls_days, 1),
+        (
+            "retention.webhook_deliveries_days",
+            kept.webhook_deliveries_days,
+            1,
+        ),
+        ("retention.jobs_days", kept.jobs_days, 0),
+        ("retention.sessions_days", kept.sessions_days, 0),
+    ] {
+        faults.whole(key, days.into(), least, 36_500);
     }
 }
 

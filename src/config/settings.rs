@@ -256,6 +256,10 @@ pub struct RetentionSettings {
     pub judge_calls_days: u32,
     /// Deliveries of webhooks that have ended, days.
     pub webhook_deliveries_days: u32,
+    /// Jobs and batches that have ended, days; 0: for ever.
+    pub jobs_days: u32,
+    /// Sessions with all that was made of them, days; 0: for ever.
+    pub sessions_days: u32,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -23,6 +23,7 @@ mod open;
 mod provider_batches;
 mod ratings;
 mod repositories;
+mod retention;
 mod scores;
 mod sessions;
 mod sign_ins;
@@ -72,8 +73,10 @@ pub use provider_batches::chunks::{ChunkRow, NewChunk};
 pub use ratings::{GivenBy, NewRating, RatingOf, RatingsMet, Unrated};
 pub use repositories::{
     Analytics, Batches, Budgets, Calls, CriteriaVersions, Holds, IdempotencyKeys, Imports, Jobs,
-    Judges, ProviderBatches, Ratings, Scores, Sessions, SignIns, Webhooks, Workers,
+    Judges, ProviderBatches, Ratings, Retention, Scores, Sessions, SignIns, Webhooks, Workers,
 };
+pub use retention::erasure::{Erased, Erasure};
+pub use retention::{Aged, PruneStep, Pruning};
 pub use scores::{GoodScores, NewEvaluation, NewSessionScore, SessionScoreRow};
 pub use sessions::filter::SessionFilter;
 pub use sessions::list::{SessionOrder, SessionSummary};

@@ -80,4 +80,7 @@ repositories! {
 
     /// Who is told of what.
     webhooks: Webhooks,
+
+    /// What is past its time, and what somebody wants gone.
+    retention: Retention,
 }

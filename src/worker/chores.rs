@@ -6,13 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::leadership::Leadership;
 use crate::clock::Clock;
-use crate::store::{CancelStep, Cancelling, DaysRolledUp, Store};
+use crate::store::{Aged, CancelStep, Cancelling, DaysRolledUp, Pruning, Store};
 
 /// How long roll-up rests when no other day is dirty: a day that changes all the time is rolled up so often.
 const ROLLUP_REST: Duration = Duration::from_secs(15);
@@ -22,6 +22,17 @@ const ROLLUP_RESTS: u32 = 19;
 /// How often it looks for cancelled batches, and whether this worker leads by now.
 const LOOK: Duration = Duration::from_secs(1);
 const PRUNE_PERIOD: Duration = Duration::from_secs(3600);
+
+/// How long things are kept; `None`: for ever.
+#[derive(Debug, Clone, Copy)]
+pub struct Kept {
+    /// Judge calls and their raw replies.
+    pub calls: TimeDelta,
+    /// Jobs and batches that have ended.
+    pub jobs: Option<TimeDelta>,
+    /// Sessions.
+    pub sessions: Option<TimeDelta>,
+}
 
 #[derive(Clone)]
 pub(super) struct Chores {
@@ -83,9 +94,9 @@ impl Chores {
     }
 
     /// Keeps the database from growing for ever: expired replies and sign-ins, old judge calls, imports that ended long ago, workers that are
-    /// long gone, deliveries of webhooks; the counts of finished days become one row for each judge and model. Jobs, sessions and scores
-    /// are never deleted.
-    pub(super) async fn prune(self, calls_kept: TimeDelta, deliveries_kept: TimeDelta) {
+    /// long gone, deliveries of webhooks; the counts of finished days become one row for each judge and model. Jobs and sessions go
+    /// where a setting says so.
+    pub(super) async fn prune(self, kept: Kept, deliveries_kept: TimeDelta) {
         let mut pruned_at: Option<Instant> = None;
         while !self.is_over_after(LOOK).await {
             let waits = pruned_at.is_some_and(|at| at.elapsed() < PRUNE_PERIOD);
@@ -94,7 +105,7 @@ impl Chores {
             }
             pruned_at = Some(Instant::now());
             let now = self.clock.now();
-            match self.store.prune(now, now - calls_kept).await {
+            match self.store.prune(now, now - kept.calls).await {
                 Ok(0) => {}
                 Ok(rows) => tracing::info!(rows, "pruned what is past its time"),
                 Err(error) => tracing::warn!(%error, "could not prune; it tries again in an hour"),
@@ -105,6 +116,40 @@ impl Chores {
             if let Err(error) = self.store.budgets().roll_up_usage(now.date_naive()).await {
                 tracing::warn!(%error, "could not sum up what calls came to; it tries again in an hour");
             }
+            for (aged, kept) in [
+                (Aged::Batches, kept.jobs),
+                (Aged::Jobs, kept.jobs),
+                (Aged::Sessions, kept.sessions),
+            ] {
+                if let Some(kept) = kept {
+                    self.delete_aged(aged, now - kept).await;
+                }
+            }
+        }
+    }
+
+    /// Step by step, for as long as this worker leads.
+    async fn delete_aged(&self, aged: Aged, before: DateTime<Utc>) {
+        let mut pruning = Pruning::new(aged, before);
+        let mut rows = 0;
+        while self.leadership.leads() {
+            let began = Instant::now();
+            let more = match self.store.retention().step(&mut pruning).await {
+                Ok(step) => {
+                    rows += step.deleted;
+                    step.more
+                }
+                Err(error) => {
+                    tracing::warn!(%error, ?aged, "could not delete what is past its time; it tries again in an hour");
+                    false
+                }
+            };
+            if !more || self.is_over_after(began.elapsed()).await {
+                break;
+            }
+        }
+        if rows > 0 {
+            tracing::info!(rows, ?aged, "deleted what is past its time");
         }
     }
 

@@ -34,6 +34,7 @@ use uuid::Uuid;
 
 use self::admit::StoreAdmit;
 use self::chores::Chores;
+pub use self::chores::Kept;
 use self::claims::ClaimRegistry;
 pub use self::concurrency::ConcurrencyPermits;
 pub use self::expand::{Expansion, ExpansionOutcome};
@@ -98,8 +99,8 @@ pub struct WorkerOptions {
     pub max_wait: Duration,
     /// Bulk ids per lane that lie in the queue.
     pub bulk_window: usize,
-    /// How long judge calls and their raw replies are kept.
-    pub calls_kept: chrono::TimeDelta,
+    /// How long judge calls, jobs and sessions are kept.
+    pub kept: Kept,
     /// How provider batches are made and collected.
     pub provider_batches: ProviderBatchOptions,
     /// What judges may cost.
@@ -325,7 +326,7 @@ fn keep_house(
         parts.queue.lease(),
     );
     around.spawn(webhooks.run());
-    around.spawn(chores.prune(options.calls_kept, options.webhooks.kept));
+    around.spawn(chores.prune(options.kept, options.webhooks.kept));
 }
 
 fn push_of(job: DueJob) -> Push {

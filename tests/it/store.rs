@@ -24,6 +24,7 @@ mod ratings;
 mod record;
 mod recorder;
 mod rescue;
+mod retention;
 mod scores;
 mod session_list;
 mod sessions;

@@ -216,6 +216,13 @@ impl Client {
         self.get(&format!("/api/v1/jobs/{id}?calls=true")).await
     }
 
+    /// Deletes a session with all that was made of it.
+    pub async fn delete_session(&self, id: Uuid) -> Result<(), ClientError> {
+        let path = format!("/api/v1/sessions/{id}");
+        let request = self.request(Method::DELETE, &path);
+        self.answer(request, &path).await.map(drop)
+    }
+
     /// Lists jobs, newest first, up to `limit`.
     pub async fn jobs(&self, filter: Query<'_>, limit: usize) -> Result<Vec<Job>, ClientError> {
         self.pages("/api/v1/jobs", filter, limit).await

@@ -108,6 +108,6 @@ pub struct CachedReply {
 pub trait ReplyCache: Send + Sync {
     /// Looks up a reply that has not expired.
     async fn get(&self, key: &CacheKey) -> Option<CachedReply>;
-    /// Keeps a reply for 24 h. Never fails the caller.
-    async fn put(&self, key: CacheKey, reply: CachedReply);
+    /// Keeps a reply that was asked for `asked_for` for 24 h. Never fails the caller.
+    async fn put(&self, key: CacheKey, reply: CachedReply, asked_for: Uuid);
 }

@@ -34,7 +34,7 @@ pub(crate) enum Scope {
     Read,
     /// Putting sessions, asking for scores, cancelling and retrying.
     Enqueue,
-    /// Holds and criteria.
+    /// Holds, criteria, and deleting.
     Admin,
 }
 
@@ -66,7 +66,7 @@ const ADMIN_ROUTES: [&str; 7] = [
     "/api/v1/queue/resume",
 ];
 
-/// The scope that a route needs, by its pattern; `None`: no token at all. What isn't listed is read by GET and
+/// The scope that a route needs, by its pattern; `None`: no token at all. What isn't listed is read by GET, deleted by admins, and
 /// enqueued by any other method. Addresses of webhooks are secrets, often.
 pub(crate) fn scope_of(method: &Method, route: &str) -> Option<Scope> {
     let open = matches!(
@@ -80,7 +80,7 @@ pub(crate) fn scope_of(method: &Method, route: &str) -> Option<Scope> {
         Some(Scope::Admin)
     } else if method == Method::GET || method == Method::HEAD {
         Some(Scope::Read)
-    } else if ADMIN_ROUTES.contains(&route) {
+    } else if method == Method::DELETE || ADMIN_ROUTES.contains(&route) {
         Some(Scope::Admin)
     } else {
         Some(Scope::Enqueue)

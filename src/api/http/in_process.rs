@@ -124,6 +124,12 @@ impl InProcessClient {
         self.ask(caller, request).await
     }
 
+    /// Sends DELETE.
+    pub(crate) async fn delete(&self, caller: &Caller, path: &str) -> Result<Done, Box<Problem>> {
+        let request = request(Method::DELETE, path, Body::empty())?;
+        self.ask(caller, request).await
+    }
+
     /// Hands an answer on as it is, such as a report that streams.
     pub(crate) async fn pass(&self, caller: &Caller, path: &str) -> Response {
         match request(Method::GET, path, Body::empty()) {

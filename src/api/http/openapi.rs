@@ -142,6 +142,7 @@ fn complete(document: &mut OpenApi) {
         let operations = [
             (Method::GET, item.get.as_mut()),
             (Method::PUT, item.put.as_mut()),
+            (Method::DELETE, item.delete.as_mut()),
             (Method::POST, item.post.as_mut()),
         ];
         for (method, operation) in operations {

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use self::filter::{SessionQuery, session_filter};
 use crate::api::ApiState;
 use crate::api::criteria::named::beginning;
+use crate::api::http::auth::Caller;
 use crate::api::http::body::{JsonText, beside, whole as whole_body};
 use crate::api::http::body_memory::BodyMemory;
 use crate::api::http::etag::json_or_unchanged;
@@ -25,7 +26,7 @@ use crate::history::ingest::{
 };
 use crate::memory::JsonShape;
 use crate::score::session::Rating;
-use crate::store::{SessionOrder, SessionRecord, SessionSummary};
+use crate::store::{Erased, Erasure, SessionOrder, SessionRecord, SessionSummary};
 use crate::suite::Format;
 use crate::wire::{
     ActiveJob, Fault, PutOutcome, Session, SessionFormat, SessionItem, SessionLinks, SessionPut,
@@ -35,7 +36,7 @@ use crate::wire::{
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(list_sessions, put_sessions))
-        .routes(routes!(put_session, get_session))
+        .routes(routes!(put_session, get_session, delete_session))
 }
 
 fn links(id: Uuid) -> SessionLinks {
@@ -290,6 +291,54 @@ pub(crate) async fn read(state: &ApiState, session_id: &str) -> Result<Session, 
     let session = state.store.sessions().get(session_id).await?;
     let session = session.ok_or(ApiError::SessionNotFound(session_id))?;
     Ok(whole(session, state.enqueue.score_only()))
+}
+
+/// Deletes a session with all that was made of it: scores, ratings, jobs, judge calls, cached replies. It can't be undone.
+///
+/// Sums that don't name it stay: costs by day, and the figures of batches that have ended. Its day is counted anew without it.
+#[utoipa::path(
+    delete, path = "/api/v1/sessions/{session_id}", tag = "sessions",
+    params(("session_id" = Uuid, Path, description = "The session")),
+    responses(
+        (status = 204, description = "It is gone"),
+        (status = 404, description = "session-not-found"),
+        (status = 409, description = "scoring-in-progress"),
+    ),
+)]
+async fn delete_session(
+    State(state): State<ApiState>,
+    caller: Caller,
+    Segment(session_id): Segment,
+    params: Params,
+) -> Result<StatusCode, ApiError> {
+    let id = uuid(&session_id, "session_id", Refusal::Unprocessable)?;
+    params.finish()?;
+    let by = caller.signs_as();
+    match state.store.retention().erase(id, state.clock.now()).await {
+        Ok(Erasure::Done(erased)) => {
+            let Erased {
+                sessions,
+                jobs,
+                scores,
+                ratings,
+                calls,
+            } = erased;
+            tracing::info!(session_id = %id, by, sessions, jobs, scores, ratings, calls, "a session was deleted with all that was made of it");
+            Ok(StatusCode::NO_CONTENT)
+        }
+        Ok(Erasure::Active(job)) => {
+            let job = state.store.jobs().get(job).await?;
+            let job = job.ok_or_else(|| {
+                ApiError::DatabaseUnavailable("its job ended meanwhile".to_owned())
+            })?;
+            Err(ApiError::InProgress(Box::new(job)))
+        }
+        Ok(Erasure::Unknown) => Err(ApiError::SessionNotFound(id)),
+        Err(error) => {
+            tracing::warn!(session_id = %id, by, %error, "a session may not have been deleted");
+            Err(error.into())
+        }
+    }
 }
 
 /// Lists sessions, newest first unless `sort` says otherwise; every other parameter narrows.

@@ -163,7 +163,7 @@ pub(super) struct How {
 }
 
 /// A time, a date at midnight UTC, or an age.
-fn time(text: &str) -> Result<DateTime<Utc>, String> {
+pub(in crate::cli) fn time(text: &str) -> Result<DateTime<Utc>, String> {
     let text = text.trim();
     let date = || {
         let date = text.parse::<NaiveDate>().ok()?;

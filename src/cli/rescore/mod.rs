@@ -18,7 +18,7 @@ use crate::client::Client;
 use crate::wire::words;
 use crate::wire::{Batch, Judge, RescorePlan};
 
-pub(super) use self::args::Rescore;
+pub(super) use self::args::{Rescore, time};
 
 /// The most ids that the service takes at once.
 const MOST_IDS: usize = 100_000;

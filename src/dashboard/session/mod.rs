@@ -5,13 +5,15 @@ mod scoring_status;
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, Query, State};
-use axum::routing::get;
+use axum::routing::{get, post};
 use uuid::Uuid;
 
+use super::confirm::{self, Question, is_sure};
 use super::conversation::{Case, LINES, Said, Start, Window, said};
+use super::form::Form;
 use super::frame::Frame;
-use super::links::MESSAGES;
-use super::page::{Fault, Page, html};
+use super::links::{MESSAGES, segment};
+use super::page::{Fault, Page, go, html};
 use super::score::{ScoreDetail, Version};
 use super::state::PageState;
 use super::user::SessionUser;
@@ -21,6 +23,9 @@ use crate::wire::Session;
 pub(super) use scoring_status::{LEFT, scoring_status};
 use scoring_status::{ScoringStatus, Subject, subject};
 
+/// What follows from deleting a session.
+const DELETED: &str =
+    "Its messages, scores, ratings, jobs and judge calls go with it. It can't be undone.";
 /// How many scores the history lists, the newest.
 const SCORES: usize = 100;
 /// How many tags and tools are named.
@@ -37,6 +42,7 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/sessions/{id}/state", get(current_status))
         .route("/sessions/{id}/scored", get(scored))
         .route("/sessions/{id}/scores", get(scores))
+        .route("/sessions/{id}/delete", post(delete))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,6 +214,24 @@ async fn scored(State(state): State<PageState>, user: SessionUser, Path(id): Pat
 async fn scores(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
     let subject = subject(&state, &user, &id).await?;
     html(&History::read(&state, &user, subject.session_id).await?)
+}
+
+/// Deletes a session, after a question.
+async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
+    let id = segment(&id);
+    if form.user.may_admin() && !is_sure(&form) {
+        let question = Question {
+            title: "Delete this session?".to_owned(),
+            consequence: DELETED.to_owned(),
+            button: "Delete it",
+            stops: true,
+            part: "Sessions",
+        };
+        return confirm::ask(&state, &form, format!("/sessions/{id}/delete"), question).await;
+    }
+    let path = format!("/api/v1/sessions/{id}");
+    state.client.delete(&form.user.caller, &path).await?;
+    go(form.user.piece, "/sessions")
 }
 
 async fn page(

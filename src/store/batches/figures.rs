@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::{batch, columns};
 use crate::job::JobState;
-use crate::store::database::sql::{Row, sql};
+use crate::store::database::sql::{Row, all, sql};
 use crate::store::{BatchRow, Batches, StoreError};
 use crate::wire::BatchVerdict;
 
@@ -74,6 +75,29 @@ impl Batches<'_> {
             .execute_long("keeping what a batch came to", &keep)
             .await
             .map(drop)
+    }
+
+    /// Keeps what batches came to that have ended, before items of theirs go: all of them, or those that a session has items of.
+    pub(in crate::store) async fn keep_ended_figures(
+        self,
+        session: Option<Uuid>,
+    ) -> Result<(), StoreError> {
+        const ATTEMPTED: &str = "keeping what batches came to";
+        let mut statement = sql!(concat!(
+            "select ",
+            columns!(),
+            " from scoring_batches where finished_at is not null and figures is null and not abandoned"
+        ));
+        if let Some(session) = session {
+            statement.push(" and batch_id in (select batch_id from scoring_jobs where batch_id is not null and subject_id = ");
+            statement.push_arg(session).push(")");
+        }
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        let ended: Vec<BatchRow> = all(ATTEMPTED, &rows, batch)?;
+        for row in ended {
+            self.figures(&row).await?;
+        }
+        Ok(())
     }
 
     async fn count_items(self, id: Uuid) -> Result<BatchFigures, StoreError> {

@@ -228,7 +228,8 @@ impl Batches<'_> {
             concat!(
                 "update scoring_batches set finished_at = null, reopened = reopened + 1, figures = null,
                     state = case when state = 'completed' then 'running' else state end
-                 where batch_id = $1 and (state in ('running', 'paused', 'completed') or (state = 'expanding' and origin = 'rescore'))
+                 where batch_id = $1 and not abandoned
+                   and (state in ('running', 'paused', 'completed') or (state = 'expanding' and origin = 'rescore'))
                    and exists (",
                 retriable!("1"),
                 ") returning ",

@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
+use uuid::Uuid;
 
 use crate::clock::{Clock as _, SystemClock};
 use crate::judge::{CacheKey, CachedReply, ReplyCache};
 use crate::store::database::db::retry_once;
 use crate::store::database::dedicated::DedicatedConnection;
 use crate::store::database::sql::{Arg, Row, Sql, decode, sql};
+use crate::store::retention::calls_statement;
 use crate::store::{Dialect, Store, StoreError};
 
 /// How long a reply is kept.
@@ -36,9 +38,9 @@ impl ReplyCache for Store {
         }
     }
 
-    async fn put(&self, key: CacheKey, reply: CachedReply) {
+    async fn put(&self, key: CacheKey, reply: CachedReply, asked_for: Uuid) {
         self.unwritten.add(&key);
-        let kept = KeptReply::new(key.clone(), reply, SystemClock.now(), KEPT);
+        let kept = KeptReply::new(key.clone(), reply, asked_for, (SystemClock.now(), KEPT));
         if !self.call_log.keep(kept) {
             self.unwritten.remove(&key);
             tracing::warn!("a reply couldn't be cached: the call log is full or closed");
@@ -50,6 +52,7 @@ impl ReplyCache for Store {
 pub(in crate::store) struct KeptReply {
     key: CacheKey,
     reply: CachedReply,
+    asked_for: Uuid,
     at: DateTime<Utc>,
     expires_at: DateTime<Utc>,
 }
@@ -58,12 +61,13 @@ impl KeptReply {
     pub(in crate::store) fn new(
         key: CacheKey,
         reply: CachedReply,
-        at: DateTime<Utc>,
-        kept: TimeDelta,
+        asked_for: Uuid,
+        (at, kept): (DateTime<Utc>, TimeDelta),
     ) -> Self {
         Self {
             key,
             reply,
+            asked_for,
             at,
             expires_at: at + kept,
         }
@@ -128,7 +132,7 @@ pub(in crate::store) async fn write(
 
 pub(in crate::store) fn upsert_statement<'a>(replies: impl Iterator<Item = &'a KeptReply>) -> Sql {
     const COLUMNS: &str =
-        "cache_key, provider, model, reply, simulated, repaired, created_at, expires_at";
+        "cache_key, provider, model, reply, simulated, repaired, created_at, expires_at, job_id";
     let rows = replies
         .map(|one| {
             vec![
@@ -140,6 +144,7 @@ pub(in crate::store) fn upsert_statement<'a>(replies: impl Iterator<Item = &'a K
                 one.reply.repaired.into(),
                 one.at.into(),
                 one.expires_at.into(),
+                one.asked_for.into(),
             ]
         })
         .collect();
@@ -153,14 +158,15 @@ pub(in crate::store) fn upsert_statement<'a>(replies: impl Iterator<Item = &'a K
             " from v where cache_key is not null
              on conflict (cache_key) do update set provider = excluded.provider, model = excluded.model,
                 reply = excluded.reply, simulated = excluded.simulated, repaired = excluded.repaired,
-                created_at = excluded.created_at, expires_at = excluded.expires_at",
+                created_at = excluded.created_at, expires_at = excluded.expires_at,
+                job_id = excluded.job_id",
         );
     statement
 }
 
 impl Store {
     /// Deletes expired replies and idempotency keys, calls older than `calls_before`, workers that weren't heard for a week with what they
-    /// knew of judges, and imports that ended 90 days ago; in slices. Answers how many rows went.
+    /// knew of judges, what was written of erased sessions, and imports that ended 90 days ago; in slices. Answers how many rows went.
     ///
     /// # Errors
     /// `Unavailable` when the database is away; what was deleted before stays deleted.
@@ -175,12 +181,7 @@ impl Store {
             now,
             SLICE
         );
-        let calls = sql!(
-            "delete from judge_calls where call_id in (
-                select call_id from judge_calls where called_at < $1 order by called_at limit $2)",
-            calls_before,
-            SLICE
-        );
+        let calls = calls_statement(calls_before);
         let gone = now - WORKERS_KEPT;
         let judges = sql!(
             "delete from judges where (name, worker_id) in (
@@ -210,6 +211,7 @@ impl Store {
         for slice in [&replies, &calls, &judges, &workers, &keys, &sign_ins] {
             rows += self.delete_all(slice).await?;
         }
+        rows += self.retention().forget_erased(now).await?;
         Ok(rows + self.imports().prune(now).await?)
     }
 

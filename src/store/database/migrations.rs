@@ -72,6 +72,7 @@ const COMMON: &[Version] = &[
     version!(29, "criteria_names", "0029_criteria_names"),
     version!(30, "sign_ins", "0030_sign_ins"),
     version!(32, "queue_away", "0032_queue_away"),
+    version!(33, "erasure", "0033_erasure"),
 ];
 
 const POSTGRES: &[Version] = &[

@@ -249,7 +249,9 @@ impl Jobs<'_> {
             "update scoring_jobs set state = 'queued', finished_at = null, lane = coalesce(judge, 'none'),
                 priority = 'interactive', on_demand = true, attempts = 0, losses = 0, retries = 0, due_at = $2, worker_id = null,
                 wait_reason = null, wait_until = null, waiting_since = null, error_class = null, error = null, result = null
-             where job_id = $1 and state = 'failed' returning job_id",
+             where job_id = $1 and state = 'failed'
+               and not exists (select 1 from scoring_batches b where b.batch_id = scoring_jobs.batch_id and b.abandoned)
+             returning job_id",
             id.0,
             now
         );

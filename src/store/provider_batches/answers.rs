@@ -91,8 +91,10 @@ impl ProviderBatches<'_> {
                 tx.execute(&usage_statement(&new)).await?;
                 let replies: Vec<KeptReply> = new
                     .iter()
-                    .filter_map(|one| one.reply.as_ref().ok())
-                    .map(|(key, reply)| KeptReply::new(key.clone(), reply.clone(), now, KEPT))
+                    .filter_map(|one| Some((one.reply.as_ref().ok()?, one.job_id.0)))
+                    .map(|((key, reply), job)| {
+                        KeptReply::new(key.clone(), reply.clone(), job, (now, KEPT))
+                    })
                     .collect();
                 if !replies.is_empty() {
                     tx.execute(&upsert_statement(replies.iter())).await?;

@@ -1,4 +1,4 @@
-//! Reading `session_scores` and its three child tables. Scores are written by the recorder alone, and never deleted.
+//! Reading `session_scores` and its three child tables. Scores are written by the recorder alone, and go with their session.
 
 pub(super) mod evaluations;
 pub(super) mod rows;

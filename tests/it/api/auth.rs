@@ -14,7 +14,7 @@ pub(super) fn guarded() -> Setup {
     setup
 }
 
-const ROUTES: [(&str, &str, u8); 19] = [
+const ROUTES: [(&str, &str, u8); 20] = [
     ("GET", "/api/v1/sessions", 1),
     (
         "GET",
@@ -25,6 +25,11 @@ const ROUTES: [(&str, &str, u8); 19] = [
         "PUT",
         "/api/v1/sessions/0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f",
         2,
+    ),
+    (
+        "DELETE",
+        "/api/v1/sessions/0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f",
+        3,
     ),
     (
         "POST",

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 77] = [
+const ROUTES: [&str; 78] = [
     "get /api/v1/analytics/agreement",
     "get /api/v1/analytics/approaches",
     "get /api/v1/analytics/costs",
@@ -82,6 +82,7 @@ const ROUTES: [&str; 77] = [
     "post /api/v1/webhooks/deliveries/{delivery_id}/resend",
     "post /api/v1/webhooks/{webhook_id}/delete",
     "put /api/v1/sessions/{session_id}",
+    "delete /api/v1/sessions/{session_id}",
 ];
 
 fn document() -> Value {

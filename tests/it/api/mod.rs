@@ -13,6 +13,7 @@ mod costs;
 mod criteria_compare;
 #[path = "../dashboard/mod.rs"]
 mod dashboard;
+mod deleting;
 mod document;
 mod events;
 mod exports;

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 use wiremock::ResponseTemplate;
 
@@ -420,4 +420,57 @@ fn migrations_of_the_data_folder_are_reverted_and_applied_again() {
     place.run(&["migrate", "--revert", "0"]).ends(2);
     drop(migrate(&[]).prints(&format!(" to {now}; applied {now}")));
     place.run(&["sessions", "list"]).ends(0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_things_are_counted_and_pruned_and_a_session_is_deleted_by_hand() {
+    let (place, _simulator) = place_with_judge();
+    let [old, young] = [Uuid::now_v7(), Uuid::now_v7()];
+    for id in [old, young] {
+        place.write("session.json", &session(id, "completed"));
+        drop(place.run(&["score", "session.json"]).ends(0));
+    }
+    for (args, says) in [
+        (["--jobs", "--older-than", "12h"].as_slice(), "1d or more"),
+        (&["--older-than", "30d"], "--jobs"),
+        (&["--jobs"], "--older-than"),
+    ] {
+        drop(place.run(&[&["prune"], args].concat()).ends(2).says(says));
+    }
+    let prune = [
+        "prune",
+        "--jobs",
+        "--sessions",
+        "--calls",
+        "--older-than",
+        "30d",
+        "--json",
+    ];
+    let prune = |more: &[&str]| place.run(&[&prune[..], more].concat()).ends(0).json();
+    let counts =
+        |pruned: &Value| ["jobs", "sessions", "calls"].map(|kind| pruned[kind].as_u64().unwrap());
+    assert_eq!(counts(&prune(&[])), [0, 0, 0]);
+    let url = format!(
+        "sqlite://{}",
+        place.path().join("gavel-data/gavel.db").display()
+    );
+    let aged = "update scoring_jobs set finished_at = '2020' || substr(finished_at, 5)
+            where job_id = (select job_id from scoring_jobs order by job_id limit 1);
+        update judge_calls set called_at = '2020' || substr(called_at, 5)";
+    crate::support::execute(&url, aged).await.unwrap();
+    assert_eq!(counts(&prune(&["--dry-run"])), [1, 0, 1]);
+    assert_eq!(counts(&prune(&[])), [1, 0, 0], "it went with its job");
+    assert_eq!(counts(&prune(&["--dry-run"])), [0, 0, 0]);
+
+    let delete = ["sessions", "delete", &young.to_string()];
+    drop(place.run(&delete).ends(0).prints("is deleted"));
+    drop(place.run(&delete).ends(2).says("is not known"));
+    let listed = place.run(&["sessions", "list", "--json"]).ends(0).json();
+    let ids: Vec<&str> = listed["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["session_id"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids, [old.to_string()]);
 }

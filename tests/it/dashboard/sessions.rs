@@ -146,3 +146,38 @@ async fn a_file_of_sessions_is_uploaded_whole_or_told_where_it_is_wrong() {
         assert_eq!(browser.page("/sessions").await.matches("<tr").count(), 3);
     }
 }
+
+#[tokio::test]
+async fn an_admin_deletes_a_session_after_a_question() {
+    let server = Server::with(guarded()).await;
+    let admin = Browser::signed_in(&server, "a-token-of-a-test").await;
+    let session = Uuid::now_v7();
+    let path = format!("/api/v1/sessions/{session}");
+    let put = server.request(Method::PUT, &path).json(&session_body());
+    let put = put.bearer_auth("a-token-of-a-test").send().await.unwrap();
+    json_of(put, 201).await;
+    let (technical, delete) = (
+        format!("/sessions/{session}/technical"),
+        format!("/sessions/{session}/delete"),
+    );
+    let form = format!("action=\"{delete}\"");
+    let other = Browser::signed_in(&server, "e-token-of-a-test").await;
+    assert!(!other.page(&technical).await.contains(&form));
+    assert_eq!(other.form(&delete, &[("sure", "1")]).await.status, 403);
+
+    in_order(
+        &admin.page(&technical).await,
+        &[form.as_str(), "Delete session"],
+    );
+    let asked = admin.form(&delete, &[("back", &technical)]).await;
+    in_order(&asked.text, &["Delete this session?", "name=\"sure\""]);
+    let there = server.store().sessions().get(session).await.unwrap();
+    assert!(there.is_some());
+    let gone = admin.form(&delete, &[("sure", "1")]).await;
+    assert_eq!(
+        (gone.status, gone.location.as_deref()),
+        (303, Some("/sessions"))
+    );
+    let there = server.store().sessions().get(session).await.unwrap();
+    assert!(there.is_none());
+}

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use gavel::job::JobId;
+use gavel::job::{Failure, FailureClass, JobId, Kind, NewJob, Usage};
 use gavel::judge::{CallLog, CallRecord, CallUsage};
+use gavel::store::{Ending, Fence, Record};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::on_every_setup;
@@ -14,7 +16,10 @@ use crate::support::judge_server::Say;
 use crate::support::wait::eventually;
 use crate::support::world::World;
 
-on_every_setup!(a_worker_prunes_judge_calls_that_are_older_than_they_are_kept);
+on_every_setup!(
+    a_worker_prunes_judge_calls_that_are_older_than_they_are_kept,
+    a_worker_deletes_jobs_that_ended_before_they_are_kept,
+);
 
 async fn a_worker_prunes_judge_calls_that_are_older_than_they_are_kept(mut home: Home) {
     home.set("GAVEL_RETENTION_JUDGE_CALLS_DAYS", "30");
@@ -49,5 +54,52 @@ async fn a_worker_prunes_judge_calls_that_are_older_than_they_are_kept(mut home:
     })
     .await;
     assert_eq!(store.calls().of_job(young.0).await.unwrap().len(), 1);
+    world.end().await;
+}
+
+async fn a_worker_deletes_jobs_that_ended_before_they_are_kept(mut home: Home) {
+    home.set("GAVEL_RETENTION_JOBS_DAYS", "30");
+    let mut world = World::idle(home, Say::Score(70)).await;
+    let store = world.app().store().clone();
+    let mut ended = Vec::new();
+    for age in [31, 29].map(TimeDelta::days) {
+        let options = crate::support::in_bulk("tester");
+        let new = NewJob::new(Kind::Session, json!({}), options, chrono::Utc::now() - age);
+        let (id, worker_id) = (new.job_id, Uuid::now_v7());
+        store.jobs().accept(new).await.unwrap();
+        let (jobs, ids) = (store.jobs(), [id]);
+        let claimed = jobs.claim(&ids, worker_id, chrono::Utc::now()).await;
+        let claim_no = claimed.unwrap()[0].claim_no;
+        let failure = Failure {
+            class: FailureClass::Rejected,
+            message: "the judge said 418".to_owned(),
+        };
+        let record = Record {
+            fence: Fence {
+                job_id: id,
+                claim_no,
+                worker_id,
+            },
+            ending: Ending::Failed(failure),
+            retries: 0,
+            usage: Usage::default(),
+            at: chrono::Utc::now() - age,
+        };
+        let ticket = store.jobs().record(record).await.unwrap();
+        ticket.committed().await.unwrap();
+        ended.push(id);
+    }
+    world.work();
+    eventually(PATIENCE, "the old job is gone", || async {
+        store
+            .jobs()
+            .get(ended[0])
+            .await
+            .unwrap()
+            .is_none()
+            .then_some(())
+    })
+    .await;
+    assert!(store.jobs().get(ended[1]).await.unwrap().is_some());
     world.end().await;
 }

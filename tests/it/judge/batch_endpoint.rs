@@ -90,7 +90,7 @@ impl Lane {
     async fn keep(&self, accepted: Vec<(u128, Accepted)>) {
         for (_, one) in accepted {
             let (key, reply) = one.reply.unwrap();
-            self.memory.put(key, reply).await;
+            self.memory.put(key, reply, Uuid::nil()).await;
         }
     }
 }

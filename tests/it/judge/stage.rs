@@ -34,7 +34,7 @@ impl ReplyCache for Memory {
         self.replies.lock().unwrap().get(key).cloned()
     }
 
-    async fn put(&self, key: CacheKey, reply: CachedReply) {
+    async fn put(&self, key: CacheKey, reply: CachedReply, _: Uuid) {
         self.replies.lock().unwrap().insert(key, reply);
     }
 }

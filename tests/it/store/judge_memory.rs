@@ -53,10 +53,12 @@ async fn a_reply_is_kept_by_its_key_and_the_newest_wins() {
         let key = CacheKey("k".repeat(64));
         assert_eq!(test.store.get(&key).await, None);
         let first = reply(json!({"total_score": 1, "text": "日本 🦀"}));
-        test.store.put(key.clone(), first.clone()).await;
+        test.store
+            .put(key.clone(), first.clone(), Uuid::nil())
+            .await;
         assert_eq!(test.store.get(&key).await, Some(first));
         let second = reply(json!({"nul": "\u{0}"}));
-        test.store.put(key.clone(), second).await;
+        test.store.put(key.clone(), second, Uuid::nil()).await;
         let kept = test.store.get(&key).await.unwrap();
         assert_eq!(kept.reply, json!({"nul": "\u{fffd}"}));
     }
@@ -66,11 +68,15 @@ async fn a_reply_is_kept_by_its_key_and_the_newest_wins() {
 async fn an_expired_reply_is_a_miss_and_pruned() {
     for test in support::stores().await {
         let (old, new) = (CacheKey("old".to_owned()), CacheKey("new".to_owned()));
-        test.store.put(old.clone(), reply(json!({}))).await;
+        test.store
+            .put(old.clone(), reply(json!({})), Uuid::nil())
+            .await;
         assert!(test.store.get(&old).await.is_some());
         let age = "update judge_replies set expires_at = created_at";
         support::execute(&test.url, age).await.unwrap();
-        test.store.put(new.clone(), reply(json!({}))).await;
+        test.store
+            .put(new.clone(), reply(json!({})), Uuid::nil())
+            .await;
         assert_eq!(test.store.get(&old).await, None);
         assert!(test.store.get(&new).await.is_some());
         let pruned = test.store.prune(now(), now() - minutes(9)).await.unwrap();
@@ -98,7 +104,9 @@ async fn a_cache_that_fails_is_a_miss() {
     for test in support::stores().await {
         let key = CacheKey("k".to_owned());
         test.store.close().await;
-        test.store.put(key.clone(), reply(json!({}))).await;
+        test.store
+            .put(key.clone(), reply(json!({})), Uuid::nil())
+            .await;
         assert_eq!(test.store.get(&key).await, None);
         test.store.log(call(JobId::new()));
     }
@@ -330,7 +338,7 @@ async fn calls_and_replies_that_cant_be_written_are_lost_and_hold_nobody_up() {
         }
         store.log(call(JobId::new()));
         let key = CacheKey("k".repeat(64));
-        store.put(key.clone(), reply(json!({}))).await;
+        store.put(key.clone(), reply(json!({})), Uuid::nil()).await;
         assert!(store.calls().of_job(JobId::new()).await.is_err());
         assert_eq!(store.get(&key).await, None);
         store.ping().await.unwrap();

@@ -72,7 +72,8 @@ pub(super) async fn ask(
                     retries_spent,
                     usage,
                 };
-                first.wiring.cache.put(key, refusal.kept(first)).await;
+                let cache = &first.wiring.cache;
+                cache.put(key, refusal.kept(first), context.asked_for).await;
                 // The question was asked once already: it isn't sent elsewhere for want of a permit.
                 let own = AskContext {
                     retries_spent: 0,

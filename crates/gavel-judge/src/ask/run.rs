@@ -56,7 +56,8 @@ pub(super) async fn run(
                     continue;
                 }
                 None => {
-                    judge.wiring.cache.put(key, kept(&reply)).await;
+                    let cache = &judge.wiring.cache;
+                    cache.put(key, kept(&reply), run.asked_for).await;
                     return run.answered(Ok(reply));
                 }
             },

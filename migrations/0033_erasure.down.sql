@@ -1,0 +1,2 @@
+drop table erased_jobs;
+alter table judge_replies drop column job_id;

@@ -1,0 +1,153 @@
+//! `gavel prune`: deletes what is past its time by hand, on the store itself. What retention does by itself, with the same steps.
+
+use std::time::Instant;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use clap::{ArgGroup, Args};
+use serde_json::json;
+
+use super::Global;
+use super::context::{Context, Voice, flag_of};
+use super::daemon::ending;
+use super::migrate::store_of;
+use super::outcome::{CliError, Exit};
+use super::output::{self, Form, Said};
+use super::progress::Progress;
+use super::rescore::time;
+use crate::app::{AppError, Stop, hold_data_folder, open_store};
+use crate::clock::{Clock as _, SystemClock};
+use crate::lifecycle::Signals;
+use crate::store::{Aged, Pruning, Store};
+
+/// The least age: keys of requests and cached replies are kept for a day.
+const YOUNGEST: TimeDelta = TimeDelta::days(1);
+
+/// Delete old jobs, sessions and judge calls
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Delete old jobs, sessions and judge calls from the database that DATABASE_URL names, else from the data folder. \
+                  Workers do the same by themselves where retention.jobs_days and its kin say so. It goes in short steps beside a \
+                  running service; Ctrl-C ends it with 130, and what is deleted stays so. Active jobs, batches that go on and what \
+                  belongs to them stay, and so do costs by day. A batch goes whole, with its report.",
+    after_help = "Examples:\n  gavel prune --jobs --older-than 365d --dry-run\n  gavel prune --jobs --sessions --older-than 2024-01-01",
+    group = ArgGroup::new("what").args(["jobs", "sessions", "calls"]).required(true).multiple(true)
+)]
+pub(super) struct Prune {
+    /// Jobs and batches that ended before that, with their calls and the scores of cases; scores of sessions stay
+    #[arg(long)]
+    jobs: bool,
+    /// Sessions that completed (else came) and were last put before that, with all that was made of them
+    #[arg(long)]
+    sessions: bool,
+    /// Judge calls that were sent before that, with their raw replies
+    #[arg(long)]
+    calls: bool,
+    /// What is older than an age (365d), a date (2024-01-31) or a time; a day at least
+    #[arg(long, value_name = "AGE", value_parser = time)]
+    older_than: DateTime<Utc>,
+    /// Say how many there are, and delete nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Data folder, when no database is set [env: GAVEL_DATA_DIR] [default: ./gavel-data]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<String>,
+}
+
+impl Prune {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        if self.older_than > SystemClock.now() - YOUNGEST {
+            return Err(CliError::usage(
+                "--older-than names less than a day; give 1d or more",
+            ));
+        }
+        let flags = flag_of("--data-dir", "data_dir", self.data_dir.clone());
+        let context = Context::new(global, flags.into_iter().collect(), Voice::Results)?;
+        let (mode, name) = store_of(&context.settings)?;
+        output::note(&format!("store: {name}"));
+        let mut signals = Signals::listen()?;
+        let _held = hold_data_folder(&mode)?;
+        let store = open_store(&context.settings, &mode).await?;
+        let stop = Stop::default();
+        let pruned = signals.guard(
+            ending(&stop, super::connection::DRAIN),
+            self.on(&store, &stop),
+        );
+        let pruned = pruned.await;
+        store.close().await;
+        let said = pruned
+            .output
+            .unwrap_or_else(|| Err(CliError::interrupted()))?;
+        output::print(&said, Form::of(self.json))
+    }
+
+    async fn on(&self, store: &Store, stop: &Stop) -> Result<Said<serde_json::Value>, CliError> {
+        let pending = store.pending_migrations().await?.len();
+        if pending > 0 {
+            return Err(AppError::Unmigrated { pending }.into());
+        }
+        let kinds = [
+            (self.jobs, "jobs", [Aged::Batches, Aged::Jobs].as_slice()),
+            (self.sessions, "sessions", &[Aged::Sessions]),
+            (self.calls, "calls", &[Aged::Calls]),
+        ];
+        let mut answer = json!({"before": self.older_than, "dry_run": self.dry_run});
+        let mut words = Vec::new();
+        for (_, name, of_it) in kinds.iter().filter(|(wanted, ..)| *wanted) {
+            let mut rows = 0;
+            for aged in *of_it {
+                rows += store.retention().count(*aged, self.older_than).await?;
+            }
+            if !self.dry_run {
+                rows = self.delete(store, stop, (name, of_it), rows).await?;
+            }
+            answer[*name] = rows.into();
+            words.push(format!("{rows} {name}"));
+        }
+        let what = match self.dry_run {
+            true => "would be deleted",
+            false => "deleted",
+        };
+        Ok(Said {
+            answer,
+            words: format!(
+                "{} older than {} {what}",
+                words.join(", "),
+                output::time(self.older_than)
+            ),
+            exit: Exit::Done,
+        })
+    }
+
+    /// In steps, with a rest as long as each, which is the others' time.
+    async fn delete(
+        &self,
+        store: &Store,
+        stop: &Stop,
+        (name, of_it): (&'static str, &[Aged]),
+        expected: u64,
+    ) -> Result<u64, CliError> {
+        let progress = Progress::growing(name);
+        let mut rows = 0;
+        for aged in of_it {
+            let mut pruning = Pruning::new(*aged, self.older_than);
+            loop {
+                let began = Instant::now();
+                let step = store.retention().step(&mut pruning).await?;
+                rows += step.deleted;
+                progress.at([rows, 0, expected.max(rows)], "");
+                if !step.more {
+                    break;
+                }
+                let rest = tokio::time::sleep(began.elapsed());
+                if stop.soft.run_until_cancelled(rest).await.is_none() {
+                    output::note(&format!("{rows} {name} deleted"));
+                    return Err(CliError::interrupted());
+                }
+            }
+        }
+        Ok(rows)
+    }
+}

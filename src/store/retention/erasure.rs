@@ -1,0 +1,183 @@
+//! Sessions go with all that was made of them: jobs, calls, replies, scores, ratings.
+//!
+//! A score that is recorded at the same moment either comes before, and goes too, or is refused by its foreign key.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use uuid::Uuid;
+
+use super::deleted_jobs;
+use crate::job::JobId;
+use crate::store::analytics::days::dirty_statement;
+use crate::store::database::db::{Conn, Tx, retry_once};
+use crate::store::database::sql::{Sql, sql};
+use crate::store::{Dialect, Retention, StoreError};
+
+/// How long an erased job is known: what was under way when it was cancelled has ended by then.
+const KNOWN: TimeDelta = TimeDelta::days(1);
+
+/// How many rows went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Erased {
+    pub sessions: u64,
+    pub jobs: u64,
+    pub scores: u64,
+    pub ratings: u64,
+    pub calls: u64,
+}
+
+/// What became of the wish to erase a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Erasure {
+    Done(Erased),
+    /// Nothing went: this job of it is active.
+    Active(JobId),
+    Unknown,
+}
+
+impl Retention<'_> {
+    /// Erases a session with all that was made of it, and lets its day be counted anew. Batches that ended keep their figures.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away: all of it is there, or nothing.
+    pub async fn erase(self, session_id: Uuid, now: DateTime<Utc>) -> Result<Erasure, StoreError> {
+        const ATTEMPTED: &str = "erasing a session";
+        self.batches().keep_ended_figures(Some(session_id)).await?;
+        // Calls that this process still has to write; those of others are found by `erased_jobs`.
+        self.call_log.flush().await;
+        let mut tries = 0;
+        let erased = retry_once!(ATTEMPTED, async {
+            tries += 1;
+            let mut conn: Conn = self.db.long_writer().await?;
+            let mut tx = conn.begin().await?;
+            if let Some(active) = active(&mut tx, session_id).await? {
+                return Ok(Erasure::Active(active));
+            }
+            let dirty = dirty_statement(tx.dialect(), [session_id].into_iter());
+            tx.execute(&dirty).await?;
+            tx.execute(&sql!(
+                "insert into erased_jobs (job_id, erased_at)
+                 select job_id, $2 from scoring_jobs where subject_id = $1 on conflict (job_id) do nothing",
+                session_id,
+                now
+            ))
+            .await?;
+            for kept in [
+                "delete from judge_replies where job_id in (select job_id from scoring_jobs where subject_id = $1)",
+                "delete from idempotency_keys where effect_id in (select job_id from scoring_jobs where subject_id = $1)",
+            ] {
+                tx.execute(&sql!(kept, session_id)).await?;
+            }
+            let erased = delete_sessions(&mut tx, &[session_id]).await?;
+            tx.commit().await?;
+            Ok(Erasure::Done(erased))
+        })?;
+        Ok(match erased {
+            // After a lost answer it may have been our own first try.
+            Erasure::Done(erased) if erased == Erased::default() && tries < 2 => Erasure::Unknown,
+            Erasure::Done(_) | Erasure::Active(_) | Erasure::Unknown => erased,
+        })
+    }
+
+    /// Deletes what was written of erased sessions after they were gone.
+    pub(in crate::store) async fn forget_erased(
+        self,
+        now: DateTime<Utc>,
+    ) -> Result<u64, StoreError> {
+        const ATTEMPTED: &str = "deleting what was written of erased sessions";
+        let statement = sql!("select job_id from erased_jobs limit 1");
+        if self.db.read_long(ATTEMPTED, &statement).await?.is_empty() {
+            return Ok(0);
+        }
+        let mut gone = 0;
+        for written in [
+            "delete from judge_calls where job_id in (select job_id from erased_jobs)",
+            "delete from judge_replies where job_id in (select job_id from erased_jobs)",
+        ] {
+            gone += self.db.execute_long(ATTEMPTED, &sql!(written)).await?;
+        }
+        let known = sql!("delete from erased_jobs where erased_at < $1", now - KNOWN);
+        self.db.execute_long(ATTEMPTED, &known).await?;
+        Ok(gone)
+    }
+}
+
+/// The active job of a session, which is held until the transaction ends.
+async fn active(tx: &mut Tx<'_>, session_id: Uuid) -> sqlx::Result<Option<JobId>> {
+    match tx.dialect() {
+        Dialect::Postgres => {
+            let hold = "select session_id from alert_sessions where session_id = $1 for update";
+            tx.fetch(&sql!(hold, session_id)).await?;
+        }
+        Dialect::Sqlite => {}
+    }
+    let statement = sql!(
+        "select job_id from scoring_jobs where subject_id = $1 and finished_at is null limit 1",
+        session_id
+    );
+    let rows = tx.fetch(&statement).await?;
+    rows.first()
+        .map(|row| row.get("job_id").map(JobId))
+        .transpose()
+}
+
+/// Deletes sessions that nobody works on, with all that was made of them.
+pub(super) async fn delete_sessions(tx: &mut Tx<'_>, sessions: &[Uuid]) -> sqlx::Result<Erased> {
+    if sessions.is_empty() {
+        return Ok(Erased::default());
+    }
+    let [jobs, ratings, scores, rows] = session_statements(sessions);
+    let jobs = deleted_jobs(tx, &jobs).await?;
+    Ok(Erased {
+        jobs: jobs.len() as u64,
+        calls: delete_made_by(tx, &jobs).await?,
+        ratings: tx.execute(&ratings).await?,
+        scores: tx.execute(&scores).await?,
+        sessions: tx.execute(&rows).await?,
+    })
+}
+
+/// Deletes what was made by jobs, but for scores of sessions; answers how many calls.
+pub(super) async fn delete_made_by(tx: &mut Tx<'_>, jobs: &[Uuid]) -> sqlx::Result<u64> {
+    if jobs.is_empty() {
+        return Ok(0);
+    }
+    let [calls, evaluations, chunks] = job_statements(jobs);
+    tx.execute(&evaluations).await?;
+    tx.execute(&chunks).await?;
+    tx.execute(&calls).await
+}
+
+fn session_statements(sessions: &[Uuid]) -> [Sql; 4] {
+    let mut jobs = of(
+        "delete from scoring_jobs where finished_at is not null and subject_id in ",
+        sessions,
+    );
+    jobs.push(" returning job_id");
+    [
+        jobs,
+        of("delete from human_ratings where session_id in ", sessions),
+        of("delete from session_scores where session_id in ", sessions),
+        of("delete from alert_sessions where session_id in ", sessions),
+    ]
+}
+
+fn job_statements(jobs: &[Uuid]) -> [Sql; 3] {
+    [
+        of("delete from judge_calls where job_id in ", jobs),
+        of("delete from evaluation_scores where job_id in ", jobs),
+        of("delete from provider_batch_items where job_id in ", jobs),
+    ]
+}
+
+/// All of them, to be explained.
+pub(super) fn statements(ids: &[Uuid]) -> impl Iterator<Item = Sql> {
+    session_statements(ids)
+        .into_iter()
+        .chain(job_statements(ids))
+}
+
+fn of(text: &'static str, ids: &[Uuid]) -> Sql {
+    let mut statement = Sql::new(text);
+    statement.push_list(ids.iter().copied());
+    statement
+}

@@ -1,0 +1,376 @@
+//! What is past its time goes, in steps of bounded size, each in a transaction of its own.
+//!
+//! Never deletes an active job, an item of a batch that hasn't ended, or a session that has either. A batch goes whole, once it
+//! ended that long ago. Whoever queues something again meanwhile wins: each statement looks at the row once it holds it. Days stay
+//! as they are rolled up: a dirty one is rolled up before its sessions go.
+
+pub(super) mod erasure;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use self::erasure::{delete_made_by, delete_sessions};
+use super::analytics::days::day;
+use super::batches::ids_of;
+use super::database::db::{Conn, Tx, retry_once};
+use super::database::sql::{Sql, all, first, sql};
+use super::{Dialect, Retention, StoreError};
+
+/// How many jobs, or judge calls, one step takes.
+const SLICE: i64 = 1_000;
+/// How many sessions one step looks at: each may have many messages, jobs and scores.
+const SESSIONS: i64 = 100;
+const ATTEMPTED: &str = "deleting what is past its time";
+
+/// A batch `b` that may go: it ended before $1, and none of its items is active. One that was chosen before and isn't gone is chosen again.
+macro_rules! batch_may_go {
+    () => {
+        "b.finished_at < $1
+           and not exists (select 1 from scoring_jobs o where o.batch_id = b.batch_id and o.finished_at is null)"
+    };
+}
+
+/// What is kept for so long, by a setting or by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aged {
+    /// Batches with their items, by when they ended.
+    Batches,
+    /// Jobs that belong to no batch, by when they ended, with their calls and the scores of cases.
+    Jobs,
+    /// Sessions with all that was made of them, by when they completed (else came) and were last put.
+    Sessions,
+    /// Judge calls with their replies, by when they were sent.
+    Calls,
+}
+
+/// How far the deletion of one kind is.
+#[derive(Debug)]
+pub struct Pruning {
+    aged: Aged,
+    before: DateTime<Utc>,
+    /// Up to where it has looked.
+    place: Option<(DateTime<Utc>, Uuid)>,
+    /// The batch whose items go.
+    batch: Option<Uuid>,
+}
+
+impl Pruning {
+    /// Begins with the oldest.
+    pub fn new(aged: Aged, before: DateTime<Utc>) -> Self {
+        Self {
+            aged,
+            before,
+            place: None,
+            batch: None,
+        }
+    }
+}
+
+/// What a step did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PruneStep {
+    /// How many of the kind went; of batches, how many items.
+    pub deleted: u64,
+    /// Whether there may be others.
+    pub more: bool,
+}
+
+impl Retention<'_> {
+    /// Deletes some more.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away; what was deleted before stays deleted, and the next step goes on.
+    pub async fn step(self, pruning: &mut Pruning) -> Result<PruneStep, StoreError> {
+        match pruning.aged {
+            Aged::Batches => self.batch_step(pruning).await,
+            Aged::Jobs => self.job_step(pruning).await,
+            Aged::Sessions => self.session_step(pruning).await,
+            Aged::Calls => {
+                let deleted = self
+                    .db
+                    .execute_long(ATTEMPTED, &calls_statement(pruning.before))
+                    .await?;
+                Ok(PruneStep {
+                    deleted,
+                    more: deleted >= SLICE.unsigned_abs(),
+                })
+            }
+        }
+    }
+
+    /// How many of a kind the steps would delete now; of batches, how many items.
+    pub async fn count(self, aged: Aged, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        const COUNTING: &str = "counting what is past its time";
+        let statement = match aged {
+            Aged::Batches => sql!(
+                concat!(
+                    "select count(*) as n from scoring_batches b
+                     join scoring_jobs j on j.batch_id = b.batch_id where ",
+                    batch_may_go!()
+                ),
+                before
+            ),
+            Aged::Jobs => sql!(
+                "select count(*) as n from scoring_jobs where finished_at < $1 and batch_id is null",
+                before
+            ),
+            Aged::Sessions => {
+                let mut statement = sql!(
+                    "select count(*) as n from alert_sessions a where a.listed_at < $1 and ",
+                    before
+                );
+                statement.push(SESSION_MAY_GO);
+                statement
+            }
+            Aged::Calls => sql!(
+                "select count(*) as n from judge_calls where called_at < $1",
+                before
+            ),
+        };
+        let rows = self.db.read_long(COUNTING, &statement).await?;
+        let counted: Option<i64> = first(COUNTING, &rows, |row| row.get("n"))?;
+        Ok(counted.unwrap_or(0).unsigned_abs())
+    }
+
+    async fn job_step(self, pruning: &mut Pruning) -> Result<PruneStep, StoreError> {
+        // Behind what it has looked at: items of batches stay among them.
+        let from = pruning.place.map_or(DateTime::UNIX_EPOCH, |(at, _)| at);
+        let slice = jobs_statement(from, pruning.before);
+        let rows = self.db.read_long(ATTEMPTED, &slice).await?;
+        let found: Vec<(DateTime<Utc>, Uuid)> = all(ATTEMPTED, &rows, |row| {
+            Ok((row.get("finished_at")?, row.get("job_id")?))
+        })?;
+        pruning.place = found.last().copied().or(pruning.place);
+        let mut jobs = sql!(
+            "delete from scoring_jobs where finished_at < $1 and job_id in ",
+            pruning.before
+        );
+        jobs.push_list(found.iter().map(|(_, id)| *id));
+        jobs.push(" returning job_id");
+        Ok(PruneStep {
+            deleted: self.delete_jobs(&jobs).await?,
+            more: found.len() >= usize::try_from(SLICE).unwrap_or(usize::MAX),
+        })
+    }
+
+    /// Runs a statement that deletes jobs, and deletes what was made of them.
+    async fn delete_jobs(self, jobs: &Sql) -> Result<u64, StoreError> {
+        retry_once!(ATTEMPTED, async {
+            let mut conn: Conn = self.db.long_writer().await?;
+            let mut tx = conn.begin().await?;
+            let gone = deleted_jobs(&mut tx, jobs).await?;
+            delete_made_by(&mut tx, &gone).await?;
+            tx.commit().await?;
+            Ok(gone.len() as u64)
+        })
+    }
+
+    /// Items first, so that whoever goes on finds what is left by its batch.
+    async fn batch_step(self, pruning: &mut Pruning) -> Result<PruneStep, StoreError> {
+        let before = pruning.before;
+        let Some(id) = (match pruning.batch {
+            Some(id) => Some(id),
+            None => self.next_batch(before).await?,
+        }) else {
+            return Ok(PruneStep {
+                deleted: 0,
+                more: false,
+            });
+        };
+        let items = sql!(
+            "delete from scoring_jobs where finished_at is not null and job_id in (
+                select job_id from scoring_jobs where batch_id = $1 and finished_at is not null limit $2)
+             returning job_id",
+            id,
+            SLICE
+        );
+        let deleted = self.delete_jobs(&items).await?;
+        pruning.batch = match deleted {
+            0 => self.remove_emptied(id).await?,
+            _ => Some(id),
+        };
+        Ok(PruneStep {
+            deleted,
+            more: true,
+        })
+    }
+
+    /// The oldest batch that may go; from here on it counts as not there.
+    async fn next_batch(self, before: DateTime<Utc>) -> Result<Option<Uuid>, StoreError> {
+        let statement = sql!(
+            concat!(
+                "update scoring_batches set abandoned = true where finished_at < $1 and batch_id = (
+                    select b.batch_id from scoring_batches b where ",
+                batch_may_go!(),
+                " order by b.finished_at limit 1) returning batch_id"
+            ),
+            before
+        );
+        let rows = self.db.write_long(ATTEMPTED, &statement).await?;
+        Ok(ids_of(ATTEMPTED, &rows)?.pop())
+    }
+
+    /// Deletes a batch without items, with what else is kept of it; `Some`: more of that is left.
+    async fn remove_emptied(self, id: Uuid) -> Result<Option<Uuid>, StoreError> {
+        let skips = sql!(
+            "delete from scoring_batch_skips where batch_id = $1 and session_id in (
+                select session_id from scoring_batch_skips where batch_id = $1 limit $2)",
+            id,
+            SLICE
+        );
+        if self.db.execute_long(ATTEMPTED, &skips).await? > 0 {
+            return Ok(Some(id));
+        }
+        // An item that was queued again a moment before stays, and so does its batch.
+        let batch = sql!(
+            "delete from scoring_batches where batch_id = $1 and abandoned
+               and not exists (select 1 from scoring_jobs where batch_id = $1) returning batch_id",
+            id
+        );
+        retry_once!(ATTEMPTED, async {
+            let mut conn: Conn = self.db.long_writer().await?;
+            let mut tx = conn.begin().await?;
+            if !tx.fetch(&batch).await?.is_empty() {
+                for made in [
+                    "delete from scoring_batch_usage where batch_id = $1",
+                    "delete from scoring_batch_picks where batch_id = $1",
+                    "delete from provider_batches where batch_id = $1",
+                ] {
+                    tx.execute(&sql!(made, id)).await?;
+                }
+            }
+            tx.commit().await
+        })?;
+        Ok(None)
+    }
+
+    async fn session_step(self, pruning: &mut Pruning) -> Result<PruneStep, StoreError> {
+        if pruning.place.is_none() {
+            self.batches().keep_ended_figures(None).await?;
+        }
+        let slice = sessions_statement(pruning.place, pruning.before);
+        let rows = self.db.read_long(ATTEMPTED, &slice).await?;
+        let found: Vec<(DateTime<Utc>, Uuid)> = all(ATTEMPTED, &rows, |row| {
+            Ok((row.get("listed_at")?, row.get("session_id")?))
+        })?;
+        pruning.place = found.last().copied().or(pruning.place);
+        let more = found.len() >= usize::try_from(SESSIONS).unwrap_or(usize::MAX);
+        if found.is_empty() {
+            return Ok(PruneStep { deleted: 0, more });
+        }
+        let chosen = chosen_statement(
+            self.dialect(),
+            found.iter().map(|(_, id)| *id),
+            pruning.before,
+        );
+        let deleted = retry_once!(ATTEMPTED, async {
+            let mut conn: Conn = self.db.long_writer().await?;
+            let mut tx = conn.begin().await?;
+            let rows = tx.fetch(&chosen).await?;
+            let rows = rows.iter().map(|row| row.get("session_id"));
+            let sessions = rows.collect::<sqlx::Result<Vec<Uuid>>>()?;
+            let erased = delete_sessions(&mut tx, &sessions).await?;
+            tx.commit().await?;
+            Ok(erased.sessions)
+        })?;
+        Ok(PruneStep { deleted, more })
+    }
+
+    /// How the database would run the steps' statements, a line each: for tests.
+    #[doc(hidden)]
+    pub async fn explain(self, before: DateTime<Utc>) -> Result<Vec<String>, StoreError> {
+        const EXPLAINING: &str = "explaining how what is past its time goes";
+        let (prefix, column) = self.dialect().explain();
+        let place = (DateTime::UNIX_EPOCH, Uuid::nil());
+        let nobody = [Uuid::nil()];
+        let mut lines = Vec::new();
+        let statements = [
+            jobs_statement(DateTime::UNIX_EPOCH, before),
+            sessions_statement(Some(place), before),
+            chosen_statement(self.dialect(), nobody.into_iter(), before),
+            calls_statement(before),
+        ];
+        let made = erasure::statements(&nobody);
+        for statement in statements.into_iter().chain(made) {
+            let rows = self
+                .db
+                .read_long(EXPLAINING, &statement.with_prefix(prefix))
+                .await?;
+            let plan: Vec<String> = all(EXPLAINING, &rows, |row| row.get(column))?;
+            lines.extend(plan);
+        }
+        Ok(lines)
+    }
+}
+
+/// A session `a` that may go: not put since $1, none of its jobs is active or an item of a batch that goes on, and its day is rolled up.
+const SESSION_MAY_GO: &str = "a.updated_at < $1
+    and not exists (select 1 from scoring_jobs j where j.subject_id = a.session_id
+        and (j.finished_at is null
+            or exists (select 1 from scoring_batches b where b.batch_id = j.batch_id and b.finished_at is null)))";
+
+fn jobs_statement(from: DateTime<Utc>, before: DateTime<Utc>) -> Sql {
+    sql!(
+        "select job_id, finished_at from scoring_jobs
+         where finished_at is not null and finished_at >= $1 and finished_at < $2 and batch_id is null
+         order by finished_at limit $3",
+        from,
+        before,
+        SLICE
+    )
+}
+
+fn sessions_statement(after: Option<(DateTime<Utc>, Uuid)>, before: DateTime<Utc>) -> Sql {
+    let mut statement = sql!(
+        "select session_id, listed_at from alert_sessions where listed_at < $1",
+        before
+    );
+    if let Some((at, id)) = after {
+        statement
+            .push(" and (listed_at, session_id) > (")
+            .push_arg(at)
+            .push(", ")
+            .push_arg(id)
+            .push(")");
+    }
+    statement
+        .push(" order by listed_at, session_id limit ")
+        .push_arg(SESSIONS);
+    statement
+}
+
+/// Those of these sessions that may go, held until the transaction ends.
+fn chosen_statement(
+    dialect: Dialect,
+    ids: impl Iterator<Item = Uuid>,
+    before: DateTime<Utc>,
+) -> Sql {
+    let mut statement = sql!("select a.session_id from alert_sessions a where ", before);
+    statement
+        .push(SESSION_MAY_GO)
+        .push(" and not exists (select 1 from day_marks m where m.day = ")
+        .push(day(dialect))
+        .push(") and a.session_id in ")
+        .push_list(ids);
+    match dialect {
+        // Somebody who puts one at this moment keeps it.
+        Dialect::Postgres => statement.push(" for update of a skip locked"),
+        Dialect::Sqlite => &mut statement,
+    };
+    statement
+}
+
+/// A slice of the calls that were sent before then, to be deleted.
+pub(super) fn calls_statement(before: DateTime<Utc>) -> Sql {
+    sql!(
+        "delete from judge_calls where call_id in (
+            select call_id from judge_calls where called_at < $1 order by called_at limit $2)",
+        before,
+        SLICE
+    )
+}
+
+async fn deleted_jobs(tx: &mut Tx<'_>, statement: &Sql) -> sqlx::Result<Vec<Uuid>> {
+    let rows = tx.fetch(statement).await?;
+    rows.iter().map(|row| row.get("job_id")).collect()
+}

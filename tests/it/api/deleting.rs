@@ -1,0 +1,81 @@
+//! DELETE of a session: with all that was made of it, and not beside an active job.
+
+use super::*;
+use crate::support::stores;
+
+fn path(session: Uuid) -> String {
+    format!("/api/v1/sessions/{session}")
+}
+
+impl Server {
+    async fn delete(&self, session: Uuid) -> Response {
+        let request = self.request(Method::DELETE, &path(session));
+        request.send().await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_deleted_once_no_job_of_it_is_active() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let (session, score) = server.scored(80).await;
+        let again = server.post(&score_path(session));
+        let again = again.json(&json!({ "force_rescore": true }));
+        let active = job_id(&json_of(again.send().await.unwrap(), 202).await);
+
+        let refused = problem_of(server.delete(session).await, 409, "scoring-in-progress").await;
+        assert_eq!(refused["job"]["job_id"], json!(active.0), "{refused:#}");
+        server.json_of(&path(session)).await;
+        let cancel = server.post(&format!("/api/v1/jobs/{active}/cancel"));
+        json_of(cancel.send().await.unwrap(), 200).await;
+
+        let gone = server.delete(session).await;
+        assert_eq!(gone.status(), 204);
+        assert_eq!(gone.text().await.unwrap(), "");
+        problem_of(server.delete(session).await, 404, "session-not-found").await;
+        for (path, problem) in [
+            (path(session), "session-not-found"),
+            (format!("/api/v1/jobs/{active}"), "job-not-found"),
+            (format!("/api/v1/scores/{score}/ratings"), "score-not-found"),
+        ] {
+            problem_of(server.get(&path).send().await.unwrap(), 404, problem).await;
+        }
+        let jobs = format!("/api/v1/jobs?session_id={session}");
+        assert_eq!(server.json_of(&jobs).await["items"], json!([]));
+    }
+}
+
+#[tokio::test]
+async fn puts_scores_and_a_deletion_at_once_end_in_one_state() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        for _ in 0..5 {
+            let session = server.session().await;
+            let job = server.queued(session).await;
+            let put = server.request(Method::PUT, &path(session));
+            let (deleted, put, _) = tokio::join!(
+                server.delete(session),
+                put.json(&session_body()).send(),
+                server.succeed(job, 70)
+            );
+            assert!(
+                matches!(deleted.status().as_u16(), 204 | 409),
+                "{deleted:?}"
+            );
+            let is_new = put.unwrap().status() == 201;
+            let is_there = server.get(&path(session)).send().await.unwrap().status() == 200;
+            let was_deleted = deleted.status() == 204;
+            assert_eq!(
+                is_there,
+                is_new || !was_deleted,
+                "a put that came later stays"
+            );
+            let jobs = format!("/api/v1/jobs?session_id={session}");
+            let jobs = server.json_of(&jobs).await["items"]
+                .as_array()
+                .unwrap()
+                .len();
+            assert_eq!(jobs, usize::from(!was_deleted));
+        }
+    }
+}
