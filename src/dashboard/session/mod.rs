@@ -8,7 +8,7 @@ use axum::extract::{Path, Query, State};
 use axum::routing::{get, post};
 use uuid::Uuid;
 
-use super::confirm::{self, Question, is_sure};
+use super::confirm::{self, Confirmation, is_sure};
 use super::conversation::{Case, LINES, Said, Start, Window, said};
 use super::form::Form;
 use super::frame::Frame;
@@ -220,7 +220,7 @@ async fn scores(State(state): State<PageState>, user: SessionUser, Path(id): Pat
 async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
     let id = segment(&id);
     if form.user.may_admin() && !is_sure(&form) {
-        let question = Question {
+        let question = Confirmation {
             title: "Delete this session?".to_owned(),
             consequence: DELETED.to_owned(),
             button: "Delete it",
