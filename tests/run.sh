@@ -3,7 +3,7 @@
 #
 #   tests/run.sh [--quick] [--embedded] [arguments of the test runner]
 #
-#   --quick      the tests only: no format, lints, docs, dependency, deployment and client checks, and no drill of faults
+#   --quick      the tests only: no format, lints, docs, dependency, deployment, client and schema checks, and no drill of faults
 #   --embedded   no servers: SQLite and the in-process queue only
 #
 # DATABASE_URL (postgres://..) and REDIS_URL name the servers to test on. What isn't named is started here: a private
@@ -65,6 +65,17 @@ client() {
     return "$status"
 }
 
+# Requests by the thousand, made of the document.
+schema() {
+    local status=0
+    tests/schema.sh || status=$?
+    if ((status == 2)); then
+        say "schema: SKIPPED: THE API IS NOT HELD AGAINST ITS DOCUMENT: see what is missing above"
+        return
+    fi
+    return "$status"
+}
+
 command -v cargo >/dev/null || {
     echo "run.sh: cargo is missing: install Rust 1.95 or newer, see https://rustup.rs"
     exit 2
@@ -97,6 +108,7 @@ if [[ $quick == no ]]; then
     step build "${build[@]}"
     step deployment tests/deployment.sh
     step client client
+    step schema schema
     step doctests cargo test --workspace --doc --locked --quiet
 fi
 step tests "${runner[@]}" ${runner_args[@]+"${runner_args[@]}"}

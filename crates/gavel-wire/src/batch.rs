@@ -339,7 +339,7 @@ pub struct BatchRetried {
 pub struct BudgetBody {
     /// USD, more than 0; null: none.
     #[serde(deserialize_with = "Option::deserialize")]
-    #[schema(required)]
+    #[schema(required, exclusive_minimum = 0)]
     pub budget_usd: Option<f64>,
 }
 

@@ -74,10 +74,13 @@ pub struct CalibrationCase {
 #[serde(deny_unknown_fields)]
 pub struct CalibrationTargets {
     /// 0.95 by default.
+    #[schema(minimum = 0, maximum = 1)]
     pub high: f64,
     /// 0.75 by default.
+    #[schema(minimum = 0, maximum = 1)]
     pub medium: f64,
     /// 0.45 by default.
+    #[schema(minimum = 0, maximum = 1)]
     pub low: f64,
 }
 

@@ -210,9 +210,11 @@ pub struct CriteriaComparison {
 #[serde(deny_unknown_fields)]
 pub struct NameRequest {
     /// At most 80 characters; null or empty: none.
+    #[schema(max_length = 80)]
     #[serde(default)]
     pub name: Option<String>,
     /// What there is to say of it, at most 4,000 characters; null or empty: nothing.
+    #[schema(max_length = 4000)]
     #[serde(default)]
     pub note: Option<String>,
 }

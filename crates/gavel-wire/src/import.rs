@@ -36,6 +36,7 @@ pub struct ImportBody {
     pub until: Option<String>,
     /// HTTP requests a second, 0.001-10,000, 0: as fast as it goes; left out: `history.requests_per_second`. More than that needs the
     /// scope admin.
+    #[schema(minimum = 0, maximum = 10_000)]
     pub rps: Option<f64>,
     /// Fetches sessions that have ended and are listed as they are stored, too.
     pub refresh: bool,

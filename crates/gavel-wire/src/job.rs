@@ -24,6 +24,7 @@ pub struct JobRequest {
     #[serde(default)]
     pub force_rescore: bool,
     /// 64 hex digits of stored criteria of the kind; left out: the current ones.
+    #[schema(pattern = "^[0-9a-f]{64}$")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub criteria_hash: Option<String>,
 }
@@ -48,6 +49,7 @@ pub struct ScoreRequest {
     /// Whether an existing score and cached replies are skipped.
     pub force_rescore: bool,
     /// 64 hex digits of stored criteria; left out: the current ones.
+    #[schema(pattern = "^[0-9a-f]{64}$")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub criteria_hash: Option<String>,
 }

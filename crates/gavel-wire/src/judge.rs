@@ -89,6 +89,7 @@ pub struct Judges {
 #[serde(default, deny_unknown_fields)]
 pub struct PauseRequest {
     /// For those who wonder why nothing moves; at most 500 characters.
+    #[schema(max_length = 500)]
     pub message: Option<String>,
     /// When it resumes by itself; left out: when somebody resumes it.
     pub until: Option<DateTime<Utc>>,

@@ -171,9 +171,11 @@ pub struct RatingRequest {
     #[serde(default)]
     pub quality: Option<Quality>,
     /// Who gives it, at most 255 characters; left out: who sends it.
+    #[schema(max_length = 255)]
     #[serde(default)]
     pub by: Option<String>,
     /// Why, at most 4,000 characters.
+    #[schema(max_length = 4000)]
     #[serde(default)]
     pub comment: Option<String>,
     /// When it was given; left out: now.

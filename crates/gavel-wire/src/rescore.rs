@@ -32,6 +32,7 @@ pub struct RescoreFilter {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_score: Option<u8>,
     /// `current`, `not_current`, or a hash of 64 hex digits, at least its first 8: the criteria of the current score.
+    #[schema(pattern = "^([0-9A-Fa-f]{8,64}|current|not_current)$")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub criteria: Option<String>,
     /// The current score misses this tool, however it is spelled.
@@ -64,6 +65,7 @@ pub struct RescoreFilter {
     )]
     pub to: Option<DateTime<Utc>>,
     /// Only these; 1-100,000. Those that aren't stored are counted.
+    #[schema(min_items = 1, max_items = 100_000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ids: Option<Vec<Uuid>>,
 }
@@ -73,12 +75,14 @@ pub struct RescoreFilter {
 #[serde(deny_unknown_fields)]
 pub struct RescoreRequest {
     /// What you call it; at most 200 characters.
+    #[schema(min_length = 1, max_length = 200)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Which sessions, of those stored by now; left out: all.
     #[serde(default)]
     pub filter: RescoreFilter,
     /// Stored criteria for sessions: 64 hex digits, at least the first 8, or `current`; left out: the current ones.
+    #[schema(pattern = "^([0-9A-Fa-f]{8,64}|current)$")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub criteria_hash: Option<String>,
     /// Whether sessions are scored that have a score by these criteria, and cached replies are skipped. Those that the filter finds
@@ -94,6 +98,7 @@ pub struct RescoreRequest {
     pub max: Option<u64>,
     /// USD: once its judge calls cost this, the batch is paused, and goes on with a larger one; a call without a price pauses it too.
     /// Its judges need prices.
+    #[schema(exclusive_minimum = 0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_usd: Option<f64>,
     /// Who waits: `bulk` (default) lets `interactive` work go first.
@@ -115,6 +120,7 @@ pub struct RescoreRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeats: Option<u32>,
     /// `jury` only: who judges each session once, 2-9 names of as many judges.
+    #[schema(min_items = 2, max_items = 9)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judges: Option<Vec<String>>,
 }

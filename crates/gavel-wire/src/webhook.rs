@@ -66,6 +66,7 @@ pub struct NewWebhook {
     #[serde(default)]
     pub secret: Option<String>,
     /// Which events; left out: all.
+    #[schema(min_items = 1)]
     #[serde(default = "all_events")]
     pub events: Vec<WebhookEvent>,
     /// What is sent; left out: `standard`.

@@ -61,11 +61,11 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     params(
         ("kind" = Option<Kind>, Query, description = "JSONL, CSV, XLSX: the kind; required there"),
         ("name" = Option<String>, Query, description = "JSONL, CSV, XLSX: what you call it"),
-        ("threshold" = Option<f64>, Query, description = "JSONL, CSV, XLSX: what items are held against that name no threshold"),
+        ("threshold" = Option<f64>, Query, description = "JSONL, CSV, XLSX: what items are held against that name no threshold", minimum = 0, maximum = 1),
         ("criteria_hash" = Option<String>, Query, description = "JSONL, CSV, XLSX: stored criteria of the kind"),
         ("priority" = Option<Priority>, Query, description = "JSONL, CSV, XLSX: `bulk` (default) or `interactive`"),
         ("force_rescore" = Option<bool>, Query, description = "JSONL, CSV, XLSX: whether cached replies are skipped"),
-        ("budget_usd" = Option<f64>, Query, description = "JSONL, CSV, XLSX: the batch is paused once its judge calls cost this"),
+        ("budget_usd" = Option<f64>, Query, description = "JSONL, CSV, XLSX: the batch is paused once its judge calls cost this", exclusive_minimum = 0),
     ),
     request_body(content(
         (BatchRequest = "application/json", example = json!({"kind": "sql_metrics", "name": "nightly", "items": [

@@ -100,7 +100,7 @@ fn describe() -> String {
          Times are RFC 3339 in UTC, durations end in `_s` or `_ms`, money in `_usd`. Lists answer `items` and \
          `next_cursor`. A 202 means that the job is stored; poll its Location, or send `Prefer: wait=N`. Every answer \
          carries `x-request-id`; answers and bodies may be gzip. `ETag` and `If-None-Match` spare what hasn't changed. A \
-         POST with an `Idempotency-Key` is done once. `/api/v1/events` tells what happens.\n\nErrors are problem documents (RFC 9457); their `type` is `urn:gavel:problem:` and:\n\n\
+         POST with an `Idempotency-Key` is done once. Names and messages hold no control characters. `/api/v1/events` tells what happens.\n\nErrors are problem documents (RFC 9457); their `type` is `urn:gavel:problem:` and:\n\n\
          | type | status | when, and what to do |\n| --- | --- | --- |\n",
     );
     for kind in ALL {

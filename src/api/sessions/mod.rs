@@ -128,6 +128,7 @@ fn listed(session: SessionSummary, current_criteria: &str, only: ScorableStatus)
     responses(
         (status = 200, description = "It was there: updated or unchanged", body = SessionPut),
         (status = 201, description = "It is new", body = SessionPut, headers(("Location" = String, description = "The session"))),
+        (status = 404, description = "not-found: no path has such an id"),
     ),
 )]
 async fn put_session(
