@@ -44,8 +44,8 @@ mod worker;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -183,9 +183,17 @@ fn runtime(serves: bool) -> std::io::Result<tokio::runtime::Runtime> {
             let _ = rustix::process::setpriority_process(None, NICE);
         }
     });
-    let runtime = builder.enable_all().build();
+    let runtime = builder.enable_all().build()?;
+    // All threads take their part from one queue: none is for other work before each of these has taken up answering.
+    let workers = runtime.metrics().num_workers();
+    let all_answer = Arc::new(Barrier::new(workers + 1));
+    for _ in 0..workers {
+        let all_answer = all_answer.clone();
+        runtime.spawn(async move { all_answer.wait() });
+    }
+    all_answer.wait();
     is_built.store(true, Ordering::Relaxed);
-    runtime
+    Ok(runtime)
 }
 
 async fn run(cli: Cli) -> Result<Exit, CliError> {

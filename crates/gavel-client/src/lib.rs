@@ -220,7 +220,7 @@ impl Client {
     pub async fn delete_session(&self, id: Uuid) -> Result<(), ClientError> {
         let path = format!("/api/v1/sessions/{id}");
         let request = self.request(Method::DELETE, &path);
-        self.answer(request, &path).await.map(drop)
+        self.begun(request, &path).await.map(drop)
     }
 
     /// Lists jobs, newest first, up to `limit`.
@@ -420,15 +420,17 @@ impl Client {
     }
 }
 
-/// An answer that is not of this API: a gateway's word that nobody is behind it, or somebody else's.
+/// An answer that is not of this API: a gateway's word that nobody is behind it or that there is too much at the moment, or somebody
+/// else's.
 fn foreign(base: String, status: StatusCode, length: usize) -> ClientError {
     match status {
-        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
-            ClientError::Away {
-                base,
-                status: status.as_u16(),
-            }
-        }
+        StatusCode::TOO_MANY_REQUESTS
+        | StatusCode::BAD_GATEWAY
+        | StatusCode::SERVICE_UNAVAILABLE
+        | StatusCode::GATEWAY_TIMEOUT => ClientError::Away {
+            base,
+            status: status.as_u16(),
+        },
         status => ClientError::Unexpected {
             base,
             what: format!("{status} with {length} bytes that are not of this API"),
@@ -467,6 +469,7 @@ mod tests {
     fn a_gateways_page_says_that_the_service_is_away_and_any_other_that_it_is_none() {
         let of = |status: StatusCode| foreign("http://gavel".to_owned(), status, 150);
         for status in [
+            StatusCode::TOO_MANY_REQUESTS,
             StatusCode::BAD_GATEWAY,
             StatusCode::SERVICE_UNAVAILABLE,
             StatusCode::GATEWAY_TIMEOUT,

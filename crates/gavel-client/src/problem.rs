@@ -37,8 +37,8 @@ pub enum ClientError {
         /// What came.
         what: String,
     },
-    /// Something between us and the service says that it is away: a gateway's 502, 503 or 504 in its own words.
-    #[error("{base} answered {status}: the service behind it is away")]
+    /// Something between us and the service says that it is away: a gateway's 429, 502, 503 or 504 in its own words.
+    #[error("{base} answered {status}: the service behind it is away, or has too much to do")]
     Away {
         /// The address and path.
         base: String,
