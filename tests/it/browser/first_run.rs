@@ -54,7 +54,7 @@ async fn from_an_empty_gavel_to_a_rated_score_without_loading_a_page_again() {
     site.shows("#people", "40 / 100 failed").await;
 
     site.open("/sessions?scored=no&status=completed").await;
-    site.click("a[href^='/rescore']").await;
+    site.click("main a[href^='/rescore']").await;
     site.submit("form[action='/rescore'] button").await;
     site.shows("h1", "This is what it comes to").await;
     site.submit("form[action='/rescore/go'] button").await;
@@ -78,7 +78,7 @@ async fn rescore_and_compare(site: &Site) {
     site.submit("form[action='/rescore/go'] button").await;
     site.shows("main", "completed").await;
     site.open(&format!("/criteria/{other}")).await;
-    site.click("a[href^='/compare']").await;
+    site.click("main a[href^='/compare']").await;
     site.shows("main", "From which rating to which").await;
     let moved = site
         .run("return Array.from(document.querySelectorAll('table td.shade-1')).map(cell => Number(cell.textContent))")
@@ -86,7 +86,7 @@ async fn rescore_and_compare(site: &Site) {
     let moved: Vec<u32> = serde_json::from_value(moved).unwrap();
     assert!(moved.iter().sum::<u32>() > 0, "some ratings changed");
     site.click("table a[href$='/history']").await;
-    site.click("a[href^='/compare']").await;
+    site.click("main a[href^='/compare']").await;
     site.shows("h1", "Two scores of a session").await;
 }
 

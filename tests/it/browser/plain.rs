@@ -37,7 +37,7 @@ async fn without_scripts_a_session_is_scored_watched_and_rated() {
     site.submit("form[action$='/rate'] button").await;
     site.shows("#people", "40 / 100 failed").await;
     site.open("/sessions?scored=no").await;
-    site.submit("a[href^='/rescore']").await;
+    site.submit("main a[href^='/rescore']").await;
     site.submit("form[action='/rescore'] button").await;
     site.submit("form[action='/rescore/go'] button").await;
     site.shows("main", "completed").await;

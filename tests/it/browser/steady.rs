@@ -127,7 +127,7 @@ async fn what_is_filled_in_waits_and_what_is_unfolded_stays() {
         return;
     };
     site.open("/sessions?scored=no&status=completed").await;
-    site.click("a[href^='/rescore']").await;
+    site.click("main a[href^='/rescore']").await;
     site.submit("form[action='/rescore'] button").await;
     site.submit("form[action='/rescore/go'] button").await;
     site.click("#batch details > summary").await;
