@@ -57,7 +57,7 @@ impl Enqueue {
             let view = self.view(request.session_id, &mut asked).await?;
             self.check_subject(request.session_id, &view)?;
             let judge = self.judge_of(hash, &criteria).await?;
-            match decide(&view, request, hash) {
+            match decide(&view, request, hash, self.is_simulated(&judge)) {
                 Decision::Scored(score_id) => return Ok(Enqueued::Scored(score_id)),
                 Decision::InProgress(job) => {
                     return Err(EnqueueError::InProgress {

@@ -215,7 +215,7 @@ fn said(count: u64, path: Option<&Path>) -> Exit {
     let sessions = words::counted(count, "session");
     match path {
         _ if count == 0 => {
-            output::note("nothing to export: no current score of a real judge is as good as that");
+            output::note("nothing to export: no current score of a real judge reaches --min-score");
             return Exit::Nothing;
         }
         Some(path) => output::note(&format!("wrote {sessions} to {}", path.display())),

@@ -87,16 +87,20 @@ impl ScoreList {
     }
 }
 
-/// What to do next while there are few scores. `scored` sessions have one, whatever its criteria.
-fn steps(ever: &Distribution, latest: Option<&SessionItem>, has_batches: bool) -> Vec<Step> {
+/// What to do next while there are few scores. `simulates`: whether the judge of sessions is simulated.
+fn steps(
+    ever: &Distribution,
+    latest: Option<&SessionItem>,
+    (has_batches, has_unscored, simulates): (bool, bool, bool),
+) -> Vec<Step> {
     let mut steps = Vec::new();
     if figures::ENOUGH <= ever.scores {
         return steps;
     }
-    if ever.coverage.unscored > 0 {
-        let count = words::counted(ever.coverage.unscored, "session");
-        let text = format!("Score what was sent: {count} without a score.");
-        steps.push((text, "/sessions?scored=no".to_owned(), "Choose sessions"));
+    if has_unscored {
+        let text = "Score what was sent and has no score yet.";
+        let to = "/sessions?scored=no&status=completed";
+        steps.push((text.to_owned(), to.to_owned(), "Choose sessions"));
     }
     if let Some(item) = latest {
         let text = "Read a score, with the judge's reasons.";
@@ -105,9 +109,12 @@ fn steps(ever: &Distribution, latest: Option<&SessionItem>, has_batches: bool) -
         let text = "Rate some sessions: ratings show how far the judge can be trusted.";
         steps.push((text.to_owned(), "/annotate".to_owned(), "Annotate"));
     }
-    if ever.simulated {
+    if ever.simulated && simulates {
         let text = "Name a real judge: set its key and start Gavel without the simulated one.";
         steps.push((text.to_owned(), "/system".to_owned(), "The settings"));
+    } else if ever.simulated {
+        let text = "Have the judge score what a simulated one made up.";
+        steps.push((text.to_owned(), "/rescore".to_owned(), "Rescore"));
     }
     if !has_batches {
         let text = "Score a suite of cases: upload a file, or run gavel evaluate in CI.";
@@ -121,7 +128,8 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
     let now = state.about.clock.now();
     let lately = days_ago(now, TREND_DAYS);
     let sessions = |pair| sessions::list(api, Params::of(&[pair, ("limit", SHOWN)]));
-    let (mut alerts, distribution, ever, trend, batches, lowest, latest) = tokio::try_join!(
+    let unscored = [("scored", "no"), ("status", "completed"), ("limit", "1")];
+    let (mut alerts, distribution, ever, trend, batches, lowest, latest, unscored) = tokio::try_join!(
         alerts::now(&state, &user),
         distribution::read(api, Params::of(&[BY_RATING])),
         distribution::read(api, Params::of(&[("criteria", "any")])),
@@ -129,6 +137,7 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
         batches::list(api, Params::of(&[("limit", SHOWN)])),
         sessions(("sort", "lowest_score")),
         sessions(("scored", "yes")),
+        sessions::list(api, Params::of(&unscored)),
     )?;
     let failed = batches.items.iter().filter(|batch| batch.counts.failed > 0);
     alerts.extend(failed.map(|batch| {
@@ -145,7 +154,13 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
         );
         alerts.push(alert(text, "/rescore?criteria=not_current"));
     }
-    let steps = steps(&ever, latest.items.first(), !batches.items.is_empty());
+    let frame = Frame::of(&state, user, "", "Overview").await;
+    let stands = (
+        !batches.items.is_empty(),
+        !unscored.items.is_empty(),
+        frame.status_bar.simulated,
+    );
+    let steps = steps(&ever, latest.items.first(), stands);
     html(&Overview {
         here: here(&headers),
         new_id: Uuid::new_v4(),
@@ -173,7 +188,7 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
             ),
         ],
         steps,
-        frame: Frame::of(&state, user, "", "Overview").await,
+        frame,
         alerts,
     })
 }

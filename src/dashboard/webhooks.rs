@@ -132,7 +132,11 @@ async fn show(
 async fn add(State(state): State<PageState>, form: Form) -> Page {
     let text = |name: &str| form.text(name).unwrap_or_default().to_owned();
     let events: Vec<&str> = form.all("events").collect();
-    let body = json!({ "name": text("name"), "url": text("url"), "events": events, "format": form.text("format") });
+    let mut body =
+        json!({ "name": text("name"), "url": text("url"), "format": form.text("format") });
+    if !events.is_empty() {
+        body["events"] = events.into();
+    }
     let (caller, mut done) = (&form.user.caller, Done::default());
     let made = state
         .client

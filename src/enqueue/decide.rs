@@ -18,15 +18,22 @@ pub(super) enum Decision {
 }
 
 /// The table of POST `/api/v1/scoring/sessions/{id}/score`, after the rows that refuse the subject; the first row that fits answers.
-pub(super) fn decide(view: &ScoringView, request: &ScoreSession, hash: &str) -> Decision {
+/// `simulates`: whether the judge that would be asked is simulated, too. A simulated score doesn't stand for a real one.
+pub(super) fn decide(
+    view: &ScoringView,
+    request: &ScoreSession,
+    hash: &str,
+    simulates: bool,
+) -> Decision {
     if request.options.force == Force::AsIs
-        && let Some((score_id, scored_under)) = &view.current_score
+        && let Some(score) = &view.current_score
+        && (simulates || !score.simulated)
         && request
             .criteria_hash
             .as_ref()
-            .is_none_or(|asked| asked == scored_under)
+            .is_none_or(|asked| *asked == score.criteria_hash)
     {
-        return Decision::Scored(*score_id);
+        return Decision::Scored(score.score_id);
     }
     let Some(job) = &view.active_job else {
         return Decision::New;
@@ -48,6 +55,7 @@ pub(super) fn decide(view: &ScoringView, request: &ScoreSession, hash: &str) -> 
 mod tests {
     use super::*;
     use crate::job::{JobOptions, NewJob, Priority};
+    use crate::store::ViewedScore;
     use crate::wire::SessionStatus;
 
     const CURRENT: &str = "current";
@@ -84,7 +92,11 @@ mod tests {
             has_conversation: true,
             active_job: active.map(|(state, hash)| job(state, hash)),
             last_failed_job: None,
-            current_score: scored_under.map(|hash| (Uuid::from_u128(9), hash.to_owned())),
+            current_score: scored_under.map(|hash| ViewedScore {
+                score_id: Uuid::from_u128(9),
+                criteria_hash: hash.to_owned(),
+                simulated: false,
+            }),
         };
         let request = ScoreSession {
             new_id: crate::enqueue::NewId::Any,
@@ -92,7 +104,7 @@ mod tests {
             criteria_hash: asked.map(str::to_owned),
             options: options(force),
         };
-        match decide(&view, &request, asked.unwrap_or(CURRENT)) {
+        match decide(&view, &request, asked.unwrap_or(CURRENT), false) {
             Decision::Scored(_) => "scored",
             Decision::InProgress(_) => "in progress",
             Decision::Raise(_) => "raise",
@@ -153,6 +165,30 @@ mod tests {
                 "score {score:?}, active {active:?}, asked {asked:?}, {force:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_simulated_score_stands_only_where_a_simulated_judge_would_be_asked() {
+        let view = ScoringView {
+            status: SessionStatus::Completed,
+            has_conversation: true,
+            active_job: None,
+            last_failed_job: None,
+            current_score: Some(ViewedScore {
+                score_id: Uuid::from_u128(9),
+                criteria_hash: CURRENT.to_owned(),
+                simulated: true,
+            }),
+        };
+        let request = ScoreSession {
+            new_id: crate::enqueue::NewId::Any,
+            session_id: Uuid::from_u128(1),
+            criteria_hash: None,
+            options: options(Force::AsIs),
+        };
+        let decided = |simulates| decide(&view, &request, CURRENT, simulates);
+        assert_eq!(decided(true), Decision::Scored(Uuid::from_u128(9)));
+        assert_eq!(decided(false), Decision::New);
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub use scores::{GoodScores, NewEvaluation, NewSessionScore, SessionScoreRow};
 pub use sessions::filter::SessionFilter;
 pub use sessions::list::{SessionOrder, SessionSummary};
 pub use sessions::sort::{Disposition, Found, FoundPage, SessionPlace, SortRules};
-pub use sessions::view::ScoringView;
+pub use sessions::view::{ScoringView, ViewedScore};
 pub use sessions::{SessionRecord, StoredSession};
 pub use sign_ins::SignIn;
 pub use webhooks::{DeliveryFilter, DeliveryRow, DeliveryTry, MeanDrop, WebhookEndpoint};

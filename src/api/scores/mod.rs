@@ -35,7 +35,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 /// Asks for a session's score.
 ///
 /// Answers at once: 200 with the score if there is one, else 202 with the job. `Prefer: wait=N` holds the answer back
-/// until the job has ended or N seconds are over. A session that isn't here, or hadn't ended when it came from TARSy, is
+/// until the job has ended or N seconds are over. A simulated score counts only where the judge is simulated, too. A session that isn't here, or hadn't ended when it came from TARSy, is
 /// fetched from `history.base_url` first, if that is set. An older score stays readable until the new one is recorded.
 #[utoipa::path(
     post, path = "/api/v1/scoring/sessions/{session_id}/score", tag = "scoring", operation_id = "score_session",

@@ -236,7 +236,7 @@ impl Show {
              \x20 curl -s{token} -X POST -H 'Content-Type: application/json' -H 'Prefer: wait=30' \\\n\
              \x20   -d '{{\"force_rescore\": true}}' {base}/api/v1/scoring/sessions/{id}/score\n\
              \x20 gavel sessions list --server {base}\n\
-             Next: your own sessions with `gavel score FILE`, the service with `gavel up`; `gavel --help` lists the rest."
+             Next: your own sessions with `gavel score FILE --server {base}`, the service with `gavel up`; `gavel --help` lists the rest."
         ))?;
         if self.stays {
             output::line("Ctrl-C or SIGTERM ends the demo.")?;

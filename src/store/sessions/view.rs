@@ -20,8 +20,15 @@ pub struct ScoringView {
     pub active_job: Option<Job>,
     /// The newest job that failed after the current score was made, if any (for GET's `not-scored`).
     pub last_failed_job: Option<Job>,
-    /// The current score's id and criteria, if any.
-    pub current_score: Option<(Uuid, String)>,
+    pub current_score: Option<ViewedScore>,
+}
+
+/// What enqueue must know of a session's current score.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ViewedScore {
+    pub score_id: Uuid,
+    pub criteria_hash: String,
+    pub simulated: bool,
 }
 
 impl Sessions<'_> {
@@ -54,7 +61,9 @@ const KNOWN: &str = concat!(
     current_score!(),
     ") as current_score_id, (select criteria_hash ",
     current_score!(),
-    ") as current_criteria_hash,
+    ") as current_criteria_hash, (select simulated ",
+    current_score!(),
+    ") as current_simulated,
             (select job_id from scoring_jobs
              where kind = 'session' and subject_id = s.session_id and finished_at is null
                and purpose = 'score') as active_id,
@@ -67,7 +76,7 @@ const KNOWN: &str = concat!(
         from alert_sessions s where s.session_id in "
 );
 const WITH_JOBS: &str = concat!(
-    ") select viewed_id, session_status, message_count, current_score_id, current_criteria_hash, ",
+    ") select viewed_id, session_status, message_count, current_score_id, current_criteria_hash, current_simulated, ",
     job_columns!(),
     " from known left join scoring_jobs on job_id in (active_id, failed_id)"
 );
@@ -85,9 +94,14 @@ fn view(rows: &[Row]) -> sqlx::Result<Option<ScoringView>> {
     let Some(first) = rows.first() else {
         return Ok(None);
     };
-    let current_score = first
-        .get::<Option<Uuid>>("current_score_id")?
-        .zip(first.get::<Option<String>>("current_criteria_hash")?);
+    let current_score = match first.get::<Option<Uuid>>("current_score_id")? {
+        Some(score_id) => Some(ViewedScore {
+            score_id,
+            criteria_hash: first.get("current_criteria_hash")?,
+            simulated: first.get("current_simulated")?,
+        }),
+        None => None,
+    };
     let mut view = ScoringView {
         status: first.text_enum("session_status")?,
         has_conversation: first.get::<i64>("message_count")? > 0,

@@ -271,7 +271,11 @@ async fn the_scoring_view_shows_the_active_job_the_score_and_failures_since_then
         let seen = view().await;
         assert!(seen.active_job.is_none() && seen.last_failed_job.is_none());
         let current = store.scores().current(session_id).await.unwrap().unwrap();
-        assert_eq!(seen.current_score, Some((current.score_id, hash('a'))));
+        let score = seen.current_score.unwrap();
+        assert_eq!(
+            (score.score_id, score.criteria_hash, score.simulated),
+            (current.score_id, hash('a'), false)
+        );
 
         let mut empty = session(Uuid::now_v7());
         empty.conversation.clear();
