@@ -57,10 +57,10 @@ async fn the_overview_lists_the_lowest_and_the_latest_and_what_to_do_next() {
             [0, 1, 2].map(|n| format!("/sessions/{}/score", sessions[n]));
         let parts = [
             "What to do next",
-            "1 session without a score",
+            "Score what was sent and has no score yet",
             &latest,
             "href=\"/annotate\"",
-            "Name a real judge",
+            "Have the judge score what a simulated one made up",
             "Upload a suite",
             "Lowest scores",
             &lowest,
