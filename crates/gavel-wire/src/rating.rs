@@ -171,7 +171,7 @@ pub struct RatingRequest {
     #[serde(default)]
     pub quality: Option<Quality>,
     /// Who gives it, at most 255 characters; left out: who sends it.
-    #[schema(max_length = 255)]
+    #[schema(min_length = 1, max_length = 255, pattern = r"\S")]
     #[serde(default)]
     pub by: Option<String>,
     /// Why, at most 4,000 characters.
