@@ -94,9 +94,6 @@ fn steps(
     (has_batches, has_unscored, simulates): (bool, bool, bool),
 ) -> Vec<Step> {
     let mut steps = Vec::new();
-    if figures::ENOUGH <= ever.scores {
-        return steps;
-    }
     if has_unscored {
         let text = "Score what was sent and has no score yet.";
         let to = "/sessions?scored=no&status=completed";
@@ -124,12 +121,12 @@ fn steps(
 }
 
 async fn overview(State(state): State<PageState>, user: SessionUser, headers: HeaderMap) -> Page {
+    let frame = Frame::of(&state, user.clone(), "", "Overview").await;
     let api = state.api(&user)?;
     let now = state.about.clock.now();
     let lately = days_ago(now, TREND_DAYS);
     let sessions = |pair| sessions::list(api, Params::of(&[pair, ("limit", SHOWN)]));
-    let unscored = [("scored", "no"), ("status", "completed"), ("limit", "1")];
-    let (mut alerts, distribution, ever, trend, batches, lowest, latest, unscored) = tokio::try_join!(
+    let (mut alerts, distribution, ever, trend, batches, lowest, latest) = tokio::try_join!(
         alerts::now(&state, &user),
         distribution::read(api, Params::of(&[BY_RATING])),
         distribution::read(api, Params::of(&[("criteria", "any")])),
@@ -137,7 +134,6 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
         batches::list(api, Params::of(&[("limit", SHOWN)])),
         sessions(("sort", "lowest_score")),
         sessions(("scored", "yes")),
-        sessions::list(api, Params::of(&unscored)),
     )?;
     let failed = batches.items.iter().filter(|batch| batch.counts.failed > 0);
     alerts.extend(failed.map(|batch| {
@@ -154,13 +150,16 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
         );
         alerts.push(alert(text, "/rescore?criteria=not_current"));
     }
-    let frame = Frame::of(&state, user, "", "Overview").await;
-    let stands = (
-        !batches.items.is_empty(),
-        !unscored.items.is_empty(),
-        frame.status_bar.simulated,
-    );
-    let steps = steps(&ever, latest.items.first(), stands);
+    let steps = if ever.scores < figures::ENOUGH {
+        let unscored = [("scored", "no"), ("status", "completed"), ("limit", "1")];
+        let unscored = sessions::list(api, Params::of(&unscored)).await?;
+        let has_batches = !batches.items.is_empty();
+        let has_unscored = !unscored.items.is_empty();
+        let stands = (has_batches, has_unscored, frame.status_bar.simulated);
+        steps(&ever, latest.items.first(), stands)
+    } else {
+        Vec::new()
+    };
     html(&Overview {
         here: here(&headers),
         new_id: Uuid::new_v4(),

@@ -15,7 +15,7 @@ const FRESH: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(250);
 /// And one that isn't: its worker says how the judge's breaker stands, too.
 const IDLE_POLL: Duration = Duration::from_secs(2);
-/// So long after its last call a lane is still kept up to date.
+/// So long after its last call a lane counts as used.
 const USED: Duration = Duration::from_secs(30);
 
 /// What comes of a call that asks to leave.
