@@ -253,8 +253,8 @@ pub(super) fn read_for(connection: &Connection<'_>, file: &Path) -> Result<Crite
         // What two default judges make a difference to is left to the default one.
         if with("one") != with("another") {
             let message = format!(
-                "{DEFAULT_JUDGE} is not set here, and the service's own is not known here: set it to the service's, or name the \
-                 judge in the file"
+                "{DEFAULT_JUDGE} is not set here, and the service's own is not known here: name the judge in the file, or set the \
+                 variable to one of those that gavel judges list --server shows"
             );
             let fault = FileError::at_path(&name, &text, "scoring.llm_provider", message);
             return Err(CliError::usage(fault.to_string()));

@@ -144,6 +144,9 @@ pub(super) type Row = Vec<String>;
 /// Writes a table with a line per row.
 pub(super) fn table(head: &[&str], rows: impl IntoIterator<Item = Row>) -> io::Result<()> {
     let mut table = filled(head, rows);
+    if table.is_empty() {
+        return line("none");
+    }
     table
         .remove_style(TableComponent::HorizontalLines)
         .remove_style(TableComponent::MiddleIntersections);

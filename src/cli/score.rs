@@ -14,6 +14,7 @@ use super::import;
 use super::outcome::{CliError, Exit};
 use super::output::{self, Printed, Row};
 use super::scoring::{self, Ask, Judged, Until, Verdict};
+use super::simulated::SimulatedJudge;
 use crate::job::Force;
 use crate::wire::{self, Job, Rating};
 
@@ -25,7 +26,7 @@ use crate::wire::{self, Job, Rating};
                   first.\n\nWithout --server and without a database the jobs run in this process, over the data folder. \
                   A session that has a score already is shown, not judged again, unless --force.\n\nExit codes: 0 all \
                   scored, 2 a session can't be scored as it is, 3 a job failed or isn't finished, 4 nothing to score.",
-    after_help = "Examples:\n  gavel score session.json\n  gavel score --server http://127.0.0.1:8080 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2\n  gavel score --force --json sessions.jsonl > scores.json"
+    after_help = "Examples:\n  gavel score session.json\n  gavel score session.json --simulate   # made-up scores, no key\n  gavel score --server http://127.0.0.1:8080 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2\n  gavel score --force --json sessions.jsonl > scores.json"
 )]
 pub(super) struct Score {
     /// Files with sessions, or ids of stored sessions
@@ -40,6 +41,10 @@ pub(super) struct Score {
     /// Score under other criteria than the current ones (see `gavel criteria list`)
     #[arg(long, value_name = "HASH")]
     criteria_hash: Option<String>,
+    /// Ask a simulated judge in this process, over the data folder (DATABASE_URL and REDIS_URL are ignored): to try things
+    /// with no key. Its scores say nothing of what is scored
+    #[arg(long)]
+    simulate: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -71,7 +76,13 @@ impl Score {
         }
         let command =
             async |connection: Connection<'_>| self.score(&connection, &sessions, &ids).await;
-        self.common.run(global, Needs::Worker, command).await
+        if !self.simulate {
+            return self.common.run(global, Needs::Worker, command).await;
+        }
+        let command = async |connection: Connection<'_>| {
+            output::print(&command(connection).await?, self.common.form())
+        };
+        SimulatedJudge::run(&self.common.connection, global, command).await
     }
 
     async fn score(

@@ -6,8 +6,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::Global;
+use super::connection::{Connection, ConnectionArgs, Needs};
 use super::context::listen;
 use super::outcome::CliError;
+use super::output;
 use crate::app::simulated::{self, SimulatorOptions};
 use crate::config::{Settings, judge_variables};
 use crate::job::Kind;
@@ -47,6 +50,33 @@ impl SimulatedJudge {
         }
     }
 
+    /// Runs a command over the data folder with a simulated judge beside it: a worker elsewhere couldn't ask it.
+    pub(super) async fn run<T>(
+        service: &ConnectionArgs,
+        global: &Global,
+        command: impl AsyncFnOnce(Connection<'_>) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        Self::check(service)?;
+        let judge = Self::open().await?;
+        let judged = judge.for_everything();
+        let adjust = |settings: &mut Settings| {
+            judged(settings);
+            over_the_data_folder(settings);
+        };
+        let running = service.run_with(global, Needs::Worker, adjust, command);
+        judge.beside(Box::pin(running)).await
+    }
+
+    /// Refuses a service beside it. The environment may name one, of which a parser's message would know nothing.
+    pub(super) fn check(service: &ConnectionArgs) -> Result<(), CliError> {
+        match service.is_remote() {
+            true => Err(CliError::usage(
+                "--simulate asks a judge in this process, and --server (or GAVEL_SERVER) names another that would do the work: leave out one of the two",
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// Answers until the work beside it has ended.
     pub(super) async fn beside<T>(self, work: impl Future<Output = T>) -> T {
         let done = CancellationToken::new();
@@ -64,4 +94,17 @@ impl SimulatedJudge {
         };
         tokio::join!(working, serving).0
     }
+}
+
+fn over_the_data_folder(settings: &mut Settings) {
+    if settings.database.url.is_empty() && settings.redis.url.is_empty() {
+        return;
+    }
+    output::note(&format!(
+        "--simulate: the judge is in this process, so its jobs are kept in the data folder {}, and DATABASE_URL and \
+         REDIS_URL are ignored",
+        settings.data_dir
+    ));
+    settings.database.url.clear();
+    settings.redis.url.clear();
 }

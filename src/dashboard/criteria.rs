@@ -74,10 +74,7 @@ impl Row {
             chosen: version
                 .made_current
                 .map(|made| (made.by, words::moment(made.at, now))),
-            first: version
-                .first_scored_at
-                .or(version.created_at)
-                .map(|at| words::moment(at, now)),
+            first: version.first_scored_at.map(|at| words::moment(at, now)),
             scores: words::grouped(version.scores),
             mean: match (version.mean_total, version.scores) {
                 (Some(mean), _) if !version.kind.is_case() => format!("{mean:.1}"),
@@ -222,7 +219,7 @@ async fn edit(State(state): State<PageState>, user: SessionUser, Path(hash): Pat
 
 /// Stores what was edited as a version of its own, which is not current.
 async fn store(State(state): State<PageState>, Path(hash): Path<String>, form: Form) -> Page {
-    match stored(&state, &form).await {
+    match stored(&state, &form, &hash).await {
         Ok(new) => go(form.user.piece, &format!("/criteria/{new}")),
         Err(fault) if is_mendable(fault.problem()) && !form.user.piece => {
             let text = |name: &str| form.text(name).unwrap_or_default().to_owned();
@@ -245,7 +242,9 @@ async fn store(State(state): State<PageState>, Path(hash): Path<String>, form: F
     }
 }
 
-async fn stored(state: &PageState, form: &Form) -> Result<String, Fault> {
+/// Stores what was edited from the version `copied`. A copy without a change, or for a judge that can't be asked, is refused: neither could
+/// be previewed.
+async fn stored(state: &PageState, form: &Form, copied: &str) -> Result<String, Fault> {
     let settings = form.text("settings").unwrap_or("{}");
     let mut content: Map<String, Value> = serde_json::from_str(settings).map_err(|error| {
         let fault = format!("is no JSON object: {error}");
@@ -256,6 +255,21 @@ async fn stored(state: &PageState, form: &Form) -> Result<String, Fault> {
             // As it is, but for the ends of lines, of which browsers send both.
             content.insert(field.to_owned(), text.replace("\r\n", "\n").into());
         }
+    }
+    let api = state.api(&form.user)?;
+    let before = criteria::read(api, copied, Kind::Session).await?;
+    if before.content == Value::Object(content.clone()) {
+        let fault =
+            "nothing was changed: change a prompt or a setting, or leave the version as it is";
+        return Err(problem::of_field("settings", fault).into());
+    }
+    let judge = content
+        .get("scoring")
+        .and_then(|scoring| scoring.get("llm_provider"));
+    if let Some(judge) = judge.and_then(Value::as_str)
+        && let Err(problem) = api.enqueue.check_judge(judge)
+    {
+        return Err(problem::of_field("scoring/llm_provider", &problem.named).into());
     }
     let caller = &form.user.caller;
     let added = state

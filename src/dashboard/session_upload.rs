@@ -60,7 +60,7 @@ impl FileForm for Chosen {
         }
     }
 
-    fn path(&self) -> String {
+    fn path(&self, _file_name: &str) -> String {
         format!("/api/v1/sessions{}", query(&[("format", &self.0)]))
     }
 

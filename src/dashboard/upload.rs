@@ -1,6 +1,9 @@
 //! A suite from a browser: the form, the file as it streams into the API, and what was wrong with it by row and column. Holds no
 //! file in memory, and reads none before the form's token is known to be good.
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 use askama::Template;
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -17,9 +20,11 @@ use super::links::query;
 use super::page::{Fault, Page, go, html, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
+use crate::api::batches::body::MAX_NAME;
 use crate::api::{Done, LARGE_READ_TIMEOUT, in_time, problem};
 use crate::job::Kind;
 use crate::score::about;
+use crate::suite::Format;
 use crate::wire::Problem;
 
 /// The longest field beside the file, bytes.
@@ -89,10 +94,14 @@ impl UploadForm {
 pub(super) trait FileForm: Send + Sync {
     /// Takes a field that stands before the file.
     fn take(&mut self, name: &str, value: String);
-    /// Where the file goes.
-    fn path(&self) -> String;
+    /// Where the file of this name goes.
+    fn path(&self, file_name: &str) -> String;
     /// The forms that a file may have, by the end of its name.
     fn endings(&self) -> &'static str;
+    /// What to do with a file of another form.
+    fn remedy(&self, _file_name: &str) -> &'static str {
+        "save it as one of them"
+    }
     fn media_type(&self, file_name: &str) -> Option<&'static str>;
     /// What makes the upload one effect however often it is sent.
     fn key(&self) -> Option<&str>;
@@ -110,10 +119,14 @@ impl FileForm for UploadForm {
         }
     }
 
-    fn path(&self) -> String {
+    fn path(&self, file_name: &str) -> String {
+        let name = match self.name.as_str() {
+            "" => suite_name(file_name),
+            name => name,
+        };
         let query = query(&[
             ("kind", self.kind.as_str()),
-            ("name", &self.name),
+            ("name", name),
             ("threshold", &self.threshold),
             ("budget_usd", &self.budget_usd),
         ]);
@@ -122,6 +135,15 @@ impl FileForm for UploadForm {
 
     fn endings(&self) -> &'static str {
         ".xlsx, .csv and .jsonl"
+    }
+
+    fn remedy(&self, file_name: &str) -> &'static str {
+        match Format::of_path(Path::new(file_name)) {
+            Some(Format::Json) => {
+                "write one item a line as .jsonl, or run gavel evaluate FILE, which also asks agents the questions of a file"
+            }
+            Some(Format::Jsonl | Format::Csv | Format::Xlsx) | None => "save it as one of them",
+        }
     }
 
     fn media_type(&self, file_name: &str) -> Option<&'static str> {
@@ -282,12 +304,21 @@ async fn chunk(field: &mut Field<'_>) -> Result<Option<Bytes>, Box<Problem>> {
 }
 
 fn media_type(file_name: &str) -> Option<&'static str> {
-    let (_, end) = file_name.rsplit_once('.')?;
-    match end.to_ascii_lowercase().as_str() {
-        "csv" => Some("text/csv"),
-        "jsonl" | "ndjson" => Some("application/x-ndjson"),
-        "xlsx" => Some("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
-        _ => None,
+    match Format::of_path(Path::new(file_name))? {
+        // A list without its kind, or with agents to ask: the page's fields can't say what such a file's object says.
+        Format::Json => None,
+        format @ (Format::Jsonl | Format::Csv | Format::Xlsx) => Some(format.media_type()),
+    }
+}
+
+/// What a suite is called that nobody named: as its file is, without the ending.
+fn suite_name(file_name: &str) -> &str {
+    let stem = Path::new(file_name).file_stem();
+    let stem = stem.and_then(OsStr::to_str).unwrap_or_default();
+    let is_short = stem.chars().count() <= MAX_NAME;
+    match is_short && !stem.chars().any(char::is_control) {
+        true => stem,
+        false => "",
     }
 }
 
@@ -303,7 +334,8 @@ async fn send(
             "is missing: choose one".to_owned()
         } else {
             let endings = form.endings();
-            format!("{file_name:?} ends in none of {endings}: save it as one of them")
+            let remedy = form.remedy(&file_name);
+            format!("{file_name:?} ends in none of {endings}: {remedy}")
         };
         return Err(problem::of_field("file", &fault));
     };
@@ -314,7 +346,7 @@ async fn send(
         headers.insert(HeaderName::from_static("idempotency-key"), key);
     }
     let (sender, receiver) = mpsc::channel(CHUNKS);
-    let path = form.path();
+    let path = form.path(&file_name);
     let uploading = state
         .client
         .upload(&user.caller, &path, headers, body(receiver));
@@ -388,9 +420,23 @@ mod tests {
     fn a_file_is_what_its_name_says() {
         assert_eq!(media_type("a.b.CSV"), Some("text/csv"));
         assert_eq!(media_type("suite.jsonl"), Some("application/x-ndjson"));
-        for other in ["", "suite", "suite.xls", "csv"] {
+        for other in ["", "suite", "suite.xls", "csv", "questions.json"] {
             assert_eq!(media_type(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_suite_without_a_name_is_called_as_its_file() {
+        let path = |name: &str| {
+            let form = UploadForm {
+                name: name.to_owned(),
+                ..UploadForm::default()
+            };
+            form.path("kql suite.v2.csv")
+        };
+        assert!(path("").contains("name=kql+suite.v2"), "{}", path(""));
+        assert!(path("mine").contains("name=mine"), "{}", path("mine"));
+        assert_eq!(suite_name(&"x".repeat(201)), "");
     }
 
     #[tokio::test]

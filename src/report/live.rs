@@ -48,6 +48,17 @@ pub fn lines(item: &Item) -> Vec<String> {
         .collect()
 }
 
+/// Why what an agent wrote could not be executed or read.
+pub fn obstacle(item: &Item) -> Option<String> {
+    let executed = item
+        .execution_error()
+        .map(|error| format!("Not executed: {}", cut(error, LONGEST)));
+    executed.or_else(|| {
+        let error = item.parse_error()?;
+        Some(format!("SQL can't be read: {}", cut(error, LONGEST)))
+    })
+}
+
 /// The score with its threshold, or why there is none.
 pub fn score(item: &Item) -> String {
     let status = item.status();

@@ -1,6 +1,6 @@
 //! A payload of any kind but `session`, read and checked: what enqueue, suites and runs have in common.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Scorable, about};
 use crate::Fault;
@@ -14,7 +14,33 @@ pub type ReadCase = Result<Box<dyn Scorable>, Vec<Fault>>;
 /// # Errors
 /// Every fault found, each with its JSON pointer.
 pub fn read_case(kind: Kind, payload: &Value) -> ReadCase {
-    (about(kind).read)(payload)
+    (about(kind).read)(payload).map_err(|mut faults| {
+        let meant = payload.as_object().and_then(kind_of);
+        if let Some(meant) = meant.filter(|meant| *meant != kind && !has_own_field(kind, payload)) {
+            let message =
+                format!("has the fields of kind {meant}, and none of {kind}: choose kind {meant}");
+            faults.insert(
+                0,
+                Fault {
+                    pointer: String::new(),
+                    message,
+                },
+            );
+        }
+        faults
+    })
+}
+
+fn has_own_field(kind: Kind, payload: &Value) -> bool {
+    let mut own = about(kind).distinctive.iter();
+    own.any(|name| payload.get(name).is_some())
+}
+
+/// The kind that the fields of a payload are of.
+pub fn kind_of(fields: &Map<String, Value>) -> Option<Kind> {
+    let has = |names: &[&str]| names.iter().any(|name| fields.contains_key(*name));
+    let mut kinds = Kind::ALL.iter().copied();
+    kinds.find(|kind| has(about(*kind).distinctive))
 }
 
 /// A field of a payload: what columns of suites and reports are made of.

@@ -25,7 +25,7 @@ pub mod trust;
 mod unasked;
 
 pub use about::{About, Column, Component, Origin, STATUS, Sides, about};
-pub use case::{Field, FieldForm, ReadCase, field, fields, read_case};
+pub use case::{Field, FieldForm, ReadCase, field, fields, kind_of, read_case};
 pub use criteria::{Criteria, CriteriaError, CriteriaHash, Trim};
 pub use error::{ErrorClass, JudgeError};
 pub use evaluation::{Alert, Evaluation, JudgedBy};

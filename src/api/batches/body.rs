@@ -16,7 +16,7 @@ use crate::suite::{self, Format, Limits, Reading, SuiteError};
 use crate::wire::{BatchRequest, Fault};
 
 /// The longest name, characters.
-const MAX_NAME: usize = 200;
+pub(crate) const MAX_NAME: usize = 200;
 
 pub(crate) fn format_of(headers: &HeaderMap) -> Result<Format, ApiError> {
     let declared = headers

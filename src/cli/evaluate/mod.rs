@@ -8,6 +8,7 @@ mod prepare;
 mod show;
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +50,8 @@ pub(super) use self::args::{Evaluate, share};
 const DRAIN: Duration = Duration::from_secs(1);
 /// How long sending a run's batch may take: what came of the run must not wait for it.
 const PUSH: Duration = Duration::from_secs(60);
+/// How many items are named that lack their scores for one reason.
+const NAMED: usize = 5;
 /// How many items that did not pass are listed.
 const MISSED: usize = 20;
 
@@ -96,26 +99,14 @@ impl Evaluate {
         prepared: &Prepared,
         opened: &OnceCell<RunFolder>,
     ) -> Result<(), CliError> {
-        let simulated = match self.judge.simulate {
-            true => Some(SimulatedJudge::open().await?),
-            false => None,
-        };
         let command = async |connection: Connection<'_>| {
             let settings = &connection.context.settings;
             Box::pin(self.go(settings, Some(&connection), prepared, opened)).await
         };
-        let Some(simulated) = simulated else {
-            return self.connection.run(global, Needs::Worker, command).await;
-        };
-        let judged = simulated.for_everything();
-        let adjust = |settings: &mut Settings| {
-            judged(settings);
-            over_the_data_folder(settings);
-        };
-        let running = self
-            .connection
-            .run_with(global, Needs::Worker, adjust, command);
-        simulated.beside(Box::pin(running)).await
+        match self.judge.simulate {
+            true => SimulatedJudge::run(&self.connection, global, command).await,
+            false => self.connection.run(global, Needs::Worker, command).await,
+        }
     }
 
     /// Runs without any service, until it is done or a signal comes.
@@ -408,24 +399,62 @@ fn report(
     Ok((figures, judgement, against, missed))
 }
 
-/// The first items that did not pass, each with its score or why it has none.
+/// The first items that did not pass, each with its score or why it has none; those that lack theirs for one class of errors together.
 fn missed(lines: &Lines) -> Result<Vec<String>, ReportError> {
     let (mut missed, mut more) = (Vec::new(), 0);
+    let mut unscored: BTreeMap<String, Unscored> = BTreeMap::new();
     lines.each(&mut |item| {
         let has_passed = item.outcome == Outcome::Scored && item.passed != Some(false);
-        match has_passed {
-            true => {}
-            false if missed.len() < MISSED => {
-                missed.push(format!("{}  {}", item.name(), live::score(item)));
+        if has_passed {
+            return Ok(());
+        }
+        if let Some(error) = &item.error {
+            let alike = unscored.entry(error.class.clone()).or_default();
+            if alike.n == 0 {
+                alike.says = live::score(item);
             }
-            false => more += 1,
+            alike.n += 1;
+            if alike.names.len() < NAMED {
+                alike.names.push(item.name());
+            }
+        } else if missed.len() < MISSED {
+            let why = live::obstacle(item).map_or_else(String::new, |why| format!(" · {why}"));
+            missed.push(format!("{}  {}{why}", item.name(), live::score(item)));
+        } else {
+            more += 1;
         }
         Ok(())
     })?;
+    missed.extend(unscored.values().map(Unscored::line));
     if more > 0 {
         missed.push(format!("and {more} more: summary.md"));
     }
     Ok(missed)
+}
+
+/// Items without a score for one class of errors.
+#[derive(Default)]
+struct Unscored {
+    n: u64,
+    /// What is said of the first.
+    says: String,
+    /// The first names.
+    names: Vec<String>,
+}
+
+impl Unscored {
+    fn line(&self) -> String {
+        let names = self.names.join(", ");
+        let rest = if self.n > self.names.len() as u64 {
+            ", .."
+        } else {
+            ""
+        };
+        match self.n {
+            1 => format!("{names}  {}", self.says),
+            n => format!("{n} items  {}: {names}{rest}", self.says),
+        }
+    }
 }
 
 /// Whether the run was refused as it was asked for, such as with no judge that could be asked.
@@ -439,20 +468,6 @@ fn is_mixed(against: &Comparison, gates: &thresholds::Gates) -> bool {
         Simulated::Allowed => false,
         Simulated::Refused => against.mixes_simulated(),
     }
-}
-
-/// Keeps the jobs in this process, where the simulated judge is: a worker elsewhere couldn't ask it.
-fn over_the_data_folder(settings: &mut Settings) {
-    if settings.database.url.is_empty() && settings.redis.url.is_empty() {
-        return;
-    }
-    output::note(&format!(
-        "--simulate: the judge is in this process, so its jobs are kept in the data folder {}, and DATABASE_URL and \
-         REDIS_URL are ignored",
-        settings.data_dir
-    ));
-    settings.database.url.clear();
-    settings.redis.url.clear();
 }
 
 fn stopped(why: Stopped) -> CliError {

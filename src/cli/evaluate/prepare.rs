@@ -10,6 +10,7 @@ use super::args::Evaluate;
 use super::baseline::Baseline;
 use crate::cli::outcome::CliError;
 use crate::cli::output;
+use crate::cli::simulated::SimulatedJudge;
 use crate::clock::{Clock as _, SystemClock};
 use crate::job::Kind;
 use crate::suite::run::agents::{AgentName, Agents, AnswersFrom};
@@ -51,11 +52,8 @@ impl Evaluate {
     }
 
     pub(super) fn prepare(&self) -> Result<Prepared, CliError> {
-        // A server may be named by the environment, of which a parser's message would know nothing.
-        if self.judge.simulate && self.connection.is_remote() {
-            return Err(CliError::usage(
-                "--simulate asks a judge in this process, and --server (or GAVEL_SERVER) names another that would do the work: leave out one of the two",
-            ));
+        if self.judge.simulate {
+            SimulatedJudge::check(&self.connection)?;
         }
         // What is said of the gates comes before hours are spent on the run.
         match &self.place.resume {

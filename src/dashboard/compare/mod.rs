@@ -103,7 +103,16 @@ fn fill(mut found: Vec<Choice>, pair: &Pair) -> Vec<Choice> {
             .or(first)
             .map_or(0, |(place, _)| place)
     };
-    let after = b.unwrap_or_else(|| newest_beside(a));
+    // The newest that has another of its group to stand beside.
+    let paired = || {
+        let has_pair =
+            |choice: &Choice| found.iter().filter(|it| it.group == choice.group).count() > 1;
+        found.iter().position(has_pair)
+    };
+    let after = b.unwrap_or_else(|| match a {
+        Some(a) => newest_beside(Some(a)),
+        None => paired().unwrap_or(0),
+    });
     let before = a.unwrap_or_else(|| newest_beside(Some(after)));
     for (place, choice) in found.iter_mut().enumerate() {
         choice.before = place == before;

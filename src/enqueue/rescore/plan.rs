@@ -113,7 +113,7 @@ impl Enqueue {
     }
 
     /// That some of a preview's first `max` sessions have no score by the current criteria, so that the candidate's can't be
-    /// compared with one. `None`: all have one, or the candidate is what is current.
+    /// compared with one; or that the candidate is what is current. `None`: all can be compared.
     async fn nothing_to_compare(
         &self,
         among: Option<&SessionFilter>,
@@ -122,7 +122,10 @@ impl Enqueue {
         now: DateTime<Utc>,
     ) -> Result<Option<String>, EnqueueError> {
         let current = self.current_criteria();
-        let (Some(among), true) = (among, current.hash.0 != plan.rules.criteria_hash) else {
+        if current.hash.0 == plan.rules.criteria_hash {
+            return Ok(Some(SAME.to_owned()));
+        }
+        let Some(among) = among else {
             return Ok(None);
         };
         let rules = SortRules {
@@ -150,6 +153,10 @@ impl Enqueue {
         }))
     }
 }
+
+/// What is said of a preview of what is current.
+const SAME: &str = "these are the current criteria, so a preview compares them with themselves: choose another version, or ask for \
+    repeats to see how steady the judge is";
 
 fn report(
     request: &Rescore,

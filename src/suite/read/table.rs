@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Columns, Limits, Reading, TOO_MANY_VALUES, parse};
 use crate::job::Kind;
-use crate::score::{Field, FieldForm, field, fields, near, part_of};
+use crate::score::{Field, FieldForm, about, field, fields, near, part_of};
 use crate::suite::SuiteError;
 
 pub(super) struct Header {
@@ -83,7 +83,15 @@ impl Header {
                 None if takes_notes && names.len() > 1 && wanted(name, known()).is_none() => {
                     Column::note(name)
                 }
-                None => return Err(unknown(name, names.len(), line, known())),
+                None => {
+                    return Err(match kind_with(name) {
+                        Some(kind) => {
+                            let fault = format!("is a field of kind {kind}: choose that kind");
+                            SuiteError::cell(line, name, fault)
+                        }
+                        None => unknown(name, names.len(), line, known()),
+                    });
+                }
             };
             if columns.iter().flatten().any(|known| *known == column) {
                 let fault = "stands in the header twice";
@@ -165,6 +173,12 @@ fn is(text: &str, word: &str) -> bool {
 fn wanted<'k>(name: &str, known: impl Iterator<Item = &'k str> + Clone) -> Option<&'k str> {
     let spelled = name.to_lowercase().replace([' ', '-'], "_");
     near(&spelled, known.clone()).or_else(|| part_of(name, known))
+}
+
+/// The kind that alone has a field of this name.
+fn kind_with(name: &str) -> Option<Kind> {
+    let mut kinds = Kind::ALL.iter().copied();
+    kinds.find(|kind| about(*kind).distinctive.contains(&name))
 }
 
 fn unknown<'k>(

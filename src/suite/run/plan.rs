@@ -6,14 +6,14 @@ use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::agents::AgentName;
 use super::work::{QUESTION_FIELDS, Work};
 use crate::job::Kind;
 use crate::report::line::id_of;
-use crate::score::{Field, about};
+use crate::score::{Field, about, kind_of};
 use crate::suite::{Columns, Format, Limits, Reading, Row, Rows, SuiteError, read};
 use crate::wire::words;
 
@@ -258,12 +258,6 @@ fn guess(path: &Path) -> Result<Kind, SuiteError> {
 fn telling_fields() -> impl Iterator<Item = (Kind, &'static str)> {
     let kinds = Kind::ALL.iter().copied();
     kinds.filter_map(|kind| Some((kind, *about(kind).distinctive.first()?)))
-}
-
-fn kind_of(fields: &Map<String, Value>) -> Option<Kind> {
-    let has = |names: &[&str]| names.iter().any(|name| fields.contains_key(*name));
-    let mut kinds = Kind::ALL.iter().copied();
-    kinds.find(|kind| has(about(*kind).distinctive))
 }
 
 pub(super) type NextRow = Result<Row, SuiteError>;

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::agents::{AgentAnswer, AgentName};
 use crate::job::Kind;
-use crate::score::{Field, about, read_case};
+use crate::score::{Field, about, near, read_case};
 use crate::suite::{Row, SuiteError};
 
 /// Columns of question files beside the fields of a case: the origin's names for two of them.
@@ -44,9 +44,20 @@ impl Work {
                     let payload = Value::Object(case);
                     (Self::Case(payload.clone()), payload)
                 } else {
-                    let question = AgentQuestion::from_case(item_no, case)
-                        .map_err(|Missing(name, remedy)| Missing(written.name(name), remedy))
-                        .map_err(|fault| vec![fault.at(line)])?;
+                    let others: Vec<String> = case.keys().cloned().collect();
+                    let question = AgentQuestion::from_case(item_no, case).map_err(
+                        |Missing(name, remedy)| {
+                            let column = written.name(name);
+                            let is_missing = !others.iter().any(|other| other == name);
+                            let others = others.iter().map(String::as_str);
+                            let meant = is_missing.then(|| near(column, others)).flatten();
+                            let mut fault = Missing(column, remedy).at(line);
+                            if let Some(meant) = meant {
+                                fault.message = format!("is missing; is it {meant:?}? {remedy}");
+                            }
+                            vec![fault]
+                        },
+                    )?;
                     let answered = AgentAnswer {
                         success: Some(true),
                         ..AgentAnswer::default()
@@ -273,6 +284,19 @@ mod tests {
         fields["success"] = json!(true);
         let work = Work::read(Kind::Qas, row(fields));
         assert!(matches!(work, Ok(Work::Case(_))), "{work:?}");
+    }
+
+    #[test]
+    fn a_field_that_is_spelled_wrong_is_named() {
+        let mut fields = question();
+        let agent = fields.as_object_mut().unwrap().shift_remove("agent");
+        fields["agnt"] = agent.unwrap();
+        let faults = Work::read(Kind::Qas, row(fields)).unwrap_err();
+        let said = faults[0].to_string();
+        assert!(
+            said.starts_with("row 5, column agent: is missing; is it \"agnt\"?"),
+            "{said}"
+        );
     }
 
     #[test]

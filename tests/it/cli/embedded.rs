@@ -167,6 +167,21 @@ fn the_demo_names_the_flag_when_its_port_is_taken() {
 }
 
 #[test]
+fn a_session_is_scored_by_a_simulated_judge_with_no_key_and_no_server() {
+    let place = Place::new();
+    place.write("session.json", &session(Uuid::now_v7(), "completed"));
+    let score = ["score", "session.json", "--simulate", "--json"];
+    let scored = place.run(&score).ends(0).json();
+    assert_eq!(scored["items"][0]["score"]["simulated"], true, "{scored}");
+    let beside = [&score[..], &["--server", "http://127.0.0.1:1"]].concat();
+    place
+        .run(&beside)
+        .ends(2)
+        .says("--simulate asks a judge in this process");
+    place.run(&["batches", "list"]).ends(0).prints("none");
+}
+
+#[test]
 fn score_needs_no_server_and_shows_an_old_score_instead_of_judging_again() {
     let (place, simulator) = place_with_judge();
     let id = Uuid::now_v7();

@@ -54,6 +54,12 @@ async fn an_upload_becomes_a_batch_or_says_where_it_is_wrong() {
         in_order(&refused.text, &["Nothing was queued", row]);
         for (kind, file, fault) in [
             ("query", ("suite.doc", "x"), "ends in none of"),
+            ("qas", ("questions.json", "[]"), "gavel evaluate FILE"),
+            (
+                "query",
+                ("metrics.csv", "id,generatedSql\na,select 1\n"),
+                "is a field of kind sql_metrics: choose that kind",
+            ),
             ("query", ("", ""), "choose one"),
             ("tea", ("suite.csv", "id\n"), "kind"),
         ] {

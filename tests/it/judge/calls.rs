@@ -92,6 +92,7 @@ async fn a_wrong_key_fails_closes_the_lane_and_is_not_shown_though_the_server_ec
         stage.gate.snapshot()
     );
     assert!(everything.contains("[redacted]"));
+    assert!(everything.contains("its key is refused: set THE_KEY"));
     assert!(!error.message.contains(char::is_control), "{error}");
     assert!(!everything.contains(KEY));
     assert_eq!(

@@ -145,7 +145,7 @@ pub(super) fn judges(
     memory: &Arc<Memory>,
 ) -> Judges {
     let mut entry = json!({
-        "type": "openai", "base_url": base_url, "model": "gpt-4o-mini", "key": KEY,
+        "type": "openai", "base_url": base_url, "model": "gpt-4o-mini", "key": KEY, "hint": "set THE_KEY",
         "prices": { "gpt-4o-mini": {
             "input_per_mtok": 0.15, "cached_input_per_mtok": 0.075, "output_per_mtok": 0.6,
             "as_of": "2024-10-01", "source": "test",

@@ -114,7 +114,7 @@ pub(crate) struct Entry {
     pub(crate) any_model: bool,
     pub(crate) key: Option<SecretString>,
     pub(super) key_optional: bool,
-    pub(super) hint: Option<String>,
+    pub(crate) hint: Option<String>,
     pub(crate) auth: Auth,
     pub(crate) auth_header: String,
     pub(crate) auth_prefix: String,

@@ -147,6 +147,12 @@ impl Endpoint {
         self.error(broken.class, broken.status, &broken.message, None)
     }
 
+    /// Where the key comes from, as far as its entry says so.
+    fn key_remedy(&self) -> String {
+        let hint = self.spec.entry().hint.as_deref();
+        hint.map_or_else(String::new, |hint| format!("; its key is refused: {hint}"))
+    }
+
     /// What a refusal means; `refuses` says what follows where the server doesn't want a field of a request of shape `sent`.
     fn refusal(
         &self,
@@ -169,6 +175,7 @@ impl Endpoint {
                 "answered {}, a redirect, which is not followed; correct base_url",
                 exchange.status
             ),
+            401 => format!("answered 401: {}{}", said.words(), self.key_remedy()),
             status => format!("answered {status}: {}", said.words()),
         };
         self.error(class, Some(exchange.status), &words, retry_after)

@@ -1,21 +1,24 @@
 //! Sends what `webhook_deliveries` holds, in one worker at a time: what ended jobs and batches told in their own transactions, and what this
 //! one sees of judges. A row is there until the receiver took it or its tries are over, so each arrives at least once, with one id.
 
+mod body;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{SecondsFormat, TimeDelta};
+use chrono::TimeDelta;
 use futures::future::join_all;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::{JoinError, JoinSet};
 use uuid::Uuid;
 
+use self::body::body;
 use super::chores::Chores;
 use crate::job::WaitReason;
 use crate::outbound::{Message, Targets, Undelivered, WebhookSender, key_of};
 use crate::store::{DeliveryRow, DeliveryTry, JudgeRow, StoreError, WebhookEndpoint};
-use crate::wire::{DeliveryState, NewWebhook, WebhookEvent, WebhookFormat};
+use crate::wire::{DeliveryState, NewWebhook, WebhookEvent};
 
 /// How often it looks for what is due.
 const LOOK: Duration = Duration::from_secs(1);
@@ -303,73 +306,6 @@ fn pause(attempts_before: i32, undelivered: &Undelivered, random: f64) -> Option
     Some(pause.max(undelivered.retry_after.unwrap_or_default()))
 }
 
-/// What is sent: the same text at each try.
-fn body(format: WebhookFormat, delivery: &DeliveryRow) -> String {
-    match format {
-        WebhookFormat::Standard => json!({
-            "type": delivery.event,
-            "timestamp": delivery.happened_at.to_rfc3339_opts(SecondsFormat::Micros, true),
-            "data": delivery.data,
-        }),
-        WebhookFormat::Slack => json!({ "text": sentence(delivery) }),
-    }
-    .to_string()
-}
-
-/// An event in words. What others named can't be markup of Slack's.
-fn sentence(delivery: &DeliveryRow) -> String {
-    let field = |name: &str| match delivery.data.get(name) {
-        None => String::new(),
-        Some(Value::String(text)) => text
-            .replace('&', "&amp;")
-            .replace('<', "&lt;")
-            .replace('>', "&gt;"),
-        Some(other) => other.to_string(),
-    };
-    let percent = |name: &str| {
-        format!(
-            "{:.1} %",
-            delivery.data[name].as_f64().unwrap_or_default() * 100.0
-        )
-    };
-    let batch = match field("name") {
-        name if name.is_empty() => format!("Batch {}", field("batch_id")),
-        name => format!("Batch {name} ({})", field("batch_id")),
-    };
-    match delivery.event {
-        WebhookEvent::JobSucceeded => match field("total_score") {
-            total if total.is_empty() => format!("Job {} succeeded.", field("job_id")),
-            total => format!(
-                "Job {} succeeded: session {} has {total} of 100 points.",
-                field("job_id"),
-                field("session_id")
-            ),
-        },
-        WebhookEvent::JobFailed => format!(
-            "Job {} failed: {}.",
-            field("job_id"),
-            field("class").replace('_', " ")
-        ),
-        WebhookEvent::JobCancelled => format!("Job {} was cancelled.", field("job_id")),
-        WebhookEvent::BatchCompleted => format!("{batch} is completed: {} items.", field("items")),
-        WebhookEvent::BatchCancelled => format!("{batch} was cancelled."),
-        WebhookEvent::BatchMeanDropped => format!(
-            "{batch}: the mean dropped from {} to {} (before: batch {}).",
-            percent("mean_before"),
-            percent("mean"),
-            field("batch_before")
-        ),
-        WebhookEvent::JudgeClosed => {
-            format!(
-                "Judge {} is closed: {}. Its jobs wait.",
-                field("judge"),
-                field("reason").replace('_', " ")
-            )
-        }
-        WebhookEvent::JudgeOpened => format!("Judge {} is open again.", field("judge")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use chrono::DateTime;
@@ -430,51 +366,6 @@ mod tests {
             (vec![paused], Some(WaitReason::Paused)),
         ] {
             assert_eq!(closed_judges(&rows)["gpt"], closed, "{rows:?}");
-        }
-    }
-
-    #[test]
-    fn slack_gets_a_sentence_without_markup_of_others() {
-        let delivery = |event, data| DeliveryRow {
-            delivery_no: 1,
-            delivery_id: Uuid::nil(),
-            endpoint_id: Uuid::nil(),
-            endpoint: "ops".to_owned(),
-            event,
-            data,
-            happened_at: DateTime::UNIX_EPOCH,
-            state: DeliveryState::Pending,
-            attempts: 0,
-            due_at: DateTime::UNIX_EPOCH,
-            ended_at: None,
-            status: None,
-            error: None,
-        };
-        for (event, data, text) in [
-            (
-                WebhookEvent::BatchMeanDropped,
-                json!({"batch_id": "b", "name": "<!channel> & co", "mean": 0.5, "mean_before": 0.75, "batch_before": "a"}),
-                "Batch &lt;!channel&gt; &amp; co (b): the mean dropped from 75.0 % to 50.0 % (before: batch a).",
-            ),
-            (
-                WebhookEvent::JobFailed,
-                json!({"job_id": "j", "class": "wait_expired"}),
-                "Job j failed: wait expired.",
-            ),
-            (
-                WebhookEvent::JobSucceeded,
-                json!({"job_id": "j", "session_id": "s", "total_score": 70}),
-                "Job j succeeded: session s has 70 of 100 points.",
-            ),
-            (
-                WebhookEvent::BatchCompleted,
-                json!({"batch_id": "b", "items": 3}),
-                "Batch b is completed: 3 items.",
-            ),
-        ] {
-            let body: Value =
-                serde_json::from_str(&body(WebhookFormat::Slack, &delivery(event, data))).unwrap();
-            assert_eq!(body, json!({ "text": text }));
         }
     }
 }

@@ -1,5 +1,7 @@
-//! `webhook_endpoints` and `webhook_deliveries`: who is told of what, and what became of it. Triggers write what ended jobs and batches
-//! tell, in the transaction that ends them. Never sends anything.
+//! `webhook_deliveries`: what endpoints are told, and what became of it. Triggers write what ended jobs and batches tell, in the transaction
+//! that ends them. Never sends anything.
+
+mod endpoints;
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -10,24 +12,9 @@ use crate::store::database::db::{Conn, retry_once};
 use crate::store::database::page::{Cursor, Page, bounded};
 use crate::store::database::sql::{Row, Sql, all, decode, first, sql};
 use crate::store::{StoreError, Webhooks};
-use crate::wire::{DeliveryState, NewWebhook, WebhookEvent, WebhookFormat};
+use crate::wire::{DeliveryState, WebhookEvent};
 
-/// Where events are sent.
-#[derive(Clone)]
-pub struct WebhookEndpoint {
-    pub endpoint_id: Uuid,
-    pub name: String,
-    pub url: String,
-    /// What it is signed with; `None`: nothing is.
-    pub secret: Option<String>,
-    pub events: Vec<WebhookEvent>,
-    pub format: WebhookFormat,
-    /// Whether it is one of the workers' settings.
-    pub from_settings: bool,
-    /// Who made it.
-    pub created_by: String,
-    pub created_at: DateTime<Utc>,
-}
+pub use endpoints::WebhookEndpoint;
 
 /// One event on its way to one endpoint.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,8 +69,6 @@ pub struct MeanDrop {
     pub batch_before: Uuid,
 }
 
-const ENDPOINT: &str = "select e.endpoint_id, e.name, e.url, e.secret, e.events, e.format, e.from_settings, e.created_by, e.created_at
-     from webhook_endpoints e";
 const DELIVERY: &str = "select d.delivery_no, d.delivery_id, d.endpoint_id, e.name as endpoint, d.event, d.data, d.happened_at, d.state,
         d.attempts, d.due_at, d.ended_at, d.status, d.error
      from webhook_deliveries d join webhook_endpoints e on e.endpoint_id = d.endpoint_id";
@@ -91,88 +76,8 @@ const DELIVERY: &str = "select d.delivery_no, d.delivery_id, d.endpoint_id, e.na
 const LIST: char = 'w';
 /// How many rows one statement deletes.
 const SLICE: i64 = 1_000;
-const ADDING: &str = "adding a webhook";
 
 impl Webhooks<'_> {
-    /// The endpoints, by name; at most 1,000.
-    pub async fn endpoints(self) -> Result<Vec<WebhookEndpoint>, StoreError> {
-        const ATTEMPTED: &str = "listing webhooks";
-        let mut statement = sql!("");
-        statement.push(ENDPOINT).push(" order by e.name limit 1000");
-        all(
-            ATTEMPTED,
-            &self.db.read(ATTEMPTED, &statement).await?,
-            endpoint,
-        )
-    }
-
-    /// Those of them that something is due for.
-    pub async fn due_endpoints(
-        self,
-        now: DateTime<Utc>,
-    ) -> Result<Vec<WebhookEndpoint>, StoreError> {
-        const ATTEMPTED: &str = "looking for webhooks that are due";
-        let mut statement = sql!("");
-        statement
-            .push(ENDPOINT)
-            .push(
-                " where exists (select 1 from webhook_deliveries d
-                    where d.endpoint_id = e.endpoint_id and d.ended_at is null and d.due_at <= ",
-            )
-            .push_arg(now)
-            .push(") limit 1000");
-        all(
-            ATTEMPTED,
-            &self.db.read(ATTEMPTED, &statement).await?,
-            endpoint,
-        )
-    }
-
-    /// Adds an endpoint. `None`: another one has its name.
-    pub async fn add(
-        self,
-        new: &NewWebhook,
-        created_by: &str,
-        now: DateTime<Utc>,
-    ) -> Result<Option<WebhookEndpoint>, StoreError> {
-        let mut statement = insert_endpoint(new, Some(created_by), now);
-        statement.push(" on conflict (name) do nothing returning endpoint_id, name, url, secret, events, format, from_settings, created_by, created_at");
-        first(ADDING, &self.db.write(ADDING, &statement).await?, endpoint)
-    }
-
-    /// Stores those of the settings, in the place of others of their names. None is deleted: a worker with other settings has others.
-    pub async fn keep_settings(
-        self,
-        settings: &[NewWebhook],
-        now: DateTime<Utc>,
-    ) -> Result<(), StoreError> {
-        let kept: Vec<Sql> = settings
-            .iter()
-            .map(|new| {
-                let mut statement = insert_endpoint(new, None, now);
-                statement.push(
-                    " on conflict (name) do update set url = excluded.url, secret = excluded.secret, events = excluded.events,
-                        format = excluded.format, from_settings = true",
-                );
-                statement
-            })
-            .collect();
-        retry_once!("reading webhooks from the settings", async {
-            let mut conn: Conn = self.db.writer().await?;
-            let mut tx = conn.begin().await?;
-            for one in &kept {
-                tx.execute(one).await?;
-            }
-            tx.commit().await
-        })
-    }
-
-    /// Deletes an endpoint; one of the settings comes back with the next worker that has it. Its deliveries go when the database is pruned. Whether there was one.
-    pub async fn remove(self, id: Uuid) -> Result<bool, StoreError> {
-        let statement = sql!("delete from webhook_endpoints where endpoint_id = $1", id);
-        Ok(self.db.execute("deleting a webhook", &statement).await? > 0)
-    }
-
     /// What is due for an endpoint: of each subject the first alone, so that what happened to one job arrives in that order.
     pub async fn due(
         self,
@@ -452,37 +357,6 @@ impl Webhooks<'_> {
         }
         Ok(gone)
     }
-}
-
-/// `created_by`: `None` for the settings.
-fn insert_endpoint(new: &NewWebhook, created_by: Option<&str>, now: DateTime<Utc>) -> Sql {
-    sql!(
-        "insert into webhook_endpoints (endpoint_id, name, url, secret, events, format, from_settings, created_by, created_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-        Uuid::now_v7(),
-        &new.name,
-        &new.url,
-        new.secret.as_deref(),
-        json!(new.events),
-        new.format.as_str(),
-        created_by.is_none(),
-        created_by.unwrap_or("settings"),
-        now
-    )
-}
-
-fn endpoint(row: &Row) -> sqlx::Result<WebhookEndpoint> {
-    Ok(WebhookEndpoint {
-        endpoint_id: row.get("endpoint_id")?,
-        name: row.get("name")?,
-        url: row.get("url")?,
-        secret: row.get("secret")?,
-        events: row.json_as("events")?,
-        format: row.text_enum("format")?,
-        from_settings: row.get("from_settings")?,
-        created_by: row.get("created_by")?,
-        created_at: row.get("created_at")?,
-    })
 }
 
 fn delivery(row: &Row) -> sqlx::Result<DeliveryRow> {
