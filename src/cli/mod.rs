@@ -150,7 +150,7 @@ pub fn main() -> ExitCode {
     let outcome = dotenv.map_err(CliError::from).and_then(|()| {
         let serves = matches!(
             cli.command,
-            Command::Up(_) | Command::Serve(_) | Command::Worker(_)
+            Command::Up(_) | Command::Demo(_) | Command::Serve(_) | Command::Worker(_)
         );
         runtime(serves)
             .map_err(|error| CliError::incomplete(format!("starting the runtime: {error}")))?

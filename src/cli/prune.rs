@@ -95,6 +95,10 @@ impl Prune {
         ];
         let mut answer = json!({"before": self.older_than, "dry_run": self.dry_run});
         let mut words = Vec::new();
+        if self.sessions && !self.dry_run {
+            // Days are counted before their sessions go. A worker does so all the time, if there is one.
+            while store.analytics().roll_up_days().await?.more {}
+        }
         for (_, name, of_it) in kinds.iter().filter(|(wanted, ..)| *wanted) {
             let mut rows = 0;
             for aged in *of_it {

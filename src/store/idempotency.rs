@@ -107,12 +107,13 @@ impl IdempotencyKeys<'_> {
         Ok(Reserved::InUse)
     }
 
-    /// Keeps the answer, unless somebody else has taken the key over meanwhile.
+    /// Keeps the answer, unless somebody else has taken the key over meanwhile. `session_id`: it tells of this one, and goes with it.
     pub async fn keep_answer(
         self,
         key_hash: &str,
         holder: Uuid,
         answer: &KeptAnswer,
+        session_id: Option<Uuid>,
     ) -> Result<(), StoreError> {
         const ATTEMPTED: &str = "keeping an answer for its idempotency key";
         let headers =
@@ -121,12 +122,13 @@ impl IdempotencyKeys<'_> {
                 reason: error.to_string(),
             })?;
         let statement = sql!(
-            "update idempotency_keys set status = $3, headers = $4, body = $5 where key_hash = $1 and holder = $2",
+            "update idempotency_keys set status = $3, headers = $4, body = $5, subject_id = $6 where key_hash = $1 and holder = $2",
             key_hash,
             holder,
             i64::from(answer.status),
             headers,
-            &answer.body
+            &answer.body,
+            session_id
         );
         self.db.execute(ATTEMPTED, &statement).await.map(drop)
     }

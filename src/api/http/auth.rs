@@ -252,10 +252,15 @@ impl Auth {
         needed: Option<Scope>,
         peer: Option<IpAddr>,
     ) -> Result<Caller, ApiError> {
+        let forwarded = self.forwarded(headers, peer);
         let mut caller = Caller {
             token: None,
             scope: None,
-            forwarded: self.forwarded(headers, peer)?,
+            // Who asks for what is open to all may be anybody: a probe is answered whatever its headers say.
+            forwarded: match needed {
+                Some(_) => forwarded?,
+                None => forwarded.unwrap_or_default(),
+            },
         };
         let Some(needed) = needed.filter(|_| self.is_guarded()) else {
             return Ok(caller);

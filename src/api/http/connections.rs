@@ -1,18 +1,20 @@
-//! Connections: how many there are, and how long one may be silent. Whoever has no request under way gives way to whoever comes, so
-//! that slow and forgotten connections keep nobody out. What a handler takes is its own affair.
+//! Connections: how many there are, and how long one may be silent. Whoever has no request under way gives way to whoever comes, and so does
+//! whoever sends its body slowly: slow and forgotten connections keep nobody out. What a handler takes is its own affair.
 
 use std::convert::Infallible;
 use std::future::pending;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{ConnectInfo, Request};
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
+use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
@@ -35,6 +37,10 @@ const STALLED_AFTER: Duration = Duration::from_secs(180);
 const SLOW_AFTER: Duration = Duration::from_secs(20);
 /// After so long a client without any request gives way to others: one that has just come, or just been answered, is about to ask.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
+/// How long a request waits for somebody to give way to it.
+const WAITS_FOR_LEAVE: Duration = Duration::from_secs(2);
+/// How often it asks for that meanwhile: whoever was asked may have gone on.
+const ASKS_EVERY: Duration = Duration::from_millis(50);
 /// How long the rest of an answer may take when the service stops.
 const CLOSING: Duration = Duration::from_secs(1);
 /// How long nothing is taken when the system has no descriptor left.
@@ -95,7 +101,7 @@ struct Room {
     gives_way: Notify,
     /// How many new connections need a place.
     in_need: AtomicUsize,
-    /// Wakes the slowest client that holds a leave and doesn't take its answer, to close it.
+    /// Wakes the slowest client that holds a leave, and neither sends its body nor takes its answer, to close it.
     gives_leave: Notify,
     /// Until the first request is there.
     header: Duration,
@@ -140,15 +146,25 @@ impl Room {
         self.places.clone().acquire_owned().await
     }
 
-    /// Leave to have a request under way. Where there is none, whoever has taken nothing of an answer for the longest time gives way,
-    /// so that there is one when the client comes again.
-    fn leave(&self) -> Option<OwnedSemaphorePermit> {
-        let leave = self.requests.clone().try_acquire_owned().ok();
-        if leave.is_none() {
-            self.gives_leave.notify_one();
-            // Nobody took the signal, and this request is refused: the next slow client must not be closed for it.
-            let _ = self.gives_leave.notified().now_or_never();
+    /// Leave to have a request under way. Where there is none, whoever has been slow for the longest time gives way.
+    async fn leave(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(leave) = self.requests.clone().try_acquire_owned() {
+            return Some(leave);
         }
+        let asking = async {
+            loop {
+                self.gives_leave.notify_one();
+                sleep(ASKS_EVERY).await;
+            }
+        };
+        let leave = tokio::select! {
+            biased;
+            leave = self.requests.clone().acquire_owned() => leave.ok(),
+            () = sleep(WAITS_FOR_LEAVE) => None,
+            never = asking => never,
+        };
+        // Where nobody took the signal: the next slow client must not be closed for a need that is over.
+        let _ = self.gives_leave.notified().now_or_never();
         leave
     }
 
@@ -172,13 +188,17 @@ impl Room {
             let now = *activity.borrow_and_update();
             let ends = async {
                 let (longest, gives_way_after) = match now {
-                    Activity { handled: 1.., .. } => pending().await,
+                    Activity {
+                        handled, awaited, ..
+                    } if handled > awaited => pending().await,
                     Activity { sent: 1.., .. } => (STALLED_AFTER, SLOW_AFTER),
+                    // How long a body may take at most is its reader's to say.
+                    Activity { awaited: 1.., .. } => (STALLED_AFTER, IDLE_AFTER),
                     Activity { .. } => (until_request, IDLE_AFTER),
                 };
                 let gives_way = async {
                     sleep(gives_way_after).await;
-                    self.needed(now.sent > 0).await;
+                    self.needed(!now.is_idle()).await;
                 };
                 tokio::select! {
                     () = sleep(longest) => {}
@@ -216,6 +236,8 @@ impl Drop for Need<'_> {
 struct Activity {
     /// Requests that handlers have.
     handled: usize,
+    /// Those of them whose handlers wait for the client's body.
+    awaited: usize,
     /// Answers that are on their way to the client.
     sent: usize,
 }
@@ -257,6 +279,52 @@ impl Drop for Counted {
     }
 }
 
+/// A request's body, which counts as awaited from where its reader must wait until [`PIECE_BYTES`] more are there, or its end: a byte now and
+/// then is no progress.
+struct AwaitedBody {
+    body: Body,
+    activity: Arc<watch::Sender<Activity>>,
+    awaited: Option<Counted>,
+    /// How many bytes came since it is awaited.
+    came: usize,
+}
+
+impl http_body::Body for AwaitedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        match &polled {
+            Poll::Pending => {
+                if self.awaited.is_none() {
+                    let awaited = Counted::new(&self.activity, |activity| &mut activity.awaited);
+                    self.awaited = Some(awaited);
+                }
+            }
+            Poll::Ready(Some(Ok(frame))) => {
+                self.came += frame.data_ref().map_or(0, Bytes::len);
+                if self.came >= PIECE_BYTES || self.body.is_end_stream() {
+                    (self.awaited, self.came) = (None, 0);
+                }
+            }
+            Poll::Ready(Some(Err(_)) | None) => self.awaited = None,
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// A body in pieces of [`PIECE_BYTES`] at most. How long it is stands in the answer's head already.
 fn in_pieces(body: Body) -> Body {
     let longest = body.size_hint().upper();
@@ -286,18 +354,25 @@ async fn serve(
     let (asked, asked_in) = (activity.clone(), room.clone());
     let service = service_fn(move |request: axum::http::Request<_>| {
         let handling = Counted::new(&asked, |activity| &mut activity.handled);
-        let (room, router) = (&asked_in, router.clone());
-        let mut request: Request = request.map(|body| Body::new(TimeoutBody::new(room.body, body)));
+        let (room, router) = (asked_in.clone(), router.clone());
+        let mut request: Request = request.map(|body| {
+            Body::new(AwaitedBody {
+                body: Body::new(TimeoutBody::new(room.body, body)),
+                activity: asked.clone(),
+                awaited: None,
+                came: 0,
+            })
+        });
         request.extensions_mut().insert(ConnectInfo(peer));
-        let is_probe = is_probe(request.uri().path());
-        let leave = match is_probe {
-            true => room.requests.clone().try_acquire_owned().ok(),
-            false => room.leave(),
-        };
-        if leave.is_none() && !is_probe {
-            request.extensions_mut().insert(OverFull(room.max));
-        }
         async move {
+            let is_probe = is_probe(request.uri().path());
+            let leave = match is_probe {
+                true => room.requests.clone().try_acquire_owned().ok(),
+                false => room.leave().await,
+            };
+            if leave.is_none() && !is_probe {
+                request.extensions_mut().insert(OverFull(room.max));
+            }
             let response = match router.oneshot(request).await {
                 Ok(response) => response,
                 Err(never) => match never {},
@@ -414,8 +489,8 @@ mod tests {
         let room = room();
         let activity = [Activity::default(); 2].map(|at| Arc::new(watch::Sender::new(at)));
         let _slow = Counted::new(&activity[0], |activity| &mut activity.sent);
-        let _leaves = [room.leave().unwrap(), room.leave().unwrap()];
-        assert!(room.leave().is_none());
+        let mut leaves = vec![room.leave().await.unwrap(), room.leave().await.unwrap()];
+        assert!(room.leave().await.is_none(), "nobody is slow");
         let mut slow = Box::pin(ends_after(&room, &activity[0]));
         let mut idle = Box::pin(ends_after(&room, &activity[1]));
         tokio::select! {
@@ -427,8 +502,77 @@ mod tests {
             _ = &mut slow => panic!("nobody asked"),
             () = sleep(IDLE_AFTER) => {}
         }
-        assert!(room.leave().is_none());
-        assert_eq!(slow.now_or_never(), Some(SLOW_AFTER + IDLE_AFTER / 2));
+        let gives_leave = async {
+            let ended = slow.await;
+            leaves.pop();
+            ended
+        };
+        let (leave, ended) = tokio::join!(room.leave(), gives_leave);
+        assert!(leave.is_some());
+        assert_eq!(ended, SLOW_AFTER + IDLE_AFTER / 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_sends_a_body_slowly_gives_leave_and_a_handler_at_work_does_not() {
+        let room = room();
+        let _leaves = [room.leave().await.unwrap(), room.leave().await.unwrap()];
+        let activity = [Activity::default(); 2].map(|at| Arc::new(watch::Sender::new(at)));
+        let handled: fn(&mut Activity) -> &mut usize = |activity| &mut activity.handled;
+        let _both = [0, 1].map(|n| Counted::new(&activity[n], handled));
+        let _beside = Counted::new(&activity[1], handled);
+        let _awaited = [0, 1].map(|n| Counted::new(&activity[n], |it| &mut it.awaited));
+        let mut slow = Box::pin(ends_after(&room, &activity[0]));
+        let mut works = Box::pin(ends_after(&room, &activity[1]));
+        tokio::select! {
+            _ = &mut slow => panic!("nobody asked"),
+            () = sleep(3 * IDLE_AFTER) => {}
+        }
+        tokio::select! {
+            ended = &mut slow => assert_eq!(ended, 3 * IDLE_AFTER),
+            _ = &mut works => panic!("one of its handlers doesn't wait for it"),
+            _ = room.leave() => panic!("nobody gave way"),
+        }
+    }
+
+    #[tokio::test]
+    async fn bodies_that_come_by_the_byte_keep_nobody_out() {
+        let router = Router::new().fallback(|request: Request| async {
+            let full = request.extensions().get::<OverFull>().is_some();
+            let read = axum::body::to_bytes(request.into_body(), 100).await;
+            format!("{full} {}", read.is_ok())
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let http = super::super::body::tests::limits();
+        let stop = CancellationToken::new();
+        let head = |length: usize| {
+            format!(
+                "POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+            )
+        };
+        let by_the_byte = async || loop {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(head(1_000).as_bytes()).await.unwrap();
+            while stream.write_all(b"x").await.is_ok() {
+                sleep(IDLE_AFTER / 4).await;
+            }
+        };
+        let asking = async {
+            sleep(2 * IDLE_AFTER).await;
+            for _ in 0..3 {
+                let mut stream = TcpStream::connect(address).await.unwrap();
+                stream.write_all(head(0).as_bytes()).await.unwrap();
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).await.unwrap();
+                assert!(answer.ends_with("false true"), "{answer}");
+            }
+        };
+        let slow = futures::future::join_all((0..2 * http.max_connections).map(|_| by_the_byte()));
+        tokio::select! {
+            () = answer(listener, router, &http, stop.clone()) => {}
+            _ = slow => {}
+            () = asking => {}
+        }
     }
 
     #[tokio::test]

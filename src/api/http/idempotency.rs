@@ -16,6 +16,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, TimeDelta, Utc};
+use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
@@ -224,12 +225,10 @@ impl Keys {
         let (response, kept) = match Fate::of(response.status(), response.extensions().get()) {
             Fate::Kept => {
                 let (response, answer) = read(response).await?;
-                let kept = self
-                    .store
-                    .idempotency_keys()
-                    .keep_answer(key, holder, &answer)
-                    .await;
-                (response, kept)
+                let session_id = session_of(&answer.body);
+                let keys = self.store.idempotency_keys();
+                let kept = keys.keep_answer(key, holder, &answer, session_id);
+                (response, kept.await)
             }
             Fate::Free => (
                 response,
@@ -342,6 +341,17 @@ async fn read(response: Response) -> Result<(Response, KeptAnswer), ApiError> {
         body: String::from_utf8_lossy(&bytes).into_owned(),
     };
     Ok((Response::from_parts(parts, Body::from(bytes)), answer))
+}
+
+/// The session that an answer tells of: a score, a job or a rating.
+fn session_of(body: &str) -> Option<Uuid> {
+    #[derive(Deserialize)]
+    struct Told {
+        #[serde(alias = "subject_id")]
+        session_id: Option<Uuid>,
+    }
+    let told: Told = serde_json::from_str(body).ok()?;
+    told.session_id
 }
 
 /// A kept answer, as it was given, and marked.

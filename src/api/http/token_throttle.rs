@@ -50,7 +50,8 @@ impl TokenThrottle {
         }
         let wrong = self.count(peer.map(network_of));
         if wrong.is_power_of_two() {
-            tracing::warn!(?peer, wrong, "a token that is none of those configured");
+            let peer = peer.map(tracing::field::display);
+            tracing::warn!(peer, wrong, "a token that is none of those configured");
         }
         if wrong > FREE {
             let _slowed = self

@@ -88,6 +88,8 @@ impl Db {
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(BUSY)
             .foreign_keys(true)
+            // What is deleted leaves the file, and not its table alone.
+            .pragma("secure_delete", "on")
             .disable_statement_logging();
         let pool = |connections: u32, options: SqliteConnectOptions| {
             SqlitePoolOptions::new()

@@ -80,12 +80,14 @@ const POSTGRES: &[Version] = &[
     version!(18, "marks", "postgres/0018_marks"),
     version!(28, "reading", "postgres/0028_reading"),
     version!(31, "webhooks", "postgres/0031_webhooks"),
+    version!(34, "kept_answers", "postgres/0034_kept_answers"),
 ];
 
 const SQLITE: &[Version] = &[
     version!(18, "marks", "sqlite/0018_marks"),
     version!(28, "reading", "sqlite/0028_reading"),
     version!(31, "webhooks", "sqlite/0031_webhooks"),
+    version!(34, "kept_answers", "sqlite/0034_kept_answers"),
 ];
 
 /// What the two databases say differently about a schema.

@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
 use super::deleted_jobs;
-use crate::job::JobId;
+use crate::job::{JobId, Kind};
 use crate::store::analytics::days::dirty_statement;
 use crate::store::database::db::{Conn, Tx, retry_once};
 use crate::store::database::sql::{Sql, sql};
@@ -61,12 +61,11 @@ impl Retention<'_> {
                 now
             ))
             .await?;
-            for kept in [
+            tx.execute(&sql!(
                 "delete from judge_replies where job_id in (select job_id from scoring_jobs where subject_id = $1)",
-                "delete from idempotency_keys where effect_id in (select job_id from scoring_jobs where subject_id = $1)",
-            ] {
-                tx.execute(&sql!(kept, session_id)).await?;
-            }
+                session_id
+            ))
+            .await?;
             let erased = delete_sessions(&mut tx, &[session_id]).await?;
             tx.commit().await?;
             Ok(Erasure::Done(erased))
@@ -84,6 +83,18 @@ impl Retention<'_> {
         now: DateTime<Utc>,
     ) -> Result<u64, StoreError> {
         const ATTEMPTED: &str = "deleting what was written of erased sessions";
+        // Whoever asked for a score at the moment of the erasure has a job that nobody knew then.
+        let late = sql!(
+            "insert into erased_jobs (job_id, erased_at)
+             select j.job_id, $1 from scoring_jobs j
+             where j.finished_at >= $2 and j.state in ('failed', 'cancelled') and j.kind = $3
+               and not exists (select 1 from alert_sessions a where a.session_id = j.subject_id)
+             on conflict (job_id) do nothing",
+            now,
+            now - KNOWN,
+            Kind::Session.as_str()
+        );
+        self.db.execute_long(ATTEMPTED, &late).await?;
         let statement = sql!("select job_id from erased_jobs limit 1");
         if self.db.read_long(ATTEMPTED, &statement).await?.is_empty() {
             return Ok(0);
@@ -125,8 +136,9 @@ pub(super) async fn delete_sessions(tx: &mut Tx<'_>, sessions: &[Uuid]) -> sqlx:
     if sessions.is_empty() {
         return Ok(Erased::default());
     }
-    let [jobs, ratings, scores, rows] = session_statements(sessions);
+    let [jobs, answers, ratings, scores, rows] = session_statements(sessions);
     let jobs = deleted_jobs(tx, &jobs).await?;
+    tx.execute(&answers).await?;
     Ok(Erased {
         jobs: jobs.len() as u64,
         calls: delete_made_by(tx, &jobs).await?,
@@ -147,7 +159,7 @@ pub(super) async fn delete_made_by(tx: &mut Tx<'_>, jobs: &[Uuid]) -> sqlx::Resu
     tx.execute(&calls).await
 }
 
-fn session_statements(sessions: &[Uuid]) -> [Sql; 4] {
+fn session_statements(sessions: &[Uuid]) -> [Sql; 5] {
     let mut jobs = of(
         "delete from scoring_jobs where finished_at is not null and subject_id in ",
         sessions,
@@ -155,6 +167,10 @@ fn session_statements(sessions: &[Uuid]) -> [Sql; 4] {
     jobs.push(" returning job_id");
     [
         jobs,
+        of(
+            "delete from idempotency_keys where subject_id in ",
+            sessions,
+        ),
         of("delete from human_ratings where session_id in ", sessions),
         of("delete from session_scores where session_id in ", sessions),
         of("delete from alert_sessions where session_id in ", sessions),

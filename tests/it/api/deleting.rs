@@ -46,6 +46,42 @@ async fn a_session_is_deleted_once_no_job_of_it_is_active() {
 }
 
 #[tokio::test]
+async fn no_kept_answer_tells_of_a_session_that_is_deleted() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let (session, score) = server.scored(80).await;
+        let ratings = format!("/api/v1/scores/{score}/ratings");
+        let job = json!({ "kind": "session", "payload": { "session_id": session } });
+        let requests = [
+            (score_path(session), json!({})),
+            ("/api/v1/jobs".to_owned(), job),
+            (
+                ratings,
+                json!({ "total": 3, "by": "ann", "comment": "too kind" }),
+            ),
+        ];
+        let ask = async |path: &str, body: &Value| {
+            let request = server.post(path).header("idempotency-key", "k").json(body);
+            request.send().await.unwrap()
+        };
+        for (path, body) in &requests {
+            let status = ask(path, body).await.status();
+            assert!(status.is_success(), "{path}: {status}");
+            let again = ask(path, body).await;
+            assert!(
+                again.headers().contains_key("idempotency-replayed"),
+                "{path}"
+            );
+        }
+        assert_eq!(server.delete(session).await.status(), 204);
+        for (path, body) in &requests {
+            let status = ask(path, body).await.status();
+            assert_eq!(status.as_u16() / 100, 4, "{path}: {status}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn puts_scores_and_a_deletion_at_once_end_in_one_state() {
     for db in stores().await {
         let server = Server::over(db).await;

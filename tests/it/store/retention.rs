@@ -299,7 +299,12 @@ async fn a_score_of_a_session_that_is_gone_is_refused() {
         record(store, &run, failed()).await;
         assert_eq!(job(store, late).await.state, JobState::Failed);
         assert!(store.scores().current(id).await.unwrap().is_none());
-        // What it left goes when it is asked for again.
+        // Its call was written, and nobody asks for that session again.
+        store.log(call(late));
+        assert_eq!(calls(store, late).await, 1);
+        store.prune(now(), now() - minutes(9)).await.unwrap();
+        assert_eq!(calls(store, late).await, 0);
+        // Its job goes when it is asked for again.
         let erased = Erased {
             jobs: 1,
             ..Erased::default()
