@@ -49,6 +49,8 @@ KINDS = {
     "a body, a byte a second": (POST + b"{", b" ", 60),
     "asks nothing more": (head("GET", "/livez"), b"", 75),
 }
+# Twice as many: half of all, which is more than may have a request under way.
+BODIES = ["half a body", "a body, a byte a second"]
 
 
 async def ask(http, due, request, found, more=""):
@@ -125,7 +127,7 @@ def slow_ones(port):
     """All of them, within two seconds: more at once the system would keep from the server for a while."""
 
     async def together():
-        kinds = itertools.islice(itertools.cycle(KINDS), SLOW)
+        kinds = itertools.islice(itertools.cycle([*KINDS, *BODIES]), SLOW)
         return await asyncio.gather(*(slow(port, kind, 2.0 * n / SLOW) for n, kind in enumerate(kinds)))
 
     return asyncio.run(together())
@@ -146,15 +148,21 @@ def beside_slow(port):
     return {"connections": SLOW, "before": before, "beside": beside, "held_at_most_s": held, "held_too_long": late}
 
 
-def measured(port, processes):
-    """Both, and what the processes take."""
-    resident = lambda key: {name: memory.status_of(process.pid, key) // memory.MIB for name, process in processes.items()}
-    before, watch = resident("VmRSS"), memory.Watch(port)
+def resident(processes, key):
+    """What the processes take, MiB."""
+    return {name: memory.status_of(process.pid, key) // memory.MIB for name, process in processes.items()}
+
+
+def streaming(port, processes):
+    """Beside streams."""
+    before, watch = resident(processes, "VmRSS"), memory.Watch(port)
     streams = asyncio.run(beside_streams(port))
-    with_streams = resident("VmHWM")
-    times, slowly = watch.figures(), beside_slow(port)
-    figures = {"streams": streams | times, "slow": slowly}
-    return figures | {"before_mib": before, "peak_with_streams_mib": with_streams, "peak_mib": resident("VmHWM")}
+    return {"streams": streams | watch.figures(), "before_mib": before, "peak_with_streams_mib": resident(processes, "VmHWM")}
+
+
+def slowed(port, processes):
+    """Beside slow connections, which are more than the default limit, and so are those of them whose bodies are awaited."""
+    return {"slow": beside_slow(port), "peak_with_slow_mib": resident(processes, "VmHWM")}
 
 
 def fine(figures):
@@ -168,5 +176,5 @@ if __name__ == "__main__":
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     settings = {"GAVEL_HTTP_MAX_STREAMS": str(STREAMS), "GAVEL_HTTP_MAX_CONNECTIONS": str(STREAMS + 100)}
-    found = memory.figures_of(__doc__, measured, settings)
+    found = memory.figures_of(__doc__, (streaming, settings), (slowed, {}))
     sys.exit(0 if found and all(fine(of) for of in found.values()) else 1)

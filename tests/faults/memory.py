@@ -13,6 +13,7 @@ import asyncio
 import http.client
 import http.server
 import io
+import itertools
 import json
 import multiprocessing
 import os
@@ -259,19 +260,20 @@ def measured(port, processes):
     }
 
 
-def figures_of(description, measure, settings):
-    """Starts each set-up that is asked for, measures it, and ends it; writes the figures."""
+def figures_of(description, *measures):
+    """Starts each set-up that is asked for, once for each measure with its settings, measures it, and ends it; writes the figures."""
     arguments = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--binary", required=True)
     arguments.add_argument("--only", choices=SET_UPS)
     arguments.add_argument("--figures")
     options = arguments.parse_args()
     figures = {}
-    for name, start in SET_UPS.items():
+    for name, (measure, settings) in itertools.product(SET_UPS, measures):
         place = servers.Place(keep=False)
         try:
+            start = SET_UPS[name]
             if options.only in (None, name) and (started := start(place, os.path.abspath(options.binary), settings)):
-                figures[name] = measure(*started)
+                figures.setdefault(name, {}).update(measure(*started))
         finally:
             place.clean()
     text = json.dumps(figures, indent=2)
@@ -284,5 +286,5 @@ def figures_of(description, measure, settings):
 
 
 if __name__ == "__main__":
-    found = figures_of(__doc__, measured, {})
+    found = figures_of(__doc__, (measured, {}))
     sys.exit(0 if found and all(of["held"] and of["livez_held"] for of in found.values()) else 1)
