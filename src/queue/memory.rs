@@ -179,6 +179,9 @@ impl Queue for MemoryQueue {
     }
 }
 
+/// Those whose wait is over stand before all others, in the order in which it ended.
+const WAITED_FIRST: i64 = 1_000_000_000_000_000;
+
 /// Where a push puts an id.
 #[derive(Debug, Clone, Copy)]
 enum To {
@@ -243,6 +246,7 @@ struct Sets {
     leases: BTreeSet<(Instant, JobId)>,
     front: i64,
     back: i64,
+    waited: i64,
     turn: usize,
 }
 
@@ -284,7 +288,9 @@ impl Sets {
             && due <= now
         {
             if let Some(entry) = self.take_out(id) {
-                self.ready_at_back(id, entry.lane, entry.priority);
+                self.waited += 1;
+                let place = self.waited - WAITED_FIRST;
+                self.ready(id, entry.lane, entry.priority, place);
                 promoted += 1;
             }
         }

@@ -116,11 +116,10 @@ impl Chores {
             if let Err(error) = self.store.budgets().roll_up_usage(now.date_naive()).await {
                 tracing::warn!(%error, "could not sum up what calls came to; it tries again in an hour");
             }
-            for (aged, kept) in [
-                (Aged::Batches, kept.jobs),
-                (Aged::Jobs, kept.jobs),
-                (Aged::Sessions, kept.sessions),
-            ] {
+            // Without a setting, too: a deletion by hand that broke off is finished, since its batch is hidden already.
+            let before = kept.jobs.map_or(DateTime::UNIX_EPOCH, |kept| now - kept);
+            self.delete_aged(Aged::Batches, before).await;
+            for (aged, kept) in [(Aged::Jobs, kept.jobs), (Aged::Sessions, kept.sessions)] {
                 if let Some(kept) = kept {
                     self.delete_aged(aged, now - kept).await;
                 }

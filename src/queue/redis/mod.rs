@@ -192,10 +192,23 @@ impl RedisQueue {
                     delay.to_string(),
                 ]);
             }
-            self.run::<()>("pushing ids", &self.scripts.push, &args)
-                .await?;
+            let push = || self.client.invoke(&self.scripts.push, &self.prefix, &args);
+            let () = once_more(push(), push())
+                .await
+                .map_err(failed("pushing ids"))?;
         }
         Ok(())
+    }
+}
+
+/// Does once more what may be done twice, where its connection was closed: an idle one shows that only when it is used.
+async fn once_more<T>(
+    first: impl Future<Output = Result<T, RedisError>>,
+    again: impl Future<Output = Result<T, RedisError>>,
+) -> Result<T, RedisError> {
+    match first.await {
+        Err(error) if error.is_connection_dropped() => again.await,
+        sent => sent,
     }
 }
 
@@ -325,10 +338,8 @@ impl Queue for RedisQueue {
         let mut probe = redis::cmd("SET");
         let key = format!("{}:ping", self.prefix);
         probe.arg(&key).arg("1").arg("PX").arg(1);
-        self.client
-            .command(&key, &probe)
-            .await
-            .map_err(failed("pinging"))
+        let ping = || self.client.command(&key, &probe);
+        once_more(ping(), ping()).await.map_err(failed("pinging"))
     }
 
     fn lease(&self) -> Duration {

@@ -22,10 +22,10 @@ const SLICE: i64 = 1_000;
 const SESSIONS: i64 = 100;
 const ATTEMPTED: &str = "deleting what is past its time";
 
-/// A batch `b` that may go: it ended before $1, and none of its items is active. One that was chosen before and isn't gone is chosen again.
+/// A batch `b` that may go: it ended before $1, or its deletion has begun, and none of its items is active.
 macro_rules! batch_may_go {
     () => {
-        "b.finished_at < $1
+        "b.finished_at is not null and (b.finished_at < $1 or b.abandoned)
            and not exists (select 1 from scoring_jobs o where o.batch_id = b.batch_id and o.finished_at is null)"
     };
 }
@@ -199,7 +199,8 @@ impl Retention<'_> {
     async fn next_batch(self, before: DateTime<Utc>) -> Result<Option<Uuid>, StoreError> {
         let statement = sql!(
             concat!(
-                "update scoring_batches set abandoned = true where finished_at < $1 and batch_id = (
+                "update scoring_batches set abandoned = true
+                 where finished_at is not null and (finished_at < $1 or abandoned) and batch_id = (
                     select b.batch_id from scoring_batches b where ",
                 batch_may_go!(),
                 " order by b.finished_at limit 1) returning batch_id"

@@ -394,6 +394,67 @@ async fn a_process_that_leaves_keeps_nothing() {
     three.leave().await;
 }
 
+/// All three know that the breaker is open.
+async fn open_for(processes: &[Process; 3]) {
+    for at in 0..5 {
+        processes[at % 3].meet(&broken()).await;
+    }
+    let knows = |process: &Process| process.gate.closed(JUDGE).is_some();
+    eventually(LONG, "each knows that it is open", || async {
+        processes.iter().all(knows).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_process_that_leaves_gives_the_probe_back_though_its_call_hangs() {
+    let Some(url) = server() else { return };
+    let processes = three(&url, &cooling(Duration::from_millis(500)));
+    open_for(&processes).await;
+    let hangs = eventually(LONG, "one call is the probe", || async {
+        processes[0].enter(SHORT).await.ok()
+    })
+    .await;
+    assert!(hangs.probe);
+    let [one, two, three] = processes;
+    one.leave().await;
+    let next = eventually(LONG, "another one may probe", || async {
+        two.enter(SHORT).await.ok()
+    })
+    .await;
+    assert!(next.probe);
+    drop((hangs, next));
+    two.leave().await;
+    three.leave().await;
+}
+
+#[tokio::test]
+async fn a_breaker_stays_open_though_redis_forgets_it() {
+    let Some(url) = server() else { return };
+    let queue = queue();
+    let processes =
+        [(); 3].map(|()| Process::redis(&url, &queue, cooling(Duration::from_secs(60))));
+    open_for(&processes).await;
+    let client = redis::Client::open(url.as_str()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let key = |name: &str| format!("{{gavel:{queue}:gate:{JUDGE}}}:{name}");
+    let mut forgets = redis::cmd("DEL");
+    forgets.arg(key("state")).arg(key("members"));
+    let gone: i64 = forgets.query_async(&mut connection).await.unwrap();
+    assert_eq!(gone, 2);
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(3) {
+        for process in &processes {
+            assert_eq!(why(process.enter(SHORT).await), Some(Closed::BreakerOpen));
+        }
+        processes[0].settled().await;
+    }
+    let mut look = redis::cmd("HGET");
+    look.arg(key("state")).arg("breaker");
+    let breaker: String = look.query_async(&mut connection).await.unwrap();
+    assert_eq!(breaker, "o", "whoever starts now hears of it");
+}
+
 #[tokio::test]
 async fn three_processes_share_one_pace() {
     let Some(url) = server() else { return };

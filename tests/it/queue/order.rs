@@ -9,6 +9,8 @@ use gavel::job::{JobId, Priority};
 use gavel::queue::{ClaimRequest, Claimed, Depth};
 use uuid::Uuid;
 
+use crate::support::wait::eventually;
+
 use super::{bulk, claimed, from, ids, interactive, lane, on_each, push, take};
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -117,6 +119,29 @@ async fn a_delayed_id_that_is_due_before_its_time_is_ready_at_once() {
         let got = queue.claim(Uuid::now_v7(), &from(&["a", "b"], 9)).await;
         let expected = push(raised.id, "b", Priority::Interactive);
         assert_eq!(got.unwrap(), [claimed(&expected)]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn ids_whose_wait_is_over_come_before_those_that_never_waited() {
+    on_each(LEASE, async |test| {
+        let queue = &test.queue;
+        let mut waiting = bulk(2, "a");
+        for (push, ms) in waiting.iter_mut().zip([20, 40]) {
+            push.due_at = Some(Utc::now() + TimeDelta::milliseconds(ms));
+        }
+        let new = bulk(3, "a");
+        queue.push(&new).await.unwrap();
+        queue.push(&waiting).await.unwrap();
+        let owner = Uuid::now_v7();
+        eventually(LEASE, "both are due", || async {
+            queue.woken(Duration::from_millis(5)).await;
+            (Utc::now() > waiting[1].due_at?).then_some(())
+        })
+        .await;
+        let got = take(queue, owner, &from(&["a"], 9)).await;
+        assert_eq!(got, [ids(&waiting), ids(&new)].concat());
     })
     .await;
 }

@@ -4,14 +4,14 @@ local owner, lease_ms, left, bulk_left = ARGV[1], tonumber(ARGV[2]), tonumber(AR
 local slice, first_lane = ARGV[5], 6
 local now = now_ms()
 
--- Due ids go to the back of their set, a slice per call: a backlog that is due at once never makes one long call.
+-- Due ids go before those that never waited, a slice per call: a backlog that is due at once never makes one long call.
 local due = redis.call('ZRANGEBYSCORE', delayed_key, '-inf', now, 'LIMIT', 0, slice)
 for _, id in ipairs(due) do
   redis.call('ZREM', delayed_key, id)
   local state, set, lane = whereabouts(id)
   if state == 'd' then
     count_delayed(lane, -1)
-    ready_at_back(id, lane, set)
+    ready_after_wait(id, lane, set)
   end
 end
 

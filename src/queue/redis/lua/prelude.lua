@@ -39,6 +39,12 @@ local function ready_in_front(id, lane, set)
   redis.call('HSET', ids_key, id, 'r' .. set .. lane)
 end
 
+-- Before those in front and at the back, in the order in which their waits ended. Doubles hold whole numbers up to 9e15.
+local function ready_after_wait(id, lane, set)
+  redis.call('ZADD', ready_key(lane, set), redis.call('HINCRBY', order_key, 'waited', 1) - 1e15, id)
+  redis.call('HSET', ids_key, id, 'r' .. set .. lane)
+end
+
 local function delay(id, lane, set, due_ms)
   redis.call('ZADD', delayed_key, due_ms, id)
   redis.call('HSET', ids_key, id, 'd' .. set .. lane)

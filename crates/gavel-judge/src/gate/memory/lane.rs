@@ -212,6 +212,14 @@ impl JudgeState {
             }
             None => (None, None),
         };
+        // One decides, whatever else would be let go.
+        let (starts, more_in) = match self.breaker.peek(now) {
+            Admission::Probe => (
+                Some(starts.map_or(1, |calls| calls.min(1))),
+                more_in.or(Some(SOON)),
+            ),
+            Admission::Pass | Admission::Refuse(_) => (starts, more_in),
+        };
         Ok(Room {
             in_flight: self.in_flight as usize,
             cap: [self.most_at_once(now), self.adaptive.most()]

@@ -88,7 +88,8 @@ pub(in crate::gate) struct SharedState {
 }
 
 impl Shared {
-    /// A call ended this way: `a`nswered, `f`ailed; of the probe `A`, `F`. Of answers in a row one says it all.
+    /// A call ended this way: `a`nswered, `f`ailed; of the probe `A`, `F`. `O`: the breaker is open, and Redis has forgotten that. Of
+    /// answers in a row one says it all.
     pub(super) fn outcome(&mut self, outcome: char) {
         if outcome != 'a' || !self.outcomes.ends_with('a') {
             self.outcomes.push(outcome);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::breaker::Admission;
 use super::lane::{Admitted, Denied, JudgeState, Place};
 use super::outbox::{Message, SharedState};
 use super::rule::{Rule, part_of};
@@ -115,8 +116,13 @@ impl JudgeState {
             self.retell(None, retold_from);
         }
         self.shared.synced = Some(now);
-        self.breaker
-            .adopt(state.breaker, state.failures, now + state.opens_in);
+        let is_shut = matches!(self.breaker.peek(now), Admission::Refuse(_));
+        if lost && state.breaker == BreakerState::Closed && is_shut {
+            self.shared.outcome('O');
+        } else {
+            self.breaker
+                .adopt(state.breaker, state.failures, now + state.opens_in);
+        }
         self.throttle.adopt(now + state.throttled_for);
         self.pace.adopt(state, now);
     }

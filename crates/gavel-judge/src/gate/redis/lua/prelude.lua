@@ -46,7 +46,7 @@ if now - seen > 500 then set('seen', now) end
 if not state.born then set('born', now) end
 if not state.breaker then set('breaker', 'c') end
 
--- Members: expires, slots, calls out, slots wanted. One that said nothing for a lease is gone, and its probe with it.
+-- Members: expires, slots, calls out, slots wanted. One that said nothing for a lease is gone.
 local others_have, others_out, members = 0, 0, 1
 local others = {}
 do
@@ -55,16 +55,18 @@ do
     local expires, has, is_out, wants = string.match(fields[at + 1], '^(%d+):(%d+):(%d+):(%d+)$')
     if tonumber(expires) <= now then
       redis.call('HDEL', members_key, fields[at])
-      if state.breaker == 'h' and state.prober == fields[at] then
-        set('breaker', 'o')
-        set('until', now)
-      end
     elseif fields[at] ~= member then
       others[#others + 1] = { name = fields[at], has = tonumber(has), wants = tonumber(wants) }
       others_have, others_out = others_have + tonumber(has), others_out + tonumber(is_out)
       members = members + 1
     end
   end
+end
+
+-- A probe goes with its member, however that went: the next call may be the probe.
+if state.breaker == 'h' and redis.call('HEXISTS', members_key, state.prober) == 0 then
+  set('breaker', 'o')
+  set('until', now)
 end
 
 local function grains_key(meter) return base .. ':' .. meter end

@@ -1,5 +1,5 @@
 -- What a member met since it last reported, and the slots that it wants. ARGV 13: outcomes, in order: a(nswered), f(ailed),
--- and of the probe A, F, G (given back); 14-15: pause and hold in ms; 16-19: what was learned of each limit (0: nothing,
+-- and of the probe A, F, G (given back); O: the breaker is open, which this lane doesn't know any more; 14-15: pause and hold in ms; 16-19: what was learned of each limit (0: nothing,
 -- below 0: that this isn't one); then of each departure: when, whether it corrects what was put down (1) or wasn't put down
 -- (0), requests, tokens of prompt, tokens of answer.
 -- Lease 0: the member leaves.
@@ -15,6 +15,12 @@ for outcome in string.gmatch(ARGV[13], '.') do
         set('breaker', 'o')
         set('until', now + cool_down)
       end
+    end
+  elseif outcome == 'O' then
+    if state.breaker == 'c' then
+      set('failures', math.max(threshold, get('failures')))
+      set('breaker', 'o')
+      set('until', now + cool_down)
     end
   elseif probing and outcome == 'A' then
     set('breaker', 'c')
