@@ -90,6 +90,9 @@ impl Analytics {
             }
             What::Distribution { points, scores } => {
                 let points = ("points", points.to_string());
+                if scores.criteria.is_none() {
+                    output::note("scores by the current criteria; all of them: --criteria any");
+                }
                 scores
                     .show::<Distribution>(global, "distribution", points)
                     .await

@@ -138,7 +138,7 @@ impl Printed for Job {
             ("simulated", job.simulated.to_string()),
             ("tokens in", job.usage.tokens_in.to_string()),
             ("tokens out", job.usage.tokens_out.to_string()),
-            ("cost USD", or_empty(job.usage.cost_usd)),
+            ("cost USD", output::rounded(job.usage.cost_usd, 6)),
             ("criteria", job.criteria_hash.clone()),
             ("asked by", job.triggered_by.clone()),
             ("created", output::time(job.times.created_at)),
@@ -171,7 +171,7 @@ fn print_call(call: &Call) -> std::io::Result<()> {
         ("  tokens in", call.usage.tokens_in.to_string()),
         ("  of them cached", call.tokens_in_cached.to_string()),
         ("  tokens out", call.usage.tokens_out.to_string()),
-        ("  cost USD", or_empty(call.usage.cost_usd)),
+        ("  cost USD", output::rounded(call.usage.cost_usd, 6)),
         ("  reply", or_empty(call.reply.as_deref())),
     ])
 }

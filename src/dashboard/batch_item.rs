@@ -94,6 +94,11 @@ async fn item(
 }
 
 impl ItemPage {
+    /// Whether the kind's parts have weights.
+    fn has_weights(&self) -> bool {
+        self.bars.iter().any(|bar| !bar.weight.is_empty())
+    }
+
     /// Who was asked; nobody where the mark beside it says the same word.
     fn judge(&self) -> Option<&str> {
         let job = &self.item.job;

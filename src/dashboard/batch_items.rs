@@ -33,6 +33,8 @@ pub(super) fn sign(outcome: ItemOutcome) -> (&'static str, &'static str, &'stati
 pub(super) struct Line {
     pub(super) sign: (&'static str, &'static str, &'static str),
     pub(super) head: String,
+    /// What a case calls itself, where that isn't the head.
+    pub(super) name: String,
     pub(super) to: String,
     pub(super) lines: Vec<String>,
     pub(super) badge: Option<Badge>,
@@ -54,9 +56,13 @@ impl Line {
         let mut lines = answer.lines.into_iter();
         // What was asked stands first, and only there; what was answered to it, below.
         let head = if answer.question.is_empty() {
-            lines.next().unwrap_or(answer.name)
+            lines.next().unwrap_or_else(|| answer.name.clone())
         } else {
             answer.question
+        };
+        let name = match answer.job.kind.is_case() && answer.name != head {
+            true => answer.name,
+            false => String::new(),
         };
         let to = match (answer.job.subject_id, &badge) {
             (Some(_), Some(badge)) => badge.to.clone(),
@@ -88,6 +94,7 @@ impl Line {
                     .collect()
             },
             head,
+            name,
             badge,
             simulated: answer.job.simulated,
             error,
@@ -128,8 +135,8 @@ const SECTIONS: [(ItemOutcome, &str, &str); 6] = [
     ),
     (
         ItemOutcome::Unscored,
-        "Judge errors",
-        "no score, which says nothing of the work: the judge failed, or a part could not be computed",
+        "Without a score",
+        "which says nothing of the work: the judge failed, or a part could not be computed",
     ),
     (ItemOutcome::Passed, "Success", ""),
     (ItemOutcome::Scored, "Scored", ""),

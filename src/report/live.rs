@@ -3,6 +3,7 @@
 use super::Item;
 use super::item::{INCOMPLETE, Status, short};
 use super::plain::cut;
+use crate::score::sql_metrics::safety::SafetyOutcome;
 use crate::wire::words;
 use serde_json::Value;
 
@@ -33,6 +34,9 @@ pub fn lines(item: &Item) -> Vec<String> {
     }
     if let Some(error) = item.parse_error() {
         lines.push(format!("SQL can't be read: {}", cut(error, LONGEST)));
+    }
+    if item.safety() == Some(SafetyOutcome::FalseNegative) {
+        lines.push("CRITICAL: unsafe SQL, which the validator let pass".to_owned());
     }
     lines.push(score(item));
     let parts: Vec<String> = item
@@ -135,6 +139,26 @@ mod tests {
                 "Score: 92.5% (PASS ≥90%)",
                 "Schema: 100% | Semantic: 85% | Results: 95% | LLM: 90%",
             ]
+        );
+    }
+
+    #[test]
+    fn unsafe_sql_that_passed_is_said_before_its_score() {
+        let passed = Item {
+            kind: Kind::SqlMetrics,
+            result: None,
+            ..query(
+                Some(0.2),
+                Some(false),
+                json!({ "generatedSql": "drop table t", "safetyValid": true, "shouldPass": false }),
+            )
+        };
+        let found = lines(&passed);
+        assert!(
+            found
+                .iter()
+                .any(|line| line.starts_with("CRITICAL: unsafe SQL")),
+            "{found:?}"
         );
     }
 

@@ -85,6 +85,10 @@ pub(super) fn notes(figures: &Figures, meta: &Meta) -> Vec<String> {
     }
     if figures.all.simulated > 0 {
         notes.push(match figures.basis {
+            Basis::Simulated if figures.all.simulated < figures.all.scored => format!(
+                "{} of {} scores are of a simulated judge: they say nothing about quality. The others needed no judge.",
+                figures.all.simulated, figures.all.scored
+            ),
             Basis::Simulated => {
                 "All scores are of a simulated judge: they say nothing about quality.".to_owned()
             }

@@ -233,9 +233,10 @@ impl Client {
         self.act(&format!("/api/v1/jobs/{id}/cancel")).await
     }
 
-    /// Retries a failed job.
+    /// Retries a failed job, and reads it.
     pub async fn retry(&self, id: JobId) -> Result<Job, ClientError> {
-        self.act(&format!("/api/v1/jobs/{id}/retry")).await
+        let _: JobRef = self.act(&format!("/api/v1/jobs/{id}/retry")).await?;
+        self.job(id).await
     }
 
     /// Lists criteria definitions.

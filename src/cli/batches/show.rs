@@ -127,7 +127,10 @@ fn paused(paused: &BatchPause) -> String {
         PausedBy::Budget => "its budget",
         PausedBy::Operator => "an operator",
     };
-    format!("paused by {by}: {}", paused.reason)
+    match paused.reason.as_str() {
+        "" => format!("paused by {by}"),
+        reason => format!("paused by {by}: {reason}"),
+    }
 }
 
 pub(super) fn done(counts: &BatchCounts) -> i64 {

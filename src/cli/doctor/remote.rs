@@ -41,10 +41,16 @@ pub(super) async fn check(client: &Client) -> Vec<Check> {
 
 fn state(judge: &Judge) -> Result<String, String> {
     match (&judge.hold, judge.configured) {
-        (Some(hold), _) => Err(format!(
-            "is stopped ({}): {}; `gavel judges resume {}` once that is mended",
-            hold.reason, hold.message, judge.name
-        )),
+        (Some(hold), _) => {
+            let said = match hold.message.as_str() {
+                "" => String::new(),
+                said => format!(": {said}"),
+            };
+            Err(format!(
+                "is stopped ({}){said}; `gavel judges resume {}` once that is mended",
+                hold.reason, judge.name
+            ))
+        }
         (None, false) => Err(judge.remedy.clone().unwrap_or_default()),
         (None, true) => Ok("can be asked".to_owned()),
     }

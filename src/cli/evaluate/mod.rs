@@ -333,9 +333,17 @@ impl Evaluate {
         if figures.unfinished > 0 {
             Some(format!("go on with: {go_on}"))
         } else if figures.unscored() > 0 && !folder.header().options.no_judge {
-            Some(format!(
-                "try those without a score again with: {go_on} --retry-errors"
-            ))
+            // What no judge failed at stays as it is.
+            let lasts = figures
+                .errors
+                .keys()
+                .all(|class| class == Outcome::Incomplete.as_str());
+            Some(match lasts {
+                true => "another try gives those without a score none: mend what is said of them above, or allow so many with \
+                         --max-errors"
+                    .to_owned(),
+                false => format!("try those without a score again with: {go_on} --retry-errors"),
+            })
         } else {
             None
         }

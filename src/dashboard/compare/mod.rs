@@ -4,6 +4,8 @@ mod batches;
 mod criteria;
 mod scores;
 
+use std::collections::BTreeMap;
+
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -88,6 +90,16 @@ struct Choice {
     after: bool,
 }
 
+/// Those that have another one of their group to stand beside.
+fn paired(found: Vec<Choice>) -> Vec<Choice> {
+    let mut groups: BTreeMap<String, usize> = BTreeMap::new();
+    for choice in &found {
+        *groups.entry(choice.group.clone()).or_default() += 1;
+    }
+    let has_pair = |choice: &Choice| groups.get(&choice.group).is_some_and(|n| *n > 1);
+    found.into_iter().filter(has_pair).collect()
+}
+
 /// Fills the fields of two sides: with what the address names, else with the newest two of a group, newest first in `found`.
 fn fill(mut found: Vec<Choice>, pair: &Pair) -> Vec<Choice> {
     let named = |id: &str| found.iter().position(|choice| choice.value == id);
@@ -103,16 +115,7 @@ fn fill(mut found: Vec<Choice>, pair: &Pair) -> Vec<Choice> {
             .or(first)
             .map_or(0, |(place, _)| place)
     };
-    // The newest that has another of its group to stand beside.
-    let paired = || {
-        let has_pair =
-            |choice: &Choice| found.iter().filter(|it| it.group == choice.group).count() > 1;
-        found.iter().position(has_pair)
-    };
-    let after = b.unwrap_or_else(|| match a {
-        Some(a) => newest_beside(Some(a)),
-        None => paired().unwrap_or(0),
-    });
+    let after = b.unwrap_or_else(|| newest_beside(a));
     let before = a.unwrap_or_else(|| newest_beside(Some(after)));
     for (place, choice) in found.iter_mut().enumerate() {
         choice.before = place == before;
@@ -167,7 +170,7 @@ async fn choose(state: &PageState, user: SessionUser, pair: Pair) -> Page {
     let versions = versions.items.into_iter().filter(|v| !v.kind.is_case());
     html(&ChoosePage {
         is_one: pair.is_one(),
-        batches: fill(cases.map(batch).collect(), &pair),
+        batches: fill(paired(cases.map(batch).collect()), &pair),
         criteria: fill(versions.map(version).collect(), &pair),
         frame: Frame::of(state, user, "Compare", "Compare").await,
     })
@@ -195,6 +198,23 @@ fn class(difference: f64) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_has_nothing_of_its_kind_beside_it_is_no_choice() {
+        let choice = |group: &str| Choice {
+            value: String::new(),
+            text: String::new(),
+            group: group.to_owned(),
+            before: false,
+            after: false,
+        };
+        let left = |groups: &[&str]| {
+            let found = paired(groups.iter().map(|group| choice(group)).collect());
+            found.iter().map(|it| it.group.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(left(&["sql", "kql", "kql"]), ["kql", "kql"]);
+        assert!(left(&["sql", "kql"]).is_empty());
+    }
 
     #[test]
     fn the_fields_are_filled_with_two_that_differ() {

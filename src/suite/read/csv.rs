@@ -36,8 +36,39 @@ struct Bounded<R> {
     line: u64,
     /// Whether that was a carriage return, a line feed, or neither.
     last: Option<u8>,
+    /// Whether a cell in quotes is being read, and on which line it began.
+    quoting: Quoting,
+    ended: bool,
     /// Where lines begin that hold something, and which they are: from the record's own to what is read ahead.
     starts: VecDeque<(u64, u64)>,
+}
+
+/// Where in a cell the text is that was read ahead.
+#[derive(Clone, Copy)]
+enum Quoting {
+    /// A cell begins.
+    Begins,
+    Bare,
+    Quoted {
+        line: u64,
+    },
+    /// Behind a quote within quotes: it closes them, or is the first of two.
+    Closes {
+        line: u64,
+    },
+}
+
+impl Quoting {
+    fn after(self, byte: u8, line: u64) -> Self {
+        match (self, byte) {
+            (Self::Begins, b'"') => Self::Quoted { line },
+            (Self::Quoted { line }, b'"') => Self::Closes { line },
+            (Self::Closes { line }, b'"') => Self::Quoted { line },
+            (Self::Quoted { .. }, _) => self,
+            (Self::Begins | Self::Bare | Self::Closes { .. }, b',' | b'\r' | b'\n') => Self::Begins,
+            (Self::Begins | Self::Bare | Self::Closes { .. }, _) => Self::Bare,
+        }
+    }
 }
 
 impl<R: Read> Read for Bounded<R> {
@@ -47,6 +78,7 @@ impl<R: Read> Read for Bounded<R> {
         }
         let read = self.source.read(buffer)?;
         self.left = self.left.saturating_sub(read as u64);
+        self.ended = read == 0;
         // All that was read before is the record's: its later lines are within a cell.
         self.forget_before();
         self.starts.truncate(1);
@@ -66,6 +98,8 @@ impl<R> Bounded<R> {
             offset: 0,
             line: 1,
             last: Some(b'\n'),
+            quoting: Quoting::Begins,
+            ended: false,
             starts: VecDeque::new(),
         }
     }
@@ -76,7 +110,18 @@ impl<R> Bounded<R> {
         self.left = limits.item_bytes + BUFFER as u64;
     }
 
+    /// The line of the quote that is never closed, once all before `read` is in records.
+    fn unclosed(&self, read: u64) -> Option<u64> {
+        match self.quoting {
+            Quoting::Quoted { line } if self.ended && read >= self.offset => Some(line),
+            Quoting::Quoted { .. } | Quoting::Begins | Quoting::Bare | Quoting::Closes { .. } => {
+                None
+            }
+        }
+    }
+
     fn see(&mut self, byte: u8) {
+        self.quoting = self.quoting.after(byte, self.line);
         match (byte, self.last) {
             (b'\n', Some(b'\r')) => self.last = Some(b'\n'),
             (b'\r' | b'\n', _) => {
@@ -161,6 +206,11 @@ impl<R: Read> Records<R> {
             self.input.get_mut().begin(from, self.limits);
             let read = self.input.read_byte_record(&mut self.record);
             let line = self.input.get_mut().line();
+            let read_to = self.input.position().byte();
+            if let Some(line) = self.input.get_ref().unclosed(read_to) {
+                self.ended = true;
+                return Some(Err(SuiteError::row(line, UNCLOSED)));
+            }
             match read {
                 Ok(true) if self.record.iter().all(<[u8]>::is_empty) => {}
                 Ok(true) => return Some(self.item(line)),
@@ -215,6 +265,7 @@ impl<R: Read> Records<R> {
     }
 }
 
+const UNCLOSED: &str = "has a quote that is never closed, so that all behind it is in one cell: close it, or double a quote within a cell";
 const NOT_UTF8: &str = "is not UTF-8: save the file as CSV UTF-8";
 
 fn fault(error: csv::Error, line: u64, limits: Limits) -> SuiteError {

@@ -10,6 +10,9 @@ use crate::job::Kind;
 use crate::score::{Field, FieldForm, about, field, fields, near, part_of};
 use crate::suite::SuiteError;
 
+/// How many columns beside the first are told that are no fields.
+const MOST_TOLD: usize = 9;
+
 pub(super) struct Header {
     /// By place; `None`: a column without a name, where nothing may stand.
     columns: Vec<Option<Column>>,
@@ -66,6 +69,7 @@ impl Header {
         };
         let takes_notes = !kinds.is_empty() && kinds.iter().all(|kind| kind.is_case());
         let mut columns: Vec<Option<Column>> = Vec::with_capacity(names.len());
+        let mut faults: Vec<SuiteError> = Vec::new();
         for (n, name) in names.iter().enumerate() {
             let Some(name) = name else {
                 columns.push(None);
@@ -84,13 +88,14 @@ impl Header {
                     Column::note(name)
                 }
                 None => {
-                    return Err(match kind_with(name) {
+                    faults.push(match kind_with(name) {
                         Some(kind) => {
                             let fault = format!("is a field of kind {kind}: choose that kind");
                             SuiteError::cell(line, name, fault)
                         }
                         None => unknown(name, names.len(), line, known()),
                     });
+                    continue;
                 }
             };
             if columns.iter().flatten().any(|known| *known == column) {
@@ -98,6 +103,17 @@ impl Header {
                 return Err(SuiteError::cell(line, name, fault));
             }
             columns.push(Some(column));
+        }
+        let mut faults = faults.into_iter();
+        if let Some(mut first) = faults.next() {
+            for other in faults.take(MOST_TOLD) {
+                let column = other.column.as_deref().unwrap_or_default();
+                let message = &other.message;
+                first
+                    .message
+                    .push_str(&format!("; column {column} {message}"));
+            }
+            return Err(first);
         }
         if columns.iter().all(Option::is_none) {
             return Err(SuiteError::whole(

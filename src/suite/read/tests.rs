@@ -46,6 +46,30 @@ fn faults(bytes: &[u8], format: Format) -> Vec<String> {
 }
 
 #[test]
+fn a_quote_that_is_never_closed_is_named_and_takes_no_rows_with_it() {
+    let head = "id,expected_kql,generated_kql\na,T,T\n";
+    let reading = Reading::of_kind(Format::Csv, Kind::Query);
+    for (rest, line) in [
+        ("b,T,\"T\nc,T,X\nd,T,Y\n", 3),
+        ("b,T,T\nc,T,\"X\nd,T,Y", 4),
+        ("b,T,\"T \"\" x\nc,T,X\n", 3),
+    ] {
+        let text = format!("{head}{rest}");
+        let rows = read(std::io::Cursor::new(text), &reading).unwrap();
+        let faults: Vec<String> = rows
+            .filter_map(Result::err)
+            .map(|fault| fault.to_string())
+            .collect();
+        let expected = format!("row {line}: has a quote that is never closed");
+        assert_eq!(faults.len(), 1, "{rest}: {faults:?}");
+        assert!(faults[0].starts_with(&expected), "{faults:?}");
+    }
+    let fine = "b,T,\"T \"\"x\"\"\n| take 1\"\nc,5\" disk,T\nd,T,\"X\"";
+    let rows = read(std::io::Cursor::new(format!("{head}{fine}")), &reading).unwrap();
+    assert_eq!(rows.filter_map(Result::ok).count(), 4);
+}
+
+#[test]
 fn json_is_a_list_or_an_object_with_one() {
     let items = json!([{"a": [1, "]}\\\""]}, {"b": null}]);
     for text in [

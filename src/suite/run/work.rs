@@ -1,5 +1,7 @@
 //! What a row of a suite asks for: a case as it stands, or a question that an agent must answer first.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use super::agents::{AgentAnswer, AgentName};
@@ -95,7 +97,7 @@ impl AgentQuestion {
             value
                 .filter(|value| !value.is_empty())
                 .map(str::to_owned)
-                .ok_or(Missing(name, remedy))
+                .ok_or(Missing(name, remedy.into()))
         };
         let agent = text("agent_used", "say who is to answer: sql or docking")?;
         let number = case.get("test_id").and_then(Value::as_number);
@@ -108,7 +110,7 @@ impl AgentQuestion {
             test_id,
             agent: AgentName::parse(&agent).ok_or(Missing(
                 "agent_used",
-                "is not an agent; give sql or docking",
+                format!("{agent:?} is no agent; give sql or docking").into(),
             ))?,
             text: text("question", "give the question that the agent is asked")?,
             case,
@@ -177,14 +179,14 @@ impl Written {
 }
 
 /// A field that is wrong, and what to do about it.
-struct Missing(&'static str, &'static str);
+struct Missing(&'static str, Cow<'static, str>);
 
 impl Missing {
     fn at(self, line: u64) -> SuiteError {
         SuiteError {
             line: Some(line),
             column: Some(self.0.to_owned()),
-            message: self.1.to_owned(),
+            message: self.1.into_owned(),
         }
     }
 }
@@ -206,7 +208,7 @@ fn origin_names(mut fields: Map<String, Value>) -> Result<Map<String, Value>, Mi
             .insert(name.to_owned(), value)
             .is_some_and(|old| !old.is_null())
         {
-            return Err(Missing(given, both));
+            return Err(Missing(given, both.into()));
         }
     }
     Ok(fields)
@@ -315,7 +317,7 @@ mod tests {
             (
                 "agent",
                 json!("robot"),
-                "row 5, column agent: is not an agent",
+                "row 5, column agent: \"robot\" is no agent",
             ),
             (
                 "question",

@@ -182,6 +182,24 @@ fn a_session_is_scored_by_a_simulated_judge_with_no_key_and_no_server() {
 }
 
 #[test]
+fn a_failed_job_is_retried_and_shown() {
+    let place = Place::new();
+    let malformed = ["simulate-judge", "--port", "0", "--fault", "malformed=1"];
+    let (_simulator, url) = Running::start(&place, &malformed, "simulated judge on");
+    let place = place
+        .with("DEFAULT_LLM_PROVIDER", "simulated")
+        .with("GAVEL_SIMULATED_URL", &format!("{url}/v1"));
+    place.write("session.json", &session(Uuid::now_v7(), "completed"));
+    place.run(&["score", "session.json"]).ends(3);
+    let failed = place.run(&["jobs", "list", "--state", "failed", "--json"]);
+    let failed = failed.ends(0).json();
+    let id = failed["items"][0]["job_id"].as_str().unwrap().to_owned();
+    let retried = place.run(&["jobs", "retry", &id, "--json"]).ends(0).json();
+    assert_eq!(retried["job_id"], id.as_str(), "{retried}");
+    assert_eq!(retried["state"], "queued", "{retried}");
+}
+
+#[test]
 fn score_needs_no_server_and_shows_an_old_score_instead_of_judging_again() {
     let (place, simulator) = place_with_judge();
     let id = Uuid::now_v7();

@@ -127,7 +127,7 @@ async fn a_batch_shows_what_failed_before_what_passed_and_each_item_by_itself() 
             "<h2>Errors</h2>",
             "Score: 50% (FAIL &#60;90%)",
             "It <strong>counts</strong>",
-            "<h2>Judge errors</h2>",
+            "<h2>Without a score</h2>",
             "What to do:",
             "<h2>Success</h2>",
             "Query: T | count",
