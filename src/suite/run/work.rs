@@ -53,11 +53,13 @@ impl Work {
                             let is_missing = !others.iter().any(|other| other == name);
                             let others = others.iter().map(String::as_str);
                             let meant = is_missing.then(|| near(column, others)).flatten();
-                            let mut fault = Missing(column, remedy).at(line);
-                            if let Some(meant) = meant {
-                                fault.message = format!("is missing; is it {meant:?}? {remedy}");
-                            }
-                            vec![fault]
+                            let remedy = match meant {
+                                Some(meant) => {
+                                    format!("is missing; is it {meant:?}? {remedy}").into()
+                                }
+                                None => remedy,
+                            };
+                            vec![Missing(column, remedy).at(line)]
                         },
                     )?;
                     let answered = AgentAnswer {
