@@ -215,8 +215,25 @@ impl JsonShape {
     }
 }
 
+/// How much a thread gives way that does what is heavy.
+const NICE: i32 = 10;
+
+/// Lets this thread, which isn't one of those that answer, give way to them: there may be more of its kind than cores, and a probe would
+/// wait for one. It stays so: to take that back a process would need a right.
+pub(crate) fn give_way() {
+    // Elsewhere a priority is the whole process's.
+    if cfg!(target_os = "linux") {
+        // Without it the work is done all the same.
+        let _ = rustix::process::setpriority_process(None, NICE);
+    }
+}
+
 /// Does what may take long on a thread of its own, so that others are answered meanwhile. A panic goes through.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let work = || {
+        give_way();
+        work()
+    };
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
@@ -232,6 +249,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn what_is_heavy_gives_way_to_what_answers() {
+        let priority = || rustix::process::getpriority_process(None).unwrap();
+        let usual = priority();
+        assert_eq!(blocking(priority).await, NICE);
+        assert_eq!(priority(), usual);
+    }
 
     #[test]
     fn a_text_weighs_what_its_values_take_and_not_what_it_is_long() {

@@ -44,8 +44,6 @@ mod worker;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -103,11 +101,6 @@ struct Global {
     log: Option<String>,
 }
 
-/// The name of a thread for work that blocks.
-const BLOCKING: &str = "gavel-blocking";
-/// Its priority beside other threads: it gets a tenth of a core that is asked for by one of them.
-const NICE: i32 = 10;
-
 // Each command's own doc is its help: one here would take its place, the long one too.
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -148,11 +141,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let _ = rustls::crypto::ring::default_provider().install_default();
     let outcome = dotenv.map_err(CliError::from).and_then(|()| {
-        let serves = matches!(
-            cli.command,
-            Command::Up(_) | Command::Demo(_) | Command::Serve(_) | Command::Worker(_)
-        );
-        runtime(serves)
+        tokio::runtime::Runtime::new()
             .map_err(|error| CliError::incomplete(format!("starting the runtime: {error}")))?
             .block_on(run(cli))
     });
@@ -163,37 +152,6 @@ pub fn main() -> ExitCode {
             error.exit.into()
         }
     }
-}
-
-/// The threads of this process. In one that `serves`, those that read and compare what is large give way to those that answer: there may
-/// be more of them than cores, and a probe would wait for one.
-fn runtime(serves: bool) -> std::io::Result<tokio::runtime::Runtime> {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    // The threads that answer are started with the runtime; any later one is for work that blocks.
-    let is_built = Arc::new(AtomicBool::new(false));
-    let answers = is_built.clone();
-    builder.thread_name_fn(move || match answers.load(Ordering::Relaxed) {
-        false => "gavel-runtime".to_owned(),
-        true => BLOCKING.to_owned(),
-    });
-    builder.on_thread_start(move || {
-        // Elsewhere a priority is the whole process's.
-        if serves && cfg!(target_os = "linux") && std::thread::current().name() == Some(BLOCKING) {
-            // Without it the work is done all the same.
-            let _ = rustix::process::setpriority_process(None, NICE);
-        }
-    });
-    let runtime = builder.enable_all().build()?;
-    // All threads take their part from one queue: none is for other work before each of these has taken up answering.
-    let workers = runtime.metrics().num_workers();
-    let all_answer = Arc::new(Barrier::new(workers + 1));
-    for _ in 0..workers {
-        let all_answer = all_answer.clone();
-        runtime.spawn(async move { all_answer.wait() });
-    }
-    all_answer.wait();
-    is_built.store(true, Ordering::Relaxed);
-    Ok(runtime)
 }
 
 async fn run(cli: Cli) -> Result<Exit, CliError> {
@@ -227,23 +185,5 @@ async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Healthcheck(command) => command.run(&global).await,
         Command::SimulateJudge(command) => command.run(&global).await,
         Command::Completions(command) => command.run(),
-    }
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_blocks_gives_way_to_what_answers_where_somebody_waits_for_answers() {
-        let priority = || rustix::process::getpriority_process(None).unwrap();
-        let usual = priority();
-        for (serves, blocking) in [(true, NICE), (false, usual)] {
-            let runtime = runtime(serves).unwrap();
-            let answering = runtime.spawn(async move { priority() });
-            let working = runtime.spawn_blocking(priority);
-            let found = runtime.block_on(async { (answering.await, working.await) });
-            assert_eq!((found.0.unwrap(), found.1.unwrap()), (usual, blocking));
-        }
     }
 }

@@ -24,7 +24,6 @@ use crate::api::batches::body::MAX_NAME;
 use crate::api::{Done, LARGE_READ_TIMEOUT, in_time, problem};
 use crate::job::Kind;
 use crate::score::about;
-use crate::suite::Format;
 use crate::wire::Problem;
 
 /// The longest field beside the file, bytes.
@@ -138,11 +137,11 @@ impl FileForm for UploadForm {
     }
 
     fn remedy(&self, file_name: &str) -> &'static str {
-        match Format::of_path(Path::new(file_name)) {
-            Some(Format::Json) => {
+        match file_name.to_ascii_lowercase().ends_with(".json") {
+            true => {
                 "write one item a line as .jsonl, or run gavel evaluate FILE, which also asks agents the questions of a file"
             }
-            Some(Format::Jsonl | Format::Csv | Format::Xlsx) | None => "save it as one of them",
+            false => "save it as one of them",
         }
     }
 
@@ -304,10 +303,12 @@ async fn chunk(field: &mut Field<'_>) -> Result<Option<Bytes>, Box<Problem>> {
 }
 
 fn media_type(file_name: &str) -> Option<&'static str> {
-    match Format::of_path(Path::new(file_name))? {
-        // A list without its kind, or with agents to ask: the page's fields can't say what such a file's object says.
-        Format::Json => None,
-        format @ (Format::Jsonl | Format::Csv | Format::Xlsx) => Some(format.media_type()),
+    let (_, end) = file_name.rsplit_once('.')?;
+    match end.to_ascii_lowercase().as_str() {
+        "csv" => Some("text/csv"),
+        "jsonl" | "ndjson" => Some("application/x-ndjson"),
+        "xlsx" => Some("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+        _ => None,
     }
 }
 

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::{BatchError, Item, ItemFault, OpenItems, ScoreBatch};
 use crate::enqueue::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreCase};
 use crate::job::{BatchPlace, Force, JobOptions, Kind, NewJob};
+use crate::memory::give_way;
 use crate::score::about;
 use crate::store::{Added, BatchRow, Moved};
 
@@ -140,7 +141,10 @@ impl Plan {
         let plan = self.clone();
         (
             receiver,
-            tokio::task::spawn_blocking(move || plan.send(&sender)),
+            tokio::task::spawn_blocking(move || {
+                give_way();
+                plan.send(&sender);
+            }),
         )
     }
 

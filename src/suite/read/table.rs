@@ -70,6 +70,15 @@ impl Header {
         let takes_notes = !kinds.is_empty() && kinds.iter().all(|kind| kind.is_case());
         let mut columns: Vec<Option<Column>> = Vec::with_capacity(names.len());
         let mut faults: Vec<SuiteError> = Vec::new();
+        let own: Vec<&str> = kinds
+            .iter()
+            .flat_map(|kind| about(*kind).distinctive)
+            .copied()
+            .collect();
+        let has_own = names
+            .iter()
+            .flatten()
+            .any(|name| own.contains(&name.trim()));
         for (n, name) in names.iter().enumerate() {
             let Some(name) = name else {
                 columns.push(None);
@@ -88,7 +97,7 @@ impl Header {
                     Column::note(name)
                 }
                 None => {
-                    faults.push(match kind_with(name) {
+                    faults.push(match kind_with(name).filter(|_| !has_own) {
                         Some(kind) => {
                             let fault = format!("is a field of kind {kind}: choose that kind");
                             SuiteError::cell(line, name, fault)

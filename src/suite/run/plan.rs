@@ -309,7 +309,7 @@ mod tests {
             ),
             (
                 "id,generated_sql,expected_sql\na,\"select 1,select 1\n",
-                "row 2: has 2 cells where the header has 3",
+                "row 2: has a quote that is never closed",
             ),
         ] {
             let (_dir, path) = suite("suite.csv", text);

@@ -78,10 +78,12 @@ fn the_shipped_file_needs_a_key_for_each_family_and_none_for_the_simulator() {
         ("openai-default", "set OPENAI_API_KEY"),
         ("anthropic-default", "set ANTHROPIC_API_KEY"),
         ("google-default:gemini-2.5-pro", "set GOOGLE_API_KEY"),
+        ("simulated", "set GAVEL_SIMULATED_URL"),
     ] {
         let missing = providers.check(entry).unwrap_err().to_string();
         assert!(missing.contains(remedy), "{missing}");
     }
+    let providers = shipped(&[("GAVEL_SIMULATED_URL", "http://127.0.0.1:8099/v1")]);
     let simulated = providers.spec("simulated").unwrap();
     assert!(simulated.simulated());
     assert_eq!(simulated.max_concurrency(), None);
@@ -181,6 +183,7 @@ fn each_shipped_model_has_a_price_but_the_simulated_one() {
         ("OPENAI_API_KEY", "sk-0"),
         ("ANTHROPIC_API_KEY", "sk-1"),
         ("GOOGLE_API_KEY", "g-1"),
+        ("GAVEL_SIMULATED_URL", "http://127.0.0.1:8099/v1"),
     ];
     let providers = shipped(&keys);
     for name in providers.names() {
@@ -192,7 +195,11 @@ fn each_shipped_model_has_a_price_but_the_simulated_one() {
 
 #[test]
 fn what_a_batch_costs_is_said_for_the_provider_itself_and_not_for_a_server_of_ones_own() {
-    let keys = [("OPENAI_API_KEY", "sk-0"), ("ANTHROPIC_API_KEY", "sk-1")];
+    let keys = [
+        ("OPENAI_API_KEY", "sk-0"),
+        ("ANTHROPIC_API_KEY", "sk-1"),
+        ("GAVEL_SIMULATED_URL", "http://127.0.0.1:8099/v1"),
+    ];
     let factor = |providers: &Providers, name: &str| {
         let spec = providers.spec(name).unwrap();
         spec.entry().batch_price_factor

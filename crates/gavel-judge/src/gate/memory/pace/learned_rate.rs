@@ -180,9 +180,8 @@ impl LearnedRateLimit {
             return false;
         }
         if found.first_success.is_none() {
-            // It lasts: whatever was answered in the minute before is what the minute takes, unless the server asks for a second's patience.
-            let is_short = retry_after.is_some_and(|wait| wait < BEYOND_SECONDS);
-            if !is_short && now.saturating_duration_since(found.at) >= BEYOND_SECONDS {
+            // It lasts: whatever was answered in the minute before is what the minute takes.
+            if now.saturating_duration_since(found.at) >= BEYOND_SECONDS {
                 found.met = found.met.max(1);
             }
         } else if self.prevails() {

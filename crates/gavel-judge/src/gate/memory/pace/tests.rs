@@ -321,23 +321,6 @@ fn a_limit_that_lasts_over_a_pause_is_a_minutes_and_is_tried_later() {
 }
 
 #[test]
-fn a_lane_that_was_told_to_wait_a_second_each_time_is_free_within_seconds_however_long_that_went_on()
- {
-    let (mut pace, now) = saturated(None);
-    for at in [2.0, 10.0, 20.0] {
-        let at = now + secs(at);
-        let call = pace.take(Load::default(), at).unwrap();
-        pace.throttled(call, Some(secs(1.0)), at);
-    }
-    let at = now + secs(21.0);
-    let call = pace.take(Load::default(), at).unwrap();
-    pace.answered(call, at);
-    let rate = |pace: &Pace, at: f64| pace.snapshot(now + secs(at)).requests.limit;
-    assert!(rate(&pace, 21.5).is_some());
-    assert_eq!(rate(&pace, 30.0), None);
-}
-
-#[test]
 fn one_429_in_six_slows_nothing_down() {
     let mut random = fastrand::Rng::with_seed(7);
     let (mut pace, mut now) = (limits(None, None), Instant::now());
