@@ -127,17 +127,20 @@ async fn a_delayed_id_that_is_due_before_its_time_is_ready_at_once() {
 async fn ids_whose_wait_is_over_come_before_those_that_never_waited() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
-        let mut waiting = bulk(2, "a");
-        for (push, ms) in waiting.iter_mut().zip([20, 40]) {
-            push.due_at = Some(Utc::now() + TimeDelta::milliseconds(ms));
+        let owner = Uuid::now_v7();
+        let waiting = bulk(2, "a");
+        queue.push(&waiting).await.unwrap();
+        take(queue, owner, &from(&["a"], 2)).await;
+        let due = Utc::now() + TimeDelta::milliseconds(40);
+        for (push, earlier) in waiting.iter().zip([20, 0]) {
+            let due = due - TimeDelta::milliseconds(earlier);
+            queue.later(owner, push, due).await.unwrap();
         }
         let new = bulk(3, "a");
         queue.push(&new).await.unwrap();
-        queue.push(&waiting).await.unwrap();
-        let owner = Uuid::now_v7();
         eventually(LEASE, "both are due", || async {
             queue.woken(Duration::from_millis(5)).await;
-            (Utc::now() > waiting[1].due_at?).then_some(())
+            (Utc::now() > due + TimeDelta::milliseconds(20)).then_some(())
         })
         .await;
         let got = take(queue, owner, &from(&["a"], 9)).await;
