@@ -121,6 +121,18 @@ fn three(url: &str, options: &GateOptions) -> [Process; 3] {
     [(); 3].map(|()| Process::redis(url, &queue, options.clone()))
 }
 
+/// All three know that the breaker is open.
+async fn open_for(processes: &[Process; 3]) {
+    for at in 0..5 {
+        processes[at % 3].meet(&broken()).await;
+    }
+    let knows = |process: &Process| process.gate.closed(JUDGE).is_some();
+    eventually(LONG, "each knows that it is open", || async {
+        processes.iter().all(knows).then_some(())
+    })
+    .await;
+}
+
 /// So many workers, of whom so many can't reach Redis.
 fn live(alive: u32, apart: u32) -> WorkerCounts {
     WorkerCounts {
@@ -278,14 +290,7 @@ async fn nothing_leaves_while_a_reply_says_that_nothing_is_left() {
 async fn one_probe_goes_out_in_the_whole_cluster() {
     let Some(url) = server() else { return };
     let processes = three(&url, &cooling(Duration::from_millis(700)));
-    for at in 0..5 {
-        processes[at % 3].meet(&broken()).await;
-    }
-    let knows = |process: &Process| process.gate.closed(JUDGE).is_some();
-    eventually(LONG, "each knows that it is open", || async {
-        processes.iter().all(knows).then_some(())
-    })
-    .await;
+    open_for(&processes).await;
     tokio::time::sleep(Duration::from_millis(700)).await;
     let mut asking = tokio::task::JoinSet::new();
     for process in &processes {
@@ -392,18 +397,6 @@ async fn a_process_that_leaves_keeps_nothing() {
     drop(slot);
     two.leave().await;
     three.leave().await;
-}
-
-/// All three know that the breaker is open.
-async fn open_for(processes: &[Process; 3]) {
-    for at in 0..5 {
-        processes[at % 3].meet(&broken()).await;
-    }
-    let knows = |process: &Process| process.gate.closed(JUDGE).is_some();
-    eventually(LONG, "each knows that it is open", || async {
-        processes.iter().all(knows).then_some(())
-    })
-    .await;
 }
 
 #[tokio::test]
@@ -703,14 +696,7 @@ async fn a_probe_that_nobody_can_tell_of_any_more_leaves_the_lane_closed_for_nob
         })
         .await;
     }
-    for at in 0..5 {
-        processes[at % 3].meet(&broken()).await;
-    }
-    let knows = |process: &Process| process.gate.closed(JUDGE).is_some();
-    eventually(LONG, "each knows that it is open", || async {
-        processes.iter().all(knows).then_some(())
-    })
-    .await;
+    open_for(&processes).await;
     let hangs = eventually(LONG, "one call is the probe", || async {
         processes[1].enter(SHORT).await.ok()
     })

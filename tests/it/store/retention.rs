@@ -216,6 +216,27 @@ async fn sessions_go_with_all_that_was_made_of_them_and_their_days_stay() {
 }
 
 #[tokio::test]
+async fn a_deletion_that_broke_off_is_finished_whatever_is_kept() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (session, _) = session_with_score(store, 70).await;
+        let (batch, items) = batch_of(store, &[session]).await;
+        store.jobs().cancel(items[0], now()).await.unwrap();
+        store.batches().complete(batch, now()).await.unwrap();
+        let step = async |pruning: &mut Pruning| store.retention().step(pruning).await.unwrap();
+        let for_ever = || Pruning::new(Aged::Batches, chrono::DateTime::UNIX_EPOCH);
+        assert!(!step(&mut for_ever()).await.more, "it is kept");
+        let mut broken_off = Pruning::new(Aged::Batches, now() + minutes(1));
+        assert_eq!(step(&mut broken_off).await.deleted, 1);
+        assert!(store.batches().get(batch).await.unwrap().is_none());
+        let mut finishing = for_ever();
+        assert!(step(&mut finishing).await.more, "it is hidden already");
+        assert!(!step(&mut finishing).await.more);
+        assert!(!step(&mut for_ever()).await.more, "and gone");
+    }
+}
+
+#[tokio::test]
 async fn an_erased_session_leaves_nothing_behind() {
     for test in support::stores().await {
         let store = &test.store;
