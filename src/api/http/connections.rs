@@ -1,5 +1,7 @@
 //! Connections: how many there are, and how long one may be silent. Whoever has no request under way gives way to whoever comes, and so does
 //! whoever sends its body slowly: slow and forgotten connections keep nobody out. What a handler takes is its own affair.
+//!
+//! HTTP/1.1 alone, which every proxy speaks: a connection has one request, so that it is slow or it isn't.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -13,11 +15,12 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{ConnectInfo, Request};
+use axum::http::{HeaderValue, header};
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto::Builder;
+use hyper::server::conn::http1::Builder;
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore, watch};
@@ -100,9 +103,13 @@ struct Room {
     /// Wakes the connection that has been silent for the longest time, to close it.
     gives_way: Notify,
     /// How many new connections need a place.
-    in_need: AtomicUsize,
+    in_need: Arc<AtomicUsize>,
     /// Wakes the slowest client that holds a leave, and neither sends its body nor takes its answer, to close it.
     gives_leave: Notify,
+    /// How many of those there are.
+    slow: Arc<AtomicUsize>,
+    /// How many requests wait for one of them.
+    waiting: Arc<AtomicUsize>,
     /// Until the first request is there.
     header: Duration,
     /// Between two requests.
@@ -120,8 +127,10 @@ impl Room {
             places: Arc::new(Semaphore::new(http.max_connections + FOR_PROBES)),
             requests: Arc::new(Semaphore::new(http.max_connections)),
             gives_way: Notify::new(),
-            in_need: AtomicUsize::new(0),
+            in_need: Arc::default(),
             gives_leave: Notify::new(),
+            slow: Arc::default(),
+            waiting: Arc::default(),
             header: Duration::from_secs(http.header_timeout_s),
             idle: Duration::from_secs(http.idle_timeout_s),
             body: Duration::from_secs(http.body_timeout_s),
@@ -146,10 +155,15 @@ impl Room {
         self.places.clone().acquire_owned().await
     }
 
-    /// Leave to have a request under way. Where there is none, whoever has been slow for the longest time gives way.
+    /// Leave to have a request under way. Where there is none, whoever has been slow for the longest time gives way. Nobody waits where
+    /// nobody is slow: the places that are left are for probes.
     async fn leave(&self) -> Option<OwnedSemaphorePermit> {
         if let Ok(leave) = self.requests.clone().try_acquire_owned() {
             return Some(leave);
+        }
+        let _waiting = One::of(&self.waiting);
+        if self.waiting.load(Ordering::SeqCst) > self.slow.load(Ordering::SeqCst) {
+            return None;
         }
         let asking = async {
             loop {
@@ -188,17 +202,17 @@ impl Room {
             let now = *activity.borrow_and_update();
             let ends = async {
                 let (longest, gives_way_after) = match now {
-                    Activity {
-                        handled, awaited, ..
-                    } if handled > awaited => pending().await,
-                    Activity { sent: 1.., .. } => (STALLED_AFTER, SLOW_AFTER),
+                    Activity::Handled => pending().await,
+                    Activity::Sent => (STALLED_AFTER, SLOW_AFTER),
                     // How long a body may take at most is its reader's to say.
-                    Activity { awaited: 1.., .. } => (STALLED_AFTER, IDLE_AFTER),
-                    Activity { .. } => (until_request, IDLE_AFTER),
+                    Activity::Awaited => (STALLED_AFTER, IDLE_AFTER),
+                    Activity::Idle => (until_request, IDLE_AFTER),
                 };
                 let gives_way = async {
+                    let _sends = (now == Activity::Awaited).then(|| One::of(&self.slow));
                     sleep(gives_way_after).await;
-                    self.needed(!now.is_idle()).await;
+                    let _takes = (now == Activity::Sent).then(|| One::of(&self.slow));
+                    self.needed(now != Activity::Idle).await;
                 };
                 tokio::select! {
                     () = sleep(longest) => {}
@@ -215,17 +229,29 @@ impl Room {
 }
 
 /// Somebody waits for a silent connection to end, until this goes.
-struct Need<'a>(&'a AtomicUsize);
+struct Need {
+    _one: One,
+}
 
-impl<'a> Need<'a> {
-    fn new(room: &'a Room) -> Self {
-        room.in_need.fetch_add(1, Ordering::SeqCst);
+impl Need {
+    fn new(room: &Room) -> Self {
+        let one = One::of(&room.in_need);
         room.gives_way.notify_one();
-        Self(&room.in_need)
+        Self { _one: one }
     }
 }
 
-impl Drop for Need<'_> {
+/// One of those that are counted, until this goes.
+struct One(Arc<AtomicUsize>);
+
+impl One {
+    fn of(all: &Arc<AtomicUsize>) -> Self {
+        all.fetch_add(1, Ordering::SeqCst);
+        Self(all.clone())
+    }
+}
+
+impl Drop for One {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -233,49 +259,36 @@ impl Drop for Need<'_> {
 
 /// What a connection is at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Activity {
-    /// Requests that handlers have.
-    handled: usize,
-    /// Those of them whose handlers wait for the client's body.
-    awaited: usize,
-    /// Answers that are on their way to the client.
-    sent: usize,
+enum Activity {
+    /// No request is under way.
+    #[default]
+    Idle,
+    /// A handler has a request.
+    Handled,
+    /// It waits for the client's body.
+    Awaited,
+    /// An answer is on its way to the client.
+    Sent,
 }
 
-impl Activity {
-    fn is_idle(&self) -> bool {
-        *self == Self::default()
-    }
-}
+/// An answer on its way, until this goes.
+struct Sending(Arc<watch::Sender<Activity>>);
 
-/// A request or an answer that is counted until this goes.
-struct Counted {
-    activity: Arc<watch::Sender<Activity>>,
-    which: fn(&mut Activity) -> &mut usize,
-}
-
-impl Counted {
-    fn new(
-        activity: &Arc<watch::Sender<Activity>>,
-        which: fn(&mut Activity) -> &mut usize,
-    ) -> Self {
-        activity.send_modify(|activity| *which(activity) += 1);
-        Self {
-            activity: activity.clone(),
-            which,
-        }
+impl Sending {
+    fn new(activity: Arc<watch::Sender<Activity>>) -> Self {
+        activity.send_replace(Activity::Sent);
+        Self(activity)
     }
 
-    /// Something goes on: a silence begins anew.
+    /// Something is taken: a silence begins anew.
     fn goes_on(&self) {
-        self.activity.send_modify(|_| {});
+        self.0.send_replace(Activity::Sent);
     }
 }
 
-impl Drop for Counted {
+impl Drop for Sending {
     fn drop(&mut self) {
-        self.activity
-            .send_modify(|activity| *(self.which)(activity) -= 1);
+        self.0.send_replace(Activity::Idle);
     }
 }
 
@@ -284,9 +297,21 @@ impl Drop for Counted {
 struct AwaitedBody {
     body: Body,
     activity: Arc<watch::Sender<Activity>>,
-    awaited: Option<Counted>,
     /// How many bytes came since it is awaited.
     came: usize,
+}
+
+impl AwaitedBody {
+    fn tell(&self, before: Activity, now: Activity) {
+        // An answer may be on its way before its request is read.
+        self.activity.send_if_modified(|activity| {
+            let is_before = *activity == before;
+            if is_before {
+                *activity = now;
+            }
+            is_before
+        });
+    }
 }
 
 impl http_body::Body for AwaitedBody {
@@ -299,19 +324,15 @@ impl http_body::Body for AwaitedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         match &polled {
-            Poll::Pending => {
-                if self.awaited.is_none() {
-                    let awaited = Counted::new(&self.activity, |activity| &mut activity.awaited);
-                    self.awaited = Some(awaited);
-                }
-            }
+            Poll::Pending => self.tell(Activity::Handled, Activity::Awaited),
             Poll::Ready(Some(Ok(frame))) => {
                 self.came += frame.data_ref().map_or(0, Bytes::len);
                 if self.came >= PIECE_BYTES || self.body.is_end_stream() {
-                    (self.awaited, self.came) = (None, 0);
+                    self.came = 0;
+                    self.tell(Activity::Awaited, Activity::Handled);
                 }
             }
-            Poll::Ready(Some(Err(_)) | None) => self.awaited = None,
+            Poll::Ready(Some(Err(_)) | None) => self.tell(Activity::Awaited, Activity::Handled),
         }
         polled
     }
@@ -353,13 +374,12 @@ async fn serve(
     let activity = Arc::new(watch::Sender::new(Activity::default()));
     let (asked, asked_in) = (activity.clone(), room.clone());
     let service = service_fn(move |request: axum::http::Request<_>| {
-        let handling = Counted::new(&asked, |activity| &mut activity.handled);
-        let (room, router) = (asked_in.clone(), router.clone());
+        let (room, router, activity) = (asked_in.clone(), router.clone(), asked.clone());
+        activity.send_replace(Activity::Handled);
         let mut request: Request = request.map(|body| {
             Body::new(AwaitedBody {
                 body: Body::new(TimeoutBody::new(room.body, body)),
-                activity: asked.clone(),
-                awaited: None,
+                activity: activity.clone(),
                 came: 0,
             })
         });
@@ -370,15 +390,19 @@ async fn serve(
                 true => room.requests.clone().try_acquire_owned().ok(),
                 false => room.leave().await,
             };
-            if leave.is_none() && !is_probe {
+            let is_refused = leave.is_none() && !is_probe;
+            if is_refused {
                 request.extensions_mut().insert(OverFull(room.max));
             }
-            let response = match router.oneshot(request).await {
+            let mut response = match router.oneshot(request).await {
                 Ok(response) => response,
                 Err(never) => match never {},
             };
-            let sending = Counted::new(&handling.activity, |activity| &mut activity.sent);
-            drop(handling);
+            if is_refused {
+                let close = HeaderValue::from_static("close");
+                response.headers_mut().insert(header::CONNECTION, close);
+            }
+            let sending = Sending::new(activity);
             Ok::<_, Infallible>(response.map(|body| {
                 Body::new(in_pieces(body).map_frame(move |frame| {
                     // Kept until the answer is sent.
@@ -389,8 +413,8 @@ async fn serve(
             }))
         }
     });
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().max_buf_size(MAX_HEAD_BYTES);
+    let mut builder = Builder::new();
+    builder.max_buf_size(MAX_HEAD_BYTES);
     let service = TowerToHyperService::new(service);
     let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
@@ -401,7 +425,10 @@ async fn serve(
         () = stop.cancelled() => serving.as_mut().graceful_shutdown(),
     }
     let mut under_way = activity.subscribe();
-    let ended = async { under_way.wait_for(Activity::is_idle).await.is_ok() };
+    let ended = async {
+        let is_idle = |at: &Activity| *at == Activity::Idle;
+        under_way.wait_for(is_idle).await.is_ok()
+    };
     tokio::select! {
         biased;
         _ = serving.as_mut() => {}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Version, header};
+use axum::http::{HeaderValue, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use tokio::net::TcpListener;
@@ -50,16 +50,14 @@ pub async fn serve(
     Ok(())
 }
 
-/// Lets a client go in good order: a connection that is closed while a request is on its way breaks that request. HTTP/2
-/// has a message of its own for this, which the server sends when it closes.
+/// Lets a client go in good order: a connection that is closed while a request is on its way breaks that request.
 async fn last_on_its_connection(
     State(draining): State<CancellationToken>,
     request: Request,
     next: Next,
 ) -> Response {
-    let version = request.version();
     let mut response = next.run(request).await;
-    if draining.is_cancelled() && version < Version::HTTP_2 {
+    if draining.is_cancelled() {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);
     }

@@ -68,7 +68,8 @@ async fn where_every_connection_is_busy_probes_are_answered_and_others_told_to_c
         let last = asking(path).replacen("\r\n\r\n", "\r\nconnection: close\r\n\r\n", 1);
         to_its_end(said(&server, &last).await).await
     };
-    let refused = answer("/api/v1/jobs").await;
+    // That connection is asked to stay, and must not.
+    let refused = to_its_end(said(&server, &asking("/api/v1/jobs")).await).await;
     assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
     assert!(
         refused.contains("too-many-connections") && refused.contains("retry-after: "),

@@ -25,14 +25,14 @@ async fn a_silent_connection_ends_by_what_it_is_at() {
     let activity = Arc::new(watch::Sender::new(Activity::default()));
     assert_eq!(ends_after(&room, &activity).await, room.header);
     let handled = async {
-        let handling = Counted::new(&activity, |activity| &mut activity.handled);
+        activity.send_replace(Activity::Handled);
         sleep(10 * STALLED_AFTER).await;
-        drop(handling);
+        activity.send_replace(Activity::Idle);
         10 * STALLED_AFTER
     };
     let (handled, ended) = tokio::join!(handled, ends_after(&room, &activity));
     assert_eq!(ended, handled + room.idle, "a handler takes what it takes");
-    let sending = Counted::new(&activity, |activity| &mut activity.sent);
+    let sending = Sending::new(activity.clone());
     assert_eq!(ends_after(&room, &activity).await, STALLED_AFTER);
     let (goes_on, ended) = tokio::join!(
         async {
@@ -48,8 +48,8 @@ async fn a_silent_connection_ends_by_what_it_is_at() {
 #[tokio::test(start_paused = true)]
 async fn whoever_was_silent_for_the_longest_time_gives_way() {
     let room = room();
-    let activity = [Activity::default(); 3].map(|at| Arc::new(watch::Sender::new(at)));
-    let _busy = Counted::new(&activity[0], |activity| &mut activity.handled);
+    let activity = [Activity::Handled, Activity::Idle, Activity::Idle];
+    let activity = activity.map(watch::Sender::new);
     let silent = activity.iter().map(|at| Box::pin(ends_after(&room, at)));
     let mut ended = futures::future::select_all(silent);
     for _ in 0..room.max + FOR_PROBES {
@@ -73,20 +73,18 @@ async fn whoever_was_silent_for_the_longest_time_gives_way() {
 #[tokio::test(start_paused = true)]
 async fn whoever_takes_nothing_of_an_answer_gives_leave_to_those_who_ask_then() {
     let room = room();
-    let activity = [Activity::default(); 2].map(|at| Arc::new(watch::Sender::new(at)));
-    let _slow = Counted::new(&activity[0], |activity| &mut activity.sent);
+    let activity = [Activity::Sent, Activity::Idle].map(watch::Sender::new);
     let mut leaves = vec![room.leave().await.unwrap(), room.leave().await.unwrap()];
-    assert!(room.leave().await.is_none(), "nobody is slow");
     let mut slow = Box::pin(ends_after(&room, &activity[0]));
     let mut idle = Box::pin(ends_after(&room, &activity[1]));
     tokio::select! {
-        _ = &mut slow => panic!("that request was refused long ago"),
+        _ = &mut slow => panic!("nobody asked"),
         _ = &mut idle => panic!("it keeps no leave"),
-        () = sleep(SLOW_AFTER - IDLE_AFTER / 2) => {}
+        () = sleep(SLOW_AFTER - IDLE_AFTER) => {}
     }
     tokio::select! {
         _ = &mut slow => panic!("nobody asked"),
-        () = sleep(IDLE_AFTER) => {}
+        () = sleep(2 * IDLE_AFTER) => {}
     }
     let gives_leave = async {
         let ended = slow.await;
@@ -95,18 +93,14 @@ async fn whoever_takes_nothing_of_an_answer_gives_leave_to_those_who_ask_then() 
     };
     let (leave, ended) = tokio::join!(room.leave(), gives_leave);
     assert!(leave.is_some());
-    assert_eq!(ended, SLOW_AFTER + IDLE_AFTER / 2);
+    assert_eq!(ended, SLOW_AFTER + IDLE_AFTER);
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_sends_a_body_slowly_gives_leave_and_a_handler_at_work_does_not() {
     let room = room();
     let _leaves = [room.leave().await.unwrap(), room.leave().await.unwrap()];
-    let activity = [Activity::default(); 2].map(|at| Arc::new(watch::Sender::new(at)));
-    let handled: fn(&mut Activity) -> &mut usize = |activity| &mut activity.handled;
-    let _both = [0, 1].map(|n| Counted::new(&activity[n], handled));
-    let _beside = Counted::new(&activity[1], handled);
-    let _awaited = [0, 1].map(|n| Counted::new(&activity[n], |it| &mut it.awaited));
+    let activity = [Activity::Awaited, Activity::Handled].map(watch::Sender::new);
     let mut slow = Box::pin(ends_after(&room, &activity[0]));
     let mut works = Box::pin(ends_after(&room, &activity[1]));
     tokio::select! {
@@ -115,8 +109,33 @@ async fn whoever_sends_a_body_slowly_gives_leave_and_a_handler_at_work_does_not(
     }
     tokio::select! {
         ended = &mut slow => assert_eq!(ended, 3 * IDLE_AFTER),
-        _ = &mut works => panic!("one of its handlers doesn't wait for it"),
+        _ = &mut works => panic!("its handler doesn't wait for it"),
         _ = room.leave() => panic!("nobody gave way"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_wait_than_there_are_who_could_give_way() {
+    let room = room();
+    let activity = [Activity::Sent, Activity::Handled].map(watch::Sender::new);
+    let _leaves = [room.leave().await.unwrap(), room.leave().await.unwrap()];
+    let mut goes_on = Box::pin(ends_after(&room, &activity[0]));
+    let mut works = Box::pin(ends_after(&room, &activity[1]));
+    tokio::select! {
+        biased;
+        _ = &mut goes_on => panic!("its answer has just begun"),
+        _ = &mut works => panic!("its handler is at work"),
+        leave = room.leave() => assert!(leave.is_none()),
+        () = sleep(Duration::ZERO) => panic!("it waited for nobody"),
+    }
+    activity[1].send_replace(Activity::Awaited);
+    tokio::select! {
+        biased;
+        _ = &mut goes_on => panic!("its answer has just begun"),
+        _ = &mut works => panic!("it was silent for no second"),
+        _ = room.leave() => panic!("one may give way"),
+        leave = room.leave() => assert!(leave.is_none(), "that one alone"),
+        () = sleep(Duration::ZERO) => panic!("it waited for nobody"),
     }
 }
 
@@ -129,7 +148,10 @@ async fn bodies_that_come_by_the_byte_keep_nobody_out() {
     });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let http = super::super::body::tests::limits();
+    let http = HttpSettings {
+        max_connections: 2 * FOR_PROBES,
+        ..super::super::body::tests::limits()
+    };
     let stop = CancellationToken::new();
     let head = |length: usize| {
         format!(
