@@ -66,10 +66,17 @@ impl Retention<'_> {
                 session_id
             ))
             .await?;
+            // Answers that an older release keeps don't say of which session they tell.
+            tx.execute(&sql!(
+                "delete from idempotency_keys where effect_id in (select job_id from scoring_jobs where subject_id = $1)",
+                session_id
+            ))
+            .await?;
             let erased = delete_sessions(&mut tx, &[session_id]).await?;
             tx.commit().await?;
             Ok(Erasure::Done(erased))
         })?;
+        self.empty_log().await;
         Ok(match erased {
             // After a lost answer it may have been our own first try.
             Erasure::Done(erased) if erased == Erased::default() && tries < 2 => Erasure::Unknown,
@@ -103,12 +110,26 @@ impl Retention<'_> {
         for written in [
             "delete from judge_calls where job_id in (select job_id from erased_jobs)",
             "delete from judge_replies where job_id in (select job_id from erased_jobs)",
+            "delete from idempotency_keys where subject_id is not null
+               and not exists (select 1 from alert_sessions a where a.session_id = idempotency_keys.subject_id)",
         ] {
             gone += self.db.execute_long(ATTEMPTED, &sql!(written)).await?;
         }
+        self.empty_log().await;
         let known = sql!("delete from erased_jobs where erased_at < $1", now - KNOWN);
         self.db.execute_long(ATTEMPTED, &known).await?;
         Ok(gone)
+    }
+
+    /// What was deleted is overwritten in SQLite's file, and its log is emptied. Whoever reads at that moment puts it off for an hour.
+    async fn empty_log(self) {
+        if self.db.dialect() == Dialect::Sqlite {
+            let checkpoint = sql!("pragma wal_checkpoint(truncate)");
+            let done = self.db.execute("emptying the log", &checkpoint).await;
+            if let Err(error) = done {
+                tracing::warn!(%error, "what was erased may still stand in the files of the database");
+            }
+        }
     }
 }
 

@@ -4,8 +4,8 @@ use gavel::job::{JobId, JobState, Kind, NewJob};
 use gavel::judge::{CacheKey, CachedReply, CallLog as _, ReplyCache as _};
 use gavel::score::trust::Given;
 use gavel::store::{
-    Aged, CancelStep, Cancelling, Erased, Erasure, Moved, NewBatch, NewRating, Pruning, RatingOf,
-    ScoreFilter, Store,
+    Aged, CancelStep, Cancelling, Erased, Erasure, KeptAnswer, KeyUse, Moved, NewBatch, NewRating,
+    Pruning, RatingOf, Reserved, ScoreFilter, Store,
 };
 use gavel::wire::BatchOrigin;
 use serde_json::json;
@@ -300,6 +300,68 @@ async fn an_erased_session_leaves_nothing_behind() {
         store.prune(now(), now() - minutes(9)).await.unwrap();
         assert_eq!(calls(store, run.job_id).await, 0);
     }
+}
+
+/// An older release keeps answers without their session.
+#[tokio::test]
+async fn an_answer_kept_by_an_older_release_goes_with_its_session() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, job_id) = session_with_score(store, 70).await;
+        let wish = KeyUse {
+            key_hash: "k".to_owned(),
+            request_hash: "r".to_owned(),
+            holder: Uuid::now_v7(),
+            effect_id: job_id.0,
+            now: now(),
+            locked_until: now() + minutes(1),
+            expires_at: now() + minutes(9),
+        };
+        let keys = store.idempotency_keys();
+        let reserve = || keys.reserve(&wish);
+        assert!(matches!(reserve().await.unwrap(), Reserved::Mine { .. }));
+        let answer = KeptAnswer {
+            status: 200,
+            headers: Vec::new(),
+            body: "a score".to_owned(),
+        };
+        keys.keep_answer("k", wish.holder, &answer, None)
+            .await
+            .unwrap();
+        assert_eq!(reserve().await.unwrap(), Reserved::Kept(answer));
+        store.retention().erase(id, now()).await.unwrap();
+        assert!(matches!(reserve().await.unwrap(), Reserved::Mine { .. }));
+    }
+}
+
+#[tokio::test]
+async fn what_was_erased_stands_in_none_of_sqlites_files() {
+    const MARKER: &str = "a sentence that nobody else says";
+    let (url, folder) = support::sqlite_database();
+    let store = Store::connect(support::options(&url)).await.unwrap();
+    store.migrate().await.unwrap();
+    let mut told = session(Uuid::now_v7());
+    told.conversation[0].content = MARKER.repeat(10_000);
+    let other = session(Uuid::now_v7());
+    for session in [&told, &other] {
+        store.sessions().put(session, now()).await.unwrap();
+    }
+    let is_in_a_file = || {
+        std::fs::read_dir(folder.path()).unwrap().any(|file| {
+            let bytes = std::fs::read(file.unwrap().path()).unwrap();
+            bytes
+                .windows(MARKER.len())
+                .any(|text| text == MARKER.as_bytes())
+        })
+    };
+    assert!(is_in_a_file());
+    store
+        .retention()
+        .erase(told.session_id, now())
+        .await
+        .unwrap();
+    assert!(!is_in_a_file());
+    store.close().await;
 }
 
 /// The job was accepted between the look for active ones and the end of the session.

@@ -73,7 +73,7 @@ pub(crate) fn redis_cluster() -> Option<Vec<String>> {
     )
 }
 
-fn options(url: &str) -> StoreOptions {
+pub(crate) fn options(url: &str) -> StoreOptions {
     StoreOptions {
         url: url.to_owned(),
         max_connections: 12,
