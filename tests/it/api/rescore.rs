@@ -266,7 +266,7 @@ fn bad_filters() -> Vec<(Value, &'static str, &'static str)> {
         of(
             json!({"status": "done"}),
             "/filter/status",
-            "unknown variant",
+            "is not known; known: ",
         ),
         of(json!({"scored": "maybe"}), "/filter/scored", "yes"),
         of(json!({"min_score": 101}), "/filter/min_score", "0-100"),
@@ -315,7 +315,11 @@ fn bad_words(unpriced: &str) -> Vec<(Value, &'static str, &'static str)> {
             "/budget_usd",
             "llm_providers.yaml",
         ),
-        (json!({"purpose": "fun"}), "/purpose", "unknown variant"),
+        (
+            json!({"purpose": "fun"}),
+            "/purpose",
+            "is not known; known: ",
+        ),
         (json!({"purpose": "repeat"}), "/repeats", "2-20"),
         (
             json!({"purpose": "repeat", "repeats": 21}),
