@@ -3,21 +3,22 @@
 //!
 //! HTTP/1.1 alone, which every proxy speaks: a connection has one request, so that it is slow or it isn't.
 
+mod activity;
+
 use std::convert::Infallible;
 use std::future::pending;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes, HttpBody as _};
+use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
 use axum::http::{HeaderValue, header};
-use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
-use http_body::{Frame, SizeHint};
+use axum::response::Response;
+use futures::FutureExt as _;
 use http_body_util::BodyExt as _;
 use hyper::server::conn::http1::Builder;
 use hyper_util::rt::TokioIo;
@@ -30,6 +31,7 @@ use tokio_util::task::TaskTracker;
 use tower::{ServiceExt as _, service_fn};
 use tower_http::timeout::TimeoutBody;
 
+use self::activity::{Activity, AwaitedBody, Sending, in_pieces};
 use crate::config::HttpSettings;
 
 /// So many connections are taken beyond those that may have a request under way: a probe among them is answered, anything else refused.
@@ -50,9 +52,6 @@ const CLOSING: Duration = Duration::from_secs(1);
 const REST: Duration = Duration::from_millis(100);
 /// What one connection holds of a head at most. The guard refuses heads that are shorter than this, and says so.
 const MAX_HEAD_BYTES: usize = 64 << 10;
-/// An answer is handed on in pieces of so many bytes at most, each when the client has taken most of those before it. What is handed on
-/// counts as sent.
-const PIECE_BYTES: usize = 64 << 10;
 
 /// Whether somebody asks how the process is.
 pub(super) fn is_probe(path: &str) -> bool {
@@ -257,110 +256,39 @@ impl Drop for One {
     }
 }
 
-/// What a connection is at.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Activity {
-    /// No request is under way.
-    #[default]
-    Idle,
-    /// A handler has a request.
-    Handled,
-    /// It waits for the client's body.
-    Awaited,
-    /// An answer is on its way to the client.
-    Sent,
-}
-
-/// An answer on its way, until this goes.
-struct Sending(Arc<watch::Sender<Activity>>);
-
-impl Sending {
-    fn new(activity: Arc<watch::Sender<Activity>>) -> Self {
-        activity.send_replace(Activity::Sent);
-        Self(activity)
-    }
-
-    /// Something is taken: a silence begins anew.
-    fn goes_on(&self) {
-        self.0.send_replace(Activity::Sent);
-    }
-}
-
-impl Drop for Sending {
-    fn drop(&mut self) {
-        self.0.send_replace(Activity::Idle);
-    }
-}
-
-/// A request's body, which counts as awaited from where its reader must wait until [`PIECE_BYTES`] more are there, or its end: a byte now and
-/// then is no progress.
-struct AwaitedBody {
-    body: Body,
+/// One request, which goes on until its answer is sent.
+async fn handle(
+    room: &Room,
+    mut request: Request,
+    router: Router,
     activity: Arc<watch::Sender<Activity>>,
-    /// How many bytes came since it is awaited.
-    came: usize,
-}
-
-impl AwaitedBody {
-    fn tell(&self, before: Activity, now: Activity) {
-        // An answer may be on its way before its request is read.
-        self.activity.send_if_modified(|activity| {
-            let is_before = *activity == before;
-            if is_before {
-                *activity = now;
-            }
-            is_before
-        });
+) -> Response {
+    let is_probe = is_probe(request.uri().path());
+    let leave = match is_probe {
+        true => room.requests.clone().try_acquire_owned().ok(),
+        false => room.leave().await,
+    };
+    let is_refused = leave.is_none() && !is_probe;
+    if is_refused {
+        request.extensions_mut().insert(OverFull(room.max));
     }
-}
-
-impl http_body::Body for AwaitedBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(context);
-        match &polled {
-            Poll::Pending => self.tell(Activity::Handled, Activity::Awaited),
-            Poll::Ready(Some(Ok(frame))) => {
-                self.came += frame.data_ref().map_or(0, Bytes::len);
-                if self.came >= PIECE_BYTES || self.body.is_end_stream() {
-                    self.came = 0;
-                    self.tell(Activity::Awaited, Activity::Handled);
-                }
-            }
-            Poll::Ready(Some(Err(_)) | None) => self.tell(Activity::Awaited, Activity::Handled),
-        }
-        polled
+    let mut response = match router.oneshot(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    };
+    if is_refused {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
     }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// A body in pieces of [`PIECE_BYTES`] at most. How long it is stands in the answer's head already.
-fn in_pieces(body: Body) -> Body {
-    let longest = body.size_hint().upper();
-    let is_small = longest.is_some_and(|bytes| bytes <= PIECE_BYTES as u64);
-    if is_small || body.is_end_stream() {
-        return body;
-    }
-    let pieces = body.into_data_stream().map_ok(|mut data: Bytes| {
-        let pieces = std::iter::from_fn(move || {
-            let piece = data.split_to(data.len().min(PIECE_BYTES));
-            (!piece.is_empty()).then_some(piece)
-        });
-        stream::iter(pieces).map(Ok::<Bytes, axum::Error>)
-    });
-    Body::from_stream(pieces.try_flatten())
+    let sending = Sending::new(activity);
+    response.map(|body| {
+        Body::new(in_pieces(body).map_frame(move |frame| {
+            // Kept until the answer is sent.
+            let _ = &leave;
+            sending.goes_on();
+            frame
+        }))
+    })
 }
 
 /// One connection, to its end.
@@ -374,44 +302,15 @@ async fn serve(
     let activity = Arc::new(watch::Sender::new(Activity::default()));
     let (asked, asked_in) = (activity.clone(), room.clone());
     let service = service_fn(move |request: axum::http::Request<_>| {
+        asked.send_replace(Activity::Handled);
         let (room, router, activity) = (asked_in.clone(), router.clone(), asked.clone());
-        activity.send_replace(Activity::Handled);
+        let body_timeout = room.body;
         let mut request: Request = request.map(|body| {
-            Body::new(AwaitedBody {
-                body: Body::new(TimeoutBody::new(room.body, body)),
-                activity: activity.clone(),
-                came: 0,
-            })
+            let body = Body::new(TimeoutBody::new(body_timeout, body));
+            Body::new(AwaitedBody::new(body, activity.clone()))
         });
         request.extensions_mut().insert(ConnectInfo(peer));
-        async move {
-            let is_probe = is_probe(request.uri().path());
-            let leave = match is_probe {
-                true => room.requests.clone().try_acquire_owned().ok(),
-                false => room.leave().await,
-            };
-            let is_refused = leave.is_none() && !is_probe;
-            if is_refused {
-                request.extensions_mut().insert(OverFull(room.max));
-            }
-            let mut response = match router.oneshot(request).await {
-                Ok(response) => response,
-                Err(never) => match never {},
-            };
-            if is_refused {
-                let close = HeaderValue::from_static("close");
-                response.headers_mut().insert(header::CONNECTION, close);
-            }
-            let sending = Sending::new(activity);
-            Ok::<_, Infallible>(response.map(|body| {
-                Body::new(in_pieces(body).map_frame(move |frame| {
-                    // Kept until the answer is sent.
-                    let _ = &leave;
-                    sending.goes_on();
-                    frame
-                }))
-            }))
-        }
+        async move { Ok::<_, Infallible>(handle(&room, request, router, activity).await) }
     });
     let mut builder = Builder::new();
     builder.max_buf_size(MAX_HEAD_BYTES);

@@ -1,7 +1,10 @@
 //! Who gives way, when, and that nobody is kept out.
 
+use axum::body::{Bytes, HttpBody as _};
+use futures::TryStreamExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use super::activity::PIECE_BYTES;
 use super::*;
 
 fn room() -> Arc<Room> {
