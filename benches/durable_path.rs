@@ -3,7 +3,7 @@
 //! `cargo bench --bench durable_path`, with `DATABASE_URL` and `REDIS_URL` naming servers (a database and a queue of its
 //! own are made there, and the database is dropped at the end). Prints a table and writes `benches/figures/durable_path.json`.
 //! `GAVEL_BENCH_RUNS` says how often each figure is taken (default 3), `GAVEL_BENCH_ONLY` which one
-//! (`throughput`, `latency`, `memory`).
+//! (`throughput`, `rate`, `latency`, `memory`).
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -26,6 +26,9 @@ const JUDGE_LATENCY: Duration = Duration::from_millis(200);
 const SLOTS: usize = 200;
 /// Clients that post at once.
 const CLIENTS: usize = 32;
+/// Sessions and slots where the judge takes no time.
+const QUICK_SESSIONS: usize = 8_000;
+const QUICK_SLOTS: usize = 64;
 /// Low load.
 const PER_SECOND: u32 = 40;
 const LOW_LOAD: Duration = Duration::from_secs(10);
@@ -59,6 +62,13 @@ async fn measure() {
     for run in 1..=runs {
         if wanted("throughput") {
             figures.push(throughput(&servers).await.of_run(run));
+        }
+        if wanted("rate") {
+            let posted = rate(&servers, Enqueued::OneByOne).await;
+            let batch = rate(&servers, Enqueued::AsBatch).await;
+            for figure in figures_of_rates(&posted, &batch) {
+                figures.push(figure.of_run(run));
+            }
         }
         if wanted("latency") {
             figures.push(latency(&servers).await.of_run(run));
@@ -156,6 +166,103 @@ async fn throughput(servers: &support::Servers) -> Figure {
         target: 1.10,
         details: json!({ "took_s": took.as_secs_f64(), "posted_s": posted.as_secs_f64(), "ideal_s": ideal.as_secs_f64(), "call_ms": call_us as f64 / 1e3, "cpu_s": cpu }),
     }
+}
+
+/// How work comes.
+#[derive(Debug, Clone, Copy)]
+enum Enqueued {
+    OneByOne,
+    AsBatch,
+}
+
+/// What many sessions took where the judge takes no time.
+struct Rate {
+    took: Duration,
+    /// Processor time of `serve` and `worker`, milliseconds a job.
+    cpu_ms: [f64; 2],
+    /// What they held at most, MB.
+    peak_mb: [f64; 2],
+}
+
+impl Rate {
+    fn details(&self) -> Value {
+        let [api, worker] = self.cpu_ms;
+        let [api_mb, worker_mb] = self.peak_mb;
+        json!({
+            "jobs_per_s": QUICK_SESSIONS as f64 / self.took.as_secs_f64(),
+            "cpu_ms_a_job": { "serve": api, "worker": worker },
+            "peak_mb": { "serve": api_mb, "worker": worker_mb },
+        })
+    }
+}
+
+/// A judge that answers at once: what is left is what the service costs itself.
+async fn rate(servers: &support::Servers, enqueued: Enqueued) -> Rate {
+    let mut set_up = SetUp::new(servers).await;
+    let judge = HeldJudge::start().await;
+    judge.release();
+    set_up.ask_with(&judge, "");
+    let api = set_up.api().await;
+    let sessions = set_up.put_sessions(QUICK_SESSIONS, SMALL, CLIENTS).await;
+    let worker = set_up.worker(QUICK_SLOTS).await;
+    let processes = [&api, &worker];
+    let before = processes.map(cpu_of);
+    let client = client();
+    let begun = Instant::now();
+    match enqueued {
+        Enqueued::OneByOne => {
+            concurrently(QUICK_SLOTS, &sessions, |session| {
+                let (client, url) = (client.clone(), set_up.score_url(session));
+                async move { assert_eq!(client.post(url).send().await.unwrap().status(), 202) }
+            })
+            .await;
+        }
+        Enqueued::AsBatch => {
+            let items: Vec<Value> = sessions
+                .iter()
+                .map(|session| json!({ "session_id": session.id }))
+                .collect();
+            let batch = json!({ "kind": "session", "items": items });
+            let posted = client.post(set_up.url("/api/v1/batches")).json(&batch);
+            assert_eq!(posted.send().await.unwrap().status(), 202);
+        }
+    }
+    // Both are answered when all rows are there.
+    set_up.until_finished().await;
+    let took = begun.elapsed();
+    let scored = set_up.number("select count(*) from session_scores").await;
+    assert_eq!(scored, i64::try_from(QUICK_SESSIONS).unwrap());
+    let after = processes.map(cpu_of);
+    let jobs = QUICK_SESSIONS as f64;
+    let cpu_ms = [0, 1].map(|n| (after[n] - before[n]) * 1_000.0 / jobs);
+    let peak_mb = processes.map(|process| memory_of(process).peak_mb);
+    set_up.remove().await;
+    Rate {
+        took,
+        cpu_ms,
+        peak_mb,
+    }
+}
+
+fn figures_of_rates(posted: &Rate, batch: &Rate) -> [Figure; 2] {
+    [
+        Figure {
+            name: "8,000 sessions, judge 0 ms, one POST each".to_owned(),
+            run: 0,
+            value: posted.took.as_secs_f64() * 1_000.0 / QUICK_SESSIONS as f64,
+            unit: "ms a job",
+            target: 0.2,
+            details: posted.details(),
+        },
+        Figure {
+            name: "the same as one batch, against single POSTs".to_owned(),
+            run: 0,
+            value: batch.took.as_secs_f64() / posted.took.as_secs_f64(),
+            unit: "of time",
+            target: 0.5,
+            details: batch.details(),
+        },
+    ]
 }
 
 /// 40 POSTs a second: from the POST that is sent to the judge's call that comes in.

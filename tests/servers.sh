@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by run.sh and coverage.sh: finds, or starts, the Postgres and the Redis that the tests run on.
+# Sourced by run.sh, coverage.sh and benches/run.sh: finds, or starts, the Postgres and the Redis that the tests run on.
 #
 # `find_servers` exports DATABASE_URL and REDIS_URL, and REDIS_CLUSTER_URL for a Redis Cluster of three nodes. A server that the environment names is used as it is; else a private
 # one is started on a free loopback port. What was started here is ended when the script ends, by its process id, and its
