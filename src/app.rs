@@ -35,6 +35,7 @@ use self::open::{
 };
 use crate::api;
 use crate::clock::{Clock, SystemClock};
+use crate::config::criteria_file;
 use crate::config::{ConfigError, Settings};
 use crate::enqueue::{Enqueue, EnqueueParts, ScorableStatus};
 use crate::events::{Announcer, Events, Feed, RedisEvents, announcer};
@@ -196,6 +197,7 @@ impl App {
             enqueue.keep_to_files();
         }
         enqueue.take_over_choices().await.map_err(unread)?;
+        warn_of_overruled(&enqueue, &settings);
         let choices = follow_choices(enqueue.clone(), stop_pushing.clone());
         let imports = Imports::new(store.clone(), clock.clone(), history);
         Ok(Self {
@@ -319,6 +321,7 @@ impl App {
                     tracing::info!(%kind, criteria_hash = %hash, "criteria loaded");
                 }
                 self.enqueue.set_current(criteria);
+                warn_of_overruled(&self.enqueue, &self.settings);
                 self.not_reloaded.lock().remove(WHAT);
                 Ok(())
             }
@@ -428,6 +431,21 @@ impl App {
             worker_stale_after: Duration::from_secs_f64(self.settings.worker.lease_s),
             max_wait: Duration::from_secs(self.settings.worker.max_wait_s),
             bind,
+        }
+    }
+}
+
+/// Whoever names a file expects its criteria to be current. The built-in ones are nobody's choice.
+fn warn_of_overruled(enqueue: &Enqueue, settings: &Settings) {
+    for (file, current) in enqueue.overruled() {
+        let (path, ..) = criteria_file(settings, file.kind);
+        if !path.is_empty() {
+            tracing::warn!(
+                kind = %file.kind, file = path, criteria_hash = %file.hash, current = %current.hash,
+                "the criteria of this file aren't current: another version was made so on its page, and stays so until the file's is \
+                 made current on its own, /criteria/{}",
+                file.hash
+            );
         }
     }
 }

@@ -64,6 +64,10 @@ parts = re.split(r"^  ([\w-]+):\n", block, flags=re.M)
 services = dict(zip(parts[1::2], parts[2::2]))
 volumes = set(re.findall(r"^  ([\w-]+):", (compose.split("\nvolumes:\n") + [""])[1], re.M))
 
+ours = re.search(r"^x-gavel: &gavel\n(.*?)(?=^\S)", compose, re.M | re.S).group(1)
+if not re.search(r"env_file:\s+- path: \.env\b", ours):
+    faults.append("docker-compose.yml: x-gavel doesn't pass the variables of .env")
+
 for name, text in services.items():
     where = f"docker-compose.yml: {name}"
     ours = "*gavel" in text

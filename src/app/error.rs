@@ -10,7 +10,7 @@ pub enum AppError {
     Config(String),
     /// Exit 2: another process holds the data folder.
     #[error(
-        "{path} is in use by another gavel process: talk to that one with --server http://ADDRESS, or choose another --data-dir"
+        "{path} is in use by another gavel process: end that one, ask it where this command has --server http://ADDRESS, or choose another --data-dir"
     )]
     Locked {
         /// The data folder.

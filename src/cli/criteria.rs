@@ -295,12 +295,23 @@ impl Printed for CriteriaList {
                 version.kind.to_string(),
                 current.to_owned(),
                 version.scores.to_string(),
-                output::rounded(version.mean_total, 2),
+                mean(version),
                 or_empty(version.created_at.map(second)),
             ]
         };
         let head = ["criteria", "kind", "", "scores", "mean", "stored"];
         Ok(output::table(&head, self.items.iter().map(row))?)
+    }
+}
+
+/// The mean of what a real judge scored, with how many that are where others are counted beside them.
+fn mean(version: &CriteriaVersion) -> String {
+    let mean = output::rounded(version.mean_total, 2);
+    match version.mean_total {
+        Some(_) if version.real_scores < version.scores => {
+            format!("{mean} of {} real", version.real_scores)
+        }
+        _ => mean,
     }
 }
 
@@ -320,7 +331,7 @@ impl Printed for CriteriaDetail {
             ("judge", or_empty(self.judge())),
             ("model", or_empty(self.model())),
             ("scores", version.scores.to_string()),
-            ("mean", output::rounded(version.mean_total, 2)),
+            ("mean", mean(version)),
             ("first score", at(version.first_scored_at)),
             ("stored", at(version.created_at)),
         ])?;

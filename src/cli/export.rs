@@ -81,10 +81,16 @@ struct Rows {
 impl Rows {
     /// As what the table is written. A terminal gets no Parquet.
     fn format(&self, output: Option<&Path>) -> Result<TableFormat, CliError> {
-        let by_name = output
-            .filter(|path| path.extension().is_some_and(|end| end == "parquet"))
-            .map(|_| TableFormat::Parquet);
-        let format = self.format.or(by_name).unwrap_or(TableFormat::Csv);
+        let ending = output.and_then(Path::extension);
+        let by_name = || match ending.map(|end| end.to_string_lossy().parse()) {
+            Some(Ok(format)) => Ok(format),
+            None => Ok(TableFormat::Csv),
+            Some(Err(_)) => Err(CliError::usage(format!(
+                "{} names no format: end it with .csv or .parquet, or give --format",
+                output.unwrap_or(Path::new("")).display()
+            ))),
+        };
+        let format = self.format.map_or_else(by_name, Ok)?;
         if format == TableFormat::Parquet && output.is_none() && std::io::stdout().is_terminal() {
             return Err(CliError::usage(
                 "a Parquet file is no text: name a file with --output, or send stdout to one",
@@ -130,6 +136,9 @@ struct Which {
 
 impl Export {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        if let What::Scores { rows, which, .. } = &self.what {
+            rows.format(which.output.as_deref())?;
+        }
         let (What::Training { which, .. } | What::Scores { which, .. }) = &self.what;
         let command = async |connection: Connection<'_>| match &self.what {
             What::Training { min_score, which } => {

@@ -68,7 +68,18 @@ impl Prune {
         let (mode, name) = store_of(&context.settings)?;
         output::note(&format!("store: {name}"));
         let mut signals = Signals::listen()?;
-        let _held = hold_data_folder(&mode)?;
+        let _held = hold_data_folder(&mode).map_err(|error| match error {
+            AppError::Locked { path } => CliError::usage(format!(
+                "{} is in use by another gavel process: end that one first, or let it do this by itself, with retention.jobs_days, \
+                 retention.sessions_days and retention.calls_days",
+                path.display()
+            )),
+            other @ (AppError::Config(_)
+            | AppError::Unmigrated { .. }
+            | AppError::NoJudge(_)
+            | AppError::Unreachable(_)
+            | AppError::Broken(_)) => other.into(),
+        })?;
         let store = open_store(&context.settings, &mode).await?;
         let stop = Stop::default();
         let pruned = signals.guard(

@@ -218,7 +218,8 @@ fn row(one: &Judged) -> Row {
         },
         Verdict::Refused { problem } => problem.to_string(),
     };
-    let [score, rating, flags, judge] = ["-", "not scored", "", ""].map(str::to_owned);
+    // An earlier score stays, whatever became of this try.
+    let [score, rating, flags, judge] = ["-", "no new score", "", ""].map(str::to_owned);
     vec![id, score, rating, flags, judge, note]
 }
 

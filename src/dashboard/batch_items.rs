@@ -130,7 +130,7 @@ pub(super) enum Show {
 const SECTIONS: [(ItemOutcome, &str, &str); 6] = [
     (
         ItemOutcome::Missed,
-        "Errors",
+        "Errors (missed)",
         "below the threshold, or not executed",
     ),
     (
@@ -354,6 +354,9 @@ pub(super) mod tests {
             .into_iter()
             .map(|c| c.0)
             .collect();
-        assert_eq!(names, ["All", "Failures only", "Errors", "Success"]);
+        assert_eq!(
+            names,
+            ["All", "Failures only", "Errors (missed)", "Success"]
+        );
     }
 }

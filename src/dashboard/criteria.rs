@@ -7,6 +7,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use chrono::{DateTime, Utc};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::confirm::{self, Confirmation, is_sure};
@@ -77,8 +78,16 @@ impl Row {
             first: version.first_scored_at.map(|at| words::moment(at, now)),
             scores: words::grouped(version.scores),
             mean: match (version.mean_total, version.scores) {
-                (Some(mean), _) if !version.kind.is_case() => format!("{mean:.1}"),
-                (Some(mean), _) => words::percent(mean),
+                (Some(mean), scores) => {
+                    let mean = match version.kind.is_case() {
+                        true => words::percent(mean),
+                        false => format!("{mean:.1}"),
+                    };
+                    match version.real_scores < scores {
+                        true => format!("{mean} of {} real", words::grouped(version.real_scores)),
+                        false => mean,
+                    }
+                }
                 (None, 0) => "not yet".to_owned(),
                 // Means are made of real scores.
                 (None, _) => "simulated only".to_owned(),
@@ -242,6 +251,17 @@ async fn store(State(state): State<PageState>, Path(hash): Path<String>, form: F
     }
 }
 
+/// The judge that criteria name.
+#[derive(Deserialize)]
+struct NamedJudge {
+    scoring: ScoringBy,
+}
+
+#[derive(Deserialize)]
+struct ScoringBy {
+    llm_provider: String,
+}
+
 /// Stores what was edited from the version `copied`. A copy without a change, or for a judge that can't be asked, is refused: neither could
 /// be previewed.
 async fn stored(state: &PageState, form: &Form, copied: &str) -> Result<String, Fault> {
@@ -263,11 +283,10 @@ async fn stored(state: &PageState, form: &Form, copied: &str) -> Result<String, 
             "nothing was changed: change a prompt or a setting, or leave the version as it is";
         return Err(problem::of_field("settings", fault).into());
     }
-    let judge = content
-        .get("scoring")
-        .and_then(|scoring| scoring.get("llm_provider"));
-    if let Some(judge) = judge.and_then(Value::as_str)
-        && let Err(problem) = api.enqueue.check_judge(judge)
+    // Of another form it is refused below, with the place of its fault.
+    let named_judge = NamedJudge::deserialize(&Value::Object(content.clone())).ok();
+    if let Some(NamedJudge { scoring }) = named_judge
+        && let Err(problem) = api.enqueue.check_judge(&scoring.llm_provider)
     {
         return Err(problem::of_field("scoring/llm_provider", &problem.named).into());
     }
@@ -357,8 +376,8 @@ mod tests {
 
     #[test]
     fn a_version_says_what_its_mean_is_of() {
-        let row = |kind: &str, scores: i64, mean: Option<f64>| {
-            let version = serde_json::json!({"criteria_hash": "abcdef0123", "kind": kind, "is_current": false, "scores": scores,
+        let row = |kind: &str, scores: i64, real: i64, mean: Option<f64>| {
+            let version = serde_json::json!({"criteria_hash": "abcdef0123", "kind": kind, "is_current": false, "scores": scores, "real_scores": real,
                 "mean_total": mean, "created_at": null, "first_scored_at": null});
             let now = "2026-11-23T12:00:00Z".parse().unwrap();
             Row::of(
@@ -368,10 +387,11 @@ mod tests {
             )
         };
         let known = [
-            (row("session", 3, Some(70.06)), "70.1", true),
-            (row("query", 3, Some(0.5)), "50%", false),
-            (row("session", 0, None), "not yet", false),
-            (row("session", 7, None), "simulated only", true),
+            (row("session", 3, 3, Some(70.06)), "70.1", true),
+            (row("query", 3, 3, Some(0.5)), "50%", false),
+            (row("query", 24, 2, Some(1.0)), "100% of 2 real", false),
+            (row("session", 0, 0, None), "not yet", false),
+            (row("session", 7, 0, None), "simulated only", true),
         ];
         for (row, mean, is_compared) in known {
             assert_eq!(

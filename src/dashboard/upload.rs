@@ -166,6 +166,11 @@ impl Refused {
                 .collect(),
         }
     }
+
+    /// Whether any fault says its row: those of files of sessions say their line in words.
+    pub(super) fn has_rows(&self) -> bool {
+        self.faults.iter().any(|fault| !fault.row.is_empty())
+    }
 }
 
 /// Where a fault is: `/rows/3/prompt` is the column `prompt` of row 3, anything else a field of the form.

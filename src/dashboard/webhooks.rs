@@ -7,8 +7,8 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use chrono::{DateTime, Utc};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::confirm::{self, Confirmation, is_sure};
 use super::form::Form;
@@ -128,15 +128,25 @@ async fn show(
     html(&WebhooksPage::read(&state, user, asked, Done::default()).await?)
 }
 
+/// A webhook as it is entered; no event ticked: all.
+#[derive(Serialize)]
+struct Entered<'a> {
+    name: &'a str,
+    url: &'a str,
+    format: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    events: Vec<&'a str>,
+}
+
 /// Makes a webhook, and shows its secret.
 async fn add(State(state): State<PageState>, form: Form) -> Page {
-    let text = |name: &str| form.text(name).unwrap_or_default().to_owned();
-    let events: Vec<&str> = form.all("events").collect();
-    let mut body =
-        json!({ "name": text("name"), "url": text("url"), "format": form.text("format") });
-    if !events.is_empty() {
-        body["events"] = events.into();
-    }
+    let text = |name: &str| form.text(name).unwrap_or_default();
+    let body = Entered {
+        name: text("name"),
+        url: text("url"),
+        format: form.text("format"),
+        events: form.all("events").collect(),
+    };
     let (caller, mut done) = (&form.user.caller, Done::default());
     let made = state
         .client
@@ -149,7 +159,7 @@ async fn add(State(state): State<PageState>, form: Form) -> Page {
         }
         Err(problem) if is_mendable(&problem) => {
             done.refused = refusal(&problem);
-            (done.name, done.url) = (text("name"), text("url"));
+            (done.name, done.url) = (text("name").to_owned(), text("url").to_owned());
             StatusCode::UNPROCESSABLE_ENTITY
         }
         Err(problem) => return Err(problem.into()),
@@ -202,6 +212,8 @@ async fn done(state: &PageState, form: &Form, path: &str) -> Page {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

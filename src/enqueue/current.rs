@@ -80,6 +80,18 @@ impl Enqueue {
         self.definitions.files.read().of(kind).clone()
     }
 
+    /// The kinds whose file isn't current, as somebody made another version so: the file's and that one.
+    pub fn overruled(&self) -> impl Iterator<Item = (Arc<Criteria>, Arc<Criteria>)> {
+        let both = |kind: &Kind| {
+            (
+                self.file_criteria_of(*kind),
+                self.current_criteria_of(*kind),
+            )
+        };
+        let each = Kind::ALL.iter().map(both);
+        each.filter(|(file, current)| file.hash != current.hash)
+    }
+
     /// Replaces the criteria of the files of all kinds (a reload). What somebody made current stays so.
     pub fn set_current(&self, criteria: CurrentCriteria) {
         *self.definitions.files.write() = criteria;

@@ -262,6 +262,15 @@ impl Ratings<'_> {
         })
     }
 
+    /// How many there are.
+    pub async fn count(self) -> Result<u64, StoreError> {
+        const ATTEMPTED: &str = "counting ratings";
+        let statement = sql!("select count(*) as n from human_ratings");
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        let n = first(ATTEMPTED, &rows, |row| row.int("n"))?;
+        Ok(n.unwrap_or_default())
+    }
+
     /// The ratings that meet scores of one version of the criteria, counted. Those of simulated judges count only where no real
     /// score was rated.
     pub async fn met(self, criteria_hash: &str) -> Result<RatingsMet, StoreError> {

@@ -94,6 +94,9 @@ pub struct AgreementReport {
     pub simulated: bool,
     /// Each scale that anybody used; empty where no rating meets a score.
     pub scales: Vec<Agreement>,
+    /// How many ratings there are besides, which meet no score by these criteria.
+    #[serde(default)]
+    pub unmet: u64,
 }
 
 /// How two people agree.

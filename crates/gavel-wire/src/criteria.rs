@@ -20,7 +20,10 @@ pub struct CriteriaVersion {
     pub created_at: Option<DateTime<Utc>>,
     /// How many scores were made with it.
     pub scores: i64,
-    /// Mean total of its real (not simulated) scores: 0-100 for sessions, 0-1 for other kinds.
+    /// How many of them a real (not simulated) judge made, or none had a part in.
+    #[serde(default)]
+    pub real_scores: i64,
+    /// Mean total of those: 0-100 for sessions, 0-1 for other kinds.
     pub mean_total: Option<f64>,
     /// When the first of its scores was made; null before.
     pub first_scored_at: Option<DateTime<Utc>>,

@@ -64,6 +64,7 @@ fn view(
         }),
         created_at: Some(stored.created_at),
         scores: stored.scores,
+        real_scores: stored.real_scores,
         mean_total: stored.mean_total,
         first_scored_at: stored.first_scored_at,
     }
@@ -77,6 +78,7 @@ fn unused(current: &Criteria) -> CriteriaVersion {
         is_current: true,
         created_at: None,
         scores: 0,
+        real_scores: 0,
         mean_total: None,
         first_scored_at: None,
         name: None,

@@ -49,10 +49,13 @@ pub(crate) async fn read(
     params.finish()?;
     let criteria_hash = criteria_of(state, criteria).await?;
     let met = state.store.ratings().met(&criteria_hash).await?;
+    let scales = scales(&met);
+    let all = state.store.ratings().count().await?;
     Ok(AgreementReport {
         criteria_hash,
         simulated: met.basis.is_simulated(),
-        scales: scales(&met),
+        unmet: all.saturating_sub(scales.iter().map(|scale| scale.n).sum()),
+        scales,
     })
 }
 

@@ -34,7 +34,8 @@ pub(super) async fn check(
     names.extend(others);
     let checks = names.into_iter().map(|name| async move {
         let found = one(providers, &name, calls).await;
-        let found = found.map(|said| said + &fewer_than(slots, providers, &name));
+        let found = found
+            .map(|said| said + &fewer_than(slots, providers, &name) + unpriced(providers, &name));
         Check::new(format!("judge {name}"), found)
     });
     futures::future::join_all(checks).await
@@ -71,6 +72,16 @@ fn fewer_than(slots: usize, providers: &Providers, name: &str) -> String {
             "; gets {cap} calls at once (max_concurrency), a worker has {slots} slots (worker.concurrency)"
         ),
         None => String::new(),
+    }
+}
+
+/// What nobody knows the cost of should be known before the bill.
+fn unpriced(providers: &Providers, name: &str) -> &'static str {
+    match providers.spec(name) {
+        Ok(spec) if !spec.simulated() && !spec.is_priced() => {
+            "; its price is unknown, so that its costs aren't counted: name it under `prices` in llm_providers.yaml"
+        }
+        Ok(_) | Err(_) => "",
     }
 }
 

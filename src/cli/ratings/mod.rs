@@ -178,6 +178,12 @@ impl Printed for AgreementReport {
         for scale in &self.scales {
             print_scale(scale)?;
         }
+        if self.unmet > 0 {
+            let of_others = words::counted(self.unmet, "rating");
+            output::note(&format!(
+                "{of_others} besides: of sessions and scores that have no score by these criteria"
+            ));
+        }
         Ok(())
     }
 

@@ -193,8 +193,8 @@ impl Rescore {
             let candidate = batch.criteria_hash.as_deref().unwrap_or_default();
             output::note(&format!(
                 "compare them: gavel criteria compare current {candidate}{again}\n\
-                 make it current: let GAVEL_SCORING_CONFIG of the API name {}, and send SIGHUP or restart; then: gavel \
-                 rescore --not-current{again}",
+                 make it current: press Make current on the page /criteria/{candidate}, or let GAVEL_SCORING_CONFIG of the API name {} and \
+                 restart it, which counts where nobody pressed that button before; then: gavel rescore --not-current{again}",
                 file.display()
             ));
         }

@@ -74,6 +74,15 @@ pub struct SessionFault {
     pub message: String,
 }
 
+fn statuses() -> String {
+    let names: Vec<&str> = SessionStatus::ALL.iter().map(|it| it.as_str()).collect();
+    names.join(", ")
+}
+
+pub(super) fn unknown_status() -> String {
+    format!("is not a status; known: {}", statuses())
+}
+
 impl fmt::Display for SessionFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.pointer.is_empty() {
@@ -202,16 +211,12 @@ impl Faults {
     }
 
     fn status(&mut self, status: Option<&str>) -> Option<SessionStatus> {
-        let known = || {
-            let names: Vec<&str> = SessionStatus::ALL.iter().map(|s| s.as_str()).collect();
-            names.join(", ")
-        };
         match status.map(str::parse) {
             Some(Ok(status)) => return Some(status),
-            Some(Err(_)) => self.add("/status", format!("is not a status; known: {}", known())),
+            Some(Err(_)) => self.add("/status", unknown_status()),
             None => self.add(
                 "/status",
-                format!("is missing; one of {} is expected", known()),
+                format!("is missing; one of {} is expected", statuses()),
             ),
         }
         None

@@ -25,7 +25,9 @@ pub struct CriteriaDefinition {
     pub created_at: DateTime<Utc>,
     /// How many scores were made with it (purpose `score`, superseded ones included).
     pub scores: i64,
-    /// Mean total of its real (not simulated) scores: 0-100 for sessions, 0-1 for other kinds.
+    /// How many of them are real, not simulated.
+    pub real_scores: i64,
+    /// Mean total of those: 0-100 for sessions, 0-1 for other kinds.
     pub mean_total: Option<f64>,
     /// When the first of these scores was made.
     pub first_scored_at: Option<DateTime<Utc>>,
@@ -52,12 +54,13 @@ fn select_definitions(hash: Option<&str>, parts: &Parts) -> Sql {
     let mut statement = sql!(
         "select d.criteria_hash, d.kind, d.criteria_content, d.created_at, n.name, n.note, n.named_by, n.named_at,
             coalesce(case when d.kind = 'session' then s.scores else e.scores end, 0) as scores,
+            coalesce(case when d.kind = 'session' then s.real_scores else e.real_scores end, 0) as real_scores,
             case when d.kind = 'session' then s.mean_total else e.mean_total end as mean_total,
             case when d.kind = 'session' then s.first_scored_at else e.first_scored_at end as first_scored_at
          from scoring_criteria_definitions d
          left join criteria_names n on n.criteria_hash = d.criteria_hash
          left join (
-            select criteria_hash, cast(sum(scores) as bigint) as scores,
+            select criteria_hash, cast(sum(scores) as bigint) as scores, cast(sum(real) as bigint) as real_scores,
                 cast(sum(points) as double precision) / nullif(sum(real), 0) as mean_total,
                 min(first_scored_at) as first_scored_at"
     );
@@ -81,7 +84,8 @@ fn select_definitions(hash: Option<&str>, parts: &Parts) -> Sql {
         " group by criteria_hash
          ) s on s.criteria_hash = d.criteria_hash
          left join (
-            select criteria_hash, count(total) as scores, avg(case when not simulated then total end) as mean_total,
+            select criteria_hash, count(total) as scores, count(case when not simulated then total end) as real_scores,
+                avg(case when not simulated then total end) as mean_total,
                 min(case when total is not null then scored_at end) as first_scored_at
             from evaluation_scores",
     );
@@ -162,6 +166,7 @@ fn definition(row: &Row) -> sqlx::Result<CriteriaDefinition> {
         content: content(row)?,
         created_at: row.get("created_at")?,
         scores: row.get("scores")?,
+        real_scores: row.get("real_scores")?,
         mean_total: row.get("mean_total")?,
         first_scored_at: row.get("first_scored_at")?,
         name: choices::name(row)?,

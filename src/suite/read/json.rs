@@ -240,9 +240,16 @@ impl<'de> de::Visitor<'de> for &mut Found<'_> {
             return Ok(());
         }
         let found: Vec<&str> = self.envelope.fields.keys().map(String::as_str).collect();
+        let is_session = found
+            .iter()
+            .any(|name| matches!(*name, "conversation" | "messages"));
+        let remedy = match is_session {
+            true => "; a session is scored by `gavel score FILE`",
+            false => "",
+        };
         let found = found.join(", ");
         self.fail(SuiteError::whole(format!(
-            "the object has no list `items`; its fields are [{found}]"
+            "the object has no list `items`; its fields are [{found}]{remedy}"
         )))
     }
 }

@@ -125,6 +125,10 @@ fn a_fault_of_json_names_its_item() {
         (long.as_str(), "row 1: the item has more than 200 bytes"),
         ("{\"name\":1}", "no list `items`; its fields are [name]"),
         (
+            "{\"messages\":[]}",
+            "its fields are [messages]; a session is scored by `gavel score FILE`",
+        ),
+        (
             "{\"items\":7}",
             "integer `7`, expected a list of objects at line 1",
         ),

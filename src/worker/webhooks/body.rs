@@ -4,7 +4,7 @@ use chrono::SecondsFormat;
 use serde_json::{Value, json};
 
 use crate::store::DeliveryRow;
-use crate::wire::{WebhookEvent, WebhookFormat};
+use crate::wire::{WebhookEvent, WebhookFormat, words};
 
 /// What is sent: the same text at each try.
 pub(super) fn body(format: WebhookFormat, delivery: &DeliveryRow) -> String {
@@ -29,12 +29,7 @@ fn sentence(delivery: &DeliveryRow) -> String {
             .replace('>', "&gt;"),
         Some(other) => other.to_string(),
     };
-    let percent = |name: &str| {
-        format!(
-            "{:.1} %",
-            delivery.data[name].as_f64().unwrap_or_default() * 100.0
-        )
-    };
+    let percent = |name: &str| words::percent(delivery.data[name].as_f64().unwrap_or_default());
     let batch = match field("name") {
         name if name.is_empty() => format!("Batch {}", field("batch_id")),
         name => format!("Batch {name} ({})", field("batch_id")),
@@ -102,7 +97,7 @@ mod tests {
             (
                 WebhookEvent::BatchMeanDropped,
                 json!({"batch_id": "b", "name": "<!channel> & co", "mean": 0.5, "mean_before": 0.75, "batch_before": "a"}),
-                "Batch &lt;!channel&gt; &amp; co (b): the mean dropped from 75.0 % to 50.0 % (before: batch a).",
+                "Batch &lt;!channel&gt; &amp; co (b): the mean dropped from 75% to 50% (before: batch a).",
             ),
             (
                 WebhookEvent::JobFailed,

@@ -141,6 +141,15 @@ async fn keys_go_where_hands_do() {
     site.open("/sessions?q=certificate").await;
     site.find("body").await.send_keys("js").await.unwrap();
     site.shows("tbody", "/ 100").await;
+    site.open("/annotate?by=ann").await;
+    site.find("body").await.send_keys("n").await.unwrap();
+    let skipped = "return document.readyState === 'complete' && location.search.includes('skip=')";
+    eventually(PATIENCE, "the next session to rate", || async {
+        (site.run(skipped).await == true).then_some(())
+    })
+    .await;
+    site.find("body").await.send_keys("1").await.unwrap();
+    site.shows("section[role=status]", "You have rated").await;
     site.find("body").await.send_keys("?").await.unwrap();
     site.shows("h1", "Keys").await;
     site.close().await;

@@ -44,8 +44,8 @@ fn each_fault_has_its_remedy() {
 
 #[test]
 fn a_key_alone_chooses_its_judge_and_of_several_each_is_named() {
-    let key = Place::new().with("GOOGLE_API_KEY", "k");
-    let any_model = key.with("SCORING_LLM_MODEL", "gemini-2.0-flash-exp");
+    let key = || Place::new().with("GOOGLE_API_KEY", "k");
+    let any_model = key().with("SCORING_LLM_MODEL", "gemini-2.0-flash-exp");
     any_model
         .run(&["doctor", "--no-probe"])
         .ends(0)
@@ -56,6 +56,17 @@ fn a_key_alone_chooses_its_judge_and_of_several_each_is_named() {
         .ends(3)
         .prints("set OPENAI_API_KEY")
         .prints("DEFAULT_LLM_PROVIDER=anthropic-default or DEFAULT_LLM_PROVIDER=google-default");
+    let of_nobody = key().with("SCORING_LLM_MODEL", "of-nobody");
+    of_nobody
+        .run(&["doctor", "--no-probe"])
+        .ends(0)
+        .prints("google-default:of-nobody: is configured (not called); its price is unknown");
+    let priced = key().run(&["doctor", "--no-probe"]).ends(0);
+    assert!(
+        !priced.out.contains("its price is unknown"),
+        "{}",
+        priced.out
+    );
 }
 
 #[test]

@@ -77,7 +77,8 @@ fn the_exit_code_says_whether_the_gate_holds() {
     place
         .run(&["evaluate", "mixed.jsonl", "--output", "mixed"])
         .ends(1)
-        .prints("1 of 4 scored items did not pass");
+        .prints("1 of 4 scored items did not pass")
+        .prints("\ndid not pass\n  b  Score: ");
     place
         .run(&["evaluate", "mixed.jsonl", "--min-pass-rate", "75%"])
         .ends(0);
@@ -855,6 +856,41 @@ fn example(path: &str) -> String {
         .join("examples")
         .join(path);
     path.display().to_string()
+}
+
+#[test]
+fn the_example_cases_say_what_their_calibration_means() {
+    let place = Place::new();
+    let cases = example("metrics/cases.jsonl");
+    let args = ["evaluate", &cases, "--simulate", "--allow-simulated"];
+    place
+        .run(&args)
+        .ends(3)
+        .prints("Confidence partly predicts correctness");
+}
+
+#[test]
+fn an_agent_that_fails_is_told_with_its_last_words() {
+    let place = with_shell(Place::new());
+    let question = json!({"test_id": "a", "agent_used": "sql", "question": "How many?", "expected_answer_type": "number", "expected_results": 12});
+    suite(&place, "questions.jsonl", &[question]);
+    let command = "echo the table is locked >&2; exit 9";
+    let args = [
+        "evaluate",
+        "questions.jsonl",
+        "--simulate",
+        "--allow-simulated",
+        "--agent-command",
+        command,
+        "--output",
+        "run",
+    ];
+    drop(place.run(&args));
+    let told = results(&place, "run")[0].to_string();
+    assert!(
+        told.contains("exit code 9; its stderr: the table is locked"),
+        "{told}"
+    );
 }
 
 #[test]

@@ -213,6 +213,18 @@ fn what_is_neither_a_file_nor_an_id_is_exit_2() {
 }
 
 #[test]
+fn a_table_goes_into_a_file_of_its_own_format() {
+    let place = Place::new();
+    for name in ["scores.xlsx", "scores.json"] {
+        let run = place.run(&["export", "scores", "--output", name]).ends(2);
+        run.says(&format!(
+            "{name} names no format: end it with .csv or .parquet"
+        ));
+        assert!(!place.path().join(name).exists());
+    }
+}
+
+#[test]
 fn healthcheck_of_nobody_is_exit_3() {
     let server = "http://127.0.0.1:1";
     Place::new()

@@ -84,7 +84,7 @@ impl JudgeSpec {
     }
 
     /// Whether the entry says what the model costs, or that any may be asked.
-    pub(crate) fn is_priced(&self) -> bool {
+    pub fn is_priced(&self) -> bool {
         let entry = &self.entry;
         entry.any_model || entry.simulated || price_of(&entry.prices, &self.model).is_some()
     }

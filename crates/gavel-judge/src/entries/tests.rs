@@ -58,22 +58,15 @@ fn substitute(value: &mut Value, set: &[(&str, &str)]) {
 #[test]
 fn the_shipped_file_needs_a_key_for_each_family_and_none_for_the_simulator() {
     let providers = shipped(&[]);
-    assert_eq!(
-        providers.names(),
-        [
-            "anthropic-default",
-            "anthropic-default:claude-opus-4-6",
-            "anthropic-default:claude-haiku-4-5",
-            "google-default",
-            "google-default:gemini-2.5-flash",
-            "google-default:gemini-2.5-pro",
-            "openai-default",
-            "openai-default:gpt-4o",
-            "openai-default:gpt-4.1",
-            "openai-default:gpt-4.1-mini",
-            "simulated"
-        ]
-    );
+    let names = providers.names();
+    for name in [
+        "anthropic-default",
+        "anthropic-default:claude-opus-4-6",
+        "google-default:gemini-2.5-pro",
+        "openai-default:gpt-4o",
+    ] {
+        assert!(names.iter().any(|one| one == name), "{name}: {names:?}");
+    }
     for (entry, remedy) in [
         ("openai-default", "set OPENAI_API_KEY"),
         ("anthropic-default", "set ANTHROPIC_API_KEY"),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::transcript::{NO_MESSAGE, Said, conversation, pieces, plain, tool_names};
 use super::{Placed, fault, identify, text};
-use crate::history::ingest::input::{InvalidSession, SessionFault, SessionInput};
+use crate::history::ingest::input::{InvalidSession, SessionFault, SessionInput, unknown_status};
 use crate::wire::{SessionFormat, SessionStatus};
 
 /// Fields of our own form that are taken as they are.
@@ -65,14 +65,22 @@ pub(super) fn read(document: &Value) -> Result<Vec<Placed>, Vec<SessionFault>> {
         (given, last) => given.or(last),
     };
     session.tools = tool_names(&document["tools"]);
-    let status = document["status"]
-        .as_str()
-        .and_then(|word| word.parse().ok());
-    let status: SessionStatus = status.unwrap_or(SessionStatus::Completed);
-    session.status = Some(status.as_str().to_owned());
+    session.status = Some(status(&document["status"])?.as_str().to_owned());
     let id = text(document, &["external_id", "session_id", "id"]);
     identify(&mut session, SessionFormat::Messages, id, document);
     Ok(vec![(String::new(), session)])
+}
+
+/// Our own words and those of OpenAI's responses; none: it has ended.
+fn status(word: &Value) -> Result<SessionStatus, Vec<SessionFault>> {
+    match word.as_str() {
+        None if word.is_null() => Ok(SessionStatus::Completed),
+        Some("queued") => Ok(SessionStatus::Pending),
+        Some("incomplete") => Ok(SessionStatus::Failed),
+        other => other
+            .and_then(|word| word.parse().ok())
+            .ok_or_else(|| vec![fault("/status".to_owned(), unknown_status())]),
+    }
 }
 
 /// The messages, each with its place.

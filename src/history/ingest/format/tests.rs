@@ -222,6 +222,30 @@ fn fields_of_our_own_form_stand_beside_messages() {
     assert_eq!(session.conversation.last().unwrap().content, "Rain, 57°F.");
 }
 
+#[test]
+fn a_status_beside_messages_is_one_of_ours_or_of_openais_responses() {
+    let with = |status: Value| json!({"messages": openai_messages(), "status": status});
+    for (status, read) in [
+        (json!("running"), None),
+        (json!(7), None),
+        (json!("timed_out"), Some("timed_out")),
+        (json!("incomplete"), Some("failed")),
+        (json!("queued"), Some("pending")),
+        (Value::Null, Some("completed")),
+    ] {
+        match read {
+            Some(read) => assert_eq!(only(&with(status)).status.as_deref(), Some(read)),
+            None => {
+                let said = error(&with(status), None);
+                assert!(
+                    said.contains("/status: is not a status; known: pending"),
+                    "{said}"
+                );
+            }
+        }
+    }
+}
+
 /// A span as OTLP writes it.
 fn otlp(span: (&str, &str), name: &str, seconds: (u64, u64), attributes: &Value) -> Value {
     let typed = |value: &Value| json!({"stringValue": value.as_str().unwrap()});
