@@ -4,7 +4,6 @@ mod compared;
 
 use std::path::{Path, PathBuf};
 
-use chrono::{DateTime, SecondsFormat, Utc};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::json;
@@ -296,7 +295,7 @@ impl Printed for CriteriaList {
                 current.to_owned(),
                 version.scores.to_string(),
                 mean(version),
-                or_empty(version.created_at.map(second)),
+                or_empty(version.created_at.map(|at| at.date_naive())),
             ]
         };
         let head = ["criteria", "kind", "", "scores", "mean", "stored"];
@@ -313,11 +312,6 @@ fn mean(version: &CriteriaVersion) -> String {
         }
         _ => mean,
     }
-}
-
-/// A time to the second.
-fn second(time: DateTime<Utc>) -> String {
-    time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
 impl Printed for CriteriaDetail {
