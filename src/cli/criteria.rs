@@ -18,10 +18,12 @@ use crate::config::yaml::{FileError, resolve};
 use crate::config::{Settings, env_with_default};
 use crate::job::Kind;
 use crate::score::Criteria;
-use crate::wire::{CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion};
+use crate::wire::{CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion, words};
 
 /// Digits of a hash in a list: commands take it by its first eight.
 const SHORT: usize = 12;
+/// Characters of a name there, so that a row fits 80.
+const NAMED: usize = 16;
 
 /// List, show, add, check and compare criteria
 #[derive(Debug, Args)]
@@ -217,18 +219,24 @@ impl Printed for Added<'_> {
     fn print(&self) -> Result<(), CliError> {
         let hash = &self.answer.criteria_hash;
         output::line(hash)?;
+        let file = self.file.display();
         let (trying, variable) = match self.answer.kind.is_case() {
-            false => ("score", "GAVEL_SCORING_CONFIG".to_owned()),
+            // A preview leaves each session's current score as it is.
+            false => (
+                format!("rescore --preview {file} --sample 20"),
+                "GAVEL_SCORING_CONFIG".to_owned(),
+            ),
             true => {
                 let kind = self.answer.kind.as_str().to_uppercase();
-                ("evaluate", format!("GAVEL_CRITERIA_{kind}"))
+                let trying = format!("evaluate --criteria-hash {hash} SUITE");
+                (trying, format!("GAVEL_CRITERIA_{kind}"))
             }
         };
         output::note(&format!(
-            "stored; not current. Try it: gavel {trying} --criteria-hash {hash} FILE{}\n\
-             Make it current: on its page /criteria/{hash}, or let {variable} of the API name {}, and send SIGHUP or restart",
-            self.again,
-            self.file.display()
+            "stored; not current. Try it: gavel {trying}{}\n\
+             Make it current: on its page /criteria/{hash}, or, where nobody did that before, let {variable} of the API name {file}, and \
+             send SIGHUP or restart",
+            self.again
         ));
         Ok(())
     }
@@ -289,8 +297,12 @@ impl Printed for CriteriaList {
     fn print(&self) -> Result<(), CliError> {
         let row = |version: &CriteriaVersion| {
             let current = if version.is_current { "current" } else { "" };
+            let short: String = version.criteria_hash.chars().take(SHORT).collect();
+            let name = version.name.as_deref().map(|name| words::clip(name, NAMED));
             vec![
-                version.criteria_hash.chars().take(SHORT).collect(),
+                format!("{short} {}", output::clean(&or_empty(name)))
+                    .trim_end()
+                    .to_owned(),
                 version.kind.to_string(),
                 current.to_owned(),
                 version.scores.to_string(),
@@ -320,6 +332,8 @@ impl Printed for CriteriaDetail {
         let at = |at: Option<_>| or_empty(at.map(output::time));
         output::facts(&[
             ("hash", version.criteria_hash.clone()),
+            ("name", or_empty(version.name.as_deref().map(output::clean))),
+            ("note", or_empty(version.note.as_deref().map(output::clean))),
             ("kind", version.kind.to_string()),
             ("current", version.is_current.to_string()),
             ("judge", or_empty(self.judge())),

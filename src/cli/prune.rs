@@ -71,7 +71,7 @@ impl Prune {
         let _held = hold_data_folder(&mode).map_err(|error| match error {
             AppError::Locked { path } => CliError::usage(format!(
                 "{} is in use by another gavel process: end that one first, or let it do this by itself, with retention.jobs_days, \
-                 retention.sessions_days and retention.calls_days",
+                 retention.sessions_days and retention.judge_calls_days",
                 path.display()
             )),
             other @ (AppError::Config(_)

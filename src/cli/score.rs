@@ -38,7 +38,8 @@ pub(super) struct Score {
     /// Wait at most this long for all of them; 0: enqueue and print the jobs [default: until they have ended]
     #[arg(long, value_name = "SECONDS")]
     wait: Option<u64>,
-    /// Score under other criteria than the current ones (see `gavel criteria list`)
+    /// Score under other criteria than the current ones (see `gavel criteria list`); what comes of it is the session's current score. To try
+    /// criteria without that: `gavel rescore --preview`
     #[arg(long, value_name = "HASH")]
     criteria_hash: Option<String>,
     /// Ask a simulated judge in this process, over the data folder (DATABASE_URL and REDIS_URL are ignored): to try things
@@ -119,6 +120,7 @@ impl Score {
         Ok(Scores {
             exit: exit(&judged, imported.refused),
             works_here: connection.works_here,
+            other_criteria: judged.iter().any(is_of_others),
             page,
             items: judged,
         })
@@ -131,6 +133,9 @@ struct Scores {
     items: Vec<Judged>,
     #[serde(skip)]
     works_here: bool,
+    /// Whether any was scored by criteria that aren't current.
+    #[serde(skip)]
+    other_criteria: bool,
     /// Where a running service shows them.
     #[serde(skip)]
     page: Option<String>,
@@ -169,6 +174,11 @@ impl Printed for Scores {
 
 impl Scores {
     fn print_page(&self) -> Result<(), CliError> {
+        if self.other_criteria {
+            output::note(
+                "by other criteria than the current ones; it is the session's current score now, and the one before is in its history",
+            );
+        }
         let page = self.page.clone().unwrap_or_default();
         Ok(output::facts(&[("page", page)])?)
     }
@@ -195,6 +205,10 @@ fn is_simulated(one: &Judged) -> bool {
         Verdict::Scored { score } => score.simulated,
         Verdict::Failed { .. } | Verdict::Unfinished { .. } | Verdict::Refused { .. } => false,
     }
+}
+
+fn is_of_others(one: &Judged) -> bool {
+    matches!(&one.verdict, Verdict::Scored { score } if !score.is_current_criteria)
 }
 
 fn row(one: &Judged) -> Row {

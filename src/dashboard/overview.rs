@@ -54,6 +54,8 @@ struct Overview {
     mean: String,
     distribution: Option<Chart>,
     scores: u64,
+    /// How many are of other criteria.
+    outdated: u64,
     trend: Option<Chart>,
     alerts: Vec<Alert>,
     batches: Vec<Row>,
@@ -170,6 +172,7 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
             .mean
             .map_or_else(|| "–".to_owned(), |mean| format!("{mean:.1}")),
         scores: distribution.scores,
+        outdated,
         distribution: figures::histogram(&distribution),
         trend: figures::means(&trend),
         batches: batches
@@ -239,6 +242,7 @@ mod tests {
             mean: "70.1".to_owned(),
             distribution: None,
             scores: 1,
+            outdated: 0,
             trend: None,
             alerts: Vec::new(),
             batches: Vec::new(),

@@ -48,6 +48,13 @@ impl Printed for Batch {
             ("state", state_of(self)),
             ("items", items(&self.counts)),
             (
+                "why",
+                match self.counts.failed {
+                    0 => String::new(),
+                    _ => format!("gavel jobs list --batch {} --state failed", self.batch_id),
+                },
+            ),
+            (
                 "skipped",
                 or_empty(self.skipped.map(|it| nonzero(&it.reasons()))),
             ),

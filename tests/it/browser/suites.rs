@@ -76,7 +76,7 @@ async fn a_suite_is_refused_by_row_and_column_then_taken_and_followed_to_its_rep
         "return Array.from(document.querySelectorAll('.sectionhead h2')).map(h => h.textContent)";
     assert_eq!(
         site.run(order).await,
-        json!(["Errors", "Without a score", "Success"])
+        json!(["Errors (missed)", "Without a score", "Success"])
     );
     for (class, sign, head) in [
         ("bad", "✗", "T | take 5"),

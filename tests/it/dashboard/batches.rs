@@ -124,7 +124,7 @@ async fn a_batch_shows_what_failed_before_what_passed_and_each_item_by_itself() 
         let sections = [
             "INCOMPLETE",
             "3 of 4",
-            "<h2>Errors</h2>",
+            "<h2>Errors (missed)</h2>",
             "Score: 50% (FAIL &#60;90%)",
             "It <strong>counts</strong>",
             "<h2>Without a score</h2>",
@@ -137,13 +137,15 @@ async fn a_batch_shows_what_failed_before_what_passed_and_each_item_by_itself() 
         ];
         in_order(&page, &sections);
         let failures = browser.page(&format!("/batches/{id}?show=failures")).await;
-        assert!(failures.contains("<h2>Errors</h2>") && !failures.contains("<h2>Success</h2>"));
+        assert!(
+            failures.contains("<h2>Errors (missed)</h2>") && !failures.contains("<h2>Success</h2>")
+        );
         let one = browser.page(&format!("/batches/{id}?show=passed")).await;
-        assert!(one.contains("<h2>Success</h2>") && !one.contains("<h2>Errors</h2>"));
+        assert!(one.contains("<h2>Success</h2>") && !one.contains("<h2>Errors (missed)</h2>"));
         let body = browser
             .page(&format!("/batches/{id}/body?show=failures"))
             .await;
-        assert!(!body.contains("<html") && body.contains("<h2>Errors</h2>"));
+        assert!(!body.contains("<html") && body.contains("<h2>Errors (missed)</h2>"));
         let item = browser.page(&format!("/batches/{id}/items/1")).await;
         in_order(
             &item,
