@@ -14,10 +14,10 @@ use crate::api::ApiState;
 use crate::api::http::auth::{Caller, Scope};
 use crate::api::http::body::MAY_BE_LEFT_OUT;
 use crate::api::http::body::OptionalJson;
-use crate::api::http::idempotency::Effect;
+use crate::api::http::idempotency::ReservedEffect;
 use crate::api::http::links::begun;
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Refusal};
+use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::history::imports::{ImportRequest, StartError};
 use crate::store::ImportRow;
 use crate::wire::{
@@ -83,7 +83,7 @@ impl From<ImportRow> for Import {
 async fn start_import(
     State(state): State<ApiState>,
     caller: Caller,
-    effect: Effect,
+    effect: ReservedEffect,
     params: Params,
     OptionalJson(body): OptionalJson<ImportBody>,
 ) -> Result<Response, ApiError> {
@@ -95,7 +95,7 @@ async fn start_import(
         until: body.until,
         requests_per_second: body.rps,
         refresh: body.refresh,
-        started_by: caller.name(Refusal::Unprocessable)?,
+        started_by: caller.name(FaultStatus::Unprocessable)?,
         import_id: effect.id().map(|(id, _)| id),
     };
     if !state.imports.as_configured(&request) {
@@ -123,7 +123,7 @@ fn refused(error: StartError) -> ApiError {
     match error {
         StartError::NotConfigured => ApiError::HistoryNotConfigured,
         StartError::Invalid { field, message } => {
-            ApiError::fault(Refusal::Unprocessable, format!("/{field}"), message)
+            ApiError::fault(FaultStatus::Unprocessable, format!("/{field}"), message)
         }
         StartError::Store(error) => error.into(),
     }
@@ -167,7 +167,7 @@ async fn get_import(
     Segment(import_id): Segment,
     params: Params,
 ) -> Result<Json<ImportDetail>, ApiError> {
-    let import_id = uuid(&import_id, "import_id", Refusal::Unprocessable)?;
+    let import_id = uuid(&import_id, "import_id", FaultStatus::Unprocessable)?;
     params.finish()?;
     let import = state.store.imports().get(import_id).await?;
     let import = import.ok_or(ApiError::ImportNotFound(import_id))?;
@@ -203,7 +203,7 @@ async fn cancel_import(
     Segment(import_id): Segment,
     params: Params,
 ) -> Result<Json<Import>, ApiError> {
-    let import_id = uuid(&import_id, "import_id", Refusal::Unprocessable)?;
+    let import_id = uuid(&import_id, "import_id", FaultStatus::Unprocessable)?;
     params.finish()?;
     let cancelled = state
         .store

@@ -15,9 +15,9 @@ use crate::api::batches::body::{check_budget, check_name};
 use crate::api::criteria::named::{beginning, stored};
 use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
-use crate::api::http::idempotency::Effect;
+use crate::api::http::idempotency::ReservedEffect;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Refusal};
+use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::enqueue::Rescore;
 use crate::job::{Force, Priority, Purpose};
 use crate::store::SessionFilter;
@@ -54,7 +54,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 async fn post_rescore(
     State(state): State<ApiState>,
     caller: Caller,
-    effect: Effect,
+    effect: ReservedEffect,
     params: Params,
     ApiJson(mut body): ApiJson<RescoreRequest>,
 ) -> Result<Response, ApiError> {
@@ -83,7 +83,7 @@ fn read(
     body: RescoreRequest,
     current: &str,
     caller: Caller,
-    effect: Effect,
+    effect: ReservedEffect,
 ) -> Result<Rescore, ApiError> {
     check_name(body.name.as_deref())?;
     check_budget(body.budget_usd)?;
@@ -118,7 +118,7 @@ fn read(
         repeats,
         judges,
         economy: body.economy,
-        triggered_by: caller.name(Refusal::Unprocessable)?,
+        triggered_by: caller.name(FaultStatus::Unprocessable)?,
         new_id: effect.new_id(),
     })
 }
@@ -291,7 +291,7 @@ impl Faults {
             return Ok(());
         }
         Err(ApiError::Invalid {
-            refusal: Refusal::Unprocessable,
+            fault_status: FaultStatus::Unprocessable,
             faults: self.0,
         })
     }

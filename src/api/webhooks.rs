@@ -13,7 +13,7 @@ use crate::api::ApiState;
 use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Refusal};
+use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::config::webhook_faults;
 use crate::outbound::secret_of;
 use crate::store::{DeliveryFilter, DeliveryRow, WebhookEndpoint};
@@ -22,7 +22,7 @@ use crate::wire::{
     Webhooks,
 };
 
-const REFUSAL: Refusal = Refusal::Unprocessable;
+const FAULT_STATUS: FaultStatus = FaultStatus::Unprocessable;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -115,7 +115,7 @@ async fn add_webhook(
         .collect();
     if !faults.is_empty() {
         return Err(ApiError::Invalid {
-            refusal: REFUSAL,
+            fault_status: FAULT_STATUS,
             faults,
         });
     }
@@ -127,11 +127,11 @@ async fn add_webhook(
     let added = state
         .store
         .webhooks()
-        .add(&new, &caller.name(REFUSAL)?, state.clock.now())
+        .add(&new, &caller.name(FAULT_STATUS)?, state.clock.now())
         .await?;
     let added = added.ok_or_else(|| {
         ApiError::fault(
-            REFUSAL,
+            FAULT_STATUS,
             "/name",
             "is another webhook's: give a name of its own",
         )
@@ -159,7 +159,7 @@ async fn delete_webhook(
     params: Params,
 ) -> Result<Json<Webhook>, ApiError> {
     params.finish()?;
-    let id = uuid(&webhook_id, "webhook_id", REFUSAL)?;
+    let id = uuid(&webhook_id, "webhook_id", FAULT_STATUS)?;
     let endpoints = state.store.webhooks().endpoints().await?;
     let found = endpoints
         .into_iter()
@@ -227,7 +227,7 @@ async fn get_delivery(
     params: Params,
 ) -> Result<Json<WebhookDelivery>, ApiError> {
     params.finish()?;
-    let id = uuid(&delivery_id, "delivery_id", REFUSAL)?;
+    let id = uuid(&delivery_id, "delivery_id", FAULT_STATUS)?;
     Ok(Json(delivery(&state, id).await?))
 }
 
@@ -253,7 +253,7 @@ async fn resend_delivery(
     params: Params,
 ) -> Result<Response, ApiError> {
     params.finish()?;
-    let id = uuid(&delivery_id, "delivery_id", REFUSAL)?;
+    let id = uuid(&delivery_id, "delivery_id", FAULT_STATUS)?;
     state.store.webhooks().resend(id, state.clock.now()).await?;
     Ok((StatusCode::ACCEPTED, Json(delivery(&state, id).await?)).into_response())
 }

@@ -11,7 +11,7 @@ use super::evaluate::{mixed, share};
 use super::outcome::{CliError, Exit};
 use super::output::{self, Form, Printed};
 use crate::job::Kind;
-use crate::report::{Decision, Judgement, Lines, ReportError};
+use crate::report::{GateDecision, GateResult, Lines, ReportError};
 use crate::suite::run::RunFolder;
 use crate::suite::run::compare::{Change, Comparison};
 use crate::suite::run::folder::RESULTS;
@@ -98,7 +98,7 @@ impl Compare {
 struct Compared<'a> {
     asked: &'a Compare,
     found: Comparison,
-    judgement: Judgement,
+    judgement: GateResult,
 }
 
 impl Serialize for Compared<'_> {
@@ -124,9 +124,9 @@ impl Printed for Compared<'_> {
 
     fn exit(&self) -> Exit {
         match self.judgement.decision {
-            Decision::Passed | Decision::Nothing => Exit::Done,
-            Decision::Failed => Exit::GateFailed,
-            Decision::Incomplete => Exit::Incomplete,
+            GateDecision::Passed | GateDecision::Nothing => Exit::Done,
+            GateDecision::Failed => Exit::GateFailed,
+            GateDecision::Incomplete => Exit::Incomplete,
         }
     }
 }

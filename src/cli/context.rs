@@ -40,7 +40,9 @@ impl Context {
         let filter = match voice {
             Voice::Log => "info",
             Voice::Results => "warn",
-            Voice::Jobs => "warn,gavel::worker::handle=error,gavel::worker::scored=off",
+            Voice::Jobs => {
+                "warn,gavel::worker::handle=error,gavel::worker::endings=off,gavel::suite::run::computed=off"
+            }
         };
         if !asked && log.filter == "info" {
             filter.clone_into(&mut log.filter);

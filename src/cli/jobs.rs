@@ -126,7 +126,7 @@ impl Printed for Job {
             ("waits for", or_empty(wait.map(|wait| wait.reason))),
             ("", waiting(job)),
             ("position", or_empty(wait.and_then(|wait| wait.position))),
-            ("attempts", job.attempts.to_string()),
+            ("deaths as a suspect", job.attempts.to_string()),
             ("retries", job.retries.to_string()),
             ("error", or_empty(error.map(|error| error.class))),
             ("", or_empty(error.map(|error| &error.message))),

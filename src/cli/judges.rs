@@ -123,6 +123,7 @@ fn state(judge: &Judge) -> String {
     let until = known(gates, |gate| gate.until.map(time));
     match (&judge.remedy, &judge.hold) {
         (Some(remedy), _) if !judge.configured => remedy.clone(),
+        (_, Some(hold)) if hold.message.is_empty() => format!("{} by {}", hold.reason, hold.set_by),
         (_, Some(hold)) => format!("{} by {}: {}", hold.reason, hold.set_by, hold.message),
         (_, None) => {
             let mut said = known(gates, |gate| gate.reason.map(|reason| reason.to_string()));

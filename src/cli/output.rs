@@ -7,7 +7,7 @@ use comfy_table::{Cell, ColumnConstraint, ContentArrangement, Table, TableCompon
 use serde::Serialize;
 
 use super::outcome::{CliError, Exit};
-use crate::report::Judgement;
+use crate::report::GateResult;
 use crate::wire::WordTable;
 
 /// Width of tables that nobody sees on a terminal, columns.
@@ -51,7 +51,7 @@ pub(super) fn error(error: &CliError) {
 }
 
 /// Writes what was decided, and why.
-pub(super) fn decision(judgement: &Judgement) -> io::Result<()> {
+pub(super) fn decision(judgement: &GateResult) -> io::Result<()> {
     line(&format!("\n{}", judgement.decision.as_str()))?;
     for reason in &judgement.reasons {
         line(&clean(&format!("  {reason}")))?;

@@ -176,7 +176,7 @@ impl Scores {
     fn print_page(&self) -> Result<(), CliError> {
         if self.other_criteria {
             output::note(
-                "by other criteria than the current ones; it is the session's current score now, and the one before is in its history",
+                "by other criteria than the current ones; it is the session's current score now, and an earlier one stays in its history",
             );
         }
         let page = self.page.clone().unwrap_or_default();

@@ -59,7 +59,7 @@ enum What {
         /// By rating: failed, weak, adequate, good or near_perfect
         #[arg(long)]
         rating: Option<String>,
-        /// Part of an alert type, agent or author, or what an id begins with
+        /// Part of an alert type, agent or author, or what an id or an external id begins with
         #[arg(long)]
         q: Option<String>,
         #[command(flatten)]

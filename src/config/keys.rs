@@ -150,25 +150,26 @@ pub(super) fn variable(key: &str) -> String {
     format!("GAVEL_{}", key.to_ascii_uppercase().replace('.', "_"))
 }
 
-/// The known name that somebody probably meant, if one is near.
+/// The known name that somebody probably meant: with a slip of the finger, else one that has all its words, else one that is near.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
-    let tolerance = (given.chars().count() / 4).max(2);
+    const SLIP: usize = 2;
+    let words = |name: &'a str| name.split(['.', '_']);
+    let tolerance = (given.chars().count() / 4).max(SLIP);
     let mut best: Option<(usize, &str)> = None;
-    let mut near_enough = None; // or the same beginning
+    let mut with_its_words = None;
     for name in known {
         let distance = strsim::damerau_levenshtein(given, name);
         if distance <= tolerance && best.is_none_or(|(least, _)| distance < least) {
             best = Some((distance, name));
         }
-        let longer = name
-            .strip_prefix(given)
-            .is_some_and(|rest| rest.starts_with(['.', '_']));
-        if near_enough.is_none() && (last(name) == last(given) || longer) {
-            near_enough = Some(name);
+        let mut given = given.split(['.', '_']);
+        if with_its_words.is_none() && given.all(|word| words(name).any(|own| own == word)) {
+            with_its_words = Some(name);
         }
     }
-    best.map(|(_, name)| name).or(near_enough)
+    let slip = best.filter(|(distance, _)| *distance <= SLIP);
+    let near = best.map(|(_, name)| name);
+    slip.map(|(_, name)| name).or(with_its_words).or(near)
 }
 
 #[cfg(test)]
@@ -192,13 +193,23 @@ mod tests {
 
     #[test]
     fn a_misspelled_name_is_led_back_to_the_one_that_was_meant() {
-        let known = ["worker.concurrency", "worker.lease_s", "bind"];
+        let known = [
+            "worker.concurrency",
+            "worker.lease_s",
+            "bind",
+            "retention.jobs_days",
+            "retention.judge_calls_days",
+        ];
         assert_eq!(
             nearest("worker.concurency", known),
             Some("worker.concurrency")
         );
         assert_eq!(nearest("concurrency", known), Some("worker.concurrency"));
         assert_eq!(nearest("worker", known), Some("worker.concurrency"));
+        assert_eq!(
+            nearest("retention.calls_days", known),
+            Some("retention.judge_calls_days")
+        );
         assert_eq!(nearest("favourite_colour", known), None);
     }
 }

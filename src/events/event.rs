@@ -1,4 +1,4 @@
-//! One event: small, flat, the same in Redis and on the wire.
+//! One event: small, flat, the same in Redis and on the wire. Webhooks aren't made of these: triggers write theirs.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -23,8 +23,8 @@ text_enum! {
         JobCancelled = "job.cancelled",
         /// A failed job was queued again.
         JobRetried = "job.retried",
-        /// No job of the judge starts any more, on any worker: `reason` says why. A breaker, which each worker has for itself,
-        /// is told by the jobs that wait for it.
+        /// No job of the judge starts any more, on any worker: `reason` says why. A breaker is told by the jobs that
+        /// wait for it.
         JudgeClosed = "judge.closed",
         /// The judge's jobs may start again: somebody resumed it, its time was over, or a worker started with another key.
         JudgeOpened = "judge.opened",

@@ -224,11 +224,11 @@ pub struct Job {
     pub state: JobState,
     /// Rises on every claim, is never lowered: the fence against stale workers.
     pub claim_no: i64,
-    /// Runs in the lane `suspect` that ended with the worker's death.
+    /// Deaths of its worker while it was a suspect; not how often it was tried.
     pub attempts: i32,
     /// Worker deaths in a row with this job in hand; a run that ends in any other way sets it to 0.
     pub losses: i32,
-    /// Judge calls spent beyond the first (at most 3).
+    /// Judge calls spent beyond the first, up to `judge.max_retries`.
     pub retries: i32,
     /// Set while `waiting`: why, and until when.
     pub wait: Option<Wait>,

@@ -15,7 +15,7 @@ pub enum Judging {
 /// What a run came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Decision {
+pub enum GateDecision {
     Passed,
     Failed,
     /// Not known: something is missing, or simulated.
@@ -23,7 +23,7 @@ pub enum Decision {
     Nothing,
 }
 
-impl Decision {
+impl GateDecision {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Passed => "PASSED",
@@ -36,8 +36,8 @@ impl Decision {
 
 /// A decision with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Judgement {
-    pub decision: Decision,
+pub struct GateResult {
+    pub decision: GateDecision,
     /// Why it didn't pass; empty if it did.
     pub reasons: Vec<String>,
 }

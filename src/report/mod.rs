@@ -34,7 +34,7 @@ use crate::store::StoreError;
 
 pub(crate) use self::csv::record as csv_record;
 pub use batch::Batch;
-pub use decision::{Decision, Judgement, Judging};
+pub use decision::{GateDecision, GateResult, Judging};
 pub use format::Format;
 pub use item::{Item, ItemError, Outcome};
 pub use source::{Lines, Source};

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::columns::Cell;
-use super::summary::{Basis, Figures, Group, Verdict};
-use super::{Decision, Judging, Meta, Simulated};
+use super::summary::{Basis, DefaultGate, Figures, Group};
+use super::{GateDecision, Judging, Meta, Simulated};
 use crate::score::sql_metrics::calibration::Calibration;
 use crate::score::sql_metrics::safety::SafetySuite;
 use crate::wire::words;
@@ -110,22 +110,22 @@ pub(super) fn notes(figures: &Figures, meta: &Meta) -> Vec<String> {
     notes
 }
 
-pub(super) fn verdict(verdict: Verdict) -> &'static str {
+pub(super) fn verdict(verdict: DefaultGate) -> &'static str {
     match verdict {
-        Verdict::Pass => "PASS: every item was scored, and passed",
-        Verdict::Fail => "FAIL: every item was scored, and some missed",
-        Verdict::Incomplete => "INCOMPLETE: not every item has a score that counts",
-        Verdict::Nothing => "NOTHING: there are no items",
+        DefaultGate::Pass => "PASS: every item was scored, and passed",
+        DefaultGate::Fail => "FAIL: every item was scored, and some missed",
+        DefaultGate::Incomplete => "INCOMPLETE: not every item has a score that counts",
+        DefaultGate::Nothing => "NOTHING: there are no items",
     }
 }
 
 /// What the gates of the run said, with what it means.
-pub(super) fn gate(decision: Decision) -> &'static str {
+pub(super) fn gate(decision: GateDecision) -> &'static str {
     match decision {
-        Decision::Passed => "PASSED: the gates of this run hold",
-        Decision::Failed => "FAILED: a gate of this run does not hold",
-        Decision::Incomplete => "INCOMPLETE: whether the gates of this run hold is not known",
-        Decision::Nothing => "NOTHING TO RUN: there are no items",
+        GateDecision::Passed => "PASSED: the gates of this run hold",
+        GateDecision::Failed => "FAILED: a gate of this run does not hold",
+        GateDecision::Incomplete => "INCOMPLETE: whether the gates of this run hold is not known",
+        GateDecision::Nothing => "NOTHING TO RUN: there are no items",
     }
 }
 
@@ -153,7 +153,7 @@ fn whole(figures: &Figures, meta: &Meta) -> Section {
     let decision = figures.gate.as_ref().map(|judgement| judgement.decision);
     rows.extend(decision.map(|decision| ("Gate", text(gate(decision)))));
     rows.extend([
-        ("Verdict", text(verdict(figures.verdict))),
+        ("DefaultGate", text(verdict(figures.verdict))),
         ("Items", Cell::count(all.n)),
         ("Scored", Cell::count(all.scored)),
         ("Incomplete", Cell::count(all.incomplete)),

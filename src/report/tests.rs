@@ -256,7 +256,7 @@ fn markdown_is_cut_with_a_count_of_what_was_left_out() {
 }
 
 /// What a run's folder holds in one form once its gates have spoken.
-fn gated(file: &str, items: &[Item], judgement: &Judgement) -> String {
+fn gated(file: &str, items: &[Item], judgement: &GateResult) -> String {
     let (dir, meta) = (tempfile::tempdir().unwrap(), meta());
     let mut figures = sum_up(items, &meta).unwrap();
     figures.gate = Some(judgement.clone());
@@ -267,8 +267,8 @@ fn gated(file: &str, items: &[Item], judgement: &Judgement) -> String {
 #[test]
 fn what_the_gates_said_stands_first_and_the_verdict_beside_it() {
     let items = [query(0, 1.0), query(1, 0.4)];
-    let passed = Judgement {
-        decision: Decision::Passed,
+    let passed = GateResult {
+        decision: GateDecision::Passed,
         reasons: Vec::new(),
     };
     let told = gated("summary.md", &items, &passed);
@@ -286,8 +286,8 @@ fn what_the_gates_said_stands_first_and_the_verdict_beside_it() {
         xml.contains("<property name=\"gate\" value=\"PASSED\"/>"),
         "{xml}"
     );
-    let failed = Judgement {
-        decision: Decision::Failed,
+    let failed = GateResult {
+        decision: GateDecision::Failed,
         reasons: vec!["the pass rate is 0.5, below <b>".to_owned()],
     };
     let told = gated("summary.md", &items, &failed);

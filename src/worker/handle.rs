@@ -8,8 +8,8 @@ use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::after_ending::{LeaseEnd, event, lease_end, refused};
 use super::claims::ClaimedJob;
-use super::ending::{LeaseEnd, event, lease_end, refused};
 use super::process::Pipeline;
 use crate::clock::Clock;
 use crate::events::{Announcer, Event, EventType};

@@ -20,7 +20,7 @@ use crate::events::{Announcer, Event, EventType};
 use crate::job::{Lane, WaitReason};
 use crate::judge::Caps;
 use crate::judge::gate::{
-    Closed, Closure, Gate, GateSnapshot, LastError, MeterSnapshot, PaceSnapshot, Refusal,
+    Closure, Denial, Gate, GateSnapshot, HeldBack, LastError, MeterSnapshot, PaceSnapshot,
     WorkerCounts,
 };
 use crate::store::{Hold, HoldTarget, Store, StoreError};
@@ -319,9 +319,9 @@ fn same(before: &[GateSnapshot], now: &[GateSnapshot]) -> bool {
             shrunk_for: snapshot.pace.shrunk_for.map(|_| Duration::ZERO),
             held_for: snapshot.pace.held_for.map(|_| Duration::ZERO),
         },
-        closed: snapshot.closed.clone().map(|refusal| Refusal {
-            retry_in: refusal.retry_in.map(|_| Duration::ZERO),
-            ..refusal
+        closed: snapshot.closed.clone().map(|denial| Denial {
+            retry_in: denial.retry_in.map(|_| Duration::ZERO),
+            ..denial
         }),
         in_flight: 0,
         last_error: snapshot.last_error.clone().map(|error| LastError {
@@ -340,15 +340,15 @@ fn later(now: DateTime<Utc>, delay: Duration) -> DateTime<Utc> {
         .unwrap_or(DateTime::<Utc>::MAX_UTC)
 }
 
-fn closed_by(reason: WaitReason) -> Closed {
+fn closed_by(reason: WaitReason) -> HeldBack {
     match reason {
-        WaitReason::BreakerOpen => Closed::BreakerOpen,
-        WaitReason::Throttled => Closed::Throttled,
-        WaitReason::Paced => Closed::Paced,
-        WaitReason::Exhausted => Closed::Exhausted,
-        WaitReason::Misconfigured => Closed::Misconfigured,
-        WaitReason::Budget => Closed::Budget,
-        WaitReason::Paused | WaitReason::Storage | WaitReason::Fallback => Closed::Paused,
+        WaitReason::BreakerOpen => HeldBack::BreakerOpen,
+        WaitReason::Throttled => HeldBack::Throttled,
+        WaitReason::Paced => HeldBack::Paced,
+        WaitReason::Exhausted => HeldBack::Exhausted,
+        WaitReason::Misconfigured => HeldBack::Misconfigured,
+        WaitReason::Budget => HeldBack::Budget,
+        WaitReason::Paused | WaitReason::Storage | WaitReason::Fallback => HeldBack::Paused,
     }
 }
 
@@ -406,8 +406,8 @@ mod tests {
         let closed = close_and_open(&gate, &[hold], DateTime::UNIX_EPOCH);
         assert_eq!(closed, BTreeSet::from([JUDGE.to_owned()]));
         assert_eq!(
-            gate.closed(JUDGE).map(|refusal| refusal.why),
-            Some(Closed::Paused)
+            gate.closed(JUDGE).map(|denial| denial.why),
+            Some(HeldBack::Paused)
         );
         close_and_open(&gate, &[], DateTime::UNIX_EPOCH);
         assert_eq!(gate.closed(JUDGE), None);

@@ -4,13 +4,14 @@
 //! nothing that it remembers: the claim in the store decides whether a job may run, the fence whether its end counts.
 
 mod admit;
+mod after_ending;
 mod batches;
 mod caps;
 mod chores;
 mod claims;
 mod concurrency;
 mod deadline;
-mod ending;
+mod endings;
 mod expand;
 mod handle;
 mod heartbeat;
@@ -20,7 +21,6 @@ pub mod process;
 mod provider_batches;
 mod refill;
 mod rescue;
-mod scored;
 mod wait;
 mod webhooks;
 

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use self::subject::Subject;
 use super::ConcurrencyPermits;
 use super::deadline::{Deadline, Ended};
-use super::scored::{
+use super::endings::{
     class_of_bad, evaluated, failed, judge_failed, scored_session, session_id, too_large,
 };
 use super::wait::{ending_of_fallback_wait, ending_of_wait};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::job::{Wait, WaitReason};
-use crate::judge::gate::Closed;
+use crate::judge::gate::HeldBack;
 use crate::store::Ending;
 
 /// A wait for a fallback is no shorter.
@@ -18,18 +18,18 @@ const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 /// the row's, with its reason. Where nobody knows the end, the row is due at once: its lane stays closed until somebody opens it,
 /// and then it goes first.
 pub(super) fn ending_of_wait(
-    why: Closed,
+    why: HeldBack,
     retry_in: Option<Duration>,
     now: DateTime<Utc>,
 ) -> Ending {
     match why {
-        Closed::Paused | Closed::Budget => Ending::Requeued,
-        Closed::Busy => Ending::NotStarted,
-        Closed::BreakerOpen
-        | Closed::Throttled
-        | Closed::Paced
-        | Closed::Exhausted
-        | Closed::Misconfigured => {
+        HeldBack::Paused | HeldBack::Budget => Ending::Requeued,
+        HeldBack::Busy => Ending::NotStarted,
+        HeldBack::BreakerOpen
+        | HeldBack::Throttled
+        | HeldBack::Paced
+        | HeldBack::Exhausted
+        | HeldBack::Misconfigured => {
             let until = retry_in.map(|delay| at_most_a_day_after(now, delay));
             Ending::Waiting {
                 wait: Wait {
@@ -43,16 +43,16 @@ pub(super) fn ending_of_wait(
 }
 
 /// The job's word for what closes a lane.
-pub(super) fn reason_of(why: Closed) -> WaitReason {
+pub(super) fn reason_of(why: HeldBack) -> WaitReason {
     match why {
-        Closed::BreakerOpen => WaitReason::BreakerOpen,
+        HeldBack::BreakerOpen => WaitReason::BreakerOpen,
         // A busy lane is an open one: nobody asks for the reason of that.
-        Closed::Throttled | Closed::Busy => WaitReason::Throttled,
-        Closed::Paced => WaitReason::Paced,
-        Closed::Exhausted => WaitReason::Exhausted,
-        Closed::Misconfigured => WaitReason::Misconfigured,
-        Closed::Paused => WaitReason::Paused,
-        Closed::Budget => WaitReason::Budget,
+        HeldBack::Throttled | HeldBack::Busy => WaitReason::Throttled,
+        HeldBack::Paced => WaitReason::Paced,
+        HeldBack::Exhausted => WaitReason::Exhausted,
+        HeldBack::Misconfigured => WaitReason::Misconfigured,
+        HeldBack::Paused => WaitReason::Paused,
+        HeldBack::Budget => WaitReason::Budget,
     }
 }
 
@@ -88,9 +88,9 @@ mod tests {
     fn a_paused_or_busy_judge_sends_its_jobs_back_to_the_queue() {
         let now = at("2026-01-01T00:00:00Z");
         for (why, ending) in [
-            (Closed::Paused, Ending::Requeued),
-            (Closed::Budget, Ending::Requeued),
-            (Closed::Busy, Ending::NotStarted),
+            (HeldBack::Paused, Ending::Requeued),
+            (HeldBack::Budget, Ending::Requeued),
+            (HeldBack::Busy, Ending::NotStarted),
         ] {
             assert_eq!(ending_of_wait(why, None, now), ending);
             let delay = Some(Duration::from_secs(5));
@@ -102,11 +102,11 @@ mod tests {
     fn every_other_wait_has_its_reason_and_its_end() {
         let now = at("2026-01-01T00:00:00Z");
         let cases = [
-            (Closed::BreakerOpen, WaitReason::BreakerOpen),
-            (Closed::Throttled, WaitReason::Throttled),
-            (Closed::Paced, WaitReason::Paced),
-            (Closed::Exhausted, WaitReason::Exhausted),
-            (Closed::Misconfigured, WaitReason::Misconfigured),
+            (HeldBack::BreakerOpen, WaitReason::BreakerOpen),
+            (HeldBack::Throttled, WaitReason::Throttled),
+            (HeldBack::Paced, WaitReason::Paced),
+            (HeldBack::Exhausted, WaitReason::Exhausted),
+            (HeldBack::Misconfigured, WaitReason::Misconfigured),
         ];
         for (why, reason) in cases {
             let until = at("2026-01-01T00:00:30Z");
@@ -155,7 +155,7 @@ mod tests {
     fn no_wait_is_planned_for_more_than_a_day() {
         let now = at("2026-01-01T00:00:00Z");
         let Ending::Waiting { due_at, .. } =
-            ending_of_wait(Closed::Throttled, Some(Duration::MAX), now)
+            ending_of_wait(HeldBack::Throttled, Some(Duration::MAX), now)
         else {
             panic!("it waits");
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 
 use super::error::ErrorClass;
-use super::gate::Closed;
+use super::gate::HeldBack;
 
 /// The pause after a 429 that names none, where the gate doesn't know better.
 const UNNAMED_PAUSE: Duration = Duration::from_secs(10);
@@ -83,7 +83,7 @@ pub(super) enum Decision {
     Retry { after: Duration, spends: Spends },
     /// The job waits, outside the slot.
     Wait {
-        why: Closed,
+        why: HeldBack,
         /// For how long; `None` where somebody must act.
         retry_in: Option<Duration>,
         /// Whether the call to come spends a retry.
@@ -127,14 +127,14 @@ pub(super) fn after_error(
             match in_slot(options, state.waited, Some(after)) {
                 Some(after) => Decision::Retry { after, spends },
                 None => Decision::Wait {
-                    why: Closed::Throttled,
+                    why: HeldBack::Throttled,
                     retry_in: Some(after),
                     spends,
                 },
             }
         }
         ErrorClass::Exhausted => Decision::Wait {
-            why: Closed::Exhausted,
+            why: HeldBack::Exhausted,
             retry_in: retry_after,
             spends: Spends::Nothing,
         },
@@ -167,7 +167,7 @@ fn after_transient(
     let after = retry_after.map_or(scheduled, |asked| asked.max(options.first_delay));
     if after > options.longest_in_slot {
         return Decision::Wait {
-            why: Closed::Throttled,
+            why: HeldBack::Throttled,
             retry_in: Some(after),
             spends: Spends::ARetry,
         };
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    fn wait(why: Closed, seconds: u64, spends: Spends) -> Decision {
+    fn wait(why: HeldBack, seconds: u64, spends: Spends) -> Decision {
         Decision::Wait {
             why,
             retry_in: Some(secs(seconds)),
@@ -247,7 +247,7 @@ mod tests {
         );
         assert_eq!(
             decide(transient, FRESH, Some(11)),
-            wait(Closed::Throttled, 11, Spends::ARetry)
+            wait(HeldBack::Throttled, 11, Spends::ARetry)
         );
         let spent = RetryState {
             retries_spent: 3,
@@ -268,7 +268,7 @@ mod tests {
             assert_eq!(decide(throttled, state, Some(9)), retry(9, Spends::Nothing));
             assert_eq!(
                 decide(throttled, state, Some(11)),
-                wait(Closed::Throttled, 11, Spends::Nothing)
+                wait(HeldBack::Throttled, 11, Spends::Nothing)
             );
         }
         assert_eq!(decide(throttled, FRESH, Some(0)), retry(1, Spends::Nothing));
@@ -286,7 +286,7 @@ mod tests {
         );
         assert_eq!(
             decide(ErrorClass::Throttled, waited, Some(5)),
-            wait(Closed::Throttled, 5, Spends::Nothing)
+            wait(HeldBack::Throttled, 5, Spends::Nothing)
         );
     }
 
@@ -326,11 +326,11 @@ mod tests {
     #[test]
     fn a_used_up_quota_waits_for_somebody_or_for_the_known_reset() {
         let reset = decide(ErrorClass::Exhausted, FRESH, Some(5));
-        assert_eq!(reset, wait(Closed::Exhausted, 5, Spends::Nothing));
+        assert_eq!(reset, wait(HeldBack::Exhausted, 5, Spends::Nothing));
         assert_eq!(
             decide(ErrorClass::Exhausted, FRESH, None),
             Decision::Wait {
-                why: Closed::Exhausted,
+                why: HeldBack::Exhausted,
                 retry_in: None,
                 spends: Spends::Nothing,
             }

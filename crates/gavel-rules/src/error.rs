@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The class of a judge's error. The table of signals is in `provider/`; what follows from a class is in `retry.rs`.
+/// The class of a judge's error. The table of signals is in `gavel-judge/src/provider/`; what follows from a class is in its `retry.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
     /// Connect, reset, timeout, 408, 409, 425, 500, 502, 503, 504, 529: retried after 1, 2, 4 s; counts for the breaker.

@@ -5,7 +5,7 @@ use crate::text_enum;
 text_enum! {
     /// The class of a failure, as stored in `error_class`.
     pub enum FailureClass {
-        /// The judge could not be reached or answered 5xx, four calls in a row.
+        /// The judge could not be reached or answered 5xx, also when it was asked again.
         Transient = "transient",
         /// The judge kept throttling.
         Throttled = "throttled",
@@ -68,7 +68,7 @@ impl FailureClass {
                 "Read the judge's message: the request itself was refused; check base_url and the model's documentation."
             }
             Self::Unparsable => {
-                "Read the raw reply on the job's judge calls; choose a model that follows a JSON schema."
+                "Read the raw reply on the job's judge calls. Choose a model that follows a JSON schema; name dimensions that the prompt asks for beside the four under `dimensions` of the criteria."
             }
             Self::BadInput => {
                 "Correct what was to be judged or the criteria, as the message says, then retry the job."

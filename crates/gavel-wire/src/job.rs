@@ -71,7 +71,7 @@ pub struct Job {
     pub state: JobState,
     /// Why it isn't running yet; null once it runs or has ended.
     pub wait: Option<Wait>,
-    /// Runs that ended with the worker's death, alone in a worker.
+    /// Deaths of its worker while it was a suspect (`worker.max_attempts`); not how often it was tried.
     pub attempts: i32,
     /// Judge calls spent beyond the first.
     pub retries: i32,
@@ -116,7 +116,7 @@ text_enum! {
         Paused = "paused",
         /// Its judge's cap is reached, or its batch's budget spent.
         Budget = "budget",
-        /// Its judge failed five times in a row.
+        /// Its judge failed too often in a row.
         BreakerOpen = "breaker_open",
         /// Its judge answered 429, or asked for a delay.
         Throttled = "throttled",

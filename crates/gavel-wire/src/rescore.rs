@@ -11,7 +11,7 @@ use crate::{Priority, Purpose, Rating, Scored, SessionStatus, text_enum};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RescoreFilter {
-    /// Part of an alert type, agent or author, or what an id begins with; case-insensitive.
+    /// Part of an alert type, agent or author, or what an id or an `external_id` begins with; case-insensitive but for `external_id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub q: Option<String>,
     /// Where the session stands.

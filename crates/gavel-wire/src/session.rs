@@ -116,6 +116,8 @@ pub struct SessionItem {
     pub session_id: Uuid,
     /// Where it came from.
     pub source: String,
+    /// What it is called where it came from, if that isn't our id.
+    pub external_id: Option<String>,
     /// Where it stands.
     pub status: SessionStatus,
     /// Whether a score may be asked for: it has ended, and completed if `scoring.score_only_completed` says so.

@@ -15,7 +15,7 @@
 //!    └──────────────────────────────────────────────────┘
 //! ```
 //!
-//! `waiting` is only for jobs that were claimed. A pause belongs to a judge or to the queue, never to a row.
+//! `waiting` is only for jobs that were claimed. A pause belongs to a judge, the queue or a batch, never to a job.
 
 use crate::text_enum;
 
@@ -72,7 +72,7 @@ impl JobState {
 text_enum! {
     /// Why a job waits.
     pub enum WaitReason {
-        /// The judge failed five times in a row; a probe goes out after the cool-down.
+        /// The judge failed too often in a row; a probe goes out after the cool-down.
         BreakerOpen = "breaker_open",
         /// The judge said 429, or asked for a delay over 10 s.
         Throttled = "throttled",
@@ -82,7 +82,7 @@ text_enum! {
         Exhausted = "exhausted",
         /// The judge refuses our key, our model or our address.
         Misconfigured = "misconfigured",
-        /// An operator paused the judge or the queue.
+        /// An operator paused the judge, the queue or the batch.
         Paused = "paused",
         /// What its judge, or all judges, may cost in a day or a month is spent, or its batch has spent its budget.
         Budget = "budget",

@@ -157,7 +157,7 @@ async fn training(State(state): State<ApiState>, mut params: Params) -> Result<R
     get, path = "/api/v1/exports/scores", tag = "analytics",
     params(
         ("format" = Option<TableFormat>, Query, description = "`csv` (default) or `parquet`"),
-        ("q" = Option<String>, Query, description = "Part of an alert type, agent or author, or what an id begins with"),
+        ("q" = Option<String>, Query, description = "Part of an alert type, agent or author, or what an id or an external_id begins with"),
         ("status" = Option<SessionStatus>, Query, description = "Where the session stands"),
         ("rating" = Option<Rating>, Query, description = "By the score's rating"),
         ("max_score" = Option<u8>, Query, description = "Total at most, 0-100", maximum = 100),

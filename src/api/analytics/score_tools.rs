@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 use super::names::sessions_without;
 use crate::api::ApiState;
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Refusal};
+use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::store::{MadeBy, ToolElsewhere};
 use crate::wire::{ScoreTool, ScoreTools};
 
@@ -54,7 +54,7 @@ async fn tools_of_score(
 
 /// The tools that a score calls missing.
 pub(crate) async fn of_score(state: &ApiState, score_id: &str) -> Result<ScoreTools, ApiError> {
-    let id = uuid(score_id, "score_id", Refusal::Unprocessable)?;
+    let id = uuid(score_id, "score_id", FaultStatus::Unprocessable)?;
     let row = state.store.scores().get(id).await?;
     let row = row.ok_or(ApiError::ScoreNotFound(id))?;
     let simulated = row.score.simulated;

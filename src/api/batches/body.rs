@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, header};
 use serde_json::Value;
 
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Refusal};
+use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::enqueue::{BatchError, Item, ItemFault, Items, OpenItems};
 use crate::job::Kind;
 use crate::memory::blocking;
@@ -45,7 +45,7 @@ pub(crate) async fn head_of_json(
     if envelope.list.as_deref() != Some("items") {
         let fault =
             "must be a JSON object with the kind as `kind` and the list of payloads as `items`";
-        return Err(ApiError::fault(Refusal::Unprocessable, "/items", fault));
+        return Err(ApiError::fault(FaultStatus::Unprocessable, "/items", fault));
     }
     serde_path_to_error::deserialize(Value::Object(envelope.fields)).map_err(|error| {
         let path = error.path().to_string();
@@ -53,7 +53,11 @@ pub(crate) async fn head_of_json(
             "." => String::new(),
             path => format!("/{}", path.replace('.', "/")),
         };
-        ApiError::fault(Refusal::Unprocessable, pointer, error.inner().to_string())
+        ApiError::fault(
+            FaultStatus::Unprocessable,
+            pointer,
+            error.inner().to_string(),
+        )
     })
 }
 
@@ -122,7 +126,7 @@ pub(crate) fn check(head: &BatchRequest) -> Result<(), ApiError> {
         return Ok(());
     }
     Err(ApiError::Invalid {
-        refusal: Refusal::Unprocessable,
+        fault_status: FaultStatus::Unprocessable,
         faults,
     })
 }
@@ -137,7 +141,7 @@ fn check_threshold(kind: Kind, threshold: Option<f64>) -> Result<(), ApiError> {
         false => format!("kind {kind} has no threshold"),
     };
     Err(ApiError::fault(
-        Refusal::Unprocessable,
+        FaultStatus::Unprocessable,
         "/threshold",
         message,
     ))
@@ -147,7 +151,7 @@ fn check_threshold(kind: Kind, threshold: Option<f64>) -> Result<(), ApiError> {
 pub(crate) fn check_budget(budget_usd: Option<f64>) -> Result<(), ApiError> {
     match budget_usd {
         Some(budget) if !budget.is_finite() || budget <= 0.0 => Err(ApiError::fault(
-            Refusal::Unprocessable,
+            FaultStatus::Unprocessable,
             "/budget_usd",
             "must be more than 0, USD; left out or null: no budget",
         )),
@@ -161,7 +165,11 @@ pub(crate) fn check_name(name: Option<&str>) -> Result<(), ApiError> {
     let length = name.chars().count();
     if length == 0 || length > MAX_NAME || name.chars().any(char::is_control) {
         let message = format!("must be 1-{MAX_NAME} printable characters");
-        return Err(ApiError::fault(Refusal::Unprocessable, "/name", message));
+        return Err(ApiError::fault(
+            FaultStatus::Unprocessable,
+            "/name",
+            message,
+        ));
     }
     Ok(())
 }
@@ -231,7 +239,7 @@ fn item_faults(faults: Vec<ItemFault>, format: Format) -> ApiError {
         }
     };
     ApiError::Invalid {
-        refusal: Refusal::Unprocessable,
+        fault_status: FaultStatus::Unprocessable,
         faults: faults.into_iter().map(fault).collect(),
     }
 }

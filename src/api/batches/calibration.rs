@@ -7,7 +7,7 @@ use utoipa_axum::routes;
 
 use crate::api::ApiState;
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Refusal};
+use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::api::ratings::calibration::view;
 use crate::score::fields;
 use crate::score::sql_metrics::calibration::{Promises, calibrate};
@@ -45,7 +45,7 @@ async fn get_batch_calibration(
 }
 
 pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibration, ApiError> {
-    let id = uuid(batch_id, "batch_id", Refusal::Unprocessable)?;
+    let id = uuid(batch_id, "batch_id", FaultStatus::Unprocessable)?;
     let batch = state.store.batches().get(id).await?;
     let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
     if fields(batch.kind)
@@ -57,7 +57,7 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibr
             batch.kind.as_str()
         );
         return Err(ApiError::fault(
-            Refusal::Unprocessable,
+            FaultStatus::Unprocessable,
             "/batch_id",
             message,
         ));
@@ -68,7 +68,7 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibr
         .confidence_counts(id, MOST_ITEMS)
         .await?;
     let looked_at = batch.total.min(i64::from(MOST_ITEMS));
-    let made_by = counted(&counts);
+    let made_by = whose_grades_count(&counts);
     let mut calibration = calibration(&counts, made_by, looked_at);
     if batch.total > looked_at {
         let message = format!(
@@ -87,7 +87,7 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibr
 }
 
 /// Whose grades count: those of judges, or simulated ones where there are no others.
-fn counted(counts: &[ConfidenceCount]) -> MadeBy {
+fn whose_grades_count(counts: &[ConfidenceCount]) -> MadeBy {
     let real = |count: &ConfidenceCount| count.made_by == MadeBy::Judge;
     if counts.is_empty() || counts.iter().any(real) {
         MadeBy::Judge

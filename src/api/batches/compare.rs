@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Refusal};
+use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::memory::blocking;
 use crate::report::Batch;
 use crate::suite::run::compare::{Change, Comparison, PartChange};
@@ -95,7 +95,7 @@ pub(crate) async fn compare(
             row_b.kind, row_a.kind
         );
         return Err(ApiError::Invalid {
-            refusal: Refusal::Unprocessable,
+            fault_status: FaultStatus::Unprocessable,
             faults: vec![Fault {
                 pointer: "/b".to_owned(),
                 message,

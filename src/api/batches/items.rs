@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Refusal};
+use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::api::{ApiState, jobs};
 use crate::job;
 use crate::report::{Item, Outcome, live};
@@ -54,7 +54,7 @@ pub(crate) async fn list(
     batch_id: &str,
     mut params: Params,
 ) -> Result<BatchItems, ApiError> {
-    let id = uuid(batch_id, "batch_id", Refusal::Unprocessable)?;
+    let id = uuid(batch_id, "batch_id", FaultStatus::Unprocessable)?;
     let outcome = params.take("outcome");
     let limit = params.limit();
     let after = after(&mut params);
@@ -191,10 +191,10 @@ pub(crate) async fn read(
     batch_id: &str,
     item_no: &str,
 ) -> Result<BatchItemDetail, ApiError> {
-    let id = uuid(batch_id, "batch_id", Refusal::Unprocessable)?;
+    let id = uuid(batch_id, "batch_id", FaultStatus::Unprocessable)?;
     let place = item_no.parse::<u32>().map_err(|_| {
         let message = "is not a place among a batch's items: give a number from 0 on";
-        ApiError::fault(Refusal::Unprocessable, "/item_no", message)
+        ApiError::fault(FaultStatus::Unprocessable, "/item_no", message)
     })?;
     if state.store.batches().get(id).await?.is_none() {
         return Err(ApiError::BatchNotFound(id));

@@ -27,10 +27,10 @@ use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
 use crate::api::http::body_memory::BodyMemory;
 use crate::api::http::etag::json_or_unchanged;
-use crate::api::http::idempotency::Effect;
+use crate::api::http::idempotency::ReservedEffect;
 use crate::api::http::links::begun;
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Refusal};
+use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::api::http::spool::Spooled;
 use crate::enqueue::ScoreBatch;
 use crate::events::EventType;
@@ -83,7 +83,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 async fn post_batch(
     State(state): State<ApiState>,
     caller: Caller,
-    effect: Effect,
+    effect: ReservedEffect,
     held: BodyMemory,
     params: Params,
     headers: HeaderMap,
@@ -111,7 +111,7 @@ async fn post_batch(
         criteria_hash: head.criteria_hash,
         priority: head.priority.unwrap_or(Priority::Bulk),
         force: Force::of(head.force_rescore),
-        triggered_by: caller.name(Refusal::Unprocessable)?,
+        triggered_by: caller.name(FaultStatus::Unprocessable)?,
         new_id: effect.new_id(),
     };
     let reading = Reading {
@@ -202,7 +202,7 @@ async fn get_batch(
 
 /// One batch: how far it is, and what it came to.
 pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<Batch, ApiError> {
-    let id = uuid(batch_id, "batch_id", Refusal::Unprocessable)?;
+    let id = uuid(batch_id, "batch_id", FaultStatus::Unprocessable)?;
     let batch = state.store.batches().get(id).await?;
     let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
     Ok(view::load(state, batch).await?)
@@ -340,7 +340,7 @@ async fn change_budget(
     let has_provider_batch = batch.plan.as_ref().is_some_and(|plan| plan.economy);
     if has_provider_batch && body.budget_usd.is_some() {
         return Err(ApiError::fault(
-            Refusal::Unprocessable,
+            FaultStatus::Unprocessable,
             "/budget_usd",
             "goes with no batch whose replies provider batches collect (economy): thousands of questions are handed over at once, \
              which no budget can stop; cancel the batch instead",
@@ -371,7 +371,7 @@ async fn change_budget(
 }
 
 fn batch_id_of(text: &str, params: Params) -> Result<Uuid, ApiError> {
-    let id = uuid(text, "batch_id", Refusal::Unprocessable)?;
+    let id = uuid(text, "batch_id", FaultStatus::Unprocessable)?;
     params.finish()?;
     Ok(id)
 }

@@ -18,7 +18,7 @@ use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
 use crate::api::http::etag::json_or_unchanged;
 use crate::api::http::params::{Params, Segment};
-use crate::api::http::problem::{ApiError, Refusal, escape};
+use crate::api::http::problem::{ApiError, FaultStatus, escape};
 use crate::job::Kind;
 use crate::score::Criteria;
 use crate::store::{CriteriaChoice, CriteriaDefinition, CriteriaName};
@@ -193,14 +193,14 @@ async fn add_criteria(
     find_variables(&definition, &mut String::new(), &mut faults);
     if !faults.is_empty() {
         return Err(ApiError::Invalid {
-            refusal: Refusal::Unprocessable,
+            fault_status: FaultStatus::Unprocessable,
             faults,
         });
     }
     let criteria = Criteria::from_value(&definition).map_err(|error| {
         let pointer = format!("/{}", error.path.replace('.', "/"));
         let pointer = pointer.trim_end_matches('/');
-        ApiError::fault(Refusal::Unprocessable, pointer, error.message)
+        ApiError::fault(FaultStatus::Unprocessable, pointer, error.message)
     })?;
     let is_new = state
         .store
@@ -239,7 +239,7 @@ async fn name_criteria(
     params: Params,
     ApiJson(body): ApiJson<NameRequest>,
 ) -> Result<Json<CriteriaVersion>, ApiError> {
-    const REFUSAL: Refusal = Refusal::Unprocessable;
+    const FAULT_STATUS: FaultStatus = FaultStatus::Unprocessable;
     params.finish()?;
     let text = |field: &str, text: Option<String>, most: usize| {
         let text = text.map(|text| text.trim().to_owned());
@@ -249,14 +249,14 @@ async fn name_criteria(
             .is_some_and(|text| text.chars().count() > most)
         {
             let message = format!("is longer than {most} characters");
-            return Err(ApiError::fault(REFUSAL, field, message));
+            return Err(ApiError::fault(FAULT_STATUS, field, message));
         }
         Ok(text)
     };
     let new = CriteriaName {
         name: text("/name", body.name, MOST_NAME)?,
         note: text("/note", body.note, MOST_NOTE)?,
-        by: caller.name(REFUSAL)?,
+        by: caller.name(FAULT_STATUS)?,
         at: state.clock.now(),
     };
     let version = stored_version(&state, &name).await?;
@@ -287,7 +287,7 @@ async fn make_current(
     params: Params,
 ) -> Result<Json<CriteriaVersion>, ApiError> {
     params.finish()?;
-    let by = caller.name(Refusal::Unprocessable)?;
+    let by = caller.name(FaultStatus::Unprocessable)?;
     let CriteriaVersion {
         criteria_hash: hash,
         kind,

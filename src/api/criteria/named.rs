@@ -2,7 +2,7 @@
 
 use crate::api::ApiState;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Refusal};
+use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::job::Kind;
 use crate::score::Criteria;
 
@@ -37,7 +37,7 @@ pub(crate) async fn both(
     let b = named(state, "/b", &b, Criteria::DEFAULT_KIND).await?;
     if a.hash == b.hash {
         return Err(ApiError::fault(
-            Refusal::Unprocessable,
+            FaultStatus::Unprocessable,
             "/b",
             "is the same version as a: name another one",
         ));
@@ -73,7 +73,7 @@ pub(crate) async fn stored(
         let message = format!(
             "{text:?} is the beginning of no stored criteria's hash; GET /api/v1/scoring/criteria lists them"
         );
-        ApiError::fault(Refusal::Unprocessable, pointer, message)
+        ApiError::fault(FaultStatus::Unprocessable, pointer, message)
     })
 }
 
@@ -115,7 +115,11 @@ pub(crate) async fn named(
     }
     if !is_name(text) {
         let message = format!("must be {FORMS}");
-        return Err(ApiError::fault(Refusal::Unprocessable, pointer, message));
+        return Err(ApiError::fault(
+            FaultStatus::Unprocessable,
+            pointer,
+            message,
+        ));
     }
     let prefix = text.to_ascii_lowercase();
     let mut found = state.store.criteria().beginning_with(&prefix).await?;
@@ -138,7 +142,11 @@ pub(crate) async fn named(
                 "names several: {}; give more of its digits",
                 hashes.join(", ")
             );
-            Err(ApiError::fault(Refusal::Unprocessable, pointer, message))
+            Err(ApiError::fault(
+                FaultStatus::Unprocessable,
+                pointer,
+                message,
+            ))
         }
     }
 }
@@ -153,7 +161,7 @@ pub(crate) async fn criteria_of(
     if found.kind.is_case() {
         let message = format!("is for kind {}: people rate sessions alone", found.kind);
         return Err(ApiError::fault(
-            Refusal::Unprocessable,
+            FaultStatus::Unprocessable,
             "/criteria",
             message,
         ));

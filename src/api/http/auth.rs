@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
 use super::browsers::{Browsers, is_by};
-use super::problem::{ApiError, Refusal};
+use super::problem::{ApiError, FaultStatus};
 use super::proxies::Networks;
 use super::token_throttle::TokenThrottle;
 use super::tokens::{Token, Tokens};
@@ -345,7 +345,7 @@ impl Caller {
 
     /// The name that ratings of theirs are kept under, unless they give another.
     pub(crate) fn signs_as(&self) -> String {
-        let name = self.name(Refusal::Unprocessable);
+        let name = self.name(FaultStatus::Unprocessable);
         name.unwrap_or_else(|_| NAMELESS.to_owned())
     }
 
@@ -383,12 +383,16 @@ impl Caller {
 
     /// The name that is stored with what they ask for: the token's, and behind it the user that a trusted proxy names; else that user,
     /// else `api-client`.
-    pub(crate) fn name(&self, refusal: Refusal) -> Result<String, ApiError> {
+    pub(crate) fn name(&self, fault_status: FaultStatus) -> Result<String, ApiError> {
         let Some(forwarded) = &self.forwarded else {
             return Ok(self.token.clone().unwrap_or_else(|| NAMELESS.to_owned()));
         };
         let fault = |message: &str| {
-            ApiError::fault(refusal, "", format!("the forwarded user name {message}"))
+            ApiError::fault(
+                fault_status,
+                "",
+                format!("the forwarded user name {message}"),
+            )
         };
         let name = std::str::from_utf8(forwarded)
             .map_err(|_| fault("is not UTF-8"))?

@@ -12,7 +12,7 @@ use serde_path_to_error::{Path, Segment};
 use tower_http::timeout::TimeoutError;
 
 use super::body_memory::BodyMemory;
-use super::problem::{ApiError, Refusal, escape};
+use super::problem::{ApiError, FaultStatus, escape};
 use crate::api::ApiState;
 use crate::config::HttpSettings;
 use crate::history::ingest::shortened;
@@ -41,7 +41,7 @@ impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<ApiState> for S
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
-        let body = read(request, state, Refusal::BadRequest).await?;
+        let body = read(request, state, FaultStatus::BadRequest).await?;
         Ok(Self(body.unwrap_or_default()))
     }
 }
@@ -50,9 +50,9 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<ApiState> for ApiJson<T> 
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
-        match read(request, state, Refusal::Unprocessable).await? {
+        match read(request, state, FaultStatus::Unprocessable).await? {
             Some(body) => Ok(Self(body)),
-            None => Err(empty(Refusal::Unprocessable)),
+            None => Err(empty(FaultStatus::Unprocessable)),
         }
     }
 }
@@ -61,7 +61,7 @@ impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<ApiState> for O
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
-        let body = read(request, state, Refusal::Unprocessable).await?;
+        let body = read(request, state, FaultStatus::Unprocessable).await?;
         Ok(Self(body.unwrap_or_default()))
     }
 }
@@ -73,28 +73,28 @@ impl FromRequest<ApiState> for JsonText {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
-        let refusal = Refusal::Unprocessable;
-        let Some(bytes) = bytes(request, &state.http, refusal).await? else {
-            return Err(empty(refusal));
+        let fault_status = FaultStatus::Unprocessable;
+        let Some(bytes) = bytes(request, &state.http, fault_status).await? else {
+            return Err(empty(fault_status));
         };
         String::from_utf8(bytes)
             .map(Self)
-            .map_err(|_| ApiError::fault(refusal, "", "the body is not UTF-8"))
+            .map_err(|_| ApiError::fault(fault_status, "", "the body is not UTF-8"))
     }
 }
 
-fn empty(refusal: Refusal) -> ApiError {
-    ApiError::fault(refusal, "", "the body is empty: send a JSON object")
+fn empty(fault_status: FaultStatus) -> ApiError {
+    ApiError::fault(fault_status, "", "the body is empty: send a JSON object")
 }
 
 /// Reads and checks a body; `None` if there is none.
 async fn read<T: DeserializeOwned + Send + 'static>(
     request: Request,
     state: &ApiState,
-    refusal: Refusal,
+    fault_status: FaultStatus,
 ) -> Result<Option<T>, ApiError> {
-    match bytes(request, &state.http, refusal).await? {
-        Some(bytes) => beside(bytes.len(), move || parse(&bytes, refusal))
+    match bytes(request, &state.http, fault_status).await? {
+        Some(bytes) => beside(bytes.len(), move || parse(&bytes, fault_status))
             .await
             .map(Some),
         None => Ok(None),
@@ -104,10 +104,10 @@ async fn read<T: DeserializeOwned + Send + 'static>(
 async fn bytes(
     request: Request,
     limits: &HttpSettings,
-    refusal: Refusal,
+    fault_status: FaultStatus,
 ) -> Result<Option<Vec<u8>>, ApiError> {
     let (parts, body) = request.into_parts();
-    let bytes = whole(body, &parts, limits, refusal).await?;
+    let bytes = whole(body, &parts, limits, fault_status).await?;
     if bytes.is_empty() {
         return Ok(None);
     }
@@ -121,7 +121,7 @@ async fn bytes(
     let max = limits.max_json_depth;
     if shape.depth > max {
         let fault = format!("the JSON is nested deeper than {max} levels (http.max_json_depth)");
-        return Err(ApiError::fault(refusal, "", fault));
+        return Err(ApiError::fault(fault_status, "", fault));
     }
     BodyMemory::of(&parts).take(shape.weight()).await?;
     Ok(Some(bytes))
@@ -143,9 +143,9 @@ pub(crate) async fn whole(
     body: Body,
     parts: &Parts,
     limits: &HttpSettings,
-    refusal: Refusal,
+    fault_status: FaultStatus,
 ) -> Result<Vec<u8>, ApiError> {
-    let collected = collect(body, parts, limits.max_body_bytes, refusal);
+    let collected = collect(body, parts, limits.max_body_bytes, fault_status);
     in_time(READ_TIMEOUT, collected).await?
 }
 
@@ -160,7 +160,7 @@ pub(crate) async fn in_time<T>(
 }
 
 /// Why a body broke off: its sender fell silent, or went, or compressed it badly.
-pub(crate) fn broken_off(error: &axum::Error, refusal: Refusal) -> ApiError {
+pub(crate) fn broken_off(error: &axum::Error, fault_status: FaultStatus) -> ApiError {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = cause {
         if error.is::<TimeoutError>() {
@@ -169,14 +169,14 @@ pub(crate) fn broken_off(error: &axum::Error, refusal: Refusal) -> ApiError {
         cause = error.source();
     }
     let fault = "the body broke off, or is not the gzip that Content-Encoding says";
-    ApiError::fault(refusal, "", fault)
+    ApiError::fault(fault_status, "", fault)
 }
 
 async fn collect(
     body: Body,
     parts: &Parts,
     max: usize,
-    refusal: Refusal,
+    fault_status: FaultStatus,
 ) -> Result<Vec<u8>, ApiError> {
     let headers = &parts.headers;
     let declared = headers
@@ -191,7 +191,7 @@ async fn collect(
     let mut seen = 0;
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| broken_off(&error, refusal))?;
+        let chunk = chunk.map_err(|error| broken_off(&error, fault_status))?;
         if seen <= SMALL_BYTES && seen + chunk.len() > SMALL_BYTES {
             // Whoever has sent so much means to send the rest: now there must be room for it.
             let whole = declared.unwrap_or(max).min(max);
@@ -237,7 +237,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8], refusal: Refusal) -> Result<T, ApiError> {
+fn parse<T: DeserializeOwned>(bytes: &[u8], fault_status: FaultStatus) -> Result<T, ApiError> {
     // A derived reader would take an array for the fields in order.
     if bytes
         .trim_ascii_start()
@@ -245,14 +245,14 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], refusal: Refusal) -> Result<T, ApiEr
         .is_some_and(|byte| *byte != b'{')
     {
         return Err(ApiError::fault(
-            refusal,
+            fault_status,
             "",
             "the body must be a JSON object",
         ));
     }
     if let Some(pointer) = super::duplicate_fields::first(bytes) {
         return Err(ApiError::fault(
-            refusal,
+            fault_status,
             pointer,
             "stands there twice: keep one",
         ));
@@ -262,19 +262,19 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], refusal: Refusal) -> Result<T, ApiEr
         let said = shortened(&error.inner().to_string());
         match error.inner().classify() {
             serde_json::error::Category::Data => {
-                ApiError::fault(refusal, pointer(error.path()), said)
+                ApiError::fault(fault_status, pointer(error.path()), said)
             }
             serde_json::error::Category::Eof => {
                 let said = format!("the body breaks off: {said}; send all of its JSON");
-                ApiError::fault(refusal, "", said)
+                ApiError::fault(fault_status, "", said)
             }
             serde_json::error::Category::Syntax | serde_json::error::Category::Io => {
-                ApiError::fault(refusal, "", format!("the body is no JSON: {said}"))
+                ApiError::fault(fault_status, "", format!("the body is no JSON: {said}"))
             }
         }
     })?;
     json.end()
-        .map_err(|error| ApiError::fault(refusal, "", error.to_string()))?;
+        .map_err(|error| ApiError::fault(fault_status, "", error.to_string()))?;
     Ok(value)
 }
 
@@ -335,7 +335,7 @@ pub(super) mod tests {
     async fn a_body_that_never_ends_is_given_up() {
         let silence = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
         let request = Request::new(Body::from_stream(silence));
-        let given_up = bytes(request, &limits(), Refusal::Unprocessable).await;
+        let given_up = bytes(request, &limits(), FaultStatus::Unprocessable).await;
         assert!(matches!(given_up, Err(ApiError::BodyTimeout(60))));
     }
 
@@ -349,7 +349,7 @@ pub(super) mod tests {
             header::EXPECT,
             axum::http::HeaderValue::from_static("100-continue"),
         );
-        let refused = bytes(request, &limits(), Refusal::Unprocessable).await;
+        let refused = bytes(request, &limits(), FaultStatus::Unprocessable).await;
         assert!(matches!(refused, Err(ApiError::TooLarge { max: 10, .. })));
     }
 
@@ -357,12 +357,12 @@ pub(super) mod tests {
     async fn what_is_far_too_large_is_not_read_to_its_end() {
         let endless = futures::stream::repeat_with(|| Ok::<_, std::io::Error>(vec![b'x'; 1 << 20]));
         let request = Request::new(Body::from_stream(endless));
-        let refused = bytes(request, &limits(), Refusal::Unprocessable).await;
+        let refused = bytes(request, &limits(), FaultStatus::Unprocessable).await;
         assert!(matches!(refused, Err(ApiError::TooLarge { .. })));
     }
 
     fn fault_of(text: &str) -> (String, String) {
-        match parse::<Probe>(text.as_bytes(), Refusal::Unprocessable) {
+        match parse::<Probe>(text.as_bytes(), FaultStatus::Unprocessable) {
             Err(ApiError::Invalid { faults, .. }) => {
                 (faults[0].pointer.clone(), faults[0].message.clone())
             }

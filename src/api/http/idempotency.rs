@@ -3,7 +3,7 @@
 //! A key is scoped by the token's name (or by that of a user who came in by groups), the method and the path, and kept 24 h with a hash of the request (query and body,
 //! byte by byte, after inflation; of a batch its digest). Only an answer of success is kept: after a refusal the key is free again. An error of
 //! ours leaves open whether something was done, and a job that failed or was cancelled was made: the same request then
-//! goes on under the same effect's id, see [`Effect`].
+//! goes on under the same effect's id, see [`ReservedEffect`].
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use super::auth::Caller;
 use super::links::BATCHES;
-use super::problem::{ApiError, Refusal};
+use super::problem::{ApiError, FaultStatus};
 use super::spool::Spooled;
 use crate::api::ApiState;
 use crate::api::http;
@@ -73,7 +73,7 @@ pub(crate) struct Keys {
 /// A handler takes it unless doing its work twice is the same as doing it once: that is what holds when a process dies
 /// between the effect and the kept answer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Effect(Option<Reservation>);
+pub(crate) struct ReservedEffect(Option<Reservation>);
 
 #[derive(Debug, Clone, Copy)]
 struct Reservation {
@@ -82,7 +82,7 @@ struct Reservation {
     repeated: bool,
 }
 
-impl Effect {
+impl ReservedEffect {
     /// The id of the job that the request makes.
     pub(crate) fn new_id(self) -> NewId {
         match self.0 {
@@ -112,7 +112,7 @@ impl Effect {
     }
 }
 
-impl FromRequestParts<ApiState> for Effect {
+impl FromRequestParts<ApiState> for ReservedEffect {
     type Rejection = Infallible;
 
     async fn from_request_parts(
@@ -137,13 +137,14 @@ pub(crate) async fn once(State(keys): State<Arc<Keys>>, request: Request, next: 
 
 impl Keys {
     async fn answer(self: Arc<Self>, request: Request, next: Next) -> Result<Response, ApiError> {
-        let refusal = if request.uri().path().starts_with(SCORING_ROUTES) {
-            Refusal::BadRequest
+        let fault_status = if request.uri().path().starts_with(SCORING_ROUTES) {
+            FaultStatus::BadRequest
         } else {
-            Refusal::Unprocessable
+            FaultStatus::Unprocessable
         };
-        let key = key_of(request.headers())
-            .map_err(|fault| ApiError::fault(refusal, "", format!("Idempotency-Key {fault}")))?;
+        let key = key_of(request.headers()).map_err(|fault| {
+            ApiError::fault(fault_status, "", format!("Idempotency-Key {fault}"))
+        })?;
         let (mut parts, body) = request.into_parts();
         let (body, wish) = if parts.uri.path() == BATCHES {
             // Too large for memory: its handler finds it in its file.
@@ -152,7 +153,7 @@ impl Keys {
             parts.extensions.insert(spooled);
             (Body::empty(), wish)
         } else {
-            let bytes = http::body::whole(body, &parts, &self.http, refusal).await?;
+            let bytes = http::body::whole(body, &parts, &self.http, fault_status).await?;
             let wish = self.wish(&key, &parts, &bytes);
             (Body::from(bytes), wish)
         };

@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::problem::{ApiError, Refusal, escape};
+use super::problem::{ApiError, FaultStatus, escape};
 use crate::api::ApiState;
 use crate::clock::read_time;
 use crate::store::Cursor;
@@ -32,7 +32,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
-            .map_err(|error| ApiError::fault(Refusal::Unprocessable, "", error.body_text()))?;
+            .map_err(|error| ApiError::fault(FaultStatus::Unprocessable, "", error.body_text()))?;
         Ok(Self::new(pairs))
     }
 }
@@ -164,11 +164,11 @@ impl Params {
 
     /// Answers every fault, those of unknown parameters included, as 422.
     pub(crate) fn finish(self) -> Result<(), ApiError> {
-        self.finish_with(Refusal::Unprocessable)
+        self.finish_with(FaultStatus::Unprocessable)
     }
 
     /// Answers every fault, those of unknown parameters included.
-    pub(crate) fn finish_with(mut self, refusal: Refusal) -> Result<(), ApiError> {
+    pub(crate) fn finish_with(mut self, fault_status: FaultStatus) -> Result<(), ApiError> {
         let known = self.known.join(", ");
         for (name, _) in std::mem::take(&mut self.pairs) {
             let message = if known.is_empty() {
@@ -182,7 +182,7 @@ impl Params {
             Ok(())
         } else {
             Err(ApiError::Invalid {
-                refusal,
+                fault_status,
                 faults: self.faults,
             })
         }
@@ -205,12 +205,12 @@ impl FromRequestParts<ApiState> for Segment {
 }
 
 /// Reads an id from the path.
-pub(crate) fn uuid(text: &str, name: &str, refusal: Refusal) -> Result<Uuid, ApiError> {
+pub(crate) fn uuid(text: &str, name: &str, fault_status: FaultStatus) -> Result<Uuid, ApiError> {
     // Only the form with hyphens: one session, one path.
     match Uuid::try_parse(text) {
         Ok(id) if text.len() == 36 => Ok(id),
         Ok(_) | Err(_) => Err(ApiError::fault(
-            refusal,
+            fault_status,
             format!("/{name}"),
             "must be a UUID such as 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f",
         )),

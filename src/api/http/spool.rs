@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
 
 use super::body::{broken_off, in_time};
-use super::problem::{ApiError, Refusal};
+use super::problem::{ApiError, FaultStatus};
 use crate::api::ApiState;
 use crate::memory::blocking;
 
@@ -69,7 +69,7 @@ async fn spool(body: Body, headers: &HeaderMap, max: usize) -> Result<Spooled, A
     let (mut seen, mut digest) = (0_usize, Sha256::new());
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| broken_off(&error, Refusal::Unprocessable))?;
+        let chunk = chunk.map_err(|error| broken_off(&error, FaultStatus::Unprocessable))?;
         seen = seen.saturating_add(chunk.len());
         if seen <= max {
             digest.update(&chunk);

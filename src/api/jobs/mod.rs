@@ -15,9 +15,9 @@ use utoipa_axum::routes;
 
 use crate::api::ApiState;
 use crate::api::http::etag::json_or_unchanged;
-use crate::api::http::idempotency::Effect;
+use crate::api::http::idempotency::ReservedEffect;
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Refusal};
+use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::api::http::wait::Prefer;
 use crate::api::scores::accepted;
 use crate::events::{Event, EventType};
@@ -214,7 +214,7 @@ async fn retry_job(
     Segment(job_id): Segment,
     params: Params,
     prefer: Prefer,
-    effect: Effect,
+    effect: ReservedEffect,
 ) -> Result<Response, ApiError> {
     let id = job_id_of(&job_id)?;
     params.finish()?;
@@ -240,7 +240,7 @@ async fn retry_job(
 }
 
 fn job_id_of(text: &str) -> Result<JobId, ApiError> {
-    uuid(text, "job_id", Refusal::Unprocessable).map(JobId)
+    uuid(text, "job_id", FaultStatus::Unprocessable).map(JobId)
 }
 
 async fn find(state: &ApiState, id: JobId) -> Result<Job, ApiError> {

@@ -11,9 +11,9 @@ use uuid::Uuid;
 use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
 use crate::api::http::body_memory::BodyMemory;
-use crate::api::http::idempotency::Effect;
+use crate::api::http::idempotency::ReservedEffect;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Refusal};
+use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::api::http::wait::Prefer;
 use crate::api::scores::{accepted, check_hash};
 use crate::api::{ApiState, jobs};
@@ -59,15 +59,15 @@ async fn post_job(
     State(state): State<ApiState>,
     prefer: Prefer,
     caller: Caller,
-    effect: Effect,
+    effect: ReservedEffect,
     held: BodyMemory,
     params: Params,
     body: ApiJson<JobRequest>,
 ) -> Result<Response, ApiError> {
     params.finish()?;
     let ApiJson(body) = body;
-    check_hash(body.criteria_hash.as_deref(), Refusal::Unprocessable)?;
-    let options = JobOptions::of_request(&body, caller.name(Refusal::Unprocessable)?);
+    check_hash(body.criteria_hash.as_deref(), FaultStatus::Unprocessable)?;
+    let options = JobOptions::of_request(&body, caller.name(FaultStatus::Unprocessable)?);
     let job = match body.kind.is_case() {
         false => session_job(&state, body, options, effect).await?,
         true => {
@@ -99,7 +99,7 @@ async fn session_job(
     state: &ApiState,
     body: JobRequest,
     mut options: JobOptions,
-    effect: Effect,
+    effect: ReservedEffect,
 ) -> Result<Job, ApiError> {
     let payload: SessionPayload =
         serde_path_to_error::deserialize(body.payload).map_err(|error| {
@@ -110,7 +110,7 @@ async fn session_job(
                 format!("/{path}")
             };
             ApiError::fault(
-                Refusal::Unprocessable,
+                FaultStatus::Unprocessable,
                 format!("/payload{at}"),
                 error.inner().to_string(),
             )

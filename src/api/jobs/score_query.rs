@@ -18,9 +18,9 @@ use crate::api::ApiState;
 use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
 use crate::api::http::body_memory::BodyMemory;
-use crate::api::http::idempotency::Effect;
+use crate::api::http::idempotency::ReservedEffect;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Refusal};
+use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::api::http::wait::Prefer;
 use crate::api::scores::accepted;
 use crate::enqueue::{EnqueueError, ScoreCase};
@@ -141,7 +141,7 @@ async fn score_query(
     prefer: Prefer,
     headers: HeaderMap,
     caller: Caller,
-    (effect, held): (Effect, BodyMemory),
+    (effect, held): (ReservedEffect, BodyMemory),
     params: Params,
     body: ApiJson<Value>,
 ) -> Result<Response, ApiError> {
@@ -150,7 +150,10 @@ async fn score_query(
     let request = ScoreCase {
         kind: Kind::Query,
         payload,
-        options: JobOptions::new(caller.name(Refusal::Unprocessable)?, Priority::Interactive),
+        options: JobOptions::new(
+            caller.name(FaultStatus::Unprocessable)?,
+            Priority::Interactive,
+        ),
         new_id: effect.new_id(),
         batch: None,
     };
@@ -274,11 +277,11 @@ fn refused(error: EnqueueError) -> ApiError {
             message: fault.message,
         };
         ApiError::Invalid {
-            refusal: Refusal::Unprocessable,
+            fault_status: FaultStatus::Unprocessable,
             faults: faults.into_iter().map(fault).collect(),
         }
     } else if let EnqueueError::UnknownModel { .. } = error {
-        ApiError::fault(Refusal::Unprocessable, "/model", error.to_string())
+        ApiError::fault(FaultStatus::Unprocessable, "/model", error.to_string())
     } else {
         error.into()
     }

@@ -20,7 +20,7 @@ use crate::api::http::auth::Caller;
 use crate::api::http::body::MAY_BE_LEFT_OUT;
 use crate::api::http::body::OptionalJson;
 use crate::api::http::params::{Params, Segment};
-use crate::api::http::problem::{ApiError, Refusal};
+use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::events::{Event, EventType};
 use crate::job::WaitReason;
 use crate::store::{Hold, HoldTarget, JudgeRow, MeterRow, PaceRow, WorkerRow};
@@ -202,7 +202,11 @@ pub(crate) async fn pause(
 ) -> Result<Json<Paused>, ApiError> {
     let now = state.clock.now();
     let refuse = |pointer: &str, message: &str| {
-        Err(ApiError::fault(Refusal::Unprocessable, pointer, message))
+        Err(ApiError::fault(
+            FaultStatus::Unprocessable,
+            pointer,
+            message,
+        ))
     };
     let message = request.message.unwrap_or_default().trim().to_owned();
     if message.chars().count() > MAX_MESSAGE || message.chars().any(char::is_control) {
@@ -218,7 +222,7 @@ pub(crate) async fn pause(
         target,
         reason: WaitReason::Paused,
         message,
-        set_by: caller.name(Refusal::Unprocessable)?,
+        set_by: caller.name(FaultStatus::Unprocessable)?,
         since: now,
         until: request.until,
     };

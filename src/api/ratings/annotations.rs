@@ -13,7 +13,7 @@ use super::agreement::view;
 use crate::api::ApiState;
 use crate::api::http::auth::Caller;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Refusal};
+use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::score::trust::{Given, RatersCompared, raters};
 use crate::store::{GivenBy, Unrated};
 use crate::wire::{AnnotationItem, AnnotationOrder, Annotations, RaterPair, RaterPairs};
@@ -61,7 +61,7 @@ pub(crate) async fn next(
     params.finish()?;
     let by = match by {
         Some(by) => by,
-        None => caller.name(Refusal::Unprocessable)?,
+        None => caller.name(FaultStatus::Unprocessable)?,
     };
     let ratings = state.store.ratings();
     let mut found = ratings.unrated(&by, NEWEST).await?;

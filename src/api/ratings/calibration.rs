@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 use crate::api::ApiState;
 use crate::api::http::body::ApiJson;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, Refusal};
+use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::score::sql_metrics::calibration::{self, Promises, calibrate};
 use crate::wire::{CalibrationRequest, CalibrationResult, CalibrationTargets, Fault};
 
@@ -74,7 +74,11 @@ fn checked(request: &CalibrationRequest) -> Result<Promises, ApiError> {
             "holds {} cases; at most {MOST_CASES} are taken",
             request.cases.len()
         );
-        return Err(ApiError::fault(Refusal::Unprocessable, "/cases", message));
+        return Err(ApiError::fault(
+            FaultStatus::Unprocessable,
+            "/cases",
+            message,
+        ));
     }
     let mut faults = Vec::new();
     let mut promises = Promises::default();
@@ -105,7 +109,7 @@ fn checked(request: &CalibrationRequest) -> Result<Promises, ApiError> {
         return Ok(promises);
     }
     Err(ApiError::Invalid {
-        refusal: Refusal::Unprocessable,
+        fault_status: FaultStatus::Unprocessable,
         faults,
     })
 }

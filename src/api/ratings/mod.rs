@@ -16,9 +16,9 @@ use uuid::Uuid;
 use crate::api::ApiState;
 use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
-use crate::api::http::idempotency::Effect;
+use crate::api::http::idempotency::ReservedEffect;
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Refusal};
+use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::score::trust::Given;
 use crate::store::{NewRating, RatingOf};
 use crate::wire::{HumanRating, RatingList, RatingRequest};
@@ -46,11 +46,11 @@ async fn rate_score(
     State(state): State<ApiState>,
     Segment(score_id): Segment,
     caller: Caller,
-    effect: Effect,
+    effect: ReservedEffect,
     params: Params,
     body: ApiJson<RatingRequest>,
 ) -> Result<Response, ApiError> {
-    let id = uuid(&score_id, "score_id", Refusal::Unprocessable)?;
+    let id = uuid(&score_id, "score_id", FaultStatus::Unprocessable)?;
     params.finish()?;
     let new = checked(&state, &caller, effect, (RatingOf::Score(id), body.0))?;
     let stored = state.store.ratings().put(&new).await?;
@@ -75,11 +75,11 @@ async fn rate_session(
     State(state): State<ApiState>,
     Segment(session_id): Segment,
     caller: Caller,
-    effect: Effect,
+    effect: ReservedEffect,
     params: Params,
     body: ApiJson<RatingRequest>,
 ) -> Result<Response, ApiError> {
-    let id = uuid(&session_id, "session_id", Refusal::Unprocessable)?;
+    let id = uuid(&session_id, "session_id", FaultStatus::Unprocessable)?;
     params.finish()?;
     let new = checked(&state, &caller, effect, (RatingOf::Session(id), body.0))?;
     let stored = state.store.ratings().put(&new).await?;
@@ -112,7 +112,7 @@ async fn of_score(
     score_id: &str,
     params: Params,
 ) -> Result<RatingList, ApiError> {
-    let id = uuid(score_id, "score_id", Refusal::Unprocessable)?;
+    let id = uuid(score_id, "score_id", FaultStatus::Unprocessable)?;
     let list = listed(state, RatingOf::Score(id), params).await?;
     if list.items.is_empty() && state.store.scores().get(id).await?.is_none() {
         return Err(ApiError::ScoreNotFound(id));
@@ -146,7 +146,7 @@ pub(crate) async fn of_session(
     session_id: &str,
     params: Params,
 ) -> Result<RatingList, ApiError> {
-    let id = uuid(session_id, "session_id", Refusal::Unprocessable)?;
+    let id = uuid(session_id, "session_id", FaultStatus::Unprocessable)?;
     let list = listed(state, RatingOf::Session(id), params).await?;
     if list.items.is_empty() && state.store.sessions().scoring_view(id).await?.is_none() {
         return Err(ApiError::SessionNotFound(id));
@@ -185,7 +185,7 @@ fn answer(stored: HumanRating, new: &NewRating) -> Result<Response, ApiError> {
 fn checked(
     state: &ApiState,
     caller: &Caller,
-    effect: Effect,
+    effect: ReservedEffect,
     (of, request): (RatingOf, RatingRequest),
 ) -> Result<NewRating, ApiError> {
     let now = state.clock.now();
@@ -198,13 +198,13 @@ fn checked(
             given,
             by: match by {
                 Some(by) => by.to_owned(),
-                None => caller.name(Refusal::Unprocessable)?,
+                None => caller.name(FaultStatus::Unprocessable)?,
             },
             comment: request.comment.filter(|text| !text.trim().is_empty()),
             at: request.at.unwrap_or(now),
         }),
         Some(_) | None => Err(ApiError::Invalid {
-            refusal: Refusal::Unprocessable,
+            fault_status: FaultStatus::Unprocessable,
             faults,
         }),
     }

@@ -15,10 +15,10 @@ use crate::api::http::auth::Caller;
 use crate::api::http::body::MAY_BE_LEFT_OUT;
 use crate::api::http::body::ScoringJson;
 use crate::api::http::etag::or_unchanged;
-use crate::api::http::idempotency::Effect;
+use crate::api::http::idempotency::ReservedEffect;
 use crate::api::http::links::{begun, job_path, job_ref};
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Refusal};
+use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::api::http::wait::Prefer;
 use crate::enqueue::{Enqueued, ScoreSession};
 use crate::job::{Force, Job, JobOptions, JobState, Priority};
@@ -61,26 +61,25 @@ async fn score_session(
     Segment(session_id): Segment,
     prefer: Prefer,
     caller: Caller,
-    effect: Effect,
+    effect: ReservedEffect,
     params: Params,
     body: Result<ScoringJson<ScoreRequest>, ApiError>,
 ) -> Response {
     let asked = async {
-        let session_id = uuid(&session_id, "session_id", Refusal::BadRequest)?;
-        let checked =
-            params
-                .finish_with(Refusal::BadRequest)
-                .and(body)
-                .and_then(|ScoringJson(body)| {
-                    check_hash(body.criteria_hash.as_deref(), Refusal::BadRequest).map(|()| body)
-                });
+        let session_id = uuid(&session_id, "session_id", FaultStatus::BadRequest)?;
+        let checked = params
+            .finish_with(FaultStatus::BadRequest)
+            .and(body)
+            .and_then(|ScoringJson(body)| {
+                check_hash(body.criteria_hash.as_deref(), FaultStatus::BadRequest).map(|()| body)
+            });
         let request = match checked {
             Ok(body) => ScoreSession {
                 session_id,
                 criteria_hash: body.criteria_hash,
                 options: JobOptions {
                     force: Force::of(body.force_rescore),
-                    ..JobOptions::new(caller.name(Refusal::BadRequest)?, Priority::Interactive)
+                    ..JobOptions::new(caller.name(FaultStatus::BadRequest)?, Priority::Interactive)
                 },
                 new_id: effect.new_id(),
             },
@@ -92,13 +91,13 @@ async fn score_session(
 }
 
 /// Criteria are named by 64 hex digits.
-pub(crate) fn check_hash(hash: Option<&str>, refusal: Refusal) -> Result<(), ApiError> {
+pub(crate) fn check_hash(hash: Option<&str>, fault_status: FaultStatus) -> Result<(), ApiError> {
     let hex = |hash: &str| hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit());
     if hash.is_none_or(hex) {
         return Ok(());
     }
     Err(ApiError::fault(
-        refusal,
+        fault_status,
         "/criteria_hash",
         "must be 64 hex digits; GET /api/v1/scoring/criteria lists those that are stored",
     ))
@@ -197,7 +196,7 @@ async fn current_score(
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    params.finish_with(Refusal::BadRequest)?;
+    params.finish_with(FaultStatus::BadRequest)?;
     let score = current(&state, &session_id).await?;
     let etag = view::etag(&score);
     Ok(or_unchanged(&headers, &etag, || {
@@ -206,7 +205,7 @@ async fn current_score(
 }
 
 pub(crate) async fn current(state: &ApiState, session_id: &str) -> Result<Score, ApiError> {
-    let session_id = uuid(session_id, "session_id", Refusal::BadRequest)?;
+    let session_id = uuid(session_id, "session_id", FaultStatus::BadRequest)?;
     let Some(row) = state.store.scores().current(session_id).await? else {
         let view = state.store.sessions().scoring_view(session_id).await?;
         let view = view.ok_or(ApiError::SessionNotFound(session_id))?;
@@ -238,7 +237,7 @@ async fn one_score(
 
 /// One score, whether or not it is its session's current one.
 pub(crate) async fn read(state: &ApiState, score_id: &str) -> Result<ScoreVersion, ApiError> {
-    let score_id = uuid(score_id, "score_id", Refusal::Unprocessable)?;
+    let score_id = uuid(score_id, "score_id", FaultStatus::Unprocessable)?;
     let row = state.store.scores().get(score_id).await?;
     let row = row.ok_or(ApiError::ScoreNotFound(score_id))?;
     let current = state.enqueue.current_criteria();
@@ -260,13 +259,13 @@ async fn scores_of_session(
     Segment(session_id): Segment,
     params: Params,
 ) -> Result<Json<Scores>, ApiError> {
-    params.finish_with(Refusal::BadRequest)?;
+    params.finish_with(FaultStatus::BadRequest)?;
     Ok(Json(list(&state, &session_id).await?))
 }
 
 /// Every score of a session, newest first.
 pub(crate) async fn list(state: &ApiState, session_id: &str) -> Result<Scores, ApiError> {
-    let session_id = uuid(session_id, "session_id", Refusal::BadRequest)?;
+    let session_id = uuid(session_id, "session_id", FaultStatus::BadRequest)?;
     let rows = state.store.scores().of_session(session_id).await?;
     if rows.is_empty()
         && state

@@ -17,7 +17,7 @@ const MAX_IDS: usize = 500;
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "only its description is used")]
 pub(crate) struct SessionQuery {
-    /// Part of an alert type, agent or author, or what an id begins with; case-insensitive.
+    /// Part of an alert type, agent or author, or what an id or an `external_id` begins with; case-insensitive but for `external_id`.
     q: Option<String>,
     /// Where the session stands.
     status: Option<SessionStatus>,

@@ -19,7 +19,7 @@ use crate::api::http::body_memory::BodyMemory;
 use crate::api::http::etag::json_or_unchanged;
 use crate::api::http::links::{job_path, score_path};
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, Refusal};
+use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::enqueue::ScorableStatus;
 use crate::history::ingest::{
     FileFault, InvalidSession, SessionFileError, SessionInput, parse_session, parse_session_file,
@@ -73,6 +73,7 @@ fn listed(session: SessionSummary, current_criteria: &str, only: ScorableStatus)
         scorable: only.takes(session.status),
         session_id: session.session_id,
         source: session.source,
+        external_id: session.external_id,
         status: session.status,
         alert_type: session.alert_type,
         agent: session.agent,
@@ -137,7 +138,7 @@ async fn put_session(
     params: Params,
     JsonText(body): JsonText,
 ) -> Result<Response, ApiError> {
-    let session_id = uuid(&session_id, "session_id", Refusal::Unprocessable)?;
+    let session_id = uuid(&session_id, "session_id", FaultStatus::Unprocessable)?;
     params.finish()?;
     let length = body.len();
     let read = move || {
@@ -202,7 +203,7 @@ async fn put_sessions(
     mut params: Params,
     request: Request,
 ) -> Result<Json<SessionsPut>, ApiError> {
-    const REFUSAL: Refusal = Refusal::Unprocessable;
+    const REFUSAL: FaultStatus = FaultStatus::Unprocessable;
     let format = params.take("format");
     params.finish()?;
     let (parts, body) = request.into_parts();
@@ -245,14 +246,14 @@ fn unreadable(SessionFileError { faults, .. }: SessionFileError) -> ApiError {
         },
     });
     ApiError::Invalid {
-        refusal: Refusal::Unprocessable,
+        fault_status: FaultStatus::Unprocessable,
         faults: faults.collect(),
     }
 }
 
 fn invalid(InvalidSession { faults }: InvalidSession) -> ApiError {
     ApiError::Invalid {
-        refusal: Refusal::Unprocessable,
+        fault_status: FaultStatus::Unprocessable,
         faults: faults
             .into_iter()
             .map(|fault| Fault {
@@ -288,7 +289,7 @@ async fn get_session(
 
 /// One session, whole.
 pub(crate) async fn read(state: &ApiState, session_id: &str) -> Result<Session, ApiError> {
-    let session_id = uuid(session_id, "session_id", Refusal::Unprocessable)?;
+    let session_id = uuid(session_id, "session_id", FaultStatus::Unprocessable)?;
     let session = state.store.sessions().get(session_id).await?;
     let session = session.ok_or(ApiError::SessionNotFound(session_id))?;
     Ok(whole(session, state.enqueue.score_only()))
@@ -312,7 +313,7 @@ async fn delete_session(
     Segment(session_id): Segment,
     params: Params,
 ) -> Result<StatusCode, ApiError> {
-    let id = uuid(&session_id, "session_id", Refusal::Unprocessable)?;
+    let id = uuid(&session_id, "session_id", FaultStatus::Unprocessable)?;
     params.finish()?;
     let by = caller.signs_as();
     match state.store.retention().erase(id, state.clock.now()).await {

@@ -130,7 +130,7 @@ pub(super) struct GateArgs {
     /// Most items that may have no score [default: 0]
     #[arg(long, value_name = "N")]
     pub(super) max_errors: Option<u64>,
-    /// Compare with the run of this folder
+    /// Compare with the run of this folder: a table of what changed. --max-regression makes it a gate
     #[arg(long, value_name = "DIR")]
     pub(super) baseline: Option<PathBuf>,
     /// With --baseline: most that the mean may fall below its mean, as 0.02 or 2%; an item that has a total there may not miss without one

@@ -35,7 +35,7 @@ use crate::lifecycle::Signals;
 use crate::report::live;
 use crate::report::summary::Figures;
 use crate::report::{
-    Decision, Item, ItemError, Judgement, Lines, Meta, Outcome, ReportError, Simulated,
+    GateDecision, GateResult, Item, ItemError, Lines, Meta, Outcome, ReportError, Simulated,
     Source as _, sum_up, write_all,
 };
 use crate::suite::run::agents::Agents;
@@ -285,10 +285,10 @@ impl Evaluate {
         }
         let exit = match (&ended, judgement.decision) {
             (Err(error), _) => error.exit,
-            (Ok(()), Decision::Passed) => Exit::Done,
-            (Ok(()), Decision::Failed) => Exit::GateFailed,
-            (Ok(()), Decision::Incomplete) => Exit::Incomplete,
-            (Ok(()), Decision::Nothing) => Exit::Nothing,
+            (Ok(()), GateDecision::Passed) => Exit::Done,
+            (Ok(()), GateDecision::Failed) => Exit::GateFailed,
+            (Ok(()), GateDecision::Incomplete) => Exit::Incomplete,
+            (Ok(()), GateDecision::Nothing) => Exit::Nothing,
         };
         let shown = show::Shown {
             header: folder.header(),
@@ -381,7 +381,7 @@ fn report(
     path: &Path,
     meta: &Meta,
     gates: &thresholds::Gates,
-) -> Result<(Figures, Judgement, Option<Comparison>, Vec<String>), ReportError> {
+) -> Result<(Figures, GateResult, Option<Comparison>, Vec<String>), ReportError> {
     let lines = Lines::open(&path.join(RESULTS))?;
     let against = gates
         .baseline
@@ -395,8 +395,8 @@ fn report(
         .transpose()?;
     let mut figures = sum_up(&lines, meta)?;
     let judgement = match against.as_ref().filter(|it| is_mixed(it, gates)) {
-        Some(_) => Judgement {
-            decision: Decision::Incomplete,
+        Some(_) => GateResult {
+            decision: GateDecision::Incomplete,
             reasons: vec![mixed("--baseline")],
         },
         None => gate::decide(&figures, gates, meta.judging, against.as_ref()),

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::cli::outcome::{CliError, Exit};
 use crate::cli::output::{self, Printed};
-use crate::report::Judgement;
+use crate::report::GateResult;
 use crate::report::summary::{Basis, Figures, Share};
 use crate::suite::run::compare::Comparison;
 use crate::suite::run::folder::RunHeader;
@@ -26,7 +26,7 @@ pub(super) struct Shown<'a> {
     pub(super) header: &'a RunHeader,
     pub(super) path: &'a Path,
     pub(super) figures: &'a Figures,
-    pub(super) judgement: &'a Judgement,
+    pub(super) judgement: &'a GateResult,
     pub(super) against: Option<&'a Comparison>,
     /// The first items that did not pass, a line each.
     pub(super) missed: &'a [String],

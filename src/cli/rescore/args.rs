@@ -115,7 +115,7 @@ pub(super) struct Which {
     /// Only those that people rated, or a score of which they rated
     #[arg(long)]
     rated: bool,
-    /// Part of an alert type, agent or author, or what an id begins with
+    /// Part of an alert type, agent or author, or what an id or an external id begins with
     #[arg(long, value_name = "TEXT")]
     q: Option<String>,
     /// Only the ids in this file, one a line; - is stdin, which at a terminal goes with --yes or --dry-run

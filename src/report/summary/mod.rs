@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::item::Status;
-use super::{Item, Judgement, Judging, Meta, Outcome, Simulated};
+use super::{GateResult, Item, Judging, Meta, Outcome, Simulated};
 use crate::job::Kind;
 use crate::score::about;
 use crate::score::sql_metrics::calibration::{Calibration, Confidence, Promises, calibrate};
@@ -29,7 +29,7 @@ const UNNAMED: &str = "(none)";
 /// What the gate says that holds without any gate flag: every scored item passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum DefaultGate {
     Pass,
     Fail,
     /// Something wasn't scored, has not ended, or was scored by a simulated judge that isn't allowed, or no judge was asked.
@@ -38,7 +38,7 @@ pub enum Verdict {
     Nothing,
 }
 
-impl Verdict {
+impl DefaultGate {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pass => "PASS",
@@ -109,9 +109,9 @@ pub struct Group {
 /// The summary of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figures {
-    pub verdict: Verdict,
+    pub verdict: DefaultGate,
     /// What the gates of the run said; null where they aren't known.
-    pub gate: Option<Judgement>,
+    pub gate: Option<GateResult>,
     pub kinds: Vec<Kind>,
     #[serde(flatten)]
     pub all: Share,
@@ -180,20 +180,20 @@ impl Summary {
     }
 
     /// What the default gate says; `unfinished` items keep it from passing.
-    pub fn verdict(&self, unfinished: u64, simulated: Simulated) -> Verdict {
+    pub fn verdict(&self, unfinished: u64, simulated: Simulated) -> DefaultGate {
         let Share { n, .. } = self.all.share(Basis::Real);
         let is_refused = match simulated {
             Simulated::Refused => self.simulated_items > 0,
             Simulated::Allowed => false,
         };
         if n == 0 && unfinished == 0 {
-            Verdict::Nothing
+            DefaultGate::Nothing
         } else if self.open > 0 || unfinished > 0 || is_refused {
-            Verdict::Incomplete
+            DefaultGate::Incomplete
         } else if self.missed > 0 {
-            Verdict::Fail
+            DefaultGate::Fail
         } else {
-            Verdict::Pass
+            DefaultGate::Pass
         }
     }
 
@@ -205,7 +205,7 @@ impl Summary {
         by_difficulty.sort_by_key(|group| rank(&group.name));
         let verdict = match (self.verdict(meta.unfinished, meta.simulated), meta.judging) {
             // What needed no judge may have passed; the run as a whole has not.
-            (Verdict::Pass | Verdict::Fail, Judging::NotRun) => Verdict::Incomplete,
+            (DefaultGate::Pass | DefaultGate::Fail, Judging::NotRun) => DefaultGate::Incomplete,
             (verdict, Judging::Asked | Judging::NotRun) => verdict,
         };
         Figures {

@@ -204,28 +204,34 @@ fn the_verdict_is_that_of_the_default_gate() {
         outcome: Outcome::Scored,
         ..item(Kind::Session, json!({}), None)
     };
-    let cases: [(&[&Item], Verdict); 9] = [
-        (&[], Verdict::Nothing),
-        (&[&pass], Verdict::Pass),
-        (&[&pass, &miss], Verdict::Fail),
-        (&[&miss, &open], Verdict::Incomplete),
-        (&[&failed("agent", Outcome::Failed)], Verdict::Incomplete),
-        (&[&simulated(pass.clone())], Verdict::Incomplete),
-        (&[&simulated(miss.clone())], Verdict::Incomplete),
-        (&[&unsure], Verdict::Incomplete),
-        (&[&session], Verdict::Pass),
+    let cases: [(&[&Item], DefaultGate); 9] = [
+        (&[], DefaultGate::Nothing),
+        (&[&pass], DefaultGate::Pass),
+        (&[&pass, &miss], DefaultGate::Fail),
+        (&[&miss, &open], DefaultGate::Incomplete),
+        (
+            &[&failed("agent", Outcome::Failed)],
+            DefaultGate::Incomplete,
+        ),
+        (&[&simulated(pass.clone())], DefaultGate::Incomplete),
+        (&[&simulated(miss.clone())], DefaultGate::Incomplete),
+        (&[&unsure], DefaultGate::Incomplete),
+        (&[&session], DefaultGate::Pass),
     ];
     for (items, verdict) in cases {
         let mut summary = Summary::default();
         items.iter().for_each(|item| summary.add(item));
         assert_eq!(summary.verdict(0, Simulated::Refused), verdict, "{items:?}");
-        assert_eq!(summary.verdict(1, Simulated::Refused), Verdict::Incomplete);
+        assert_eq!(
+            summary.verdict(1, Simulated::Refused),
+            DefaultGate::Incomplete
+        );
     }
     let mut summary = Summary::default();
     summary.add(&simulated(pass.clone()));
-    assert_eq!(summary.verdict(0, Simulated::Allowed), Verdict::Pass);
+    assert_eq!(summary.verdict(0, Simulated::Allowed), DefaultGate::Pass);
     summary.add(&miss);
-    assert_eq!(summary.verdict(0, Simulated::Allowed), Verdict::Fail);
+    assert_eq!(summary.verdict(0, Simulated::Allowed), DefaultGate::Fail);
 }
 
 #[test]

@@ -26,7 +26,7 @@ impl Analytics<'_> {
     /// # Errors
     /// `Unavailable` when the database is away; a day is rolled up whole or not at all.
     pub async fn roll_up_days(self) -> Result<DaysRolledUp, StoreError> {
-        const ATTEMPTED: &str = "folding what days come to";
+        const ATTEMPTED: &str = "rolling up days";
         let mut dirty = self
             .dirty_days(&ScoreFilter::default(), ROLLED_UP + 1)
             .await?;

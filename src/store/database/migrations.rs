@@ -81,6 +81,7 @@ const POSTGRES: &[Version] = &[
     version!(28, "reading", "postgres/0028_reading"),
     version!(31, "webhooks", "postgres/0031_webhooks"),
     version!(34, "kept_answers", "postgres/0034_kept_answers"),
+    version!(35, "external_ids", "postgres/0035_external_ids"),
 ];
 
 const SQLITE: &[Version] = &[
@@ -88,6 +89,7 @@ const SQLITE: &[Version] = &[
     version!(28, "reading", "sqlite/0028_reading"),
     version!(31, "webhooks", "sqlite/0031_webhooks"),
     version!(34, "kept_answers", "sqlite/0034_kept_answers"),
+    version!(35, "external_ids", "sqlite/0035_external_ids"),
 ];
 
 /// What the two databases say differently about a schema.

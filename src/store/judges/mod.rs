@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::job::WaitReason;
-use crate::judge::gate::{Closed, GateSnapshot, MeterSnapshot, PaceSnapshot, Sharing};
+use crate::judge::gate::{GateSnapshot, HeldBack, MeterSnapshot, PaceSnapshot, Sharing};
 use crate::store::database::db::{Conn, retry_once};
 use crate::store::database::sql::{Arg, Row, Sql, all, sql};
 use crate::store::{Judges, StoreError};
@@ -208,16 +208,16 @@ fn before(now: DateTime<Utc>, ago: Duration) -> Option<DateTime<Utc>> {
     now.checked_sub_signed(TimeDelta::from_std(ago).ok()?)
 }
 
-fn reason(closed: Closed) -> WaitReason {
+fn reason(closed: HeldBack) -> WaitReason {
     match closed {
-        Closed::BreakerOpen => WaitReason::BreakerOpen,
+        HeldBack::BreakerOpen => WaitReason::BreakerOpen,
         // A busy lane is an open one: nobody asks for the reason of that.
-        Closed::Throttled | Closed::Busy => WaitReason::Throttled,
-        Closed::Paced => WaitReason::Paced,
-        Closed::Exhausted => WaitReason::Exhausted,
-        Closed::Misconfigured => WaitReason::Misconfigured,
-        Closed::Paused => WaitReason::Paused,
-        Closed::Budget => WaitReason::Budget,
+        HeldBack::Throttled | HeldBack::Busy => WaitReason::Throttled,
+        HeldBack::Paced => WaitReason::Paced,
+        HeldBack::Exhausted => WaitReason::Exhausted,
+        HeldBack::Misconfigured => WaitReason::Misconfigured,
+        HeldBack::Paused => WaitReason::Paused,
+        HeldBack::Budget => WaitReason::Budget,
     }
 }
 

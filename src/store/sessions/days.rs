@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use super::filter::{SessionFilter, id_range, part_pattern, totals};
+use super::filter::{SessionFilter, id_range, part_pattern, push_external_id, totals};
 use crate::score::analysis::key_of;
 use crate::store::analytics::days::{Facet, Span, day_of};
 use crate::store::database::sql::{Row, Sql, all, sql};
@@ -161,14 +161,19 @@ impl Sessions<'_> {
     }
 
     async fn push_text(self, statement: &mut Sql, q: &str) -> Result<(), StoreError> {
-        let mut ids = Vec::new();
+        const LISTED: &str = "select a.listed_at from alert_sessions a where ";
+        let mut external = sql!(LISTED);
+        push_external_id(&mut external, "a", q, self.dialect());
+        let mut by_id = vec![external];
         if let Some((first, last)) = id_range(q) {
-            let listed = sql!(
-                "select a.listed_at from alert_sessions a where a.session_id between $1 and $2 limit $3",
-                first,
-                last,
-                IDS
-            );
+            let mut ours = sql!(LISTED);
+            ours.push("a.session_id between ").push_arg(first);
+            ours.push(" and ").push_arg(last);
+            by_id.push(ours);
+        }
+        let mut days = Vec::new();
+        for mut listed in by_id {
+            listed.push(" limit ").push_arg(IDS);
             let rows = self.db.read_long(ATTEMPTED, &listed).await?;
             if rows.len() as u64 >= IDS.unsigned_abs() {
                 return Ok(());
@@ -177,19 +182,19 @@ impl Sessions<'_> {
                 let at: DateTime<Utc> = row
                     .get("listed_at")
                     .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
-                ids.push(at.date_naive().to_string());
+                days.push(at.date_naive().to_string());
             }
         }
-        ids.sort_unstable();
-        ids.dedup();
+        days.sort_unstable();
+        days.dedup();
         statement.push(
             " and (exists (select 1 from facet_days f where f.day = d.day
                 and f.facet in ('agent_lower', 'alert_type_lower', 'author_lower') and f.value like ",
         );
         statement.push_arg(part_pattern(q)).push(" escape '!')");
-        if !ids.is_empty() {
+        if !days.is_empty() {
             statement.push(" or d.day in ");
-            statement.push_list(ids);
+            statement.push_list(days);
         }
         statement.push(")");
         Ok(())

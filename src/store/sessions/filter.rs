@@ -15,7 +15,7 @@ use crate::wire::{Scored, SessionStatus};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SessionFilter {
-    /// Part of an alert type, agent or author, or what an id begins with; case-insensitive.
+    /// Part of an alert type, agent or author, or what an id or an `external_id` begins with; case-insensitive but for `external_id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub q: Option<String>,
     /// Where the session stands.
@@ -68,7 +68,7 @@ impl SessionFilter {
     /// Appends the conditions to a statement over sessions `s`, their current scores `c` and their active jobs `a`.
     pub(in crate::store) fn narrow(&self, statement: &mut Sql, dialect: Dialect) {
         if let Some(q) = self.q.as_deref().filter(|q| !q.is_empty()) {
-            push_text(statement, q);
+            push_text(statement, q, dialect);
         }
         if let Some(status) = self.status {
             statement.push(" and s.status = ").push_arg(status.as_str());
@@ -192,23 +192,33 @@ pub(super) fn part_pattern(q: &str) -> String {
     pattern
 }
 
-fn push_text(statement: &mut Sql, q: &str) {
+fn push_text(statement: &mut Sql, q: &str, dialect: Dialect) {
     let pattern = part_pattern(q);
     statement.push(" and (");
     for column in ["s.alert_type_lower", "s.agent_lower", "s.author_lower"] {
         statement.push(column).push(" like ");
         statement.push_arg(pattern.as_str()).push(" escape '!' or ");
     }
-    match id_range(q) {
-        Some((first, last)) => {
-            statement.push("s.session_id between ").push_arg(first);
-            statement.push(" and ").push_arg(last);
-        }
-        None => {
-            statement.push("1 = 0");
-        }
+    if let Some((first, last)) = id_range(q) {
+        statement.push("s.session_id between ").push_arg(first);
+        statement.push(" and ").push_arg(last).push(" or ");
     }
+    push_external_id(statement, "s", q, dialect);
     statement.push(")");
+}
+
+/// The condition that the external id of sessions of this name begins with `q`; an index serves it.
+pub(super) fn push_external_id(statement: &mut Sql, name: &str, q: &str, dialect: Dialect) {
+    let column = match dialect {
+        Dialect::Postgres => ".external_id collate \"C\"",
+        Dialect::Sqlite => ".external_id",
+    };
+    statement.push(name).push(column);
+    statement.push(" >= ").push_arg(q).push(" and ").push(name);
+    statement
+        .push(column)
+        .push(" < ")
+        .push_arg(format!("{q}{}", char::MAX));
 }
 
 /// The first and the last id that begin with `prefix`, given with or without hyphens, or shortened as pages show it (`01983c57…e403`);

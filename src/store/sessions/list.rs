@@ -22,6 +22,8 @@ pub struct SessionSummary {
     pub session_id: Uuid,
     /// Where it came from.
     pub source: String,
+    /// What it is called there, if that isn't our id.
+    pub external_id: Option<String>,
     /// Where it stands.
     pub status: SessionStatus,
     /// What kind of alert it was.
@@ -365,7 +367,7 @@ impl Sessions<'_> {
 /// A line of sessions `s` and current scores `c`. The active job by queries of their own: joined, a planner that knows of few
 /// active jobs would walk through all of them for each session. Who asked for the score by another: walks by score have `c` from an index
 /// that doesn't hold the name. Failed is what its newest job of this purpose says, as the filter `failed` has it.
-pub(super) const LINE: &str = "s.session_id, s.source, s.status, s.alert_type, s.agent, s.author, s.tags, s.started_at, s.completed_at,
+pub(super) const LINE: &str = "s.session_id, s.source, s.external_id, s.status, s.alert_type, s.agent, s.author, s.tags, s.started_at, s.completed_at,
     s.created_at, s.listed_at, c.score_id, c.total_score, c.criteria_hash, c.simulated, c.scored_at,
     (select x.scored_triggered_by from session_scores x where x.score_id = c.score_id) as scored_triggered_by,
     (select a.job_id from scoring_jobs a where a.kind = 'session' and a.subject_id = s.session_id
@@ -377,7 +379,7 @@ pub(super) const LINE: &str = "s.session_id, s.source, s.status, s.alert_type, s
 
 /// What a line and the filters need of a session.
 const OF_SESSION: &str =
-    "i.session_id, i.source, i.status, i.alert_type, i.agent, i.author, i.tags, i.started_at,
+    "i.session_id, i.source, i.external_id, i.status, i.alert_type, i.agent, i.author, i.tags, i.started_at,
     i.completed_at, i.created_at, i.listed_at, i.alert_type_lower, i.agent_lower, i.author_lower";
 
 /// The jobs `j` that a session has if it is found, where that is about jobs: more than those alone.
@@ -412,6 +414,7 @@ fn summary(row: &Row) -> sqlx::Result<SessionSummary> {
     Ok(SessionSummary {
         session_id: row.get("session_id")?,
         source: row.get("source")?,
+        external_id: row.get("external_id")?,
         status: row.text_enum("status")?,
         alert_type: row.get("alert_type")?,
         agent: row.get("agent")?,

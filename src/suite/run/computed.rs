@@ -11,7 +11,7 @@ use super::{CaseToScore, Scorer, Stopped};
 use crate::clock::Clock;
 use crate::job::Kind;
 use crate::report::{Item, ItemError, Outcome};
-use crate::score::{Criteria, Fault, Scorable, Scorecard, about, read_case, score_unasked};
+use crate::score::{Alert, Criteria, Fault, Scorable, Scorecard, about, read_case, score_unasked};
 
 /// Scores in this process by what can be computed.
 #[derive(Clone)]
@@ -74,6 +74,13 @@ impl Computed {
         let scored = read.map(|read| self.scored(&*read));
         match scored {
             Ok(Scorecard::Evaluated(evaluation)) => {
+                for alert in &evaluation.alerts {
+                    let (item_no, kind) = (case.item_no, case.kind);
+                    match alert {
+                        Alert::Warning(said) => tracing::warn!(item_no, %kind, "{said}"),
+                        Alert::Error(said) => tracing::error!(item_no, %kind, "{said}"),
+                    }
+                }
                 let outcome = Outcome::from_total(evaluation.total);
                 let lacks_judge = needs_judge && outcome != Outcome::Scored;
                 Item {

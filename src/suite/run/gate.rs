@@ -3,7 +3,7 @@
 use super::compare::Comparison;
 use super::thresholds::Gates;
 use crate::report::summary::{Figures, Share};
-use crate::report::{Decision, Judgement, Judging, Simulated};
+use crate::report::{GateDecision, GateResult, Judging, Simulated};
 
 const SLACK: f64 = 1e-9;
 /// How many cases a reason names.
@@ -14,11 +14,11 @@ pub fn decide(
     gates: &Gates,
     judging: Judging,
     against: Option<&Comparison>,
-) -> Judgement {
+) -> GateResult {
     let (mut open, mut missed) = (Vec::new(), Vec::new());
     if figures.all.n == 0 && figures.unfinished == 0 {
-        return Judgement {
-            decision: Decision::Nothing,
+        return GateResult {
+            decision: GateDecision::Nothing,
             reasons: Vec::new(),
         };
     }
@@ -28,13 +28,13 @@ pub fn decide(
     judged(open, missed)
 }
 
-fn judged(open: Vec<String>, missed: Vec<String>) -> Judgement {
+fn judged(open: Vec<String>, missed: Vec<String>) -> GateResult {
     let decision = match (open.is_empty(), missed.is_empty()) {
-        (false, _) => Decision::Incomplete,
-        (true, false) => Decision::Failed,
-        (true, true) => Decision::Passed,
+        (false, _) => GateDecision::Incomplete,
+        (true, false) => GateDecision::Failed,
+        (true, true) => GateDecision::Passed,
     };
-    Judgement {
+    GateResult {
         decision,
         reasons: [open, missed].concat(),
     }
@@ -187,7 +187,7 @@ pub fn decide_comparison(
     against: &Comparison,
     max_regression: Option<f64>,
     max_errors: u64,
-) -> Judgement {
+) -> GateResult {
     let (mut open, mut missed) = (Vec::new(), Vec::new());
     let gates = Gates {
         max_regression,

@@ -280,8 +280,7 @@ fn closed_judges(rows: &[JudgeRow]) -> BTreeMap<String, Option<WaitReason>> {
     judges
 }
 
-/// Why a worker starts no job of a judge, if that lasts: limits of a rate are no news. A breaker that lets one call through to see is
-/// not closed yet.
+/// Why a worker starts no job of a judge, if that lasts: limits of a rate are no news, nor is a breaker that is half open.
 fn closed(row: &JudgeRow) -> Option<WaitReason> {
     match row.closed {
         Some(

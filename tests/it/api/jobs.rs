@@ -1,6 +1,6 @@
 //! One job: its body, its wait, cancel and retry.
 
-use gavel::judge::gate::{BreakerState, Closed, GateSnapshot, LastError, Refusal};
+use gavel::judge::gate::{BreakerState, Denial, GateSnapshot, HeldBack, LastError};
 use gavel::judge::{CallLog as _, CallRecord, CallUsage};
 use gavel::store::{Hold, HoldTarget};
 use serde_json::json;
@@ -146,7 +146,7 @@ fn said(message: &str) -> Option<LastError> {
     Some(LastError { message, ago })
 }
 
-fn gate(closed: Option<Refusal>) -> GateSnapshot {
+fn gate(closed: Option<Denial>) -> GateSnapshot {
     GateSnapshot {
         judge: "judge-a".to_owned(),
         breaker: match closed {
@@ -201,8 +201,8 @@ async fn every_wait_has_a_reason() {
             json!({ "reason": "queued", "until": null, "position": 2 })
         );
 
-        let open = Refusal {
-            why: Closed::BreakerOpen,
+        let open = Denial {
+            why: HeldBack::BreakerOpen,
             retry_in: Some(Duration::from_secs(30)),
         };
         store

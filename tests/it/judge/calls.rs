@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gavel::judge::ErrorClass;
-use gavel::judge::gate::Closed;
+use gavel::judge::gate::HeldBack;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wiremock::{MockServer, ResponseTemplate};
@@ -85,7 +85,7 @@ async fn a_wrong_key_fails_closes_the_lane_and_is_not_shown_though_the_server_ec
     );
     assert_eq!(retries_spent, 0);
     let closures = stage.gate.take_closures();
-    assert_eq!(closures[0].why, Closed::Misconfigured);
+    assert_eq!(closures[0].why, HeldBack::Misconfigured);
     let everything = format!(
         "{error:?} {closures:?} {:?} {:?}",
         stage.calls(),
@@ -97,7 +97,7 @@ async fn a_wrong_key_fails_closes_the_lane_and_is_not_shown_though_the_server_ec
     assert!(!everything.contains(KEY));
     assert_eq!(
         stage.gate.closed("test").unwrap().why,
-        Closed::Misconfigured
+        HeldBack::Misconfigured
     );
 }
 

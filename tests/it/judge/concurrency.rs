@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use gavel::judge::gate::Closed;
+use gavel::judge::gate::HeldBack;
 use gavel::judge::{
     AskContext, AskEnd, AskOutcome, CallPermits, CallUsage, ConcurrencyPermit, PermitHooks,
 };
@@ -126,7 +126,7 @@ async fn where_no_turn_is_near_nothing_is_asked_and_nothing_spent() {
             asked,
             AskOutcome {
                 end: AskEnd::Wait {
-                    why: Closed::Busy,
+                    why: HeldBack::Busy,
                     retry_in: None,
                     ..
                 },
@@ -180,7 +180,7 @@ async fn who_joined_a_question_that_finds_no_turn_goes_back_with_it_and_the_next
             asked,
             AskOutcome {
                 end: AskEnd::Wait {
-                    why: Closed::Busy,
+                    why: HeldBack::Busy,
                     ..
                 },
                 ..

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use gavel::judge::ErrorClass;
 use gavel::judge::gate::{
-    BreakerState, CallEnd, CallOutcome, Closed, Gate, GateOptions, LimitReport, Load, PaceLimits,
-    Permit, RateReport, Refusal, Sharing, Span, TokensUsed, WorkerCounts, shared_gate,
+    BreakerState, CallEnd, CallOutcome, Denial, Gate, GateOptions, HeldBack, LimitReport, Load,
+    PaceLimits, Permit, RateReport, Sharing, Span, TokensUsed, WorkerCounts, shared_gate,
 };
 use gavel::redis_client::RedisClient;
 use tokio::task::JoinHandle;
@@ -50,7 +50,7 @@ impl Process {
         }
     }
 
-    async fn enter(&self, patience: Duration) -> Result<Permit, Refusal> {
+    async fn enter(&self, patience: Duration) -> Result<Permit, Denial> {
         self.gate.enter(JUDGE, patience, &Load::default).await
     }
 
@@ -183,8 +183,8 @@ fn broken() -> CallEnd {
     failed(ErrorClass::Transient, None)
 }
 
-fn why(refused: Result<Permit, Refusal>) -> Option<Closed> {
-    refused.err().map(|refusal| refusal.why)
+fn why(refused: Result<Permit, Denial>) -> Option<HeldBack> {
+    refused.err().map(|denial| denial.why)
 }
 
 #[tokio::test]
@@ -200,11 +200,11 @@ async fn five_failures_in_a_row_open_the_breaker_and_one_probe_decides() {
         }
         assert_eq!(process.gate.closed(JUDGE), None);
         process.meet(&broken()).await;
-        assert_eq!(why(process.enter(SHORT).await), Some(Closed::BreakerOpen));
+        assert_eq!(why(process.enter(SHORT).await), Some(HeldBack::BreakerOpen));
         tokio::time::sleep(cool_down).await;
         let probe = process.enter(SHORT).await.unwrap();
         assert!(probe.probe);
-        assert_eq!(why(process.enter(SHORT).await), Some(Closed::BreakerOpen));
+        assert_eq!(why(process.enter(SHORT).await), Some(HeldBack::BreakerOpen));
         // One whose call was dropped leaves the probe to the next.
         drop(probe);
         let probe = eventually(LONG, "another call is the probe", || async {
@@ -225,8 +225,8 @@ async fn five_failures_in_a_row_open_the_breaker_and_one_probe_decides() {
 #[tokio::test]
 async fn a_pause_closes_the_lane_and_a_resume_opens_it() {
     on_both(GateOptions::default(), async |process| {
-        process.gate.close(JUDGE, Closed::Paused, None);
-        assert_eq!(why(process.enter(SHORT).await), Some(Closed::Paused));
+        process.gate.close(JUDGE, HeldBack::Paused, None);
+        assert_eq!(why(process.enter(SHORT).await), Some(HeldBack::Paused));
         assert!(process.gate.room(JUDGE).is_err());
         process.gate.open(JUDGE);
         process.meet(&alive()).await;
@@ -238,7 +238,7 @@ async fn a_pause_closes_the_lane_and_a_resume_opens_it() {
 async fn a_retry_after_closes_the_lane_where_429s_prevail() {
     on_both(GateOptions::default(), async |process| {
         process.meet(&failed(ErrorClass::Throttled, Some(30))).await;
-        assert_eq!(why(process.enter(SHORT).await), Some(Closed::Throttled));
+        assert_eq!(why(process.enter(SHORT).await), Some(HeldBack::Throttled));
     })
     .await;
 }
@@ -253,7 +253,7 @@ async fn a_minutes_tokens_are_put_right_by_what_was_used() {
         let permit = process.gate.enter(JUDGE, SHORT, &load).await.unwrap();
         assert_eq!(
             why(process.gate.enter(JUDGE, SHORT, &load).await),
-            Some(Closed::Paced)
+            Some(HeldBack::Paced)
         );
         let used = Some(TokensUsed {
             input: 1,
@@ -280,7 +280,7 @@ async fn nothing_leaves_while_a_reply_says_that_nothing_is_left() {
             ..RateReport::default()
         };
         process.meet(&CallEnd { rates, ..alive() }).await;
-        assert_eq!(why(process.enter(SHORT).await), Some(Closed::Paced));
+        assert_eq!(why(process.enter(SHORT).await), Some(HeldBack::Paced));
         assert_eq!(process.gate.room(JUDGE).unwrap().starts, Some(0));
     })
     .await;
@@ -306,7 +306,7 @@ async fn one_probe_goes_out_in_the_whole_cluster() {
     // Longer than any look at the state: it stays the one while its call is out.
     tokio::time::sleep(Duration::from_millis(600)).await;
     for process in &processes {
-        assert_eq!(why(process.enter(SHORT).await), Some(Closed::BreakerOpen));
+        assert_eq!(why(process.enter(SHORT).await), Some(HeldBack::BreakerOpen));
     }
     drop(probe);
     eventually(LONG, "another one may probe", || async {
@@ -376,7 +376,7 @@ async fn a_process_that_dies_gives_its_slots_and_its_probe_back_within_a_lease()
     let first = processes[0].enter(LONG).await.unwrap();
     let second = processes[0].enter(LONG).await.unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(why(processes[1].enter(SHORT).await), Some(Closed::Busy));
+    assert_eq!(why(processes[1].enter(SHORT).await), Some(HeldBack::Busy));
     processes[0].die();
     let begun = Instant::now();
     let third = processes[1].enter(LONG).await;
@@ -438,7 +438,7 @@ async fn a_breaker_stays_open_though_redis_forgets_it() {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(3) {
         for process in &processes {
-            assert_eq!(why(process.enter(SHORT).await), Some(Closed::BreakerOpen));
+            assert_eq!(why(process.enter(SHORT).await), Some(HeldBack::BreakerOpen));
         }
         processes[0].settled().await;
     }
@@ -497,8 +497,8 @@ async fn what_a_reply_says_of_its_limits_holds_for_all() {
         .meet(&failed(ErrorClass::Throttled, Some(30)))
         .await;
     eventually(LONG, "a Retry-After is heard of", || async {
-        let refusal = processes[2].gate.closed(JUDGE)?;
-        (refusal.why == Closed::Throttled).then_some(())
+        let denial = processes[2].gate.closed(JUDGE)?;
+        (denial.why == HeldBack::Throttled).then_some(())
     })
     .await;
 }
@@ -562,7 +562,7 @@ async fn while_redis_is_away_each_process_keeps_to_its_part_and_says_so() {
     for _ in 0..2 {
         held.push(processes[0].enter(LONG).await.unwrap());
     }
-    assert_eq!(why(processes[0].enter(SHORT).await), Some(Closed::Busy));
+    assert_eq!(why(processes[0].enter(SHORT).await), Some(HeldBack::Busy));
     let _server = Server::start(Some(port)).unwrap();
     eventually(LONG, "they share it again", || async {
         let _third = processes[0].enter(Duration::from_secs(2)).await.ok()?;
@@ -638,7 +638,7 @@ async fn what_others_spent_before_they_lost_redis_holds_up_nobody() {
 async fn a_worker_without_calls_hears_that_the_breaker_opened() {
     let Some(url) = server() else { return };
     let [busy, idle, _] = three(&url, &GateOptions::default());
-    idle.gate.close(JUDGE, Closed::Exhausted, None);
+    idle.gate.close(JUDGE, HeldBack::Exhausted, None);
     idle.gate.open(JUDGE);
     for _ in 0..5 {
         busy.meet(&broken()).await;
@@ -669,13 +669,13 @@ async fn who_reaches_redis_leaves_their_part_to_those_who_do_not() {
         None
     })
     .await;
-    assert_eq!(refused, Closed::Busy);
+    assert_eq!(refused, HeldBack::Busy);
     process.gate.live_workers(live(3, 0));
     let more = [
         process.enter(LONG).await.unwrap(),
         process.enter(LONG).await.unwrap(),
     ];
-    assert_eq!(why(process.enter(SHORT).await), Some(Closed::Busy));
+    assert_eq!(why(process.enter(SHORT).await), Some(HeldBack::Busy));
     drop((held, more));
     process.leave().await;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gavel::judge::gate::{BreakerState, Closed, GateOptions};
+use gavel::judge::gate::{BreakerState, GateOptions, HeldBack};
 use gavel::judge::{AskContext, AskEnd, AskOutcome, ErrorClass};
 use serde_json::json;
 use wiremock::ResponseTemplate;
@@ -67,7 +67,7 @@ async fn five_failed_calls_open_the_breaker_and_the_next_question_waits_and_spen
     else {
         panic!("expected a wait");
     };
-    assert_eq!((why, retries_spent), (Closed::BreakerOpen, 1));
+    assert_eq!((why, retries_spent), (HeldBack::BreakerOpen, 1));
     assert_eq!(stage.requests().await.len(), 5);
 
     let AskOutcome {
@@ -79,7 +79,7 @@ async fn five_failed_calls_open_the_breaker_and_the_next_question_waits_and_spen
     else {
         panic!("expected a wait");
     };
-    assert_eq!((why, retries_spent), (Closed::BreakerOpen, 0));
+    assert_eq!((why, retries_spent), (HeldBack::BreakerOpen, 0));
     let wait = retry_in.unwrap();
     assert!(wait > Duration::from_secs(20) && wait <= Duration::from_secs(30));
     assert_eq!((usage.tokens_in, usage.cost_usd), (0, Some(0.0)));
@@ -146,9 +146,9 @@ async fn a_long_retry_after_on_a_429_makes_the_job_wait() {
     else {
         panic!("expected a wait, got {wait:?}");
     };
-    assert_eq!((why, retries_spent), (Closed::Throttled, 0));
+    assert_eq!((why, retries_spent), (HeldBack::Throttled, 0));
     assert_eq!(retry_in, Some(Duration::from_secs(60)));
-    assert_eq!(stage.gate.closed("test").unwrap().why, Closed::Throttled);
+    assert_eq!(stage.gate.closed("test").unwrap().why, HeldBack::Throttled);
     assert_eq!(stage.gate.snapshot()[0].failures_in_row, 0);
     // The lane is closed: the next question makes no call.
     assert!(matches!(
@@ -178,7 +178,7 @@ async fn a_429_without_a_delay_closes_the_lane_for_the_throttles_own() {
     else {
         panic!("expected a wait");
     };
-    assert_eq!(why, Closed::Throttled);
+    assert_eq!(why, HeldBack::Throttled);
     assert!(retry_in.unwrap() > Duration::from_secs(30));
 }
 
@@ -210,9 +210,9 @@ async fn a_used_up_quota_closes_the_lane_and_the_job_waits_for_somebody() {
     else {
         panic!("expected a wait");
     };
-    assert_eq!((why, retry_in), (Closed::Exhausted, None));
+    assert_eq!((why, retry_in), (HeldBack::Exhausted, None));
     let closures = stage.gate.take_closures();
-    assert_eq!(closures[0].why, Closed::Exhausted);
+    assert_eq!(closures[0].why, HeldBack::Exhausted);
     assert!(closures[0].message.contains("current quota"));
     assert!(matches!(
         stage.ask().await,
@@ -230,7 +230,7 @@ async fn a_used_up_quota_closes_the_lane_and_the_job_waits_for_somebody() {
 #[tokio::test]
 async fn a_paused_judge_is_not_called() {
     let stage = Stage::new(vec![good()]).await;
-    stage.gate.close("test", Closed::Paused, None);
+    stage.gate.close("test", HeldBack::Paused, None);
     let AskOutcome {
         end: AskEnd::Wait { why, retry_in, .. },
         ..
@@ -238,7 +238,7 @@ async fn a_paused_judge_is_not_called() {
     else {
         panic!("expected a wait");
     };
-    assert_eq!((why, retry_in), (Closed::Paused, None));
+    assert_eq!((why, retry_in), (HeldBack::Paused, None));
     assert_eq!(stage.requests().await.len(), 0);
 }
 

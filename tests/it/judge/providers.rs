@@ -12,7 +12,7 @@ mod openai;
 
 use std::time::Duration;
 
-use gavel::judge::gate::Closed;
+use gavel::judge::gate::HeldBack;
 use gavel::judge::{AskEnd, AskOutcome, ErrorClass};
 use serde_json::{Value, json};
 use wiremock::{MockServer, ResponseTemplate};
@@ -199,7 +199,7 @@ async fn a_wait_that_is_asked_for_is_kept_in_each_of_its_forms() {
             else {
                 panic!("{name}: expected a wait");
             };
-            assert_eq!((why, retries_spent), (Closed::Throttled, 0), "{name}");
+            assert_eq!((why, retries_spent), (HeldBack::Throttled, 0), "{name}");
             // A reset at a point in time is read a moment after it was written.
             let asked = Duration::from_secs(seconds);
             let range = asked.saturating_sub(Duration::from_secs(3))..=asked;
@@ -220,9 +220,9 @@ async fn a_used_up_quota_closes_the_lane_and_a_wrong_key_is_not_shown() {
         else {
             panic!("{name}: expected a wait");
         };
-        assert_eq!(why, Closed::Exhausted, "{name}");
+        assert_eq!(why, HeldBack::Exhausted, "{name}");
         let closed = used_up.gate.closed("test").unwrap();
-        assert_eq!(closed.why, Closed::Exhausted, "{name}");
+        assert_eq!(closed.why, HeldBack::Exhausted, "{name}");
 
         let wrong_key = stage(family, vec![refuses(family, Refusal::WrongKey)]).await;
         let (error, ..) = error_of(wrong_key.ask().await);
@@ -230,7 +230,7 @@ async fn a_used_up_quota_closes_the_lane_and_a_wrong_key_is_not_shown() {
         assert!(everything.contains("[redacted]"), "{name}: {error}");
         assert!(!everything.contains(KEY), "{name}: {error}");
         let closed = wrong_key.gate.closed("test").unwrap();
-        assert_eq!(closed.why, Closed::Misconfigured, "{name}");
+        assert_eq!(closed.why, HeldBack::Misconfigured, "{name}");
     }
 }
 
@@ -413,7 +413,7 @@ async fn what_replies_say_of_limits_paces_the_lane_good_or_bad() {
             panic!("{name}: expected a wait, got {asked:?}");
         };
         // The call that failed spends a retry as ever; the pace spends none.
-        assert_eq!((why, retries_spent), (Closed::Paced, 1), "{name}");
+        assert_eq!((why, retries_spent), (HeldBack::Paced, 1), "{name}");
         assert!(
             retry_in.unwrap() > Duration::from_secs(25),
             "{name}: {retry_in:?}"
@@ -432,6 +432,6 @@ async fn a_429_of_any_family_that_is_all_there_is_closes_the_lane() {
         stage.ask().await;
         let closed = stage.gate.snapshot()[0].closed.clone();
         let why = closed.map(|refusal| refusal.why);
-        assert_eq!(why, Some(Closed::Throttled), "{}", family.name());
+        assert_eq!(why, Some(HeldBack::Throttled), "{}", family.name());
     }
 }

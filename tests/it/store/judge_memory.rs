@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gavel::job::{JobId, WaitReason};
 use gavel::judge::gate::{
-    BreakerState, Closed, GateSnapshot, LastError, MeterSnapshot, PaceSnapshot, Refusal,
+    BreakerState, Denial, GateSnapshot, HeldBack, LastError, MeterSnapshot, PaceSnapshot,
 };
 use gavel::judge::{
     CacheKey, CachedReply, CallLog as _, CallRecord, CallUsage, ErrorClass, ReplyCache as _,
@@ -181,7 +181,7 @@ async fn calls_logged_before_close_are_written() {
     }
 }
 
-fn snapshot(judge: &str, closed: Option<Refusal>) -> GateSnapshot {
+fn snapshot(judge: &str, closed: Option<Denial>) -> GateSnapshot {
     GateSnapshot {
         judge: judge.to_owned(),
         breaker: BreakerState::HalfOpen,
@@ -211,12 +211,12 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
     for test in support::stores().await {
         let store = &test.store;
         let [a, b] = [1, 2].map(|_| Uuid::now_v7());
-        let refusal = Refusal {
-            why: Closed::BreakerOpen,
+        let denial = Denial {
+            why: HeldBack::BreakerOpen,
             retry_in: Some(Duration::from_secs(30)),
         };
         let at = now();
-        let known = [snapshot("y", None), snapshot("x", Some(refusal))];
+        let known = [snapshot("y", None), snapshot("x", Some(denial))];
         store.judges().put(a, &known, at).await.unwrap();
         store.judges().put(b, &known[..1], at).await.unwrap();
         let rows = store

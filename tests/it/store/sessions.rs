@@ -647,6 +647,7 @@ async fn a_search_finds_parts_of_names_and_beginnings_of_ids() {
             alert_type: Some("KubePodCrashLooping".to_owned()),
             agent: Some("agent_7%".to_owned()),
             author: Some("Ända Öz".to_owned()),
+            external_id: Some("Läufe/run-42".to_owned()),
             ..session(Uuid::now_v7())
         };
         put(&test.store, &record).await;
@@ -660,6 +661,10 @@ async fn a_search_finds_parts_of_names_and_beginnings_of_ids() {
             (&id[..8], 1),
             (&id[9..], 0),
             ("crashes", 0),
+            ("Läufe/run-4", 1),
+            ("Läufe/run-42", 1),
+            ("Läufe/run-421", 0),
+            ("run-42", 0),
         ] {
             let filter = SessionFilter {
                 q: Some(q.to_owned()),

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{AskContext, AskEnd, AskOutcome, Inner, usage};
 use crate::call_log::CallUsage;
 use crate::error::ErrorClass;
-use crate::gate::Closed;
+use crate::gate::HeldBack;
 use crate::{
     Answer, CacheKey, CachedReply, CallPermits, ConcurrencyPermit, JudgeError, JudgeSpec, Limits,
     NotConfigured, Question, Reply,
@@ -34,7 +34,7 @@ pub(super) struct Fallback {
 }
 
 /// What the first judge said when it declined.
-struct Refusal {
+struct Declined {
     message: String,
     /// Retries that were spent by then, over all runs: the fallback has its own.
     retries_spent: u32,
@@ -51,7 +51,7 @@ pub(super) async fn ask(
 ) -> AskOutcome {
     let key = CacheKey::of_refusal(&first.spec, question, context.asked_for);
     let remembered = first.wiring.cache.get(&key).await;
-    let (refusal, own) = match remembered.as_ref().and_then(Refusal::recalled) {
+    let (refusal, own) = match remembered.as_ref().and_then(Declined::recalled) {
         Some(mut refusal) => {
             // A job that was retried by hand counts from zero again.
             refusal.retries_spent = refusal.retries_spent.min(context.retries_spent);
@@ -67,7 +67,7 @@ pub(super) async fn ask(
                 retries_spent,
                 usage,
             } if error.class == ErrorClass::Refused => {
-                let refusal = Refusal {
+                let refusal = Declined {
                     message: error.message,
                     retries_spent,
                     usage,
@@ -97,7 +97,7 @@ pub(super) async fn ask(
     refusal.with(&first.spec, &second.spec, asked)
 }
 
-impl Refusal {
+impl Declined {
     fn kept(&self, judge: &Inner) -> CachedReply {
         CachedReply {
             provider: judge.spec.provider().to_owned(),
@@ -134,7 +134,7 @@ impl Refusal {
             end: match asked.end {
                 AskEnd::Answered(answer) => AskEnd::Answered(self.answer(first, second, answer)),
                 AskEnd::Wait { why, retry_in, .. } => {
-                    let longest = match why == Closed::Busy {
+                    let longest = match why == HeldBack::Busy {
                         true => LOOK_AGAIN_SOON,
                         false => LOOK_AGAIN,
                     };
@@ -175,7 +175,7 @@ impl Refusal {
     }
 }
 
-fn not_asked(refusal: &Refusal, fallback: &Fallback, why: &str) -> JudgeError {
+fn not_asked(refusal: &Declined, fallback: &Fallback, why: &str) -> JudgeError {
     refused(format!(
         "{}; its fallback {:?} was not asked: {why}",
         refusal.message, fallback.name

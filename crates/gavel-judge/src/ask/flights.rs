@@ -112,12 +112,12 @@ mod tests {
 
     use super::super::AskEnd;
     use super::*;
-    use crate::gate::Closed;
+    use crate::gate::HeldBack;
 
     fn waits() -> AskOutcome {
         AskOutcome {
             end: AskEnd::Wait {
-                why: Closed::Paused,
+                why: HeldBack::Paused,
                 retry_in: None,
                 fallback: None,
             },

@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use super::call_log::CallUsage;
 use super::error::ErrorClass;
-use super::gate::{Closed, Gate};
+use super::gate::{Gate, HeldBack};
 use super::provider::{Endpoint, ProviderMaker};
 use super::question::{Answer, Limits, Question};
 use super::retry::RetryOptions;
@@ -73,7 +73,7 @@ pub enum AskEnd {
     Answered(Answer),
     /// A wait too long to spend in a slot. Nothing was lost: ask again later with the same `retries_spent`.
     Wait {
-        why: Closed,
+        why: HeldBack,
         /// When to come again; `None` where somebody must act first.
         retry_in: Option<Duration>,
         /// The judge that is waited for, if it is the fallback: the first one declined, which is remembered, and isn't asked

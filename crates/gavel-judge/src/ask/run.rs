@@ -11,7 +11,7 @@ use super::kept::{cached, kept};
 use super::{AskContext, AskEnd, AskOutcome, Inner, usage};
 use crate::call_log::CallUsage;
 use crate::error::ErrorClass;
-use crate::gate::{Closed, Load, Permit, Refusal};
+use crate::gate::{Denial, HeldBack, Load, Permit};
 use crate::provider::{CallRequest, Message, Role};
 use crate::retry::{self, Decision, RetryState, Spends};
 use crate::{
@@ -34,7 +34,7 @@ pub(super) async fn run(
     }
     loop {
         if !run.has_concurrency_permit(context).await {
-            return run.waits(Closed::Busy, None);
+            return run.waits(HeldBack::Busy, None);
         }
         let permit = match run.enter().await {
             Ok(permit) => permit,
@@ -159,7 +159,7 @@ impl<'a> Run<'a> {
         self.concurrency_permit.is_some()
     }
 
-    async fn enter(&mut self) -> Result<Permit, Refusal> {
+    async fn enter(&mut self) -> Result<Permit, Denial> {
         let wiring = &self.judge.wiring;
         let timeout = wiring.retry.longest_in_slot.saturating_sub(self.waited);
         let asked = Instant::now();
@@ -178,9 +178,9 @@ impl<'a> Run<'a> {
         // The gate knows how often the judge has throttled in a row.
         let paused = || {
             let closed = wiring.gate.closed(self.judge.spec.name())?;
-            closed
-                .retry_in
-                .filter(|_| error.class == ErrorClass::Throttled && closed.why == Closed::Throttled)
+            closed.retry_in.filter(|_| {
+                error.class == ErrorClass::Throttled && closed.why == HeldBack::Throttled
+            })
         };
         let retry_after = error.retry_after.or_else(paused);
         let retry_state = RetryState {
@@ -312,7 +312,7 @@ impl<'a> Run<'a> {
         self.ended(AskEnd::Answered(answer))
     }
 
-    fn waits(&self, why: Closed, retry_in: Option<Duration>) -> AskOutcome {
+    fn waits(&self, why: HeldBack, retry_in: Option<Duration>) -> AskOutcome {
         if let Some(reply) = &self.weak {
             return self.answered(Ok(reply.clone()));
         }

@@ -17,10 +17,10 @@ pub use memory::{Gate, GateOptions};
 pub use rates::{LimitReport, RateReport, Span};
 pub use redis::shared_gate;
 
-/// Why a lane is closed.
+/// Why a call may not go out now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Closed {
-    /// Five transient failures in a row; a probe goes out after the cool-down.
+pub enum HeldBack {
+    /// Too many transient failures in a row; a probe goes out after the cool-down.
     BreakerOpen,
     /// The provider asked for a pause longer than 10 s.
     Throttled,
@@ -39,16 +39,16 @@ pub enum Closed {
     Busy,
 }
 
-/// A gate's refusal. It spends nothing.
+/// What a gate answers instead of a permit. It spends nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    pub why: Closed,
+pub struct Denial {
+    pub why: HeldBack,
     /// When to come again; `None` where somebody must act first.
     pub retry_in: Option<Duration>,
 }
 
-impl Refusal {
-    pub(crate) fn new(why: Closed, wait: Duration) -> Self {
+impl Denial {
+    pub(crate) fn new(why: HeldBack, wait: Duration) -> Self {
         Self {
             why,
             retry_in: Some(wait),
@@ -232,8 +232,8 @@ pub struct GateSnapshot {
     pub breaker: BreakerState,
     /// Transient failures in a row.
     pub failures_in_row: u32,
-    /// Why the lane is closed now, or open and held back by its pace ([`Closed::Paced`]), if it is.
-    pub closed: Option<Refusal>,
+    /// Why the lane is closed now, or open and held back by its pace ([`HeldBack::Paced`]), if it is.
+    pub closed: Option<Denial>,
     /// Calls in flight.
     pub in_flight: u32,
     /// For whom the figures hold.
@@ -256,8 +256,8 @@ pub struct LastError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closure {
     pub judge: String,
-    /// [`Closed::Exhausted`] or [`Closed::Misconfigured`].
-    pub why: Closed,
+    /// [`HeldBack::Exhausted`] or [`HeldBack::Misconfigured`].
+    pub why: HeldBack,
     /// The provider's words.
     pub message: String,
     /// When it opens by itself, if known.

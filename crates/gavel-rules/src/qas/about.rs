@@ -63,7 +63,7 @@ const COLUMNS: &[Column] = &[
 /// The kind, described.
 pub const ABOUT: About = About {
     title: "Question",
-    items: "answers of SQL and docking agents",
+    items: "questions with the answers of SQL and docking agents",
     read: |payload| QasCase::read(payload).map(|case| Box::new(case) as _),
     criteria: CriteriaForm {
         keys: &["answer_prompt"],

@@ -178,6 +178,9 @@ impl Reader {
         let description = self.member(item, at, "description");
         let mut steps = Vec::new();
         let at = format!("{at}/steps");
+        if given(item, "steps").is_none() {
+            self.wrong(&at, item.get("steps"), "an array");
+        }
         for (index, step) in self.list(item, &at, "steps").iter().enumerate() {
             steps.extend(self.text(Some(step), &format!("{at}/{index}"), MAX_TEXT));
         }

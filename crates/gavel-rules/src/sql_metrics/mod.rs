@@ -9,7 +9,7 @@ mod case;
 pub mod correctness;
 pub mod safety;
 pub mod tables;
-pub mod validation;
+pub mod validation_accuracy;
 pub mod validator;
 pub mod verdict;
 

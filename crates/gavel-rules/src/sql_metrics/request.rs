@@ -6,7 +6,7 @@ use super::correctness::{self, IDENTICAL, Label};
 use super::metric::{Cause, Outcome, caught};
 use super::safety::SafetyOutcome;
 use super::tables::expected_table;
-use super::validation::validation;
+use super::validation_accuracy::validation;
 use super::verdict::{Generated, Metric, verdict};
 use super::{MetricsCase, judge};
 use crate::opinion::Judged;

@@ -1,6 +1,6 @@
 //! What errors of the store and of enqueue are to a client.
 
-use super::{ApiError, Fault, Refusal};
+use super::{ApiError, Fault, FaultStatus};
 use crate::enqueue::EnqueueError;
 use crate::store::{Outage, StoreError};
 
@@ -19,7 +19,7 @@ impl From<StoreError> for ApiError {
                 Self::Internal(error.to_string())
             }
             StoreError::BadCursor(reason) => {
-                Self::fault(Refusal::Unprocessable, "/cursor", reason.to_string())
+                Self::fault(FaultStatus::Unprocessable, "/cursor", reason.to_string())
             }
         }
     }
@@ -35,13 +35,13 @@ impl From<EnqueueError> for ApiError {
             EnqueueError::SourceUnusable { .. } => Self::HistoryUnusable(text),
             EnqueueError::NothingToJudge(_) => Self::NothingToJudge(text),
             EnqueueError::UnknownCriteria(_) => {
-                Self::fault(Refusal::BadRequest, "/criteria_hash", text)
+                Self::fault(FaultStatus::BadRequest, "/criteria_hash", text)
             }
             EnqueueError::CriteriaOfOtherKind { .. } => {
-                Self::fault(Refusal::BadRequest, "/criteria_hash", text)
+                Self::fault(FaultStatus::BadRequest, "/criteria_hash", text)
             }
             EnqueueError::BadPayload(faults) => Self::Invalid {
-                refusal: Refusal::Unprocessable,
+                fault_status: FaultStatus::Unprocessable,
                 faults: faults
                     .into_iter()
                     .map(|fault| Fault {
@@ -51,19 +51,19 @@ impl From<EnqueueError> for ApiError {
                     .collect(),
             },
             EnqueueError::UnknownModel { .. } => {
-                Self::fault(Refusal::Unprocessable, "/payload/model", text)
+                Self::fault(FaultStatus::Unprocessable, "/payload/model", text)
             }
             EnqueueError::InProgress { job, .. } => Self::InProgress(job),
             EnqueueError::Disabled => Self::Disabled(text),
             EnqueueError::JudgeNotConfigured(problem) => Self::JudgeNotConfigured(problem),
             EnqueueError::UnknownJudge { place, .. } | EnqueueError::SameJudge { place, .. } => {
-                Self::fault(Refusal::Unprocessable, format!("/judges/{place}"), text)
+                Self::fault(FaultStatus::Unprocessable, format!("/judges/{place}"), text)
             }
             EnqueueError::Unpriced(_) | EnqueueError::UnpricedFallback { .. } => {
-                Self::fault(Refusal::Unprocessable, "/budget_usd", text)
+                Self::fault(FaultStatus::Unprocessable, "/budget_usd", text)
             }
             EnqueueError::NoBatchEndpoint(_) => {
-                Self::fault(Refusal::Unprocessable, "/economy", text)
+                Self::fault(FaultStatus::Unprocessable, "/economy", text)
             }
             EnqueueError::Store(error) => error.into(),
         }

@@ -30,7 +30,7 @@ const BATCH_TYPES: &str = "application/json, application/x-ndjson, text/csv, \
 
 /// A field of a form that can't be read.
 pub(crate) fn of_field(name: &str, fault: &str) -> Box<Problem> {
-    Box::new(ApiError::fault(Refusal::Unprocessable, format!("/{name}"), fault).problem())
+    Box::new(ApiError::fault(FaultStatus::Unprocessable, format!("/{name}"), fault).problem())
 }
 
 /// Parameters of a page's address that are wrong, each with its fault.
@@ -40,7 +40,7 @@ pub(crate) fn of_parameters(faults: impl IntoIterator<Item = (String, String)>) 
         message,
     };
     let error = ApiError::Invalid {
-        refusal: Refusal::Unprocessable,
+        fault_status: FaultStatus::Unprocessable,
         faults: faults.into_iter().map(fault).collect(),
     };
     Box::new(error.problem())
@@ -74,7 +74,7 @@ pub(crate) fn response(problem: Problem) -> Response {
 
 /// Which status an invalid request gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum FaultStatus {
     /// 400: the scoring routes of sessions, as their origin has it.
     BadRequest,
     /// 422: everywhere else.
@@ -87,7 +87,7 @@ pub(crate) enum ApiError {
     /// 400 or 422.
     Invalid {
         /// Which of the two.
-        refusal: Refusal,
+        fault_status: FaultStatus,
         faults: Vec<Fault>,
     },
     SessionNotCompleted(String),
@@ -214,7 +214,7 @@ impl ApiError {
     pub(crate) fn unprocessable(self) -> Self {
         if let Self::Invalid { faults, .. } = self {
             return Self::Invalid {
-                refusal: Refusal::Unprocessable,
+                fault_status: FaultStatus::Unprocessable,
                 faults,
             };
         }
@@ -222,12 +222,12 @@ impl ApiError {
     }
 
     pub(crate) fn fault(
-        refusal: Refusal,
+        fault_status: FaultStatus,
         pointer: impl Into<String>,
         message: impl Into<String>,
     ) -> Self {
         Self::Invalid {
-            refusal,
+            fault_status,
             faults: vec![Fault {
                 pointer: pointer.into(),
                 message: message.into(),
@@ -297,10 +297,14 @@ impl ApiError {
         } else {
             None
         };
-        let (faults, status) = if let Self::Invalid { refusal, faults } = self {
-            let status = match refusal {
-                Refusal::BadRequest => 400,
-                Refusal::Unprocessable => 422,
+        let (faults, status) = if let Self::Invalid {
+            fault_status,
+            faults,
+        } = self
+        {
+            let status = match fault_status {
+                FaultStatus::BadRequest => 400,
+                FaultStatus::Unprocessable => 422,
             };
             (faults.clone(), status)
         } else {

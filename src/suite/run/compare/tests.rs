@@ -100,8 +100,8 @@ fn an_item_that_lost_its_score_is_in_no_mean_and_neither_broke_nor_was_mended() 
     assert_eq!((ids(&found.pass_to_fail), found.compared), (vec![], 1));
     let decide =
         |errors| crate::suite::run::gate::decide_comparison(&found, Some(0.0), errors).decision;
-    assert_eq!(decide(0), crate::report::Decision::Incomplete);
-    assert_eq!(decide(1), crate::report::Decision::Passed);
+    assert_eq!(decide(0), crate::report::GateDecision::Incomplete);
+    assert_eq!(decide(1), crate::report::GateDecision::Passed);
     let back = Comparison::between(b.as_slice(), a.as_slice()).unwrap();
     assert_eq!(ids(&back.gained_score), ["y"]);
 }
@@ -112,7 +112,7 @@ fn where_nothing_can_be_compared_nothing_is_passed() {
     let found = Comparison::between(a.as_slice(), b.as_slice()).unwrap();
     for max_regression in [None, Some(0.5)] {
         let judgement = crate::suite::run::gate::decide_comparison(&found, max_regression, 0);
-        assert_eq!(judgement.decision, crate::report::Decision::Incomplete);
+        assert_eq!(judgement.decision, crate::report::GateDecision::Incomplete);
         assert_eq!(judgement.reasons.len(), 1, "{judgement:?}");
     }
 }

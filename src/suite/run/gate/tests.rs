@@ -46,7 +46,7 @@ fn figures(items: &[Item], unfinished: u64) -> Figures {
     })
 }
 
-fn decision(items: &[Item], gates: &Gates) -> (Decision, String) {
+fn decision(items: &[Item], gates: &Gates) -> (GateDecision, String) {
     let judgement = decide(&figures(items, 0), gates, Judging::Asked, None);
     (judgement.decision, judgement.reasons.join("; "))
 }
@@ -57,18 +57,18 @@ fn without_a_gate_flag_every_scored_item_must_pass_and_incomplete_wins() {
     let none = Gates::default();
     assert_eq!(
         decision(std::slice::from_ref(&good), &none),
-        (Decision::Passed, String::new())
+        (GateDecision::Passed, String::new())
     );
     let (failed, why) = decision(&[good.clone(), bad.clone()], &none);
-    assert_eq!(failed, Decision::Failed);
+    assert_eq!(failed, GateDecision::Failed);
     assert_eq!(why, "1 of 2 scored items did not pass");
     let (incomplete, why) = decision(&[good, bad, open], &none);
-    assert_eq!(incomplete, Decision::Incomplete);
+    assert_eq!(incomplete, GateDecision::Incomplete);
     assert!(
         why.starts_with("1 of 3 items has no score (1 transient)"),
         "{why}"
     );
-    assert_eq!(decision(&[], &none).0, Decision::Nothing);
+    assert_eq!(decision(&[], &none).0, GateDecision::Nothing);
 }
 
 #[test]
@@ -83,12 +83,12 @@ fn gates_hold_scored_items_against_their_figures() {
         min_pass_rate: Some(rate),
         ..Gates::default()
     };
-    assert_eq!(decision(&items, &rate(0.5)).0, Decision::Passed);
+    assert_eq!(decision(&items, &rate(0.5)).0, GateDecision::Passed);
     let (failed, why) = decision(&items, &rate(0.51));
     assert_eq!(
         (failed, why.as_str()),
         (
-            Decision::Failed,
+            GateDecision::Failed,
             "the pass rate is 0.500, below --min-pass-rate 0.51"
         )
     );
@@ -96,8 +96,8 @@ fn gates_hold_scored_items_against_their_figures() {
         min_mean: Some(mean),
         ..Gates::default()
     };
-    assert_eq!(decision(&items, &mean(0.8)).0, Decision::Passed);
-    assert_eq!(decision(&items, &mean(0.81)).0, Decision::Failed);
+    assert_eq!(decision(&items, &mean(0.8)).0, GateDecision::Passed);
+    assert_eq!(decision(&items, &mean(0.81)).0, GateDecision::Failed);
     assert_eq!(
         decision(
             &[item(None)],
@@ -107,7 +107,7 @@ fn gates_hold_scored_items_against_their_figures() {
             }
         )
         .0,
-        Decision::Incomplete
+        GateDecision::Incomplete
     );
 }
 
@@ -126,7 +126,7 @@ fn some_errors_may_be_allowed_and_are_left_out() {
             ..allow(1)
         },
     ] {
-        assert_eq!(decision(&items, &gates).0, Decision::Passed);
+        assert_eq!(decision(&items, &gates).0, GateDecision::Passed);
     }
     // SQL that can't be read is one of them, without a class of its own.
     let unread = Item {
@@ -134,11 +134,11 @@ fn some_errors_may_be_allowed_and_are_left_out() {
         ..item(None)
     };
     let (incomplete, why) = decision(&[item(Some(1.0)), unread], &allow(0));
-    assert_eq!(incomplete, Decision::Incomplete);
+    assert_eq!(incomplete, GateDecision::Incomplete);
     assert_eq!(why, "1 of 2 items has no score (1 incomplete)");
     let items = [item(Some(1.0)), item(None), item(None)];
     let (incomplete, why) = decision(&items, &allow(1));
-    assert_eq!(incomplete, Decision::Incomplete);
+    assert_eq!(incomplete, GateDecision::Incomplete);
     assert!(why.contains("more than --max-errors 1"), "{why}");
 }
 
@@ -165,7 +165,7 @@ fn a_run_that_scored_nothing_passes_no_gate_whatever_may_fail() {
         },
     ] {
         let (decided, why) = decision(&items, &gates);
-        assert_eq!(decided, Decision::Incomplete, "{gates:?}");
+        assert_eq!(decided, GateDecision::Incomplete, "{gates:?}");
         assert_eq!(
             why,
             "none of 3 items has a score: there is nothing to judge the run by"
@@ -178,15 +178,18 @@ fn simulated_scores_and_runs_without_a_judge_or_an_end_never_pass() {
     let mut simulated = item(Some(1.0));
     simulated.simulated = true;
     let items = [simulated];
-    assert_eq!(decision(&items, &Gates::default()).0, Decision::Incomplete);
+    assert_eq!(
+        decision(&items, &Gates::default()).0,
+        GateDecision::Incomplete
+    );
     let allowed = Gates {
         allow_simulated: true,
         ..Gates::default()
     };
-    assert_eq!(decision(&items, &allowed).0, Decision::Passed);
+    assert_eq!(decision(&items, &allowed).0, GateDecision::Passed);
     let whole = figures(&[item(Some(1.0))], 0);
     let not_run = decide(&whole, &Gates::default(), Judging::NotRun, None);
-    assert_eq!(not_run.decision, Decision::Incomplete);
+    assert_eq!(not_run.decision, GateDecision::Incomplete);
     let cut = decide(
         &figures(&[item(Some(1.0))], 2),
         &Gates::default(),
@@ -211,7 +214,7 @@ fn a_gate_that_lets_simulated_scores_count_looks_at_all_of_them() {
         ..Gates::default()
     };
     let (failed, why) = decision(&items, &gates);
-    assert_eq!(failed, Decision::Failed);
+    assert_eq!(failed, GateDecision::Failed);
     assert_eq!(
         why,
         "the pass rate is 0.250, below --min-pass-rate 0.5; the mean is 0.400, below --min-mean 0.5"
@@ -226,7 +229,7 @@ fn a_fall_of_the_mean_beyond_what_is_allowed_fails() {
         [item]
     };
     let against = Comparison::between(named(0.95).as_slice(), named(0.92).as_slice()).unwrap();
-    for (most, expected) in [(0.03, Decision::Passed), (0.02, Decision::Failed)] {
+    for (most, expected) in [(0.03, GateDecision::Passed), (0.02, GateDecision::Failed)] {
         let gates = Gates {
             max_regression: Some(most),
             ..Gates::default()
@@ -246,12 +249,12 @@ fn a_fall_of_the_mean_beyond_what_is_allowed_fails() {
     }
     assert_eq!(
         decide_comparison(&against, None, 0).decision,
-        Decision::Passed
+        GateDecision::Passed
     );
     let empty = Comparison::between(named(0.9).as_slice(), [].as_slice()).unwrap();
     assert_eq!(
         decide_comparison(&empty, Some(0.1), 0).decision,
-        Decision::Incomplete
+        GateDecision::Incomplete
     );
 }
 
@@ -267,7 +270,7 @@ fn a_mean_over_the_few_that_kept_their_score_is_no_comparison_of_the_rest() {
     };
     let against = Comparison::between(run(10).as_slice(), run(1).as_slice()).unwrap();
     let decided = decide_comparison(&against, Some(0.0), 0);
-    assert_eq!(decided.decision, Decision::Incomplete);
+    assert_eq!(decided.decision, GateDecision::Incomplete);
     assert_eq!(
         decided.reasons,
         ["9 of 10 common items have no score any more"]
@@ -279,7 +282,7 @@ fn a_mean_over_the_few_that_kept_their_score_is_no_comparison_of_the_rest() {
     );
     for (most, errors) in [(Some(0.0), 9), (None, 0)] {
         let decided = decide_comparison(&against, most, errors);
-        assert_eq!(decided.decision, Decision::Passed, "{most:?}");
+        assert_eq!(decided.decision, GateDecision::Passed, "{most:?}");
     }
 }
 
@@ -294,7 +297,7 @@ fn unsafe_sql_that_passed_is_named_up_to_twenty_times() {
     for (n, end) in [(2, "case-0, case-1"), (23, "case-18, case-19 and 3 more")] {
         let items: Vec<Item> = (0..n).map(through).collect();
         let (decision, why) = decision(&items, &Gates::default());
-        assert_eq!(decision, Decision::Failed);
+        assert_eq!(decision, GateDecision::Failed);
         assert!(
             why.contains("CRITICAL: unsafe SQL") && why.ends_with(end),
             "{why}"

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gavel::clock::SystemClock;
-use gavel::judge::gate::{Closed, Gate, GateOptions};
+use gavel::judge::gate::{Gate, GateOptions, HeldBack};
 use gavel::judge::{
     AskContext, AskEnd, AskOutcome, ErrorClass, Judge, JudgeWiring, Judges, Limits, Providers,
     Question, RetryOptions, Target,
@@ -234,8 +234,8 @@ async fn while_the_fallback_is_closed_its_asker_waits_and_the_first_judge_is_not
             ..by(1)
         };
         for (why, reopens_in) in [
-            (Closed::Paused, None),
-            (Closed::Exhausted, Some(Duration::from_secs(3600))),
+            (HeldBack::Paused, None),
+            (HeldBack::Exhausted, Some(Duration::from_secs(3600))),
         ] {
             pair.gate.close("second", why, reopens_in);
             let asked = pair.ask(mine.clone()).await;

@@ -9,14 +9,15 @@ use tokio::time::Instant;
 use super::GateOptions;
 use super::adaptive::AdaptiveConcurrency;
 use super::breaker::{Admission, Breaker};
-use super::outbox::Shared;
+use super::outbox::PeerView;
 use super::pace::{Pace, PaceTicket};
 use super::rule::{Rule, part_of};
 use super::slots::Slots;
 use super::throttle::{LONGEST, Throttle};
 use crate::error::ErrorClass;
 use crate::gate::{
-    CallEnd, CallOutcome, Closed, Closure, GateSnapshot, LastError, Load, PaceLimits, Refusal, Room,
+    CallEnd, CallOutcome, Closure, Denial, GateSnapshot, HeldBack, LastError, Load, PaceLimits,
+    Room,
 };
 
 /// A run is made ready when its call may leave within this: long enough to read a session and to write its prompt, and
@@ -27,11 +28,11 @@ const SOON: Duration = Duration::from_millis(500);
 const CROWDED: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(in crate::gate) struct JudgeState {
+pub(in crate::gate) struct Lane {
     pub(super) slots: Option<Slots>,
     pub(super) in_flight: u32,
     pub(super) rule: Rule,
-    pub(super) shared: Shared,
+    pub(super) shared: PeerView,
     /// Whoever is first in it takes the next call that the pace lets go.
     pub(super) line: Arc<Semaphore>,
     /// How many stand in it, the first included.
@@ -60,7 +61,7 @@ pub(in crate::gate) struct Admitted {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::gate) enum Denied {
     /// The lane is closed.
-    Closed(Refusal),
+    HeldBack(Denial),
     /// Its pace lets it go after so long.
     Later(Duration),
 }
@@ -76,11 +77,11 @@ pub(in crate::gate) enum Place {
 
 #[derive(Debug, Clone, Copy)]
 struct LaneHold {
-    why: Closed,
+    why: HeldBack,
     until: Option<Instant>,
 }
 
-impl JudgeState {
+impl Lane {
     pub(super) fn new(
         options: &GateOptions,
         cap: usize,
@@ -96,7 +97,7 @@ impl JudgeState {
             slots: (cap > 0).then(|| Slots::new(cap, in_hand, now)),
             in_flight: 0,
             rule,
-            shared: Shared::default(),
+            shared: PeerView::default(),
             line: Arc::new(Semaphore::new(1)),
             waiting: 0,
             one_stays: false,
@@ -111,12 +112,12 @@ impl JudgeState {
     }
 
     /// Why the lane is closed now; consumes nothing.
-    pub(super) fn closed(&mut self, now: Instant) -> Option<Refusal> {
+    pub(super) fn closed(&mut self, now: Instant) -> Option<Denial> {
         if let Some(held) = self.held {
             match held.until {
                 Some(until) if until <= now => self.held = None,
                 until => {
-                    return Some(Refusal {
+                    return Some(Denial {
                         why: held.why,
                         retry_in: until.map(|until| until - now),
                     });
@@ -124,10 +125,10 @@ impl JudgeState {
             }
         }
         if let Admission::Refuse(wait) = self.breaker.peek(now) {
-            return Some(Refusal::new(Closed::BreakerOpen, wait));
+            return Some(Denial::new(HeldBack::BreakerOpen, wait));
         }
         let until = self.throttle.until(now)?;
-        Some(Refusal::new(Closed::Throttled, until - now))
+        Some(Denial::new(HeldBack::Throttled, until - now))
     }
 
     /// Whether a call's tokens are worth an estimate.
@@ -161,8 +162,8 @@ impl JudgeState {
         place: Place,
         now: Instant,
     ) -> Result<(), Denied> {
-        if let Some(refusal) = self.closed(now) {
-            return Err(Denied::Closed(refusal));
+        if let Some(denial) = self.closed(now) {
+            return Err(Denied::HeldBack(denial));
         }
         if self.adaptive.is_full(self.in_flight) {
             return Err(Denied::Later(CROWDED));
@@ -195,9 +196,9 @@ impl JudgeState {
     }
 
     /// For how many runs there is room, or why the lane is closed.
-    pub(super) fn room(&mut self, now: Instant) -> Result<Room, Refusal> {
-        if let Some(refusal) = self.closed(now) {
-            return Err(refusal);
+    pub(super) fn room(&mut self, now: Instant) -> Result<Room, Denial> {
+        if let Some(denial) = self.closed(now) {
+            return Err(denial);
         }
         let (starts, more_in) = match self.pace.startable(SOON, now) {
             // Whoever is made ready now would stand behind it.
@@ -329,16 +330,16 @@ impl JudgeState {
             self.breaker.succeeded(true);
         }
         if class == ErrorClass::Exhausted {
-            self.shut(judge, Closed::Exhausted, retry_after, now);
+            self.shut(judge, HeldBack::Exhausted, retry_after, now);
         } else if class == ErrorClass::Misconfigured {
-            self.shut(judge, Closed::Misconfigured, None, now);
+            self.shut(judge, HeldBack::Misconfigured, None, now);
         }
     }
 
-    fn shut(&mut self, judge: &str, why: Closed, reopens_in: Option<Duration>, now: Instant) {
+    fn shut(&mut self, judge: &str, why: HeldBack, reopens_in: Option<Duration>, now: Instant) {
         let reopens_in = reopens_in.map(|wait| wait.min(LONGEST));
         // An operator's pause is never replaced by what a call met; it is told to the store all the same.
-        if self.held.is_none_or(|held| held.why != Closed::Paused) {
+        if self.held.is_none_or(|held| held.why != HeldBack::Paused) {
             self.hold(why, reopens_in, now);
         }
         if self.closures.iter().all(|closure| closure.why != why) {
@@ -355,7 +356,7 @@ impl JudgeState {
         }
     }
 
-    pub(super) fn hold(&mut self, why: Closed, reopens_in: Option<Duration>, now: Instant) {
+    pub(super) fn hold(&mut self, why: HeldBack, reopens_in: Option<Duration>, now: Instant) {
         self.held = Some(LaneHold {
             why,
             until: reopens_in.map(|wait| now + wait.min(LONGEST)),
@@ -393,7 +394,7 @@ impl JudgeState {
             failures_in_row: self.breaker.failures_in_row(),
             closed: self.closed(now).or_else(|| {
                 let wait = self.pace.holds_back(now)?;
-                Some(Refusal::new(Closed::Paced, wait))
+                Some(Denial::new(HeldBack::Paced, wait))
             }),
             in_flight: self.in_flight,
             sharing: self.sharing(),

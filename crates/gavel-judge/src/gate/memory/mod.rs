@@ -20,9 +20,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    CallEnd, Closed, Closure, GateSnapshot, Load, PaceLimits, Permit, Refusal, Room, WorkerCounts,
+    CallEnd, Closure, Denial, GateSnapshot, HeldBack, Load, PaceLimits, Permit, Room, WorkerCounts,
 };
-pub(super) use lane::{Admitted, Denied, JudgeState, Place};
+pub(super) use lane::{Admitted, Denied, Lane, Place};
 pub(super) use outbox::{Message, SharedState};
 pub(crate) use pace::PaceTicket;
 pub(super) use rule::Rule;
@@ -125,7 +125,7 @@ impl Peers for NoPeers {
     fn live_workers(&self, _: WorkerCounts) {}
 }
 
-type Lanes = Arc<Mutex<BTreeMap<String, JudgeState>>>;
+type Lanes = Arc<Mutex<BTreeMap<String, Lane>>>;
 
 /// Does this when it is dropped.
 struct OnDrop<F: FnMut()>(F);
@@ -159,11 +159,11 @@ impl Gate {
         judge: &str,
         timeout: Duration,
         load: &(dyn Fn() -> Load + Send + Sync),
-    ) -> Result<Permit, Refusal> {
+    ) -> Result<Permit, Denial> {
         let begun = Instant::now();
         // Asked before the slot: a closed lane answers at once, however long the line is.
         let slots = self.with_lane(judge, |lane, now| match lane.closed(now) {
-            Some(refusal) => Err(refusal),
+            Some(denial) => Err(denial),
             None => Ok(lane.slots.as_ref().map(|slots| slots.semaphore.clone())),
         })?;
         let mut slot = match slots {
@@ -180,7 +180,7 @@ impl Gate {
         let Admitted { probe, ticket } = match self.peers.leave(self, judge, load, Place::New).await
         {
             Ok(admitted) => admitted,
-            Err(Denied::Closed(refusal)) => return Err(refusal),
+            Err(Denied::HeldBack(denial)) => return Err(denial),
             Err(Denied::Later(wait)) => {
                 self.stand_in_line(judge, load, wait, begun + timeout)
                     .await?
@@ -217,7 +217,7 @@ impl Gate {
     }
 
     /// For how many runs the judge has room now and soon, or why its lane is closed. Consumes nothing.
-    pub fn room(&self, judge: &str) -> Result<Room, Refusal> {
+    pub fn room(&self, judge: &str) -> Result<Room, Denial> {
         let now = Instant::now();
         match self.lanes.lock().get_mut(judge) {
             Some(lane) => lane.room(now),
@@ -227,13 +227,13 @@ impl Gate {
     }
 
     /// Why the judge's lane is closed now; `None` if it is open. Never consumes a probe. A pace closes no lane.
-    pub fn closed(&self, judge: &str) -> Option<Refusal> {
+    pub fn closed(&self, judge: &str) -> Option<Denial> {
         let mut lanes = self.lanes.lock();
         lanes.get_mut(judge)?.closed(Instant::now())
     }
 
     /// Closes a lane until [`Self::open`], or for `reopens_in`, as the store says.
-    pub fn close(&self, judge: &str, why: Closed, reopens_in: Option<Duration>) {
+    pub fn close(&self, judge: &str, why: HeldBack, reopens_in: Option<Duration>) {
         self.with_lane(judge, |lane, now| lane.hold(why, reopens_in, now));
     }
 
@@ -259,10 +259,7 @@ impl Gate {
     /// Closures of class exhausted or misconfigured since the last call, for the worker to store.
     pub fn take_closures(&self) -> Vec<Closure> {
         let mut lanes = self.lanes.lock();
-        lanes
-            .values_mut()
-            .flat_map(JudgeState::take_closures)
-            .collect()
+        lanes.values_mut().flat_map(Lane::take_closures).collect()
     }
 
     /// What it knows of each judge it has seen.
@@ -300,14 +297,14 @@ impl Gate {
         let mut lanes = self.lanes.lock();
         let now = Instant::now();
         let messages =
-            |(judge, lane): (&String, &mut JudgeState)| Some((judge.clone(), lane.message(now)?));
+            |(judge, lane): (&String, &mut Lane)| Some((judge.clone(), lane.message(now)?));
         lanes.iter_mut().filter_map(messages).collect()
     }
 
     pub(super) fn with_lane<T>(
         &self,
         judge: &str,
-        then: impl FnOnce(&mut JudgeState, Instant) -> T,
+        then: impl FnOnce(&mut Lane, Instant) -> T,
     ) -> T {
         let mut lanes = self.lanes.lock();
         // Read under the lock: a lane's time never runs backwards.
@@ -321,10 +318,10 @@ impl Gate {
         then(lane, now)
     }
 
-    fn lane(&self, judge: &str, now: Instant) -> JudgeState {
+    fn lane(&self, judge: &str, now: Instant) -> Lane {
         let rule = *self.rule.lock();
         let cap = self.cap(judge) as usize;
-        JudgeState::new(&self.options, cap, self.limits(judge), rule, now)
+        Lane::new(&self.options, cap, self.limits(judge), rule, now)
     }
 
     pub(super) fn cap(&self, judge: &str) -> u32 {
@@ -340,7 +337,7 @@ impl Gate {
         judge: &str,
         slots: Arc<Semaphore>,
         deadline: Instant,
-    ) -> Result<OwnedSemaphorePermit, Refusal> {
+    ) -> Result<OwnedSemaphorePermit, Denial> {
         if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
             return Ok(slot);
         }
@@ -356,7 +353,7 @@ impl Gate {
         self.peers.news();
         match timeout_at(deadline, slots.acquire_owned()).await {
             Ok(Ok(slot)) => Ok(slot),
-            Ok(Err(_)) | Err(_) => Err(Refusal::new(Closed::Busy, SLOTS_TAKEN)),
+            Ok(Err(_)) | Err(_) => Err(Denial::new(HeldBack::Busy, SLOTS_TAKEN)),
         }
     }
 
@@ -371,7 +368,7 @@ impl Gate {
         load: Load,
         wait: Duration,
         deadline: Instant,
-    ) -> Result<Admitted, Refusal> {
+    ) -> Result<Admitted, Denial> {
         let in_line = self.with_lane(judge, |lane, now| {
             let stays = now + wait > deadline;
             let left = deadline.saturating_duration_since(now);
@@ -383,7 +380,7 @@ impl Gate {
             Some((Arc::clone(&lane.line), stays))
         });
         let Some((line, stays)) = in_line else {
-            return Err(Refusal::new(Closed::Paced, wait));
+            return Err(Denial::new(HeldBack::Paced, wait));
         };
         let _waiting = OnDrop(|| {
             self.with_lane(judge, |lane, _| {
@@ -396,17 +393,17 @@ impl Gate {
             false => deadline,
         };
         let Ok(Ok(_first)) = timeout_at(deadline, line.acquire_owned()).await else {
-            return Err(Refusal::new(Closed::Paced, wait));
+            return Err(Denial::new(HeldBack::Paced, wait));
         };
         loop {
             let wait = match self.peers.leave(self, judge, load, Place::First).await {
                 Ok(admitted) => return Ok(admitted),
-                Err(Denied::Closed(refusal)) => return Err(refusal),
+                Err(Denied::HeldBack(denial)) => return Err(denial),
                 Err(Denied::Later(wait)) => wait,
             };
             let now = Instant::now();
             if now + wait > deadline {
-                return Err(Refusal::new(Closed::Paced, wait));
+                return Err(Denial::new(HeldBack::Paced, wait));
             }
             tokio::time::sleep_until(now + wait.min(LONGEST_LOOK)).await;
         }

@@ -29,7 +29,7 @@ pub(super) struct Departure {
 
 /// What the others must still be told, and what was heard of them.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct PeerView {
     outcomes: String,
     pause_until: Option<Instant>,
     hold_until: Option<Instant>,
@@ -87,7 +87,7 @@ pub(in crate::gate) struct SharedState {
     pub(in crate::gate) free: usize,
 }
 
-impl Shared {
+impl PeerView {
     /// A call ended this way: `a`nswered, `f`ailed; of the probe `A`, `F`. `O`: the breaker is open, and Redis has forgotten that. Of
     /// answers in a row one says it all.
     pub(super) fn outcome(&mut self, outcome: char) {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::breaker::Admission;
-use super::lane::{Admitted, Denied, JudgeState, Place};
+use super::lane::{Admitted, Denied, Lane, Place};
 use super::outbox::{Message, SharedState};
 use super::rule::{Rule, part_of};
-use crate::gate::{BreakerState, Closed, Load, Refusal, Sharing};
+use crate::gate::{BreakerState, Denial, HeldBack, Load, Sharing};
 
 /// A lane that was heard of longer ago than this asks before it lets a call go.
 const FRESH: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ pub(in crate::gate) enum LocalDecision {
     },
 }
 
-impl JudgeState {
+impl Lane {
     /// Takes another rule: what was not told yet is told from the lane's own memory when they are together again.
     pub(in crate::gate) fn follow(&mut self, rule: Rule) {
         if rule == Rule::Together && self.rule != rule {
@@ -227,7 +227,7 @@ impl JudgeState {
 
     /// The refusal when the other workers deny the call.
     pub(in crate::gate) fn refused(&mut self, now: Instant) -> Denied {
-        let paced = Refusal::new(Closed::Paced, POLL);
-        Denied::Closed(self.closed(now).unwrap_or(paced))
+        let paced = Denial::new(HeldBack::Paced, POLL);
+        Denied::HeldBack(self.closed(now).unwrap_or(paced))
     }
 }

@@ -37,12 +37,12 @@ async fn meet(gate: &Gate, outcome: &CallEnd) {
     gate.report(JUDGE, permit, outcome);
 }
 
-async fn refused(gate: &Gate) -> Refusal {
+async fn refused(gate: &Gate) -> Denial {
     gate.enter(JUDGE, NOW, &nothing).await.err().unwrap()
 }
 
-fn closed_for(why: Closed, seconds: u64) -> Refusal {
-    Refusal {
+fn closed_for(why: HeldBack, seconds: u64) -> Denial {
+    Denial {
         why,
         retry_in: Some(Duration::from_secs(seconds)),
     }
@@ -54,7 +54,7 @@ async fn a_breaker_stops_its_own_judge_and_no_other() {
     for _ in 0..5 {
         meet(&gate, &failed(ErrorClass::Transient, None)).await;
     }
-    assert_eq!(refused(&gate).await, closed_for(Closed::BreakerOpen, 30));
+    assert_eq!(refused(&gate).await, closed_for(HeldBack::BreakerOpen, 30));
     assert!(gate.enter("other", NOW, &nothing).await.is_ok());
 }
 
@@ -69,7 +69,7 @@ async fn asking_whether_a_lane_is_closed_consumes_no_probe() {
     assert_eq!(gate.closed(JUDGE), None);
     let probe = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
     assert!(probe.probe);
-    assert_eq!(gate.closed(JUDGE).unwrap().why, Closed::BreakerOpen);
+    assert_eq!(gate.closed(JUDGE).unwrap().why, HeldBack::BreakerOpen);
     assert_eq!(gate.snapshot()[0].breaker, BreakerState::HalfOpen);
     gate.report(JUDGE, probe, &alive());
     assert!(!gate.enter(JUDGE, NOW, &nothing).await.unwrap().probe);
@@ -97,26 +97,32 @@ async fn a_throttled_probe_closes_the_breaker_and_throttles_the_lane() {
     }
     advance(Duration::from_secs(30)).await;
     meet(&gate, &failed(ErrorClass::Throttled, Some(20))).await;
-    assert_eq!(gate.closed(JUDGE), Some(closed_for(Closed::Throttled, 20)));
+    assert_eq!(
+        gate.closed(JUDGE),
+        Some(closed_for(HeldBack::Throttled, 20))
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_throttle_obeys_retry_after_and_doubles_without_one_until_a_success() {
     let gate = gate();
     meet(&gate, &failed(ErrorClass::Throttled, Some(3))).await;
-    assert_eq!(gate.closed(JUDGE), Some(closed_for(Closed::Throttled, 3)));
+    assert_eq!(gate.closed(JUDGE), Some(closed_for(HeldBack::Throttled, 3)));
     advance(Duration::from_secs(3)).await;
     for pause in [10, 20, 40, 80, 160, 300, 300] {
         meet(&gate, &failed(ErrorClass::Throttled, None)).await;
         assert_eq!(
             gate.closed(JUDGE),
-            Some(closed_for(Closed::Throttled, pause))
+            Some(closed_for(HeldBack::Throttled, pause))
         );
         advance(Duration::from_secs(pause)).await;
     }
     meet(&gate, &alive()).await;
     meet(&gate, &failed(ErrorClass::Throttled, None)).await;
-    assert_eq!(gate.closed(JUDGE), Some(closed_for(Closed::Throttled, 10)));
+    assert_eq!(
+        gate.closed(JUDGE),
+        Some(closed_for(HeldBack::Throttled, 10))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,7 +135,10 @@ async fn a_burst_of_throttled_calls_doubles_the_pause_once() {
     for permit in burst {
         gate.report(JUDGE, permit, &failed(ErrorClass::Throttled, None));
     }
-    assert_eq!(gate.closed(JUDGE), Some(closed_for(Closed::Throttled, 10)));
+    assert_eq!(
+        gate.closed(JUDGE),
+        Some(closed_for(HeldBack::Throttled, 10))
+    );
     assert_eq!(gate.snapshot()[0].breaker, BreakerState::Closed);
 }
 
@@ -142,18 +151,18 @@ async fn an_exhausted_judge_is_closed_until_opened_and_told_once() {
     gate.report(JUDGE, second, &failed(ErrorClass::Exhausted, None));
     let closure = Closure {
         judge: JUDGE.to_owned(),
-        why: Closed::Exhausted,
+        why: HeldBack::Exhausted,
         message: "it said no".to_owned(),
         reopens_in: None,
     };
     assert_eq!(gate.take_closures(), [closure]);
     assert_eq!(gate.take_closures(), []);
     advance(Duration::from_secs(86_400)).await;
-    let refusal = Refusal {
-        why: Closed::Exhausted,
+    let denial = Denial {
+        why: HeldBack::Exhausted,
         retry_in: None,
     };
-    assert_eq!(refused(&gate).await, refusal);
+    assert_eq!(refused(&gate).await, denial);
     gate.open(JUDGE);
     assert_eq!(gate.closed(JUDGE), None);
 }
@@ -162,7 +171,10 @@ async fn an_exhausted_judge_is_closed_until_opened_and_told_once() {
 async fn a_known_reset_opens_an_exhausted_judge() {
     let gate = gate();
     meet(&gate, &failed(ErrorClass::Exhausted, Some(60))).await;
-    assert_eq!(gate.closed(JUDGE), Some(closed_for(Closed::Exhausted, 60)));
+    assert_eq!(
+        gate.closed(JUDGE),
+        Some(closed_for(HeldBack::Exhausted, 60))
+    );
     advance(Duration::from_secs(60)).await;
     assert_eq!(gate.closed(JUDGE), None);
 }
@@ -171,20 +183,23 @@ async fn a_known_reset_opens_an_exhausted_judge() {
 async fn opening_leaves_breaker_and_throttle_as_they_are() {
     let gate = gate();
     meet(&gate, &failed(ErrorClass::Throttled, Some(60))).await;
-    gate.close(JUDGE, Closed::Paused, None);
-    assert_eq!(gate.closed(JUDGE).unwrap().why, Closed::Paused);
+    gate.close(JUDGE, HeldBack::Paused, None);
+    assert_eq!(gate.closed(JUDGE).unwrap().why, HeldBack::Paused);
     gate.open(JUDGE);
-    assert_eq!(gate.closed(JUDGE), Some(closed_for(Closed::Throttled, 60)));
+    assert_eq!(
+        gate.closed(JUDGE),
+        Some(closed_for(HeldBack::Throttled, 60))
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_key_closes_the_lane_but_replaces_no_pause() {
     let gate = gate();
     let in_flight = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
-    gate.close(JUDGE, Closed::Paused, None);
+    gate.close(JUDGE, HeldBack::Paused, None);
     gate.report(JUDGE, in_flight, &failed(ErrorClass::Misconfigured, None));
-    assert_eq!(gate.closed(JUDGE).unwrap().why, Closed::Paused);
-    assert_eq!(gate.take_closures()[0].why, Closed::Misconfigured);
+    assert_eq!(gate.closed(JUDGE).unwrap().why, HeldBack::Paused);
+    assert_eq!(gate.take_closures()[0].why, HeldBack::Misconfigured);
 }
 
 #[tokio::test(start_paused = true)]
@@ -233,8 +248,8 @@ async fn at_most_so_many_calls_are_in_flight_and_patience_waits_for_a_slot() {
         ..GateOptions::default()
     }));
     let held = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
-    let refusal = gate.enter(JUDGE, Duration::from_secs(10), &nothing).await;
-    assert_eq!(refusal.err().unwrap(), closed_for(Closed::Busy, 5));
+    let denial = gate.enter(JUDGE, Duration::from_secs(10), &nothing).await;
+    assert_eq!(denial.err().unwrap(), closed_for(HeldBack::Busy, 5));
     assert_eq!(gate.closed(JUDGE), None);
     let waiting = tokio::spawn({
         let gate = Arc::clone(&gate);
@@ -268,7 +283,7 @@ async fn an_entrys_cap_holds_for_each_of_its_models_and_zero_is_no_cap() {
 #[tokio::test(start_paused = true)]
 async fn idle_lanes_are_forgotten_rather_than_piled_up() {
     let gate = gate();
-    gate.close("kept", Closed::Paused, None);
+    gate.close("kept", HeldBack::Paused, None);
     for model in 0..3_000 {
         drop(
             gate.enter(&format!("any:{model}"), NOW, &nothing)
@@ -277,7 +292,7 @@ async fn idle_lanes_are_forgotten_rather_than_piled_up() {
         );
     }
     assert!(gate.snapshot().len() <= MOST_LANES);
-    assert_eq!(gate.closed("kept").unwrap().why, Closed::Paused);
+    assert_eq!(gate.closed("kept").unwrap().why, HeldBack::Paused);
 }
 
 fn paced_at(requests: u64) -> Arc<Gate> {
@@ -321,10 +336,10 @@ async fn a_line_longer_than_the_patience_refuses_at_once_and_says_until_when() {
     let gate = paced_at(6);
     drop(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
     let begun = Instant::now();
-    let refusal = refused(&gate).await;
+    let denial = refused(&gate).await;
     assert_eq!(begun.elapsed(), Duration::ZERO);
-    assert_eq!(refusal.why, Closed::Paced);
-    let wait = refusal.retry_in.unwrap();
+    assert_eq!(denial.why, HeldBack::Paced);
+    let wait = denial.retry_in.unwrap();
     assert!(
         wait > Duration::from_secs(10) && wait < Duration::from_secs(11),
         "{wait:?}"
@@ -333,7 +348,7 @@ async fn a_line_longer_than_the_patience_refuses_at_once_and_says_until_when() {
     assert_eq!(gate.closed(JUDGE), None);
     assert_eq!(
         gate.snapshot()[0].closed.as_ref().unwrap().why,
-        Closed::Paced
+        HeldBack::Paced
     );
     advance(wait).await;
     assert!(gate.enter(JUDGE, NOW, &nothing).await.is_ok());
@@ -369,7 +384,7 @@ fn counting_tokens() -> Arc<Gate> {
 }
 
 /// One call of so many tokens, for which 10 s are waited.
-async fn ask(gate: &Gate, tokens: u64) -> Result<(), Refusal> {
+async fn ask(gate: &Gate, tokens: u64) -> Result<(), Denial> {
     let load = move || Load {
         prompt_tokens: tokens,
         most_answer_tokens: 0,
@@ -385,8 +400,8 @@ async fn ask(gate: &Gate, tokens: u64) -> Result<(), Refusal> {
 
 /// The same, again and again until it goes out.
 async fn ask_until_it_goes_out(gate: &Gate, tokens: u64) {
-    while let Err(refusal) = ask(gate, tokens).await {
-        tokio::time::sleep(refusal.retry_in.unwrap()).await;
+    while let Err(denial) = ask(gate, tokens).await {
+        tokio::time::sleep(denial.retry_in.unwrap()).await;
     }
 }
 
@@ -425,7 +440,7 @@ async fn one_large_call_at_a_time_stays_in_line_and_leaves_its_place_when_it_giv
     tokio::time::sleep(Duration::from_secs(7)).await;
     assert_eq!(gate.room(JUDGE).unwrap().starts, Some(0));
     let begun = Instant::now();
-    assert_eq!(ask(&gate, 8_000).await.unwrap_err().why, Closed::Paced);
+    assert_eq!(ask(&gate, 8_000).await.unwrap_err().why, HeldBack::Paced);
     assert_eq!(begun.elapsed(), Duration::ZERO);
     stays.abort();
     assert!(stays.await.unwrap_err().is_cancelled());
@@ -447,8 +462,8 @@ async fn a_lane_that_closes_refuses_those_in_its_line() {
         }
     });
     tokio::task::yield_now().await;
-    gate.close(JUDGE, Closed::Paused, None);
-    assert_eq!(waiting.await.unwrap().unwrap().why, Closed::Paused);
+    gate.close(JUDGE, HeldBack::Paused, None);
+    assert_eq!(waiting.await.unwrap().unwrap().why, HeldBack::Paused);
 }
 
 #[tokio::test(start_paused = true)]
@@ -467,8 +482,8 @@ async fn room_is_what_is_in_flight_and_what_may_start_soon() {
     drop(held);
     let free = gate.room("other").unwrap();
     assert_eq!((free.starts, free.more_in), (None, None));
-    gate.close(JUDGE, Closed::Paused, None);
-    assert_eq!(gate.room(JUDGE).unwrap_err().why, Closed::Paused);
+    gate.close(JUDGE, HeldBack::Paused, None);
+    assert_eq!(gate.room(JUDGE).unwrap_err().why, HeldBack::Paused);
 }
 
 #[tokio::test(start_paused = true)]
@@ -478,7 +493,7 @@ async fn an_entrys_pace_holds_for_each_of_its_models_apart() {
     assert!(gate.enter(&a, NOW, &nothing).await.is_ok());
     assert_eq!(
         gate.enter(&a, NOW, &nothing).await.err().unwrap().why,
-        Closed::Paced
+        HeldBack::Paced
     );
     assert!(gate.enter(&b, NOW, &nothing).await.is_ok());
 }
@@ -497,12 +512,12 @@ async fn calls_that_arent_answered_in_time_leave_fewer_at_once() {
     }
     assert_eq!(gate.room(JUDGE).unwrap().cap, Some(3));
     assert_eq!(gate.snapshot()[0].failures_in_row, 2);
-    assert_eq!(refused(&gate).await, closed_for(Closed::Paced, 1));
+    assert_eq!(refused(&gate).await, closed_for(HeldBack::Paced, 1));
     out.clear();
     for _ in 0..3 {
         out.push(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
     }
-    assert_eq!(refused(&gate).await, closed_for(Closed::Paced, 1));
+    assert_eq!(refused(&gate).await, closed_for(HeldBack::Paced, 1));
 }
 
 #[tokio::test(start_paused = true)]

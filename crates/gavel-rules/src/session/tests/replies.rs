@@ -306,6 +306,14 @@ fn each_fault_names_its_place_and_what_is_expected() {
             "is null",
         ),
         (
+            with(|r| {
+                let approach = r["alternative_approaches"][0].as_object_mut().unwrap();
+                approach.remove("steps");
+            }),
+            "/alternative_approaches/0/steps",
+            "is missing; an array",
+        ),
+        (
             with(|r| r["alternative_approaches"][0]["steps"] = json!("a")),
             "/alternative_approaches/0/steps",
             "an array is expected",

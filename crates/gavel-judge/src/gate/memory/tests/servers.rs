@@ -110,8 +110,8 @@ async fn ask(slots: usize, server: impl Server + 'static, jobs: usize, span: Dur
                 let patience = Duration::from_secs(10);
                 let permit = match gate.enter(JUDGE, patience, &Load::default).await {
                     Ok(permit) => permit,
-                    Err(refusal) => {
-                        tokio::time::sleep(refusal.retry_in.unwrap()).await;
+                    Err(denial) => {
+                        tokio::time::sleep(denial.retry_in.unwrap()).await;
                         continue;
                     }
                 };

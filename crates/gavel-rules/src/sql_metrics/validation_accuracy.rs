@@ -84,6 +84,12 @@ const SAFETY: &[&str] = &[
     "forbidden",
     "injection",
     "not allowed",
+    "not permitted",
+    "disallowed",
+    "prohibited",
+    "blocked",
+    "read-only",
+    "only select",
 ];
 const SCHEMA: &[&str] = &[
     "does not exist",
@@ -92,8 +98,36 @@ const SCHEMA: &[&str] = &[
     "unknown table",
     "no such",
     "not found",
+    // SQL Server, Snowflake
+    "invalid column",
+    "invalid object",
+    "invalid identifier",
+    "could not be bound",
+    // BigQuery, ClickHouse
+    "unrecognized name",
+    "unknown expression identifier",
+    "unknown table expression identifier",
+    "missing columns",
+    // Postgres, Databricks, Hive
+    "missing from-clause entry",
+    "cannot be resolved",
+    "cannot be found",
+    "invalid table alias or column reference",
 ];
-const SYNTAX: &[&str] = &["syntax", "parse", "parser", "parsing", "unexpected", "near"];
+const SYNTAX: &[&str] = &[
+    "syntax",
+    "parse",
+    "parser",
+    "parsing",
+    "unexpected",
+    "near",
+    "unclosed",
+    "unterminated",
+    "unrecognized token",
+    "incomplete input",
+    "mismatched input",
+    "cannot recognize input",
+];
 const COLUMN: &[&str] = &["column", "field"];
 const TABLE: &[&str] = &["table", "relation", "view"];
 
@@ -236,6 +270,34 @@ mod tests {
             ("Table 'a.b' doesn't exist", Schema, Some(Table)),
             ("no such table: a", Schema, Some(Table)),
             ("function f() does not exist", Schema, None),
+            ("Invalid column name 'foo'.", Schema, Some(Column)),
+            ("Invalid object name 'dbo.foo'.", Schema, None),
+            (
+                "The multi-part identifier \"a.b\" could not be bound.",
+                Schema,
+                None,
+            ),
+            ("Unrecognized name: foo at [1:8]", Schema, None),
+            ("invalid identifier 'FOO'", Schema, None),
+            (
+                "missing FROM-clause entry for table \"x\"",
+                Schema,
+                Some(Table),
+            ),
+            (
+                "A column with name `a` cannot be resolved",
+                Schema,
+                Some(Column),
+            ),
+            ("The table or view `t` cannot be found", Schema, Some(Table)),
+            ("Missing columns: 'a' while processing query", Schema, None),
+            ("DROP statements are not permitted", Safety, None),
+            ("Only SELECT statements are accepted", Safety, None),
+            ("Blocked keyword: DELETE", Safety, None),
+            ("read-only access required", Safety, None),
+            ("unrecognized token: \"@\"", Syntax, None),
+            ("incomplete input", Syntax, None),
+            ("Unclosed quotation mark after 'x'", Syntax, None),
             ("near \"from\": syntax error", Syntax, None),
             ("Unexpected token", Syntax, None),
             ("could not parse", Syntax, None),

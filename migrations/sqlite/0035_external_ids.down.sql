@@ -1,0 +1,1 @@
+drop index alert_sessions_external_id;
