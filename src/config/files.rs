@@ -2,29 +2,11 @@
 
 use super::settings::Settings;
 use crate::job::Kind;
-
-/// The criteria of a kind that are built in: the file's name, and its text.
-pub fn built_in_criteria(kind: Kind) -> (&'static str, &'static str) {
-    match kind {
-        Kind::Session => (
-            "scoring_config.yaml",
-            include_str!("../../config/scoring_config.yaml"),
-        ),
-        Kind::Query => (
-            "query.yaml",
-            include_str!("../../config/criteria/query.yaml"),
-        ),
-        Kind::Qas => ("qas.yaml", include_str!("../../config/criteria/qas.yaml")),
-        Kind::SqlMetrics => (
-            "query_correctness.yaml",
-            include_str!("../../config/criteria/query_correctness.yaml"),
-        ),
-    }
-}
+use crate::score::about;
 
 /// The criteria file of a kind: the path that the settings give it (empty: the built-in one), its name, and the built-in text.
 pub fn criteria_file(settings: &Settings, kind: Kind) -> (&str, &'static str, &'static str) {
-    let (name, built_in) = built_in_criteria(kind);
+    let (name, built_in) = about(kind).built_in_criteria;
     let path = match kind.is_case() {
         false => &settings.scoring_config,
         true => settings.criteria.get(&kind).map_or("", String::as_str),

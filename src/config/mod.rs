@@ -12,9 +12,7 @@ pub mod yaml;
 
 pub use check::webhook_faults;
 pub use dotenv::read_dotenv;
-pub use files::{
-    LLM_PROVIDERS, built_in_criteria, criteria_file, env_with_default, judge_variables,
-};
+pub use files::{LLM_PROVIDERS, criteria_file, env_with_default, judge_variables};
 pub use keys::{DEFAULT_TOML, nearest};
 pub use load::{ConfigError, Flag, Loaded, Sources, load};
 pub use settings::{

@@ -19,8 +19,8 @@ use crate::queue::Push;
 use crate::store::{BatchRow, DueJob, Moved, NewBatch, StoreError};
 use crate::wire::{BatchOrigin, BatchState};
 
-/// How many items are pushed at once; `rescue` pushes the rest as there is room.
-const PUSHED: u32 = 1_000;
+/// How many items are pushed at once, as many as lie in the queue by default; `rescue` pushes the rest as there is room.
+const PUSHED: u32 = 4_000;
 
 /// A request to score many items of one kind.
 #[derive(Debug, Clone, PartialEq)]
@@ -220,16 +220,24 @@ impl Enqueue {
 
     /// Why these sessions can't be scored as items, each by its line.
     async fn session_faults(&self, items: &[Ready]) -> Result<Vec<ItemFault>, BatchError> {
+        let ids: Vec<Uuid> = items
+            .iter()
+            .filter_map(|item| item.job.subject_id)
+            .collect();
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let views = self.store.sessions().scoring_views(&ids).await?;
         let mut faults = Vec::new();
         for item in items {
             let Some(session_id) = item.job.subject_id else {
                 continue;
             };
-            let message = match self.store.sessions().scoring_view(session_id).await? {
+            let message = match views.get(&session_id) {
                 None => Some(format!(
                     "session {session_id} is not stored: put or import it first"
                 )),
-                Some(view) => match (self.check_subject(session_id, &view), view.active_job) {
+                Some(view) => match (self.check_subject(session_id, view), &view.active_job) {
                     (Err(error), _) => Some(error.to_string()),
                     (Ok(()), Some(job)) => Some(format!(
                         "job {} is {} for session {session_id}: wait for its end, or cancel it",

@@ -126,7 +126,10 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
         ],
     ),
     ("main", &[All("cli")]),
-    ("config", &[All("job"), All("wire")]),
+    (
+        "config",
+        &[All("job"), All("wire"), Only("score", &["about"])],
+    ),
     ("lifecycle", &[]),
     ("memory", &[]),
     ("telemetry", &[]),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::criteria::CriteriaForm;
 use super::reading::Spelling;
-use super::{Field, ReadCase, qas, query, session, sql_metrics};
+use super::{Field, ReadCase, about};
 use gavel_wire::Kind;
 
 /// A kind, described.
@@ -19,6 +19,8 @@ pub struct About {
     /// Reads and checks a payload: every fault, each with its JSON pointer.
     pub(super) read: fn(&Value) -> ReadCase,
     pub(super) criteria: CriteriaForm,
+    /// Its built-in criteria: the file's name and its text.
+    pub built_in_criteria: (&'static str, &'static str),
     /// The payload's fields, in the order of a report.
     pub fields: &'static [Field],
     pub(super) spelling: Spelling,
@@ -122,15 +124,6 @@ impl About {
             |part: &&Component| named?.iter().any(|name| *name == part.name).then_some(());
         let components = self.components.iter();
         components.filter(|part| is_named(part).is_some()).collect()
-    }
-}
-
-pub fn about(kind: Kind) -> &'static About {
-    match kind {
-        Kind::Session => &session::ABOUT,
-        Kind::Query => &query::ABOUT,
-        Kind::Qas => &qas::ABOUT,
-        Kind::SqlMetrics => &sql_metrics::ABOUT,
     }
 }
 

@@ -11,20 +11,16 @@ mod faults;
 mod fence;
 mod opinion;
 mod prompt;
-pub mod qas;
-pub mod query;
 pub mod question;
 mod reading;
-pub mod session;
 pub mod similarity;
-pub mod sql_metrics;
 pub mod statistics;
 mod template;
 pub mod tokens;
 pub mod trust;
 mod unasked;
 
-pub use about::{About, Column, Component, Origin, STATUS, Sides, about};
+pub use about::{About, Column, Component, Origin, STATUS, Sides};
 pub use case::{Field, FieldForm, ReadCase, field, fields, kind_of, read_case};
 pub use criteria::{Criteria, CriteriaError, CriteriaHash, Trim};
 pub use error::{ErrorClass, JudgeError};
@@ -35,6 +31,23 @@ pub use question::{
 };
 pub use tokens::ModelFamily;
 pub use unasked::score_unasked;
+
+// The kinds: each is one folder, which describes itself.
+pub mod qas;
+pub mod query;
+pub mod session;
+pub mod sql_metrics;
+
+/// What a kind says of itself.
+pub fn about(kind: gavel_wire::Kind) -> &'static About {
+    use gavel_wire::Kind;
+    match kind {
+        Kind::Session => &session::ABOUT,
+        Kind::Query => &query::ABOUT,
+        Kind::Qas => &qas::ABOUT,
+        Kind::SqlMetrics => &sql_metrics::ABOUT,
+    }
+}
 
 /// A subject that can't be judged as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

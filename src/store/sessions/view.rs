@@ -1,5 +1,7 @@
 //! What enqueue must know of a session, in one read of one moment.
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
@@ -31,10 +33,32 @@ pub struct ViewedScore {
     pub simulated: bool,
 }
 
+const ATTEMPTED: &str = "reading what is known of a session's score";
+
 impl Sessions<'_> {
+    /// Reads what enqueue must know of several sessions, in one statement; those that aren't stored are left out.
+    pub async fn scoring_views(
+        self,
+        ids: &[Uuid],
+    ) -> Result<HashMap<Uuid, ScoringView>, StoreError> {
+        let statement = views_statement(ids.iter().copied());
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        let failed = |error: sqlx::Error| StoreError::of(ATTEMPTED, &error);
+        let mut found: HashMap<Uuid, Vec<Row>> = HashMap::with_capacity(ids.len());
+        for row in rows {
+            let id = row.get("viewed_id").map_err(failed)?;
+            found.entry(id).or_default().push(row);
+        }
+        let read =
+            |(id, rows): (Uuid, Vec<Row>)| Ok(view(&rows).map_err(failed)?.map(|view| (id, view)));
+        found
+            .into_iter()
+            .filter_map(|one| read(one).transpose())
+            .collect()
+    }
+
     /// Reads what enqueue must know. `None`: no such session.
     pub async fn scoring_view(self, id: Uuid) -> Result<Option<ScoringView>, StoreError> {
-        const ATTEMPTED: &str = "reading what is known of a session's score";
         let rows = match self.dialect() {
             Dialect::Postgres => self.reader.scoring_view(id).await?,
             Dialect::Sqlite => {

@@ -11,7 +11,7 @@ use crate::support::judge_server::Say;
 /// A page of the showroom, and how one gets there.
 pub(super) struct Room {
     /// What its pictures are called.
-    pub(super) name: &'static str,
+    pub(super) name: String,
     pub(super) way: Way,
 }
 
@@ -27,16 +27,16 @@ pub(super) enum Way {
     SignIn(&'static str),
 }
 
-fn room(name: &'static str, path: impl Into<String>) -> Room {
+fn room(name: &str, path: impl Into<String>) -> Room {
     Room {
-        name,
+        name: name.to_owned(),
         way: Way::Open(path.into()),
     }
 }
 
-fn sign_in(name: &'static str, token: &'static str) -> Room {
+fn sign_in(name: &str, token: &'static str) -> Room {
     Room {
-        name,
+        name: name.to_owned(),
         way: Way::SignIn(token),
     }
 }
@@ -120,9 +120,7 @@ impl Showroom {
             room("sessions", "/sessions"),
             room("session-upload", "/sessions/upload"),
             room("sessions-filtered", "/sessions?tag=nobody"),
-            room("insights", "/insights"),
             room("annotate", "/annotate?order=low_score"),
-            room("criteria", "/criteria"),
             room(
                 "criteria-current",
                 format!("/criteria/{}", sessions.current),
@@ -134,18 +132,16 @@ impl Showroom {
             ),
             room("rescore", "/rescore?tag=shop&min_score=10"),
             Room {
-                name: "rescore-plan",
+                name: "rescore-plan".to_owned(),
                 way: Way::Plan,
             },
-            room("queue", "/queue"),
-            room("system", "/system"),
-            room("webhooks", "/webhooks"),
             room("help", "/help"),
             room("problem-unknown", "/nowhere"),
             room("problem-filter", "/sessions?min_score=many"),
         ];
         rooms.extend(sessions.rooms());
         rooms.extend(suites.rooms());
+        rooms.extend(documented(&rooms));
         rooms
     }
 
@@ -154,6 +150,22 @@ impl Showroom {
         self.site.close().await.end().await;
         self.guarded.end().await;
     }
+}
+
+/// The pages of `docs/pages.md` that need nothing in their address and aren't among `rooms`: whoever adds one needs no line here.
+fn documented(rooms: &[Room]) -> Vec<Room> {
+    let has = |path: &str| {
+        let mut ways = rooms.iter().map(|room| &room.way);
+        ways.any(|way| matches!(way, Way::Open(open) if open == path))
+    };
+    let table = include_str!("../../../docs/pages.md");
+    let rows = table.lines().filter(|line| line.starts_with("| `/"));
+    let cells = rows.filter_map(|line| line.split('|').nth(1));
+    let paths = cells.flat_map(|cell| cell.split(',').map(|path| path.trim().trim_matches('`')));
+    let plain = paths.filter(|path| !path.contains('{') && !has(path));
+    plain
+        .map(|path| room(&path[1..].replace('/', "-"), path))
+        .collect()
 }
 
 /// A suite with faults in two rows.
@@ -222,7 +234,7 @@ impl Suites {
             room("batches", "/batches"),
             room("upload", "/batches/upload"),
             Room {
-                name: "upload-refused",
+                name: "upload-refused".to_owned(),
                 way: Way::Upload,
             },
             room("batch", format!("/batches/{before}")),

@@ -14,7 +14,7 @@ pub(crate) fn current(session: &Value) -> CurrentCriteria {
         if !kind.is_case() {
             return Ok(Arc::new(Criteria::from_value(session).unwrap()));
         }
-        let (_, text) = gavel::config::built_in_criteria(kind);
+        let (_, text) = gavel::score::about(kind).built_in_criteria;
         let value = gavel::config::yaml::resolve("criteria", text, &|name| {
             (name == "DEFAULT_LLM_PROVIDER").then(|| "judge-a".to_owned())
         });

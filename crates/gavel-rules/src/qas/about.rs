@@ -71,6 +71,10 @@ pub const ABOUT: About = About {
         answer_placeholders: &[QUESTION, EXPECTED_ANSWER, ACTUAL_ANSWER, SCHEMA],
         is_of_session: false,
     },
+    built_in_criteria: (
+        "qas.yaml",
+        include_str!("../../../../config/criteria/qas.yaml"),
+    ),
     fields: FIELDS,
     spelling: Spelling::Snake,
     name: "test_id",

@@ -74,6 +74,10 @@ pub const ABOUT: About = About {
         answer_placeholders: &[],
         is_of_session: false,
     },
+    built_in_criteria: (
+        "query.yaml",
+        include_str!("../../../../config/criteria/query.yaml"),
+    ),
     fields: FIELDS,
     spelling: Spelling::Snake,
     name: "id",

@@ -38,6 +38,10 @@ pub const ABOUT: About = About {
         answer_placeholders: &[],
         is_of_session: true,
     },
+    built_in_criteria: (
+        "scoring_config.yaml",
+        include_str!("../../../../config/scoring_config.yaml"),
+    ),
     fields: &[Field::text("session_id"), Field::flag("force_rescore")],
     spelling: Spelling::Snake,
     name: "session_id",

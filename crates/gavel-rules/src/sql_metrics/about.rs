@@ -80,6 +80,10 @@ pub const ABOUT: About = About {
         answer_placeholders: &[],
         is_of_session: false,
     },
+    built_in_criteria: (
+        "query_correctness.yaml",
+        include_str!("../../../../config/criteria/query_correctness.yaml"),
+    ),
     fields: FIELDS,
     spelling: Spelling::SnakeOrCamel,
     name: "id",
