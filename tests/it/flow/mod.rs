@@ -30,6 +30,7 @@ mod rescoring;
 mod reviews;
 mod score_query;
 mod sql_metrics;
+mod statements;
 mod webhooks;
 mod window;
 
