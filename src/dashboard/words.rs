@@ -4,6 +4,7 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use uuid::Uuid;
 
 use crate::job::Kind;
+use crate::wire::Rating;
 pub(super) use crate::wire::words::{counted, duration, grouped, one_of, percent};
 
 /// Counts stop here in the API.
@@ -165,12 +166,12 @@ pub(super) fn bytes(n: usize) -> String {
 
 /// A score's rating as a word and as the name of its colour.
 pub(super) fn rating(total: u8) -> (&'static str, &'static str) {
-    match total {
-        0..=44 => ("failed", "failed"),
-        45..=59 => ("weak", "weak"),
-        60..=74 => ("adequate", "adequate"),
-        75..=89 => ("good", "good"),
-        _ => ("near perfect", "near-perfect"),
+    match Rating::of(total) {
+        Rating::Failed => ("failed", "failed"),
+        Rating::Weak => ("weak", "weak"),
+        Rating::Adequate => ("adequate", "adequate"),
+        Rating::Good => ("good", "good"),
+        Rating::NearPerfect => ("near perfect", "near-perfect"),
     }
 }
 
@@ -261,19 +262,15 @@ mod tests {
 
     #[test]
     fn ratings_end_where_the_rules_say() {
-        for (total, word) in [
-            (0, "failed"),
-            (44, "failed"),
-            (45, "weak"),
-            (59, "weak"),
-            (60, "adequate"),
-            (74, "adequate"),
-            (75, "good"),
-            (89, "good"),
-            (90, "near perfect"),
-            (100, "near perfect"),
+        for (from, to, word, colour) in [
+            (0, 44, "failed", "failed"),
+            (45, 59, "weak", "weak"),
+            (60, 74, "adequate", "adequate"),
+            (75, 89, "good", "good"),
+            (90, 100, "near perfect", "near-perfect"),
         ] {
-            assert_eq!(rating(total).0, word, "{total}");
+            assert_eq!(rating(from), (word, colour), "{from}");
+            assert_eq!(rating(to), (word, colour), "{to}");
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -15,8 +16,10 @@ use crate::clock::Clock;
 use crate::events::{Announcer, Event, EventType};
 use crate::job::{Job, JobState};
 use crate::queue::backend::{Delivery, Lease};
-use crate::store::{Ending, Record, RecordTicket, Recorded, Store, StoreError};
+use crate::store::{Ending, Record, Recorded, Store, StoreError};
 
+/// How many runs may have ended and not be recorded, while their slots are free.
+pub(super) const UNRECORDED: usize = 1_024;
 /// How long the end of a batch's item waits for its cost to be counted.
 const COUNTED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -25,8 +28,9 @@ pub(super) struct Handler {
     pub(super) store: Arc<Store>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) events: Announcer,
-    /// Runs whose end is handed over and not yet committed.
+    /// Runs that have ended and whose end is not yet committed, and places for so many.
     pub(super) settling: TaskTracker,
+    pub(super) unrecorded: Arc<Semaphore>,
     pub(super) hard: CancellationToken,
 }
 
@@ -55,7 +59,6 @@ impl Handler {
                 run.unwrap_or_else(|_| self.pipeline.panicked(job))
             }
         };
-        self.counted(job).await;
         log_end(job, &record, started.elapsed());
         let lease_end = lease_end(job, &record);
         let refused = refused(&record);
@@ -64,46 +67,37 @@ impl Handler {
             ended: event(job, &record),
             refused: event(job, &refused),
         };
-        let (slot, lease) = guard.split();
         let unrecorded = Unrecorded::new();
-        match self.store.jobs().record(record).await {
-            Ok(ticket) => {
-                // The slot is free when the recorder has the result; the lease ends with the commit. Where a budget may end
-                // with this result, the slot is free with the commit too: else a fast judge would be asked on meanwhile. So is a
-                // suspect's, or a worker that dies with the next one would have two in hand.
-                let slot = (job.budgeted || job.lane.is_suspect()).then_some(slot);
-                let store = self.store.clone();
-                let committed = async move {
-                    let recorded = committed(&store, ticket, refused, events).await;
-                    if recorded.is_err() {
-                        claimed.doubt();
-                    }
-                    drop(unrecorded);
-                    drop((slot, claimed));
-                    recorded
-                };
-                self.settling.spawn(settle(committed, lease, lease_end));
-            }
-            Err(error) => {
-                tracing::error!(job_id = %job.job_id, %error, "could not hand over a run's end; it will run again");
+        // Never closed. A database that falls behind keeps slots taken, so that the judge is asked no more than can be recorded.
+        let place = self.unrecorded.clone().acquire_owned().await;
+        let (slot, lease) = guard.split();
+        // The slot is free now; the lease ends with the commit. Where a budget may end with this result, the slot is free with the
+        // commit too: else a fast judge would be asked on meanwhile. So is a suspect's, or a worker that dies with the next one
+        // would have two in hand.
+        let slot = (job.budgeted || job.lane.is_suspect()).then_some(slot);
+        let store = self.store.clone();
+        let recorded = async move {
+            counted(&store, &claimed.job).await;
+            let recorded = committed(&store, record, refused, events).await;
+            if recorded.is_err() {
                 claimed.doubt();
-                lease.release();
             }
-        }
+            drop((unrecorded, place));
+            drop((slot, claimed));
+            recorded
+        };
+        self.settling.spawn(settle(recorded, lease, lease_end));
     }
 }
 
-impl Handler {
-    /// Waits until the batch of an item has spent what the item's calls cost: whoever sees the item's end sees its cost too. An item
-    /// of a batch with a budget waits as long as it takes, or the next one would begin unseen.
-    async fn counted(&self, job: &Job) {
-        if job.budgeted {
-            self.store.calls().counted().await;
-        } else if job.batch.is_some() {
-            let written = self.store.calls().written();
-            // A log that is slower than that holds up no result.
-            let _ = tokio::time::timeout(COUNTED_WITHIN, written).await;
-        }
+/// Waits until the batch of an item has spent what the item's calls cost: whoever sees the item's end sees its cost too. An item
+/// of a batch with a budget waits as long as it takes, or the next one would begin unseen.
+async fn counted(store: &Store, job: &Job) {
+    if job.budgeted {
+        store.calls().counted().await;
+    } else if job.batch.is_some() {
+        // A log that is slower than that holds up no result.
+        let _ = tokio::time::timeout(COUNTED_WITHIN, store.calls().written()).await;
     }
 }
 
@@ -140,14 +134,15 @@ struct EndEvents {
     refused: Event,
 }
 
-/// Waits for the commit and tells of it. An end that the database refuses would leave the row in this worker's hand for as
+/// Records a run's end, waits for the commit and tells of it. An end that the database refuses would leave the row in this worker's hand for as
 /// long as the worker lives, so the job ends with that refusal instead.
 async fn committed(
     store: &Store,
-    ticket: RecordTicket,
+    record: Record,
     refused: Record,
     events: EndEvents,
 ) -> Result<Recorded, StoreError> {
+    let ticket = store.jobs().record(record).await?;
     let (recorded, event) = match ticket.committed().await {
         Err(StoreError::Unexpected { attempted, reason }) => {
             tracing::error!(job_id = %refused.fence.job_id, attempted, reason, "the database refused a run's end; the job fails");

@@ -28,6 +28,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -38,7 +39,7 @@ pub use self::chores::Kept;
 use self::claims::ClaimRegistry;
 pub use self::concurrency::ConcurrencyPermits;
 pub use self::expand::{Expansion, ExpansionOutcome};
-use self::handle::Handler;
+use self::handle::{Handler, UNRECORDED};
 use self::heartbeat::Pulse;
 use self::holds::{Holds, opened};
 use self::leadership::{LeaderElection, Leadership, QueueConnection};
@@ -183,6 +184,7 @@ pub async fn run(
         clock: parts.clock.clone(),
         events: parts.events.clone(),
         settling: settling.clone(),
+        unrecorded: Arc::new(Semaphore::new(UNRECORDED)),
         hard: hard.clone(),
     });
     let running = backend::run_worker(
