@@ -25,7 +25,7 @@ const JUDGE_ROWS: May = Only(
         "CallLog",
         "CallRecord",
         "CallUsage",
-        "gate::Closed",
+        "gate::HeldBack",
         "gate::GateSnapshot",
         "gate::MeterSnapshot",
         "gate::PaceSnapshot",
