@@ -55,6 +55,13 @@ pub(super) struct CallReceiver {
     pub(super) away: watch::Sender<bool>,
 }
 
+/// When the next group is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    Now,
+    InTurn,
+}
+
 impl CallSender {
     pub(super) fn new() -> (Self, CallReceiver) {
         let (sender, receiver) = mpsc::channel(CHANNEL);
@@ -83,21 +90,27 @@ impl CallSender {
             .is_ok()
     }
 
-    /// Waits for what was sent before, unless the database is away.
+    /// Has what was sent before written now, and waits for that, unless the database is away.
     pub(super) async fn flush(&self) {
+        self.unless_away(self.written(When::Now)).await;
+    }
+
+    async fn unless_away(&self, written: impl Future<Output = ()>) {
         let mut away = self.away.clone();
         tokio::select! {
-            () = self.written() => {}
+            () = written => {}
             // The writer that has ended has nothing to wait for either.
             _ = away.wait_for(|away| *away) => {}
         }
     }
 
     /// Waits for what was sent before, however long the database is away.
-    async fn written(&self) {
+    async fn written(&self, when: When) {
         let (done, written) = oneshot::channel();
         if self.channel.send(Logged::Flush(done)).await.is_ok() {
-            self.hurry.notify_one();
+            if when == When::Now {
+                self.hurry.notify_one();
+            }
             // The writer answers, or has ended after writing everything.
             let _ = written.await;
         }
@@ -122,14 +135,15 @@ impl CallLog for Store {
 }
 
 impl Calls<'_> {
-    /// Waits until the calls that were logged so far are counted, unless the database is away.
+    /// Waits until the calls that were logged so far are counted in their turn, unless the database is away.
     pub async fn written(self) {
-        self.call_log.flush().await;
+        let written = self.call_log.written(When::InTurn);
+        self.call_log.unless_away(written).await;
     }
 
-    /// Waits until the calls that were logged so far are counted, however long the database is away.
+    /// Has the calls that were logged so far counted now, and waits for that however long the database is away.
     pub async fn counted(self) {
-        self.call_log.written().await;
+        self.call_log.written(When::Now).await;
     }
 
     /// The calls made for a job, oldest first; at most 1,000. Waits for what the call log still holds.

@@ -26,7 +26,7 @@ use crate::store::database::group::Spacing;
 use crate::store::database::sql::Sql;
 
 /// The least time between two groups: nobody waits for a call to be logged, and whoever wants to read one says so.
-const SPACING: Duration = Duration::from_millis(25);
+const SPACING: Duration = Duration::from_millis(100);
 /// The pause between two tries while the database is away.
 const PAUSE: Duration = Duration::from_millis(500);
 

@@ -153,7 +153,7 @@ impl Sessions<'_> {
         statement.push(
             " else 'to_score' end end as disposition
              from (select i.session_id, i.listed_at, i.status, i.message_count, i.tags, i.agent, i.alert_type,
-                    i.alert_type_lower, i.agent_lower, i.author_lower,
+                    i.alert_type_lower, i.agent_lower, i.author_lower, i.external_id,
                     (select a.job_id from scoring_jobs a where a.kind = 'session' and a.subject_id = i.session_id
                         and a.finished_at is null and a.purpose = 'score') as active_id
                 from alert_sessions i",

@@ -17,8 +17,9 @@ use crate::support::world::World;
 
 /// Jobs that are counted, one after another.
 const JOBS: u64 = 20;
-/// Statements of one job, those that begin and commit a transaction included.
-const MOST: u64 = 15;
+/// Statements of one job, those that begin and commit a transaction included: one to accept it, three until the judge is asked, nine to record
+/// a score with missing tools and approaches. What is written in groups by the clock (calls, replies, usage) isn't among them.
+const MOST: u64 = 13;
 
 /// How often each statement was executed.
 type Executed = Arc<Mutex<BTreeMap<String, u64>>>;
@@ -27,6 +28,8 @@ type Executed = Arc<Mutex<BTreeMap<String, u64>>>;
 async fn relay(listener: TcpListener, server: String, executed: Executed) {
     while let Ok((client, _)) = listener.accept().await {
         let upstream = TcpStream::connect(&server).await.unwrap();
+        client.set_nodelay(true).unwrap();
+        upstream.set_nodelay(true).unwrap();
         let ((from_client, mut to_client), (mut from_server, to_server)) =
             (client.into_split(), upstream.into_split());
         tokio::spawn(count(from_client, to_server, executed.clone()));
@@ -115,8 +118,7 @@ async fn a_job_costs_so_many_statements() {
             executed.lock().unwrap().clear();
         }
         world.api.ask(id).await.expect(202);
-        // What a job writes last is its reply.
-        let written = "select least((select count(*) from session_scores), (select count(*) from judge_replies))";
+        let written = "select count(*) from session_scores";
         let beside = tokio::sync::Mutex::new(&mut beside);
         eventually(PATIENCE, "it is recorded", async || {
             let mut beside = beside.lock().await;
