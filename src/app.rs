@@ -193,8 +193,8 @@ impl App {
             enqueue.source_from(Arc::new(FromHistory(on_demand)));
         }
         let unread = |error: StoreError| AppError::Unreachable(error.to_string());
-        if settings.files_only {
-            enqueue.keep_to_files();
+        if settings.only_simulated {
+            enqueue.follow_only_simulated();
         }
         enqueue.take_over_choices().await.map_err(unread)?;
         warn_of_overruled(&enqueue, &settings);

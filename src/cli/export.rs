@@ -194,11 +194,21 @@ impl Which {
             CliError::incomplete(format!("writing {}: {error}", path.display()))
         };
         let mut file = report::beside(path).map_err(|e| failed(&e))?;
+        let (mut lines, mut is_parquet) = (0, false);
         while let Some(chunk) = export.chunk().await.map_err(broke_off)? {
+            is_parquet |= lines == 0 && chunk.starts_with(b"PAR1");
+            lines += chunk.iter().filter(|byte| **byte == b'\n').count();
             file.write_all(&chunk).map_err(|e| failed(&e))?;
         }
         file.persist(path).map_err(|e| failed(&e.error))?;
-        output::note(&format!("wrote {}", path.display()));
+        let path = path.display();
+        if is_parquet || lines > 1 {
+            output::note(&format!("wrote {path}"));
+        } else {
+            output::note(&format!(
+                "wrote {path} without a row: no current score of a real judge is asked for; simulated ones are in no export"
+            ));
+        }
         Ok(Exit::Done)
     }
 

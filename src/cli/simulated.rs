@@ -42,7 +42,7 @@ impl SimulatedJudge {
                 substitutions.insert(judge, NAME.to_owned());
                 substitutions.insert(model, String::new());
             }
-            settings.files_only = true;
+            settings.only_simulated = true;
             NAME.clone_into(&mut settings.default_llm_provider);
             settings.llm_providers.clear();
             settings.overruled("default_llm_provider", NAME, BY);

@@ -44,6 +44,10 @@ impl Up {
         let flags = flags.into_iter().chain(self.api.flags());
         let mut context = Context::new(global, flags.flatten().collect(), Voice::Log)?;
         context.check_access()?;
+        let shared = &context.settings;
+        if !shared.database.url.is_empty() || !shared.redis.url.is_empty() {
+            tracing::warn!(data_dir = %shared.data_dir, "DATABASE_URL and REDIS_URL are not used: `gavel up` keeps everything in its data folder; `serve` and `worker` use them");
+        }
         let mut signals = Signals::listen()?;
         let simulated = match self.simulate {
             true => Some(SimulatedJudge::open().await?),

@@ -47,9 +47,9 @@ pub struct Settings {
     /// names its simulator so). Not a key of any file.
     #[serde(skip)]
     pub substitutions: BTreeMap<String, String>,
-    /// Whether the criteria of the files are current, whatever was made current in the browser: those name real judges.
+    /// Whether criteria that were made current in the browser count only if they name a simulated judge.
     #[serde(skip)]
-    pub files_only: bool,
+    pub only_simulated: bool,
     /// Every key with where its value came from, as it may be shown. Empty where the settings weren't loaded in layers.
     #[serde(skip)]
     pub shown: Vec<Shown>,

@@ -177,10 +177,15 @@ impl Show {
     /// The choices above the sections: name, address, whether it is this one.
     pub(super) fn choices(self, batch: &Batch) -> Vec<(&'static str, String, bool)> {
         let to = |show: &str| format!("/batches/{}{}", batch.batch_id, query(&[("show", show)]));
-        let mut choices = vec![
-            ("All", to(""), self == Self::All),
-            ("Failures only", to("failures"), self == Self::Failures),
-        ];
+        let mut choices = vec![("All", to(""), self == Self::All)];
+        let both = [ItemOutcome::Missed, ItemOutcome::Unscored].map(|one| may_have(batch, one));
+        if both == [true, true] || self == Self::Failures {
+            choices.push((
+                "Missed or without a score",
+                to("failures"),
+                self == Self::Failures,
+            ));
+        }
         let sections = SECTIONS.iter().filter(|(o, ..)| may_have(batch, *o));
         choices.extend(sections.map(|(outcome, title, _)| {
             (*title, to(outcome.as_str()), self == Self::One(*outcome))
@@ -354,9 +359,6 @@ pub(super) mod tests {
             .into_iter()
             .map(|c| c.0)
             .collect();
-        assert_eq!(
-            names,
-            ["All", "Failures only", "Errors (missed)", "Success"]
-        );
+        assert_eq!(names, ["All", "Errors (missed)", "Success"]);
     }
 }

@@ -17,7 +17,7 @@ use super::user::SessionUser;
 use super::words::{self, Moment};
 use crate::api::{self, Params};
 use crate::job::{Kind, Purpose};
-use crate::wire::{Batch, BatchProgress};
+use crate::wire::{Batch, BatchOrigin, BatchProgress};
 
 /// How many rows a page has.
 const ROWS: &str = "50";
@@ -59,10 +59,15 @@ impl BatchWords for Batch {
         let own = self.name.as_deref();
         own.map_or_else(
             || {
-                format!(
-                    "Batch of {}",
-                    self.times.created_at.format("%Y-%m-%d %H:%M UTC")
-                )
+                let what = match (self.purpose, self.origin) {
+                    (Purpose::Preview, _) => "Preview",
+                    (Purpose::Repeat, _) => "Repeats",
+                    (Purpose::Jury, _) => "Jury",
+                    (Purpose::Score, BatchOrigin::Rescore) => "Rescore",
+                    (Purpose::Score, BatchOrigin::Suite) => "Batch",
+                };
+                let made = self.times.created_at.format("%Y-%m-%d %H:%M UTC");
+                format!("{what} of {made}")
             },
             str::to_owned,
         )

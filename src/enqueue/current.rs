@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::RwLock;
 use tokio::sync::Mutex;
 
-use super::{Enqueue, EnqueueError};
+use super::{Enqueue, EnqueueError, JudgeProblem};
 use crate::job::Kind;
 use crate::score::Criteria;
 use crate::store::{CriteriaChoice, StoreError};
@@ -38,8 +38,8 @@ pub(super) struct Definitions {
     files: RwLock<CurrentCriteria>,
     /// Those that somebody made current instead.
     chosen: RwLock<BTreeMap<Kind, Arc<Criteria>>>,
-    /// Whether what was made current is followed.
-    files_only: AtomicBool,
+    /// Whether what was made current is followed only if its judge is simulated.
+    only_simulated: AtomicBool,
     /// The kind and the judge of each stored definition that was asked for; definitions never change.
     stored: RwLock<BTreeMap<String, (Kind, String)>>,
     /// Chosen ones that can't be read here, which was said.
@@ -53,11 +53,23 @@ impl Definitions {
         Self {
             files: RwLock::new(files),
             chosen: RwLock::default(),
-            files_only: AtomicBool::default(),
+            only_simulated: AtomicBool::default(),
             stored: RwLock::default(),
             unread: RwLock::default(),
             looking: Mutex::default(),
         }
+    }
+}
+
+fn asks_no_real_judge(judge: String) -> JudgeProblem {
+    let remedy = format!(
+        "these criteria name {judge}, and this service asks a simulated judge alone: edit a copy of the current criteria, or start the \
+         service without --simulate (the demo with --judge)"
+    );
+    JudgeProblem {
+        judge,
+        named: remedy.clone(),
+        remedy,
     }
 }
 
@@ -116,6 +128,9 @@ impl Enqueue {
         self.store.criteria().put(&file, now).await?;
         let judge = self.judge_of(hash, &self.current_criteria_of(kind)).await?;
         (self.judges)(&judge).map_err(EnqueueError::JudgeNotConfigured)?;
+        if !self.is_followed(&judge) {
+            return Err(EnqueueError::JudgeNotConfigured(asks_no_real_judge(judge)));
+        }
         let choice = CriteriaChoice {
             kind,
             criteria_hash: (!is_of_file).then(|| hash.to_owned()),
@@ -126,16 +141,18 @@ impl Enqueue {
         Ok(self.take_over_choices().await?)
     }
 
-    /// From now on the criteria of the files are current here, whatever is made so.
-    pub fn keep_to_files(&self) {
-        self.definitions.files_only.store(true, Ordering::Relaxed);
+    /// From now on no criteria are current here that name a real judge, whatever is made so.
+    pub fn follow_only_simulated(&self) {
+        let only = &self.definitions.only_simulated;
+        only.store(true, Ordering::Relaxed);
+    }
+
+    fn is_followed(&self, judge: &str) -> bool {
+        !self.definitions.only_simulated.load(Ordering::Relaxed) || self.is_simulated(judge)
     }
 
     /// Takes over what was made current, here or elsewhere. A version that can't be read here leaves its kind as it is.
     pub async fn take_over_choices(&self) -> Result<(), StoreError> {
-        if self.definitions.files_only.load(Ordering::Relaxed) {
-            return Ok(());
-        }
         let _looking = self.definitions.looking.lock().await;
         let mut chosen = BTreeMap::new();
         for choice in self.store.criteria().chosen().await? {
@@ -161,7 +178,8 @@ impl Enqueue {
                     Err(error) => return Err(error),
                 },
             };
-            chosen.extend(criteria.map(|criteria| (choice.kind, criteria)));
+            let followed = criteria.filter(|criteria| self.is_followed(&criteria.judge));
+            chosen.extend(followed.map(|criteria| (choice.kind, criteria)));
         }
         *self.definitions.chosen.write() = chosen;
         Ok(())

@@ -21,7 +21,7 @@ use super::simulated::SimulatedJudge;
 use crate::app::{App, Migrations, Mode, Stop};
 use crate::client::Client;
 use crate::config::Settings;
-use crate::job::Force;
+use crate::job::{Force, Kind};
 use crate::lifecycle::Signals;
 use crate::wire::PutOutcome;
 
@@ -64,7 +64,8 @@ impl Demo {
         let listener = context.listen().await?;
         let address = listener.local_addr()?;
         context.settings.bind = address.to_string();
-        let simulator = self.prepare(&mut context.settings).await?;
+        let is_named = context.names_default_judge;
+        let simulator = self.prepare(&mut context.settings, is_named).await?;
         let token = token_for_ourselves(&mut context.settings, address);
         let mode = Mode::Embedded {
             data_dir: PathBuf::from(&context.settings.data_dir),
@@ -112,7 +113,11 @@ impl Demo {
     }
 
     /// Without --judge: a simulated one, which the built-in files name whatever the environment says.
-    async fn prepare(&self, settings: &mut Settings) -> Result<Option<SimulatedJudge>, CliError> {
+    async fn prepare(
+        &self,
+        settings: &mut Settings,
+        is_named: bool,
+    ) -> Result<Option<SimulatedJudge>, CliError> {
         let mut set = |name: &str, value: &str| {
             let substitutions = &mut settings.substitutions;
             substitutions.insert(name.to_owned(), value.to_owned());
@@ -122,6 +127,11 @@ impl Demo {
             set("SCORING_LLM_PROVIDER", judge);
             set("SCORING_LLM_MODEL", "");
             return Ok(None);
+        }
+        if is_named {
+            output::note(
+                "DEFAULT_LLM_PROVIDER is not used by the demo, whose judge is simulated: --judge NAME asks a real one",
+            );
         }
         let simulated = SimulatedJudge::open().await?;
         simulated.for_everything()(settings);
@@ -175,9 +185,11 @@ impl Show {
             imported.count(PutOutcome::New)
         ));
         let ids: Vec<Uuid> = sessions.iter().map(|session| session.session_id).collect();
+        // Those of this judge: a score by another one's stays in the history.
+        let criteria = client.current_criteria(Kind::Session).await?;
         let ask = Ask {
             force: Force::AsIs,
-            criteria_hash: None,
+            criteria_hash: Some(criteria.version.criteria_hash),
             until: Until::Stuck,
         };
         let judged = scoring::score_all(client, &ids, &ask).await?;

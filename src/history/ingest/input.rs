@@ -447,7 +447,7 @@ fn explain(message: &str) -> String {
         }
         // The derived reader's words for an id.
         _ if message.starts_with("UUID parsing failed") => {
-            "is no UUID, such as 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f".to_owned()
+            "is no UUID, such as 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f; a session's id of another form goes into external_id".to_owned()
         }
         _ => message.to_owned(),
     }

@@ -249,7 +249,7 @@ impl<'de> de::Visitor<'de> for &mut Found<'_> {
         };
         let found = found.join(", ");
         self.fail(SuiteError::whole(format!(
-            "the object has no list `items`; its fields are [{found}]{remedy}"
+            "the object has no list `items` or `questions`; its fields are [{found}]{remedy}"
         )))
     }
 }
