@@ -9,6 +9,7 @@ use wiremock::ResponseTemplate;
 
 use super::doctor::{asking, judge};
 use super::{Place, Run};
+use crate::support::client::Api;
 
 const NOBODY: &str = "127.0.0.1:0";
 
@@ -91,7 +92,9 @@ fn the_demo_scores_the_examples_and_says_that_they_are_simulated() {
         .prints("Open http://127.0.0.1:")
         .prints("curl -s http://127.0.0.1:");
     assert!(!first.err.contains(" INFO "), "{}", first.err);
+    let place = place.with("DEFAULT_LLM_PROVIDER", "openai-default");
     let second = place.run(&args).ends(0).says("0 of them new");
+    let second = second.says("--judge NAME asks a real one");
     let table = |run: &Run| run.out.split("***").next().unwrap().to_owned();
     assert_eq!(
         table(&first),
@@ -135,8 +138,9 @@ fn the_demo_says_that_a_signal_ends_it() {
     assert!(said.contains("the data stays in ./gavel-demo"), "{said}");
 }
 
-#[test]
-fn up_scores_with_a_simulated_judge_and_no_key_and_criteria_are_added_beside_it() {
+#[tokio::test(flavor = "multi_thread")]
+async fn up_scores_with_a_simulated_judge_and_no_key_and_criteria_are_added_and_made_current_beside_it()
+ {
     let place = Place::new();
     let args = ["up", "--simulate", "--bind", NOBODY];
     let (up, url) = Running::start(&place, &args, "listening on");
@@ -152,6 +156,16 @@ fn up_scores_with_a_simulated_judge_and_no_key_and_criteria_are_added_beside_it(
     let by = ["--criteria-hash", &hash, "--force"];
     let again = place.run(&[&score[..], &by].concat()).ends(0).json();
     assert_eq!(again["items"][0]["score"]["criteria_hash"], hash.as_str());
+    let api = Api::new(url.trim_start_matches("http://"));
+    let current = format!("/api/v1/scoring/criteria/{hash}/current");
+    let made = api.post(&current).await.expect(200);
+    assert_eq!(made["is_current"], true, "{made}");
+    // Criteria of a real judge would be asked of it.
+    let real = place.with("DEFAULT_LLM_PROVIDER", "openai-default");
+    let hash = real.run(&add).ends(0).out.trim().to_owned();
+    let current = format!("/api/v1/scoring/criteria/{hash}/current");
+    let refused = api.post(&current).await.expect(503).to_string();
+    assert!(refused.contains("openai-default"), "{refused}");
     assert_eq!(up.stop("-TERM"), Some(0));
 }
 

@@ -1,6 +1,6 @@
 //! Whether a judge's reasons say something of their own: more than a sentence, and not the words of what it was given.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 
 use super::Flag;
 
@@ -12,6 +12,8 @@ const ENOUGH: usize = 1_000;
 const RUN: usize = 32;
 /// Reasons of which more than this share stands in what was given are copied. Those that quote are far below.
 const MOST_COPIED: f64 = 0.5;
+/// A power of two.
+const MARKS: usize = 4_096;
 const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What is wrong with reasons, held against the texts that the judge was given.
@@ -19,15 +21,30 @@ pub(super) fn doubt(reasons: &str, given: &[&str]) -> Option<Flag> {
     if words(reasons) < FEWEST {
         return Some(Flag::ReasoningThin);
     }
-    if !(RUN..ENOUGH).contains(&letters(reasons).take(ENOUGH).count()) {
+    let mut length = 0;
+    for_letters(reasons, |_| length += 1);
+    if !(RUN..ENOUGH).contains(&length) {
         return None;
     }
-    let own: Vec<u64> = runs(reasons).collect();
+    let own = runs_of(reasons);
     let wanted: HashSet<u64> = own.iter().copied().collect();
-    let met = given.iter().flat_map(|text| runs(text));
-    let met: HashSet<u64> = met.filter(|run| wanted.contains(run)).collect();
+    // What was given is long, and hardly any of its runs is wanted: most are told by a bit.
+    let mut marks = [false; MARKS];
+    own.iter().for_each(|run| marks[mark(*run)] = true);
+    let mut met = HashSet::new();
+    for text in given {
+        for_runs(text, |run| {
+            if marks[mark(run)] && wanted.contains(&run) {
+                met.insert(run);
+            }
+        });
+    }
     let copied = own.iter().filter(|run| met.contains(run)).count();
     (copied as f64 > MOST_COPIED * own.len() as f64).then_some(Flag::ReasoningCopied)
+}
+
+fn mark(run: u64) -> usize {
+    (run >> (u64::BITS - MARKS.ilog2())) as usize
 }
 
 /// How many different words a text has, up to [`FEWEST`]. A sign of Chinese, Japanese or Korean counts as a word.
@@ -46,26 +63,39 @@ fn words(text: &str) -> usize {
 }
 
 /// Letters and digits in lower case: layout and punctuation make no text another one.
-fn letters(text: &str) -> impl Iterator<Item = char> {
-    text.chars()
-        .filter(|c| c.is_alphanumeric())
-        .flat_map(char::to_lowercase)
+fn for_letters(text: &str, mut each: impl FnMut(char)) {
+    for c in text.chars() {
+        if c.is_ascii_alphanumeric() {
+            each(c.to_ascii_lowercase());
+        } else if !c.is_ascii() && c.is_alphanumeric() {
+            c.to_lowercase().for_each(&mut each);
+        }
+    }
 }
 
 /// A hash of each stretch of [`RUN`] letters.
-fn runs(text: &str) -> impl Iterator<Item = u64> {
+fn for_runs(text: &str, mut each: impl FnMut(u64)) {
     let gone = BASE.wrapping_pow(RUN as u32);
-    let (mut window, mut hash) = (VecDeque::with_capacity(RUN + 1), 0_u64);
-    letters(text).filter_map(move |letter| {
+    let (mut window, mut n, mut hash) = ([0_u64; RUN], 0, 0_u64);
+    for_letters(text, |letter| {
         let code = u64::from(u32::from(letter));
-        window.push_back(code);
-        hash = hash.wrapping_mul(BASE).wrapping_add(code);
-        if window.len() > RUN {
-            let first: u64 = window.pop_front()?;
-            hash = hash.wrapping_sub(first.wrapping_mul(gone));
+        let first = std::mem::replace(&mut window[n % RUN], code);
+        // The first ones push out zeros.
+        hash = hash
+            .wrapping_mul(BASE)
+            .wrapping_add(code)
+            .wrapping_sub(first.wrapping_mul(gone));
+        n += 1;
+        if n >= RUN {
+            each(hash);
         }
-        (window.len() == RUN).then_some(hash)
-    })
+    });
+}
+
+fn runs_of(text: &str) -> Vec<u64> {
+    let mut runs = Vec::new();
+    for_runs(text, |run| runs.push(run));
+    runs
 }
 
 #[cfg(test)]
@@ -134,9 +164,9 @@ mod tests {
 
     #[test]
     fn a_run_is_the_same_wherever_it_stands() {
-        let all: Vec<u64> = runs("0123456789abcdefghijklmnopqrstuvwxyz").collect();
+        let all = runs_of("0123456789abcdefghijklmnopqrstuvwxyz");
         assert_eq!(all.len(), 5);
-        let shifted: Vec<u64> = runs("123456789abcdefghijklmnopqrstuvwxyz").collect();
+        let shifted = runs_of("123456789abcdefghijklmnopqrstuvwxyz");
         assert_eq!(all[1..], shifted);
     }
 }
