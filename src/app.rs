@@ -439,7 +439,14 @@ impl App {
 fn warn_of_overruled(enqueue: &Enqueue, settings: &Settings) {
     for (file, current) in enqueue.overruled() {
         let (path, ..) = criteria_file(settings, file.kind);
-        if !path.is_empty() {
+        if let Err(problem) = enqueue.check_judge(&current.judge) {
+            tracing::warn!(
+                kind = %file.kind, current = %current.hash, remedy = problem.remedy,
+                "the criteria that were made current name a judge that can't be asked here; to go by the file's, make those current on \
+                 their page, /criteria/{}",
+                file.hash
+            );
+        } else if !path.is_empty() {
             tracing::warn!(
                 kind = %file.kind, file = path, criteria_hash = %file.hash, current = %current.hash,
                 "the criteria of this file aren't current: another version was made so on its page, and stays so until the file's is \

@@ -34,7 +34,6 @@ use crate::clock::Clock;
 use crate::events::{Announcer, EventType};
 use crate::job::{Job, JobId, NewJob};
 use crate::queue::{Push, Queue};
-use crate::score::Criteria;
 use crate::store::{Accepted, ScoringView, Store, StoreError};
 
 /// How often two requests for one session may get into each other's way before we give up.
@@ -53,9 +52,6 @@ impl Enqueue {
             return Ok(Enqueued::Job(Box::new(job)));
         }
         let hash = request.criteria_hash.as_deref().unwrap_or(&criteria.hash.0);
-        if let Some(job) = self.accept_unseen(request, hash, &criteria).await? {
-            return Ok(Enqueued::Job(Box::new(job)));
-        }
         let mut asked = Asked::No;
         for _ in 0..RACES {
             let view = self.view(request.session_id, &mut asked).await?;
@@ -109,47 +105,22 @@ impl Enqueue {
         judge: String,
     ) -> Result<Option<Job>, EnqueueError> {
         (self.judges)(&judge).map_err(EnqueueError::JudgeNotConfigured)?;
-        let new = self.new_job(request, hash, judge);
-        match self.store.jobs().accept(new.clone()).await? {
-            Accepted::New => Ok(Some(self.accepted(new))),
-            Accepted::Active(_) => Ok(None),
-        }
-    }
-
-    /// Inserts a job without a look before, which most requests need none of: a session that has ended and was never scored. `None`: look.
-    async fn accept_unseen(
-        &self,
-        request: &ScoreSession,
-        hash: &str,
-        criteria: &Arc<Criteria>,
-    ) -> Result<Option<Job>, EnqueueError> {
-        let Ok(judge) = self.judge_of(hash, criteria).await else {
-            return Ok(None);
-        };
-        if (self.judges)(&judge).is_err() {
-            return Ok(None);
-        }
-        let new = self.new_job(request, hash, judge);
-        let completed = self.score_only == ScorableStatus::Completed;
-        let accepted = self.store.jobs().accept_unscored(new.clone(), completed);
-        Ok(accepted.await?.then(|| self.accepted(new)))
-    }
-
-    fn new_job(&self, request: &ScoreSession, hash: &str, judge: String) -> NewJob {
+        let options = request.options.clone();
         let now = self.clock.now();
-        NewJob {
+        let new = NewJob {
             job_id: request.new_id.id(now),
             criteria_hash: hash.to_owned(),
-            ..NewJob::of_session(request.session_id, judge, request.options.clone(), now)
+            ..NewJob::of_session(request.session_id, judge, options, now)
+        };
+        match self.store.jobs().accept(new.clone()).await? {
+            Accepted::New => {
+                let job = Job::from(new);
+                self.announce(EventType::JobQueued, &job);
+                self.push(&job);
+                Ok(Some(job))
+            }
+            Accepted::Active(_) => Ok(None),
         }
-    }
-
-    /// Tells of a row that is committed.
-    fn accepted(&self, new: NewJob) -> Job {
-        let job = Job::from(new);
-        self.announce(EventType::JobQueued, &job);
-        self.push(&job);
-        job
     }
 
     async fn raise(

@@ -128,7 +128,7 @@ impl Enqueue {
         self.store.criteria().put(&file, now).await?;
         let judge = self.judge_of(hash, &self.current_criteria_of(kind)).await?;
         (self.judges)(&judge).map_err(EnqueueError::JudgeNotConfigured)?;
-        if !self.is_followed(&judge) {
+        if !is_of_file && !self.is_followed(&judge) {
             return Err(EnqueueError::JudgeNotConfigured(asks_no_real_judge(judge)));
         }
         let choice = CriteriaChoice {

@@ -153,7 +153,7 @@ fn whole(figures: &Figures, meta: &Meta) -> Section {
     let decision = figures.gate.as_ref().map(|judgement| judgement.decision);
     rows.extend(decision.map(|decision| ("Gate", text(gate(decision)))));
     rows.extend([
-        ("DefaultGate", text(verdict(figures.verdict))),
+        ("Verdict", text(verdict(figures.verdict))),
         ("Items", Cell::count(all.n)),
         ("Scored", Cell::count(all.scored)),
         ("Incomplete", Cell::count(all.incomplete)),

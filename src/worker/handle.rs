@@ -67,7 +67,6 @@ impl Handler {
             ended: event(job, &record),
             refused: event(job, &refused),
         };
-        let unrecorded = Unrecorded::new();
         // Never closed. A database that falls behind keeps slots taken, so that the judge is asked no more than can be recorded.
         let place = self.unrecorded.clone().acquire_owned().await;
         let (slot, lease) = guard.split();
@@ -78,6 +77,7 @@ impl Handler {
         let store = self.store.clone();
         let recorded = async move {
             counted(&store, &claimed.job).await;
+            let unrecorded = Unrecorded::new();
             let recorded = committed(&store, record, refused, events).await;
             if recorded.is_err() {
                 claimed.doubt();

@@ -25,42 +25,10 @@ pub enum Accepted {
     Active(JobId),
 }
 
-/// What must hold of its session for a job to be inserted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum InsertIf {
-    /// Nothing: the caller has looked.
-    Always,
-    /// It has ended (`completed`: so), and has messages. Unless the job is forced, it has no current score.
-    Unscored { completed: bool },
-}
-
-impl InsertIf {
-    fn as_str(self) -> Option<&'static str> {
-        match self {
-            Self::Always => None,
-            Self::Unscored { completed: false } => Some("ended"),
-            Self::Unscored { completed: true } => Some("completed"),
-        }
-    }
-}
-
-/// What became of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Inserted {
-    Yes,
-    Active(JobId),
-    /// What it was to be inserted by doesn't hold, or another job is active.
-    Unmet,
-}
-
-/// A row on its way into a statement.
-type Row<'a> = (&'a NewJob, InsertIf);
-
 /// A job on its way into a group.
 pub(in crate::store) struct Accepting {
     job: NewJob,
-    insert_if: InsertIf,
-    done: oneshot::Sender<Result<Inserted, StoreError>>,
+    done: oneshot::Sender<Result<Accepted, StoreError>>,
 }
 
 impl Jobs<'_> {
@@ -71,45 +39,16 @@ impl Jobs<'_> {
     /// # Errors
     /// `Unavailable` when the row may not have been committed; `Unexpected` for a row that the database refuses.
     pub async fn accept(self, job: NewJob) -> Result<Accepted, StoreError> {
-        match self.insert(job, InsertIf::Always).await? {
-            Inserted::Yes => Ok(Accepted::New),
-            Inserted::Active(id) => Ok(Accepted::Active(id)),
-            Inserted::Unmet => Err(came_and_went()),
-        }
-    }
-
-    /// The same without a look at its session before: inserts the job if the session has ended (`completed`: so), has messages, no active
-    /// job, and unless the job is forced no current score. Answers whether it did; if not, a look says why.
-    ///
-    /// # Errors
-    /// As [`Self::accept`].
-    pub async fn accept_unscored(self, job: NewJob, completed: bool) -> Result<bool, StoreError> {
-        let inserted = self.insert(job, InsertIf::Unscored { completed }).await?;
-        Ok(inserted == Inserted::Yes)
-    }
-
-    async fn insert(self, job: NewJob, insert_if: InsertIf) -> Result<Inserted, StoreError> {
+        const ATTEMPTED: &str = "accepting a job";
         let (done, answer) = oneshot::channel();
-        let accepting = Accepting {
-            job,
-            insert_if,
-            done,
-        };
         self.accepter
-            .send(accepting)
+            .send(Accepting { job, done })
             .await
             .map_err(|_| StoreError::closed(ATTEMPTED))?;
         answer
             .await
             .unwrap_or_else(|_| Err(StoreError::closed(ATTEMPTED)))
     }
-}
-
-const ATTEMPTED: &str = "accepting a job";
-
-fn came_and_went() -> StoreError {
-    let reason = "other jobs for the same subject came and went meanwhile";
-    StoreError::no_answer(ATTEMPTED, reason.to_owned())
 }
 
 /// The flusher: one task, one connection.
@@ -128,10 +67,7 @@ pub(in crate::store) async fn run(
 }
 
 async fn flush(connection: &mut DedicatedConnection, group: Vec<Accepting>) {
-    let (jobs, answers): (Vec<_>, Vec<_>) = group
-        .into_iter()
-        .map(|a| ((a.job, a.insert_if), a.done))
-        .unzip();
+    let (jobs, answers): (Vec<_>, Vec<_>) = group.into_iter().map(|a| (a.job, a.done)).unzip();
     let outcomes = match insert(connection, &jobs).await {
         Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
         Err(StoreError::Unexpected { .. }) if jobs.len() > 1 => one_by_one(connection, &jobs).await,
@@ -146,12 +82,12 @@ async fn flush(connection: &mut DedicatedConnection, group: Vec<Accepting>) {
 /// Some row of the group is refused: each for itself, so that only that one fails.
 async fn one_by_one(
     connection: &mut DedicatedConnection,
-    jobs: &[(NewJob, InsertIf)],
-) -> Vec<Result<Inserted, StoreError>> {
+    jobs: &[NewJob],
+) -> Vec<Result<Accepted, StoreError>> {
     let mut outcomes = Vec::with_capacity(jobs.len());
     for job in jobs {
         let outcome = insert(connection, std::slice::from_ref(job)).await;
-        outcomes.push(outcome.map(|mut one| one.pop().unwrap_or(Inserted::Yes)));
+        outcomes.push(outcome.map(|mut one| one.pop().unwrap_or(Accepted::New)));
     }
     outcomes
 }
@@ -159,9 +95,9 @@ async fn one_by_one(
 /// Inserts jobs; answers one outcome for each, in order.
 async fn insert(
     connection: &mut DedicatedConnection,
-    jobs: &[(NewJob, InsertIf)],
-) -> Result<Vec<Inserted>, StoreError> {
-    let mut outcomes: Vec<Option<Inserted>> = vec![None; jobs.len()];
+    jobs: &[NewJob],
+) -> Result<Vec<Accepted>, StoreError> {
+    let mut outcomes: Vec<Option<Accepted>> = vec![None; jobs.len()];
     for _ in 0..ROUNDS {
         let open: Vec<usize> = (0..jobs.len())
             .filter(|n| outcomes.get(*n).is_some_and(Option::is_none))
@@ -169,11 +105,7 @@ async fn insert(
         if open.is_empty() {
             break;
         }
-        let batch: Vec<Row<'_>> = open
-            .iter()
-            .filter_map(|n| jobs.get(*n))
-            .map(|(job, insert_if)| (job, *insert_if))
-            .collect();
+        let batch: Vec<&NewJob> = open.iter().filter_map(|n| jobs.get(*n)).collect();
         let found = insert_once(connection, &batch).await?;
         for (n, outcome) in open.into_iter().zip(found) {
             if let Some(place) = outcomes.get_mut(n) {
@@ -183,16 +115,23 @@ async fn insert(
     }
     outcomes
         .into_iter()
-        .map(|outcome| outcome.ok_or_else(came_and_went))
+        .map(|outcome| {
+            outcome.ok_or_else(|| {
+                StoreError::no_answer(
+                    "accepting a job",
+                    "other jobs for the same subject came and went meanwhile".to_owned(),
+                )
+            })
+        })
         .collect()
 }
 
 /// One try. `None`: the active job that was in the way has ended meanwhile.
 async fn insert_once(
     connection: &mut DedicatedConnection,
-    jobs: &[Row<'_>],
-) -> Result<Vec<Option<Inserted>>, StoreError> {
-    let statement = guarded_insert(jobs);
+    jobs: &[&NewJob],
+) -> Result<Vec<Option<Accepted>>, StoreError> {
+    let statement = insert_statement(jobs);
     retry_once!("accepting jobs", async {
         let mut conn = connection.take().await?;
         let result = insert_on(&mut conn, &statement, jobs).await;
@@ -204,38 +143,32 @@ async fn insert_once(
 async fn insert_on(
     conn: &mut Conn,
     statement: &Sql,
-    jobs: &[Row<'_>],
-) -> sqlx::Result<Vec<Option<Inserted>>> {
+    jobs: &[&NewJob],
+) -> sqlx::Result<Vec<Option<Accepted>>> {
     let mut there = ids(conn, statement).await?;
     if there.len() == jobs.len() {
-        return Ok(vec![Some(Inserted::Yes); jobs.len()]);
+        return Ok(vec![Some(Accepted::New); jobs.len()]);
     }
     let missing: Vec<&NewJob> = jobs
         .iter()
-        .filter(|(job, insert_if)| *insert_if == InsertIf::Always && !there.contains(&job.job_id.0))
-        .map(|(job, _)| *job)
+        .copied()
+        .filter(|job| !there.contains(&job.job_id.0))
         .collect();
-    let mut active = Vec::new();
-    if !missing.is_empty() {
-        // A row of ours that was committed before the connection broke is there by now.
-        let mut ours = sql!("select job_id from scoring_jobs where job_id in ");
-        ours.push_list(missing.iter().map(|job| job.job_id.0));
-        there.extend(ids(conn, &ours).await?);
-        active = active_jobs(conn, &missing).await?;
-    }
+    // A row of ours that was committed before the connection broke is there by now.
+    let mut ours = sql!("select job_id from scoring_jobs where job_id in ");
+    ours.push_list(missing.iter().map(|job| job.job_id.0));
+    there.extend(ids(conn, &ours).await?);
+    let active = active_jobs(conn, &missing).await?;
     Ok(jobs
         .iter()
-        .map(|(job, insert_if)| {
+        .map(|job| {
             if there.contains(&job.job_id.0) {
-                return Some(Inserted::Yes);
-            }
-            if *insert_if != InsertIf::Always {
-                return Some(Inserted::Unmet);
+                return Some(Accepted::New);
             }
             active
                 .iter()
                 .find(|(kind, subject, _)| *kind == job.kind && Some(*subject) == job.subject_id)
-                .map(|(_, _, id)| Inserted::Active(*id))
+                .map(|(_, _, id)| Accepted::Active(*id))
         })
         .collect())
 }
@@ -263,25 +196,13 @@ async fn active_jobs(conn: &mut Conn, jobs: &[&NewJob]) -> sqlx::Result<Vec<(Kin
         .collect()
 }
 
-const UNLESS_UNMET: &str = " from v where job_id is not null and (insert_if is null or (
-    exists (select 1 from alert_sessions s where s.session_id = v.subject_id and s.message_count > 0
-        and (s.status = 'completed' or (insert_if = 'ended' and s.status in ('failed', 'cancelled', 'timed_out'))))
-    and (force_rescore or not exists (select 1 from session_scores c
-        where c.session_id = v.subject_id and c.superseded_at is null and c.purpose = 'score'))))";
-
 /// Inserts jobs that nothing is in the way of; answers the ids of those.
 pub(in crate::store) fn insert_statement(jobs: &[&NewJob]) -> Sql {
-    let rows: Vec<Row<'_>> = jobs.iter().map(|job| (*job, InsertIf::Always)).collect();
-    guarded_insert(&rows)
-}
-
-/// The same, each row by what must hold of its session.
-fn guarded_insert(jobs: &[Row<'_>]) -> Sql {
     const COLUMNS: &str = "job_id, kind, subject_id, purpose, payload, judge, lane, priority, state, due_at, \
                            criteria_hash, force_rescore, triggered_by, batch_id, item_no, created_at";
     let rows = jobs
         .iter()
-        .map(|(job, insert_if)| {
+        .map(|job| {
             vec![
                 Arg::from(job.job_id.0),
                 job.kind.as_str().into(),
@@ -299,17 +220,15 @@ fn guarded_insert(jobs: &[Row<'_>]) -> Sql {
                 job.batch.map(|place| place.batch_id).into(),
                 job.batch.map(|place| place.item_no).into(),
                 job.created_at.into(),
-                insert_if.as_str().into(),
             ]
         })
         .collect();
-    let mut statement = Sql::of_rows(&format!("{COLUMNS}, insert_if"), rows);
+    let mut statement = Sql::of_rows(COLUMNS, rows);
     statement
         .push("insert into scoring_jobs (")
         .push(COLUMNS)
         .push(") select ")
         .push(COLUMNS)
-        .push(UNLESS_UNMET)
-        .push(" on conflict do nothing returning job_id");
+        .push(" from v where job_id is not null on conflict do nothing returning job_id");
     statement
 }

@@ -280,7 +280,8 @@ fn closed_judges(rows: &[JudgeRow]) -> BTreeMap<String, Option<WaitReason>> {
     judges
 }
 
-/// Why a worker starts no job of a judge, if that lasts: limits of a rate are no news, nor is a breaker that is half open.
+/// Why a worker starts no job of a judge, if that lasts: limits of a rate are no news. A breaker that is half open still
+/// stops work.
 fn closed(row: &JudgeRow) -> Option<WaitReason> {
     match row.closed {
         Some(
