@@ -123,7 +123,10 @@ fn a_fault_of_json_names_its_item() {
             "row 1: the item is nested deeper than 4 levels",
         ),
         (long.as_str(), "row 1: the item has more than 200 bytes"),
-        ("{\"name\":1}", "no list `items`; its fields are [name]"),
+        (
+            "{\"name\":1}",
+            "no list `items` or `questions`; its fields are [name]",
+        ),
         (
             "{\"messages\":[]}",
             "its fields are [messages]; a session is scored by `gavel score FILE`",
