@@ -31,12 +31,12 @@ async fn the_schema_goes_up_down_and_up_again() {
         let versions: Vec<i64> = match store.dialect() {
             Dialect::Postgres => (1..=16)
                 .chain(18..=23)
-                .chain([25, 26, 28, 29, 30, 31, 32, 33, 34])
+                .chain([25, 26, 28, 29, 30, 31, 32, 33, 34, 35])
                 .collect(),
             Dialect::Sqlite => (1..=16)
                 .filter(|version| *version != 5)
                 .chain(18..=23)
-                .chain([25, 26, 28, 29, 30, 31, 32, 33, 34])
+                .chain([25, 26, 28, 29, 30, 31, 32, 33, 34, 35])
                 .collect(),
         };
         let backwards: Vec<i64> = versions.iter().rev().copied().collect();
