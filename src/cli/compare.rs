@@ -69,11 +69,11 @@ impl Compare {
         if found.mixes_simulated() && !self.allow_simulated {
             return Err(CliError::usage(mixed("gavel compare")));
         }
-        let judgement = decide_comparison(&found, self.max_regression, self.max_errors);
+        let gate_result = decide_comparison(&found, self.max_regression, self.max_errors);
         let compared = Compared {
             asked: self,
             found,
-            judgement,
+            gate_result,
         };
         output::print(&compared, Form::of(self.json))
     }
@@ -98,15 +98,15 @@ impl Compare {
 struct Compared<'a> {
     asked: &'a Compare,
     found: Comparison,
-    judgement: GateResult,
+    gate_result: GateResult,
 }
 
 impl Serialize for Compared<'_> {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let (found, judgement) = (&self.found, &self.judgement);
+        let (found, gate_result) = (&self.found, &self.gate_result);
         json!({
             "a": self.asked.a.display().to_string(), "b": self.asked.b.display().to_string(), "comparison": found,
-            "judged_otherwise": found.judged.otherwise(), "decision": judgement.decision, "reasons": judgement.reasons,
+            "judged_otherwise": found.judged.otherwise(), "decision": gate_result.decision, "reasons": gate_result.reasons,
             "exit_code": self.exit().code(),
         })
         .serialize(to)
@@ -117,13 +117,13 @@ impl Printed for Compared<'_> {
     fn print(&self) -> Result<(), CliError> {
         self.found.print()?;
         if self.asked.max_regression.is_some() {
-            output::decision(&self.judgement)?;
+            output::decision(&self.gate_result)?;
         }
         Ok(())
     }
 
     fn exit(&self) -> Exit {
-        match self.judgement.decision {
+        match self.gate_result.decision {
             GateDecision::Passed | GateDecision::Nothing => Exit::Done,
             GateDecision::Failed => Exit::GateFailed,
             GateDecision::Incomplete => Exit::Incomplete,

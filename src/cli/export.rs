@@ -155,9 +155,8 @@ impl Export {
                 let mut query = which.query(*min_score);
                 query.extend(rows.query());
                 query.push(("format", format.to_string()));
-                which
-                    .table(connection.client.scores_table(&query).await?)
-                    .await
+                let export = connection.client.scores_table(&query).await?;
+                which.table(export, format).await
             }
         };
         which.connection.run(global, Needs::Existing, command).await
@@ -180,7 +179,7 @@ impl Which {
             .collect()
     }
 
-    async fn table(&self, mut export: Download) -> Result<Exit, CliError> {
+    async fn table(&self, mut export: Download, format: TableFormat) -> Result<Exit, CliError> {
         let broke_off = |error: ClientError| {
             CliError::incomplete(format!("the export broke off: {error}; try again"))
         };
@@ -194,21 +193,21 @@ impl Which {
             CliError::incomplete(format!("writing {}: {error}", path.display()))
         };
         let mut file = report::beside(path).map_err(|e| failed(&e))?;
-        let (mut lines, mut is_parquet) = (0, false);
+        let mut lines = 0;
         while let Some(chunk) = export.chunk().await.map_err(broke_off)? {
-            is_parquet |= lines == 0 && chunk.starts_with(b"PAR1");
             lines += chunk.iter().filter(|byte| **byte == b'\n').count();
             file.write_all(&chunk).map_err(|e| failed(&e))?;
         }
         file.persist(path).map_err(|e| failed(&e.error))?;
         let path = path.display();
-        if is_parquet || lines > 1 {
-            output::note(&format!("wrote {path}"));
-        } else {
-            output::note(&format!(
-                "wrote {path} without a row: no current score of a real judge is asked for; simulated ones are in no export"
-            ));
-        }
+        // The first line names the columns. How many rows a Parquet file has isn't told here.
+        let why = match format == TableFormat::Csv && lines <= 1 {
+            true => {
+                " without a row: no current score of a real judge matches, and simulated ones are in no export"
+            }
+            false => "",
+        };
+        output::note(&format!("wrote {path}{why}"));
         Ok(Exit::Done)
     }
 

@@ -51,9 +51,9 @@ pub(super) fn error(error: &CliError) {
 }
 
 /// Writes what was decided, and why.
-pub(super) fn decision(judgement: &GateResult) -> io::Result<()> {
-    line(&format!("\n{}", judgement.decision.as_str()))?;
-    for reason in &judgement.reasons {
+pub(super) fn decision(gate_result: &GateResult) -> io::Result<()> {
+    line(&format!("\n{}", gate_result.decision.as_str()))?;
+    for reason in &gate_result.reasons {
         line(&clean(&format!("  {reason}")))?;
     }
     Ok(())

@@ -200,7 +200,7 @@ fn exit(judged: &[Judged], refused: usize) -> Exit {
     exit
 }
 
-fn is_simulated(one: &Judged) -> bool {
+pub(super) fn is_simulated(one: &Judged) -> bool {
     match &one.verdict {
         Verdict::Scored { score } => score.simulated,
         Verdict::Failed { .. } | Verdict::Unfinished { .. } | Verdict::Refused { .. } => false,

@@ -152,7 +152,7 @@ fn properties(xml: &mut Xml<'_>, figures: &Figures, meta: &Meta) -> std::io::Res
     let number =
         |number: Option<f64>| number.map_or_else(|| "none".to_owned(), |n| format!("{n:.6}"));
     let gate = figures.gate.as_ref();
-    let gate = gate.map_or("not known", |judgement| judgement.decision.as_str());
+    let gate = gate.map_or("not known", |gate_result| gate_result.decision.as_str());
     let cost = figures.usage.cost_usd;
     let cost = cost.map_or_else(|| "not known".to_owned(), |usd| format!("{usd:.6}"));
     let properties = [

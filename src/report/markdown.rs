@@ -138,12 +138,12 @@ fn head(figures: &Figures, meta: &Meta) -> String {
         None => {
             let _ = writeln!(out, "**{verdict}**\n");
         }
-        Some(judgement) => {
-            let _ = writeln!(out, "**{}**\n", overview::gate(judgement.decision));
-            for reason in &judgement.reasons {
+        Some(gate_result) => {
+            let _ = writeln!(out, "**{}**\n", overview::gate(gate_result.decision));
+            for reason in &gate_result.reasons {
                 let _ = writeln!(out, "- {}", markdown(&cut(reason, REASON)));
             }
-            if !judgement.reasons.is_empty() {
+            if !gate_result.reasons.is_empty() {
                 out.push('\n');
             }
             let _ = writeln!(out, "Without gates: {verdict}\n");

@@ -150,7 +150,10 @@ fn whole(figures: &Figures, meta: &Meta) -> Section {
             .clone()
             .map(|hash| ("Criteria", text(hash))),
     );
-    let decision = figures.gate.as_ref().map(|judgement| judgement.decision);
+    let decision = figures
+        .gate
+        .as_ref()
+        .map(|gate_result| gate_result.decision);
     rows.extend(decision.map(|decision| ("Gate", text(gate(decision)))));
     rows.extend([
         ("Verdict", text(verdict(figures.verdict))),

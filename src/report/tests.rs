@@ -256,10 +256,10 @@ fn markdown_is_cut_with_a_count_of_what_was_left_out() {
 }
 
 /// What a run's folder holds in one form once its gates have spoken.
-fn gated(file: &str, items: &[Item], judgement: &GateResult) -> String {
+fn gated(file: &str, items: &[Item], gate_result: &GateResult) -> String {
     let (dir, meta) = (tempfile::tempdir().unwrap(), meta());
     let mut figures = sum_up(items, &meta).unwrap();
-    figures.gate = Some(judgement.clone());
+    figures.gate = Some(gate_result.clone());
     write_all(dir.path(), items, (&figures, &meta)).unwrap();
     std::fs::read_to_string(dir.path().join(file)).unwrap()
 }

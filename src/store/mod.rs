@@ -65,7 +65,7 @@ pub use jobs::rescue::{Died, Rescued};
 pub use jobs::{JobCounts, JobFilter};
 pub use judges::holds::{Hold, HoldTarget};
 pub use judges::past_runs::{PastReplies, RecentPace};
-pub use judges::{JudgeRow, MeterRow, PaceRow};
+pub use judges::{JudgeRow, MeterRow, PaceRow, wait_reason};
 pub use open::{Store, StoreOptions, Use};
 pub use provider_batches::ProviderBatchRow;
 pub use provider_batches::answers::ItemAnswer;

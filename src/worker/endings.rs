@@ -133,19 +133,7 @@ mod tests {
 
     #[test]
     fn a_judges_class_keeps_its_name_as_the_jobs() {
-        let classes = [
-            ErrorClass::Transient,
-            ErrorClass::Throttled,
-            ErrorClass::Exhausted,
-            ErrorClass::Misconfigured,
-            ErrorClass::Capability,
-            ErrorClass::TooLarge,
-            ErrorClass::Truncated,
-            ErrorClass::Refused,
-            ErrorClass::Rejected,
-            ErrorClass::Unparsable,
-        ];
-        for class in classes {
+        for class in ErrorClass::ALL {
             assert_eq!(class_of(class).as_str(), class.as_str());
         }
     }

@@ -82,8 +82,7 @@ impl Handler {
             if recorded.is_err() {
                 claimed.doubt();
             }
-            drop((unrecorded, place));
-            drop((slot, claimed));
+            drop((unrecorded, place, slot, claimed));
             recorded
         };
         self.settling.spawn(settle(recorded, lease, lease_end));

@@ -14,7 +14,6 @@ use uuid::Uuid;
 
 use super::WorkerParts;
 use super::caps::{Exceeded, exceeded};
-use super::wait::reason_of;
 use crate::clock::Clock;
 use crate::events::{Announcer, Event, EventType};
 use crate::job::{Lane, WaitReason};
@@ -23,7 +22,7 @@ use crate::judge::gate::{
     Closure, Denial, Gate, GateSnapshot, HeldBack, LastError, MeterSnapshot, PaceSnapshot,
     WorkerCounts,
 };
-use crate::store::{Hold, HoldTarget, Store, StoreError};
+use crate::store::{Hold, HoldTarget, Store, StoreError, wait_reason};
 
 const PERIOD: Duration = Duration::from_millis(500);
 const COUNTED_EVERY: Duration = Duration::from_secs(2);
@@ -246,7 +245,7 @@ impl Holds {
             };
             let hold = Hold {
                 target: HoldTarget::Judge(closure.judge.clone()),
-                reason: reason_of(closure.why),
+                reason: wait_reason(closure.why),
                 message: closure.message.clone(),
                 set_by: self.worker_name.clone(),
                 since: now,

@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::job::{Wait, WaitReason};
 use crate::judge::gate::HeldBack;
-use crate::store::Ending;
+use crate::store::{Ending, wait_reason};
 
 /// A wait for a fallback is no shorter.
 const SHORTEST_WAIT: Duration = Duration::from_secs(1);
@@ -33,26 +33,12 @@ pub(super) fn ending_of_wait(
             let until = retry_in.map(|delay| at_most_a_day_after(now, delay));
             Ending::Waiting {
                 wait: Wait {
-                    reason: reason_of(why),
+                    reason: wait_reason(why),
                     until,
                 },
                 due_at: until.unwrap_or(now),
             }
         }
-    }
-}
-
-/// The job's word for what closes a lane.
-pub(super) fn reason_of(why: HeldBack) -> WaitReason {
-    match why {
-        HeldBack::BreakerOpen => WaitReason::BreakerOpen,
-        // A busy lane is an open one: nobody asks for the reason of that.
-        HeldBack::Throttled | HeldBack::Busy => WaitReason::Throttled,
-        HeldBack::Paced => WaitReason::Paced,
-        HeldBack::Exhausted => WaitReason::Exhausted,
-        HeldBack::Misconfigured => WaitReason::Misconfigured,
-        HeldBack::Paused => WaitReason::Paused,
-        HeldBack::Budget => WaitReason::Budget,
     }
 }
 

@@ -11,7 +11,7 @@ pub enum ClientError {
     )]
     Address(String),
     /// Nothing answers there.
-    #[error("{base} doesn't answer: {reason}; is `gavel up`, `serve` or `worker` running there?")]
+    #[error("{base} doesn't answer: {reason}; is gavel running there?")]
     Unreachable {
         /// The address.
         base: String,

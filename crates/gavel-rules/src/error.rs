@@ -28,6 +28,19 @@ pub enum ErrorClass {
 }
 
 impl ErrorClass {
+    pub const ALL: [Self; 10] = [
+        Self::Transient,
+        Self::Throttled,
+        Self::Exhausted,
+        Self::Misconfigured,
+        Self::Capability,
+        Self::TooLarge,
+        Self::Truncated,
+        Self::Refused,
+        Self::Rejected,
+        Self::Unparsable,
+    ];
+
     /// The name used in logs and in `judge_calls`.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -15,7 +15,7 @@ use super::daemon::{self, Parts, Work};
 use super::import::{self, FileSession};
 use super::outcome::{CliError, Exit};
 use super::output::{self, Row};
-use super::score::{failure, rating};
+use super::score::{failure, is_simulated, rating};
 use super::scoring::{self, Ask, Judged, Until, Verdict, waiting};
 use super::simulated::SimulatedJudge;
 use crate::app::{App, Migrations, Mode, Stop};
@@ -185,11 +185,17 @@ impl Show {
             imported.count(PutOutcome::New)
         ));
         let ids: Vec<Uuid> = sessions.iter().map(|session| session.session_id).collect();
-        // Those of this judge: a score by another one's stays in the history.
-        let criteria = client.current_criteria(Kind::Session).await?;
+        // The judge that is named scores what another one did. Nothing is made up in the place of a real score.
+        let criteria_hash = match self.simulated {
+            true => None,
+            false => {
+                let current = client.current_criteria(Kind::Session).await?;
+                Some(current.version.criteria_hash)
+            }
+        };
         let ask = Ask {
             force: Force::AsIs,
-            criteria_hash: Some(criteria.version.criteria_hash),
+            criteria_hash,
             until: Until::Stuck,
         };
         let judged = scoring::score_all(client, &ids, &ask).await?;
@@ -225,7 +231,7 @@ impl Show {
     }
 
     fn what_next(&self, judged: &[Judged]) -> Result<(), CliError> {
-        if self.simulated {
+        if judged.iter().any(is_simulated) {
             output::line(
                 "\n*** SIMULATED: these scores are made up by a simulated judge. They say nothing about the sessions. ***\n\
                  For real ones: OPENAI_API_KEY=... gavel demo --judge openai-default",

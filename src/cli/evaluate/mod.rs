@@ -116,7 +116,7 @@ impl Evaluate {
         prepared: &Prepared,
         opened: &OnceCell<RunFolder>,
     ) -> Result<(), CliError> {
-        let context = Context::new(global, Vec::new(), Voice::Results)?;
+        let context = Context::new(global, Vec::new(), Voice::Jobs)?;
         let mut signals = Signals::listen()?;
         let stop = Stop::default();
         let work = async {
@@ -268,7 +268,7 @@ impl Evaluate {
                 CliError::incomplete(format!("writing the reports broke off: {error}"))
             })?
             .map_err(|error| CliError::incomplete(error.to_string()));
-        let (figures, judgement, against, missed) = match (made, &ended) {
+        let (figures, gate_result, against, missed) = match (made, &ended) {
             (Ok(made), _) => made,
             (Err(error), Ok(())) => return Err(error),
             // What ended the run comes first.
@@ -283,7 +283,7 @@ impl Evaluate {
         if against.as_ref().is_some_and(|it| is_mixed(it, &gates)) {
             return Err(CliError::usage(mixed("--baseline")));
         }
-        let exit = match (&ended, judgement.decision) {
+        let exit = match (&ended, gate_result.decision) {
             (Err(error), _) => error.exit,
             (Ok(()), GateDecision::Passed) => Exit::Done,
             (Ok(()), GateDecision::Failed) => Exit::GateFailed,
@@ -294,7 +294,7 @@ impl Evaluate {
             header: folder.header(),
             path: folder.path(),
             figures: &figures,
-            judgement: &judgement,
+            gate_result: &gate_result,
             against: against.as_ref(),
             missed: &missed,
             page: prepared.page.get().map(String::as_str),
@@ -394,17 +394,17 @@ fn report(
         })
         .transpose()?;
     let mut figures = sum_up(&lines, meta)?;
-    let judgement = match against.as_ref().filter(|it| is_mixed(it, gates)) {
+    let gate_result = match against.as_ref().filter(|it| is_mixed(it, gates)) {
         Some(_) => GateResult {
             decision: GateDecision::Incomplete,
             reasons: vec![mixed("--baseline")],
         },
         None => gate::decide(&figures, gates, meta.judging, against.as_ref()),
     };
-    figures.gate = Some(judgement.clone());
+    figures.gate = Some(gate_result.clone());
     write_all(path, &lines, (&figures, meta))?;
     let missed = missed(&lines)?;
-    Ok((figures, judgement, against, missed))
+    Ok((figures, gate_result, against, missed))
 }
 
 /// The first items that did not pass, each with its score or why it has none; those that lack theirs for one class of errors together.

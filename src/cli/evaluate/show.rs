@@ -26,7 +26,7 @@ pub(super) struct Shown<'a> {
     pub(super) header: &'a RunHeader,
     pub(super) path: &'a Path,
     pub(super) figures: &'a Figures,
-    pub(super) judgement: &'a GateResult,
+    pub(super) gate_result: &'a GateResult,
     pub(super) against: Option<&'a Comparison>,
     /// The first items that did not pass, a line each.
     pub(super) missed: &'a [String],
@@ -39,7 +39,7 @@ impl Serialize for Shown<'_> {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         json!({
             "run": self.path.display().to_string(), "run_id": self.header.run_id, "suite": self.header.suite, "kind": self.header.kind,
-            "decision": self.judgement.decision, "reasons": self.judgement.reasons, "exit_code": self.exit.code(),
+            "decision": self.gate_result.decision, "reasons": self.gate_result.reasons, "exit_code": self.exit.code(),
             "figures": self.figures, "comparison": self.against,
             "judged_otherwise": self.against.map(|against| against.judged.otherwise()),
             "page": self.page,
@@ -83,7 +83,7 @@ impl Printed for Shown<'_> {
         output::line("")?;
         output::line(&format!("run      {}", self.path.display()))?;
         output::line(&format!("reports  {}", REPORTS.join(", ")))?;
-        output::decision(self.judgement)?;
+        output::decision(self.gate_result)?;
         if let Some(page) = self.page {
             output::line(&format!("\npage     {page}"))?;
         }

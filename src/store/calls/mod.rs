@@ -231,19 +231,8 @@ fn call(row: &Row) -> sqlx::Result<CallRecord> {
 }
 
 fn error_class(text: &str) -> sqlx::Result<ErrorClass> {
-    const ALL: [ErrorClass; 10] = [
-        ErrorClass::Transient,
-        ErrorClass::Throttled,
-        ErrorClass::Exhausted,
-        ErrorClass::Misconfigured,
-        ErrorClass::Capability,
-        ErrorClass::TooLarge,
-        ErrorClass::Truncated,
-        ErrorClass::Refused,
-        ErrorClass::Rejected,
-        ErrorClass::Unparsable,
-    ];
-    ALL.into_iter()
+    ErrorClass::ALL
+        .into_iter()
         .find(|class| class.as_str() == text)
         .ok_or_else(|| decode("error_class", "it names no class of judge errors"))
 }

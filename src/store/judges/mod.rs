@@ -179,7 +179,9 @@ fn insert_statement(worker_id: Uuid, snapshot: &[GateSnapshot], now: DateTime<Ut
                 Arg::from(&known.judge),
                 worker_id.into(),
                 known.breaker.as_str().into(),
-                closed.map(|refusal| reason(refusal.why).as_str()).into(),
+                closed
+                    .map(|refusal| wait_reason(refusal.why).as_str())
+                    .into(),
                 until.into(),
                 known.failures_in_row.into(),
                 known.in_flight.into(),
@@ -208,8 +210,9 @@ fn before(now: DateTime<Utc>, ago: Duration) -> Option<DateTime<Utc>> {
     now.checked_sub_signed(TimeDelta::from_std(ago).ok()?)
 }
 
-fn reason(closed: HeldBack) -> WaitReason {
-    match closed {
+/// The word for what holds calls back, as rows and events have it.
+pub fn wait_reason(why: HeldBack) -> WaitReason {
+    match why {
         HeldBack::BreakerOpen => WaitReason::BreakerOpen,
         // A busy lane is an open one: nobody asks for the reason of that.
         HeldBack::Throttled | HeldBack::Busy => WaitReason::Throttled,

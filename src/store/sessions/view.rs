@@ -49,12 +49,13 @@ impl Sessions<'_> {
             let id = row.get("viewed_id").map_err(failed)?;
             found.entry(id).or_default().push(row);
         }
-        let read =
-            |(id, rows): (Uuid, Vec<Row>)| Ok(view(&rows).map_err(failed)?.map(|view| (id, view)));
-        found
-            .into_iter()
-            .filter_map(|one| read(one).transpose())
-            .collect()
+        let mut views = HashMap::with_capacity(found.len());
+        for (id, rows) in found {
+            if let Some(view) = view(&rows).map_err(failed)? {
+                views.insert(id, view);
+            }
+        }
+        Ok(views)
     }
 
     /// Reads what enqueue must know. `None`: no such session.

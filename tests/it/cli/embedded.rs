@@ -121,6 +121,45 @@ async fn who_refuses_the_key_ends_the_demo_and_a_score_with_what_to_correct() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_asks_the_judge_that_is_named_and_makes_nothing_up_in_the_place_of_its_scores() {
+    let reply = |points: u64| {
+        let score = json!({
+            "total_score": points * 4,
+            "score_breakdown": {"logical_flow": points, "consistency": points, "tool_relevance": points, "synthesis_quality": points},
+            "score_reasoning": "The agent read pods and events in order, yet it opened no earlier log, so that its cause stays a guess.",
+            "missing_tools": [],
+            "alternative_approaches": [],
+        });
+        let message =
+            json!({ "message": { "content": score.to_string() }, "finish_reason": "stop" });
+        ResponseTemplate::new(200).set_body_json(json!({
+            "model": "m", "choices": [message], "usage": { "prompt_tokens": 9, "completion_tokens": 9 },
+        }))
+    };
+    let demo = ["demo", "--exit", "--bind", NOBODY];
+    let server = judge(reply(17)).await;
+    let place = asking(&server);
+    let first = ["--judge", "openai-default"];
+    let real = place.run(&[&demo[..], &first].concat()).ends(0);
+    let real = real.prints(" 68 ");
+    assert!(!real.out.contains("SIMULATED"), "{}", real.out);
+    let simulated = place.run(&demo).ends(0).prints(" 68 ");
+    assert!(!simulated.out.contains("SIMULATED"), "{}", simulated.out);
+    server.reset().await;
+    wiremock::Mock::given(wiremock::matchers::any())
+        .respond_with(reply(18))
+        .mount(&server)
+        .await;
+    let other = ["--judge", "openai-default:another-model"];
+    drop(
+        place
+            .run(&[&demo[..], &other].concat())
+            .ends(0)
+            .prints(" 72 "),
+    );
+}
+
 #[test]
 fn the_demo_says_that_a_signal_ends_it() {
     use std::io::Read as _;

@@ -558,6 +558,24 @@ fn a_run_that_no_judge_could_be_asked_for_is_refused_and_leaves_no_folder() {
 }
 
 #[test]
+fn what_the_metrics_find_is_logged_where_that_is_asked_for() {
+    let place = Place::new();
+    let blocked =
+        json!({"id": "a", "generated_sql": "select 1", "safety_valid": false, "should_pass": true});
+    suite(&place, "suite.jsonl", &[blocked]);
+    let args = ["evaluate", "suite.jsonl", "--no-judge"];
+    let log =
+        " WARN gavel::suite::run::computed: safety_validation: Safe query incorrectly blocked";
+    let silent = place.run(&args);
+    assert!(!silent.err.contains(log), "{}", silent.err);
+    drop(
+        place
+            .run(&[&args[..], &["--log", "warn"]].concat())
+            .says(log),
+    );
+}
+
+#[test]
 fn the_reports_of_a_run_say_what_its_gates_said() {
     let place = Place::new();
     suite(&place, "mixed.jsonl", &[right("a"), wrong("b")]);

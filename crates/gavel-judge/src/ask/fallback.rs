@@ -51,15 +51,15 @@ pub(super) async fn ask(
 ) -> AskOutcome {
     let key = CacheKey::of_refusal(&first.spec, question, context.asked_for);
     let remembered = first.wiring.cache.get(&key).await;
-    let (refusal, own) = match remembered.as_ref().and_then(Declined::recalled) {
-        Some(mut refusal) => {
+    let (declined, own) = match remembered.as_ref().and_then(Declined::recalled) {
+        Some(mut declined) => {
             // A job that was retried by hand counts from zero again.
-            refusal.retries_spent = refusal.retries_spent.min(context.retries_spent);
+            declined.retries_spent = declined.retries_spent.min(context.retries_spent);
             let own = AskContext {
-                retries_spent: context.retries_spent - refusal.retries_spent,
+                retries_spent: context.retries_spent - declined.retries_spent,
                 ..context.clone()
             };
-            (refusal, own)
+            (declined, own)
         }
         None => match first.ask(question, context).await {
             AskOutcome {
@@ -67,34 +67,40 @@ pub(super) async fn ask(
                 retries_spent,
                 usage,
             } if error.class == ErrorClass::Refused => {
-                let refusal = Declined {
+                let declined = Declined {
                     message: error.message,
                     retries_spent,
                     usage,
                 };
                 let cache = &first.wiring.cache;
-                cache.put(key, refusal.kept(first), context.asked_for).await;
+                cache
+                    .put(key, declined.kept(first), context.asked_for)
+                    .await;
                 // The question was asked once already: it isn't sent elsewhere for want of a permit.
                 let own = AskContext {
                     retries_spent: 0,
                     concurrency: Arc::new(AskedOnce(Arc::clone(&context.concurrency))),
                     ..context.clone()
                 };
-                (refusal, own)
+                (declined, own)
             }
             ended => return ended,
         },
     };
     let second = match &fallback.judge {
         Ok(second) => second,
-        Err(why) => return refusal.ends(not_asked(&refusal, fallback, &why.to_string())),
+        Err(why) => return declined.ends(not_asked(&declined, fallback, &why.to_string())),
     };
     let limits = second.spec.limits();
     let Some(fitting) = question.fit_into(&limits) else {
-        return refusal.ends(not_asked(&refusal, fallback, &too_large(question, &limits)));
+        return declined.ends(not_asked(
+            &declined,
+            fallback,
+            &too_large(question, &limits),
+        ));
     };
     let asked = second.ask(&fitting, &own).await;
-    refusal.with(&first.spec, &second.spec, asked)
+    declined.with(&first.spec, &second.spec, asked)
 }
 
 impl Declined {
@@ -175,10 +181,10 @@ impl Declined {
     }
 }
 
-fn not_asked(refusal: &Declined, fallback: &Fallback, why: &str) -> JudgeError {
+fn not_asked(declined: &Declined, fallback: &Fallback, why: &str) -> JudgeError {
     refused(format!(
         "{}; its fallback {:?} was not asked: {why}",
-        refusal.message, fallback.name
+        declined.message, fallback.name
     ))
 }
 

@@ -13,7 +13,7 @@ const RUN: usize = 32;
 /// Reasons of which more than this share stands in what was given are copied. Those that quote are far below.
 const MOST_COPIED: f64 = 0.5;
 /// A power of two.
-const MARKS: usize = 4_096;
+const FILTER: usize = 4_096;
 const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What is wrong with reasons, held against the texts that the judge was given.
@@ -29,12 +29,12 @@ pub(super) fn doubt(reasons: &str, given: &[&str]) -> Option<Flag> {
     let own = runs_of(reasons);
     let wanted: HashSet<u64> = own.iter().copied().collect();
     // What was given is long, and hardly any of its runs is wanted: most are told by a bit.
-    let mut marks = [false; MARKS];
-    own.iter().for_each(|run| marks[mark(*run)] = true);
+    let mut filter = [false; FILTER];
+    own.iter().for_each(|run| filter[slot(*run)] = true);
     let mut met = HashSet::new();
     for text in given {
         for_runs(text, |run| {
-            if marks[mark(run)] && wanted.contains(&run) {
+            if filter[slot(run)] && wanted.contains(&run) {
                 met.insert(run);
             }
         });
@@ -43,8 +43,8 @@ pub(super) fn doubt(reasons: &str, given: &[&str]) -> Option<Flag> {
     (copied as f64 > MOST_COPIED * own.len() as f64).then_some(Flag::ReasoningCopied)
 }
 
-fn mark(run: u64) -> usize {
-    (run >> (u64::BITS - MARKS.ilog2())) as usize
+fn slot(run: u64) -> usize {
+    (run >> (u64::BITS - FILTER.ilog2())) as usize
 }
 
 /// How many different words a text has, up to [`FEWEST`]. A sign of Chinese, Japanese or Korean counts as a word.

@@ -111,9 +111,12 @@ fn where_nothing_can_be_compared_nothing_is_passed() {
     let (a, b) = ([item("x", Some(1.0))], [item("x", None)]);
     let found = Comparison::between(a.as_slice(), b.as_slice()).unwrap();
     for max_regression in [None, Some(0.5)] {
-        let judgement = crate::suite::run::gate::decide_comparison(&found, max_regression, 0);
-        assert_eq!(judgement.decision, crate::report::GateDecision::Incomplete);
-        assert_eq!(judgement.reasons.len(), 1, "{judgement:?}");
+        let gate_result = crate::suite::run::gate::decide_comparison(&found, max_regression, 0);
+        assert_eq!(
+            gate_result.decision,
+            crate::report::GateDecision::Incomplete
+        );
+        assert_eq!(gate_result.reasons.len(), 1, "{gate_result:?}");
     }
 }
 

@@ -47,8 +47,8 @@ fn figures(items: &[Item], unfinished: u64) -> Figures {
 }
 
 fn decision(items: &[Item], gates: &Gates) -> (GateDecision, String) {
-    let judgement = decide(&figures(items, 0), gates, Judging::Asked, None);
-    (judgement.decision, judgement.reasons.join("; "))
+    let gate_result = decide(&figures(items, 0), gates, Judging::Asked, None);
+    (gate_result.decision, gate_result.reasons.join("; "))
 }
 
 #[test]
@@ -234,13 +234,13 @@ fn a_fall_of_the_mean_beyond_what_is_allowed_fails() {
             max_regression: Some(most),
             ..Gates::default()
         };
-        let judgement = decide(
+        let gate_result = decide(
             &figures(&named(0.92), 0),
             &gates,
             Judging::Asked,
             Some(&against),
         );
-        assert_eq!(judgement.decision, expected, "{most}");
+        assert_eq!(gate_result.decision, expected, "{most}");
         assert_eq!(
             decide_comparison(&against, Some(most), 0).decision,
             expected,
