@@ -5,7 +5,7 @@ use std::cell::Cell;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::evidence::QuestionDigest;
+use super::question::QuestionDigest;
 
 /// A schema nested deeper than this is answered with null.
 const DEEPEST: usize = 32;
@@ -267,7 +267,7 @@ fn three_remarks(sample: Sample) -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::evidence::digest;
+    use super::super::question::digest;
     use super::*;
 
     fn session_schema() -> Value {

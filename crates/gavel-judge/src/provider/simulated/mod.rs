@@ -4,8 +4,8 @@
 //! fences it. It marks everything that it says as simulated, and never calls anybody.
 
 mod answer;
-mod evidence;
 mod faults;
+mod question;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -193,7 +193,7 @@ impl Request {
     fn reply(&self, call: u64, fault: Option<Fault>, format: Option<Arc<Value>>) -> Value {
         // A repair turn asks the same question again: its first message decides.
         let prompt = self.messages.first().map_or("", |first| &first.content);
-        let digest = evidence::digest(prompt);
+        let digest = question::digest(prompt);
         let schema = format
             .as_ref()
             .and_then(|format| format.pointer("/json_schema/schema"));
