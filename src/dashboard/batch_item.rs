@@ -80,7 +80,10 @@ async fn item(
         batches::items::read(api, &id, &item_no)
     )?;
     if let Some(session) = detail.item.job.subject_id {
-        return go(user.piece, &format!("/sessions/{session}/score"));
+        return go(
+            user.piece,
+            &batch_items::session_page(session, &detail.item.job),
+        );
     }
     let job_id = detail.item.job.job_id.to_string();
     let calls = found(jobs::read_with_calls(api, &job_id).await)?;

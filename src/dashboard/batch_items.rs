@@ -1,5 +1,7 @@
 //! A batch's items on its page: in sections by how they stand, or one section by itself, a page at a time.
 
+use uuid::Uuid;
+
 use super::links::query;
 use super::markdown;
 use super::page::Fault;
@@ -10,7 +12,7 @@ use crate::api::Params;
 use crate::api::batches::items;
 use crate::api::problem;
 use crate::job::JobState;
-use crate::wire::{Batch, BatchItem, ItemOutcome, JobError, Problem, Purpose};
+use crate::wire::{Batch, BatchItem, ItemOutcome, Job, JobError, Problem, Purpose};
 
 /// How many items a section shows beside others.
 const FEW: u32 = 20;
@@ -44,6 +46,15 @@ pub(super) struct Line {
     pub(super) reasoning: Option<String>,
 }
 
+/// Where a session's job is shown: its own score, which needn't be the session's current one, or what its judge said instead.
+pub(super) fn session_page(session: Uuid, job: &Job) -> String {
+    match (job.score(), &job.error) {
+        (Some(score), _) => Badge::from(score).to,
+        (None, Some(_)) => format!("/jobs/{}/calls", job.job_id),
+        (None, None) => format!("/sessions/{session}"),
+    }
+}
+
 impl Line {
     fn of(answer: BatchItem, batch: &Batch) -> Self {
         let outcome = answer.outcome;
@@ -64,10 +75,9 @@ impl Line {
             true => answer.name,
             false => String::new(),
         };
-        let to = match (answer.job.subject_id, &badge) {
-            (Some(_), Some(badge)) => badge.to.clone(),
-            (Some(session), None) => format!("/sessions/{session}"),
-            (None, _) => own,
+        let to = match answer.job.subject_id {
+            Some(session) => session_page(session, &answer.job),
+            None => own,
         };
         let waits = match (&answer.job.wait, answer.job.state) {
             (Some(wait), _) => wait.in_short(answer.job.judge.as_deref()),
@@ -333,6 +343,15 @@ pub(super) mod tests {
         let badge = alone.badge.unwrap();
         assert_eq!(badge.total, Some((72, "adequate")));
         assert!(badge.simulated && alone.lines.is_empty());
+        fields["job"]["result"] = json!(null);
+        let ahead = line(&fields);
+        assert!(ahead.to.starts_with("/sessions/"), "{}", ahead.to);
+        fields["job"]["error"] =
+            json!({"class": "unparsable", "message": "no JSON", "remedy": "see its reply"});
+        let failed = line(&fields);
+        assert!(failed.to.ends_with("/calls"), "{}", failed.to);
+        fields["job"]["error"] = json!(null);
+        fields["job"]["result"] = score(&json!({"simulated": true}));
         let jury = batch(&json!({"purpose": "jury"}));
         let one_of_several = Line::of(serde_json::from_value(fields).unwrap(), &jury);
         assert_eq!(one_of_several.lines, ["Judge: main"]);

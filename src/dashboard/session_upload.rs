@@ -5,14 +5,16 @@ use axum::Router;
 use axum::extract::multipart::MultipartRejection;
 use axum::extract::{DefaultBodyLimit, Multipart, State};
 use axum::routing::get;
+use serde::Deserialize;
 
+use super::address::Address;
 use super::frame::Frame;
 use super::links::query;
 use super::page::{Page, go, html, with_status};
 use super::state::PageState;
 use super::upload::{FileForm, Refused, read, refusal};
 use super::user::SessionUser;
-use crate::wire::SessionFormat;
+use crate::wire::{PutOutcome, SessionFormat, SessionsPut};
 
 /// The routes of this file. How long a file may be is the API's to say.
 pub(super) fn routes() -> Router<PageState> {
@@ -27,6 +29,44 @@ struct SessionUploadPage {
     frame: Frame,
     format: String,
     refused: Option<Refused>,
+    stored: Stored,
+}
+
+/// How many sessions the last upload stored, from the address that it led to.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+struct Stored {
+    new: usize,
+    updated: usize,
+    unchanged: usize,
+}
+
+impl Stored {
+    fn of(put: &SessionsPut) -> Self {
+        let count = |outcome| put.items.iter().filter(|it| it.outcome == outcome).count();
+        Self {
+            new: count(PutOutcome::New),
+            updated: count(PutOutcome::Updated),
+            unchanged: count(PutOutcome::Unchanged),
+        }
+    }
+
+    fn path(self) -> String {
+        let counts = [
+            ("new", self.new),
+            ("updated", self.updated),
+            ("unchanged", self.unchanged),
+        ];
+        let counts = counts.map(|(name, count)| (name, count.to_string()));
+        let pairs = counts
+            .each_ref()
+            .map(|(name, count)| (*name, count.as_str()));
+        format!("/sessions/upload{}", query(&pairs))
+    }
+
+    fn is_any(self) -> bool {
+        self.new + self.updated + self.unchanged > 0
+    }
 }
 
 impl SessionUploadPage {
@@ -83,12 +123,17 @@ impl FileForm for Chosen {
     }
 }
 
-async fn page(State(state): State<PageState>, user: SessionUser) -> Page {
+async fn page(
+    State(state): State<PageState>,
+    user: SessionUser,
+    Address(stored): Address<Stored>,
+) -> Page {
     let frame = Frame::of(&state, user, "Sessions", "Upload sessions").await;
     html(&SessionUploadPage {
         frame,
         format: String::new(),
         refused: None,
+        stored,
     })
 }
 
@@ -98,8 +143,9 @@ async fn upload(
     multipart: Result<Multipart, MultipartRejection>,
 ) -> Page {
     let mut form = Chosen::default();
-    let problem = match read(&state, &user, &mut form, multipart).await {
-        Ok(_) => return go(user.piece, "/sessions"),
+    let sent = read(&state, &user, &mut form, multipart).await;
+    let problem = match sent.and_then(|done| done.json::<SessionsPut>()) {
+        Ok(put) => return go(user.piece, &Stored::of(&put).path()),
         Err(problem) => problem,
     };
     let (status, refused) = refusal(problem)?;
@@ -108,6 +154,7 @@ async fn upload(
         frame,
         format: form.0,
         refused: Some(refused),
+        stored: Stored::default(),
     };
     with_status(status, &page)
 }

@@ -111,7 +111,7 @@ mod tests {
             ),
             (
                 serde_json::json!({"reason": "queued", "position": 1_200}),
-                "other jobs are before it, number 1,200 in line",
+                "it waits for its turn, number 1,200 in line",
             ),
             (
                 serde_json::json!({"reason": "breaker_open", "until": "2026-11-22T18:16:00Z", "last_error": "HTTP 503"}),

@@ -153,7 +153,7 @@ impl JobWaitReason {
     /// The same in words.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Queued => "other jobs are before it",
+            Self::Queued => "it waits for its turn",
             Self::NoWorker => "no worker is alive",
             Self::NoWorkerForJudge => "no live worker can ask its judge",
             Self::Paused => "its judge, its batch or the queue is paused",

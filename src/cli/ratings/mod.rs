@@ -220,8 +220,10 @@ fn print_scale(found: &Agreement) -> io::Result<()> {
     };
     output::line(&kappa)?;
     if let (Some(apart), Some(above)) = (found.mean_absolute_difference, found.mean_difference) {
+        let side = if above < 0.0 { "below" } else { "above" };
         output::line(&format!(
-            "totals lie {apart:.2} points apart on average, the judge's {above:.2} above people's"
+            "totals lie {apart:.2} points apart on average, the judge's {:.2} {side} people's",
+            above.abs()
         ))?;
     }
     output::line("")?;

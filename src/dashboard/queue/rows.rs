@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::super::batch_items::session_page;
 use super::super::health::{self, Health};
 use super::super::infrastructure::{self, JudgeState as _};
 use super::super::links::segment;
@@ -80,7 +81,7 @@ fn place(job: &Job) -> (String, String) {
     match (job.subject_id, job.batch_id) {
         (Some(session), _) => (
             format!("session {}", words::short_id(&session)),
-            format!("/sessions/{session}"),
+            session_page(session, job),
         ),
         (None, Some(batch)) => {
             let of = words::short_id(&batch);

@@ -12,7 +12,7 @@ use super::super::page::{Page, html};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
 use crate::api::{jobs, scores};
-use crate::wire::Call;
+use crate::wire::{Call, JobError};
 
 /// HTML of all replies together, bytes: with its head the page stays below 150 KB.
 const TOGETHER: usize = 96 << 10;
@@ -30,6 +30,8 @@ struct CallsPage {
     /// Where to go back to, and what that is.
     back: (String, &'static str),
     job_id: Uuid,
+    /// Why the job has no score.
+    error: Option<JobError>,
     calls: Vec<ShownCall>,
 }
 
@@ -45,6 +47,7 @@ impl CallsPage {
             frame: Frame::of(state, user, "Sessions", "Calls").await,
             back,
             job_id,
+            error: None,
             calls: calls
                 .into_iter()
                 .map(|call| ShownCall {
@@ -81,10 +84,14 @@ pub(super) async fn of_job(
     Path(id): Path<String>,
 ) -> Page {
     let job = jobs::read_with_calls(state.api(&user)?, &id).await?;
-    let back = match (job.job.kind, job.job.subject_id) {
-        (kind, Some(session)) if !kind.is_case() => (format!("/sessions/{session}"), "the session"),
-        (_, _) => ("/queue".to_owned(), "the queue"),
+    let back = match (job.job.batch_id, job.job.subject_id) {
+        (Some(batch), _) => (format!("/batches/{batch}"), "the batch"),
+        (None, Some(session)) => (format!("/sessions/{session}"), "the session"),
+        (None, None) => ("/queue".to_owned(), "the queue"),
     };
     let calls = (job.job.job_id, job.calls.unwrap_or_default());
-    html(&CallsPage::of(&state, user, back, calls).await)
+    html(&CallsPage {
+        error: job.job.error,
+        ..CallsPage::of(&state, user, back, calls).await
+    })
 }

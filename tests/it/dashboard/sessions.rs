@@ -142,7 +142,14 @@ async fn a_file_of_sessions_is_uploaded_whole_or_told_where_it_is_wrong() {
         }
         assert!(browser.page("/sessions").await.contains("No sessions yet"));
         let good = bad.replace("[7]", "[{\"role\":\"user\",\"content\":\"!\"}]");
-        assert_eq!(send(("a.jsonl", &good)).await.status, 303);
+        for stored in [
+            "2 new, 0 updated, 0 unchanged",
+            "0 new, 0 updated, 2 unchanged",
+        ] {
+            let sent = send(("a.jsonl", &good)).await;
+            assert_eq!(sent.status, 303);
+            assert!(browser.page(&sent.location.unwrap()).await.contains(stored));
+        }
         assert_eq!(browser.page("/sessions").await.matches("<tr").count(), 3);
     }
 }

@@ -145,7 +145,7 @@ async fn a_wait_says_what_is_stopped_by_whom_and_where_it_stands_in_line() {
     server.queued(session).await;
     let page = browser.page(&format!("/sessions/{session}")).await;
     assert!(
-        page.contains("other jobs are before it, number 2 in line"),
+        page.contains("it waits for its turn, number 2 in line"),
         "{page}"
     );
     let pause = server
