@@ -65,7 +65,7 @@ impl Stored {
     }
 
     fn is_any(self) -> bool {
-        self.new + self.updated + self.unchanged > 0
+        self.new > 0 || self.updated > 0 || self.unchanged > 0
     }
 }
 

@@ -151,6 +151,8 @@ async fn a_file_of_sessions_is_uploaded_whole_or_told_where_it_is_wrong() {
             assert!(browser.page(&sent.location.unwrap()).await.contains(stored));
         }
         assert_eq!(browser.page("/sessions").await.matches("<tr").count(), 3);
+        let most = format!("/sessions/upload?new={0}&updated={0}", usize::MAX);
+        assert!(browser.page(&most).await.contains("Upload sessions"));
     }
 }
 

@@ -6,6 +6,7 @@ pub(super) type QuestionDigest = [u8; 32];
 
 const FENCE: &str = "<<<EVIDENCE ";
 const NONCE_DIGITS: usize = 32;
+/// As many as `TAG` of `gavel_rules::session` writes into the head of a message.
 const HEAD_DIGITS: usize = 8;
 
 /// Digests a prompt; equal for equal questions under different nonces. A nonce stands whole in fences, and the first digits of
