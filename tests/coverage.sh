@@ -30,7 +30,7 @@ mkdir -p "$report"
 say "tests with coverage"
 # The timeout is for a whole test binary; tests that hang have limits of their own.
 tests=0
-cargo tarpaulin --engine llvm --locked --workspace --tests --follow-exec --skip-clean --no-fail-fast --timeout 1800 \
+cargo tarpaulin --engine llvm --locked --workspace --tests --follow-exec --skip-clean --no-fail-fast --timeout 5400 \
     --include-files 'src/*' --include-files 'crates/*/src/*' --target-dir target/coverage --out Json --output-dir "$report" \
     >"$report/log" || tests=$?
 grep -E '^(test .*FAILED|test result: |error)' "$report/log" || true

@@ -104,8 +104,14 @@ impl Common {
         needs: Needs,
         command: impl AsyncFnOnce(Connection<'_>) -> Result<T, CliError>,
     ) -> Result<Exit, CliError> {
+        let again = self.connection.again(global);
         let command = async |connection: Connection<'_>| {
-            output::print(&command(connection).await?, self.form())
+            let answer = command(connection).await?;
+            let exit = output::print(&answer, self.form())?;
+            if let (Form::Words, Some((why, next))) = (self.form(), answer.next()) {
+                output::note(&format!("{why}: {next}{again}"));
+            }
+            Ok(exit)
         };
         self.connection.run(global, needs, command).await
     }

@@ -130,11 +130,8 @@ fn state(judge: &Judge) -> String {
             if !until.is_empty() {
                 said.push_str(&format!(" until {until}"));
             }
-            if said.is_empty() {
-                said = known(gates, |gate| Some(format!("breaker {}", gate.breaker)));
-            }
             match said.is_empty() {
-                true => "not asked lately".to_owned(),
+                true => judge.health().to_string(),
                 false => said,
             }
         }

@@ -79,6 +79,11 @@ impl Form {
 pub(super) trait Printed: Serialize {
     fn print(&self) -> Result<(), CliError>;
 
+    /// What to do next, and the command for it, without its connection.
+    fn next(&self) -> Option<(&'static str, String)> {
+        None
+    }
+
     /// How a command ends that has printed it.
     fn exit(&self) -> Exit {
         Exit::Done

@@ -60,7 +60,7 @@ impl Prune {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         if self.older_than > SystemClock.now() - YOUNGEST {
             return Err(CliError::usage(
-                "--older-than names less than a day; give 1d or more",
+                "--older-than names a time less than a day ago: give 1d or more, or an earlier date",
             ));
         }
         let flags = flag_of("--data-dir", "data_dir", self.data_dir.clone());

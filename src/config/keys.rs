@@ -150,28 +150,6 @@ pub(super) fn variable(key: &str) -> String {
     format!("GAVEL_{}", key.to_ascii_uppercase().replace('.', "_"))
 }
 
-/// The known name that somebody probably meant: with a slip of the finger, else one that has all its words, else one that is near.
-pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    const SLIP: usize = 2;
-    let words = |name: &'a str| name.split(['.', '_']);
-    let tolerance = (given.chars().count() / 4).max(SLIP);
-    let mut best: Option<(usize, &str)> = None;
-    let mut with_its_words = None;
-    for name in known {
-        let distance = strsim::damerau_levenshtein(given, name);
-        if distance <= tolerance && best.is_none_or(|(least, _)| distance < least) {
-            best = Some((distance, name));
-        }
-        let mut given = given.split(['.', '_']);
-        if with_its_words.is_none() && given.all(|word| words(name).any(|own| own == word)) {
-            with_its_words = Some(name);
-        }
-    }
-    let slip = best.filter(|(distance, _)| *distance <= SLIP);
-    let near = best.map(|(_, name)| name);
-    slip.map(|(_, name)| name).or(with_its_words).or(near)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,27 +167,5 @@ mod tests {
         let variables: std::collections::BTreeSet<String> =
             keys.keys().map(|key| variable(key)).collect();
         assert_eq!(variables.len(), keys.len(), "two keys share a variable");
-    }
-
-    #[test]
-    fn a_misspelled_name_is_led_back_to_the_one_that_was_meant() {
-        let known = [
-            "worker.concurrency",
-            "worker.lease_s",
-            "bind",
-            "retention.jobs_days",
-            "retention.judge_calls_days",
-        ];
-        assert_eq!(
-            nearest("worker.concurency", known),
-            Some("worker.concurrency")
-        );
-        assert_eq!(nearest("concurrency", known), Some("worker.concurrency"));
-        assert_eq!(nearest("worker", known), Some("worker.concurrency"));
-        assert_eq!(
-            nearest("retention.calls_days", known),
-            Some("retention.judge_calls_days")
-        );
-        assert_eq!(nearest("favourite_colour", known), None);
     }
 }

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::score::nearest;
 use config::{Config, FileFormat, Map, Source as _, Value, ValueKind};
 
 use super::check;
-use super::keys::{
-    ALIASES, DEFAULT_TOML, OTHER_VARIABLES, Shape, flatten, keys, nearest, variable,
-};
+use super::keys::{ALIASES, DEFAULT_TOML, OTHER_VARIABLES, Shape, flatten, keys, variable};
 use super::settings::{Settings, Shown};
 
 /// Where settings come from, beside the defaults. Handed in, so that a test needs no environment of its own.

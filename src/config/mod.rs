@@ -13,7 +13,7 @@ pub mod yaml;
 pub use check::webhook_faults;
 pub use dotenv::read_dotenv;
 pub use files::{LLM_PROVIDERS, criteria_file, env_with_default, judge_variables};
-pub use keys::{DEFAULT_TOML, nearest};
+pub use keys::DEFAULT_TOML;
 pub use load::{ConfigError, Flag, Loaded, Sources, load};
 pub use settings::{
     AgentSettings, AgentsSettings, AuthSettings, DatabaseSettings, HttpSettings, JudgeSettings,

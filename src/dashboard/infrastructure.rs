@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::health::{self, Health};
 use super::words;
 use crate::api::{ApiError, ApiState, judges, operate};
 use crate::job::WaitReason;
-use crate::wire::{Check, Judge, Queue, Readiness, ReadinessStatus, Spent, Worker, WorkerState};
+use crate::wire::{
+    Check, Health, Judge, Queue, Readiness, ReadinessStatus, Spent, Worker, WorkerState,
+};
 
 /// How long a worker may be silent before pages call it gone.
 const HEARD: TimeDelta = TimeDelta::seconds(60);
@@ -109,8 +110,6 @@ pub(super) fn today(spent: &Spent) -> String {
 pub(super) trait JudgeState {
     /// Whether it is set up, asked for, or stopped.
     fn matters(&self) -> bool;
-    /// What its calls say.
-    fn health(&self) -> Health;
     /// How many of its calls failed, if nothing has stopped it yet.
     fn failing(&self) -> Option<(String, String)>;
     /// What keeps its jobs waiting; `None`: nothing, as far as its calls say.
@@ -128,14 +127,10 @@ impl JudgeState for Judge {
         self.configured || !self.kinds.is_empty() || self.hold.is_some()
     }
 
-    fn health(&self) -> Health {
-        health::of(self.gates.iter().map(|gate| gate.failures_in_row))
-    }
-
     fn failing(&self) -> Option<(String, String)> {
         match self.health() {
-            Health::Fails(calls) if self.stopped().is_none() => {
-                Some((self.name.clone(), health::failed(calls)))
+            health @ Health::Fails(_) if self.stopped().is_none() => {
+                Some((self.name.clone(), health.to_string()))
             }
             Health::Fails(_) | Health::Answers | Health::Unasked => None,
         }

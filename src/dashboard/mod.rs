@@ -26,7 +26,6 @@ mod criteria_diff;
 mod figures;
 mod form;
 mod frame;
-mod health;
 mod infrastructure;
 mod insights;
 mod item_diff;

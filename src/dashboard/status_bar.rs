@@ -2,12 +2,11 @@
 
 use chrono::{DateTime, Utc};
 
-use super::health::Health;
 use super::infrastructure::{self, Infrastructure, JudgeState};
 use super::page::Fault;
 use super::words;
 use crate::api::ApiError;
-use crate::wire::Judge;
+use crate::wire::{Health, Judge};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct StatusBar {

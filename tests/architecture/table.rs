@@ -34,7 +34,7 @@ const JUDGE_ROWS: May = Only(
 );
 
 /// What history builds a stored session of, and what a misspelled key meant.
-const SESSION: May = Only("score", &["near", "session"]);
+const SESSION: May = Only("score", &["hint", "session"]);
 
 /// Each top-level module in flow order, and what it may import besides [`SHELL`].
 pub(crate) const IMPORTS: &[(&str, &[May])] = &[
@@ -128,7 +128,11 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ("main", &[All("cli")]),
     (
         "config",
-        &[All("job"), All("wire"), Only("score", &["about"])],
+        &[
+            All("job"),
+            All("wire"),
+            Only("score", &["about", "nearest"]),
+        ],
     ),
     ("lifecycle", &[]),
     ("memory", &[]),

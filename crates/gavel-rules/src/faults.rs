@@ -3,13 +3,10 @@
 use serde_json::Value;
 
 use crate::Fault;
+use crate::nearest::{LONGEST, hint};
 
 /// The most faults that are told of one payload; what is over is counted.
 const MOST_FAULTS: usize = 100;
-/// A longer key is nobody's typing error, and is shown cut.
-const LONGEST_KEY: usize = 64;
-/// How alike an unknown key must be to a known one to be taken for it.
-const LIKENESS: f64 = 0.6;
 
 #[derive(Debug, Default)]
 pub(super) struct Faults {
@@ -39,7 +36,10 @@ impl Faults {
         key: &str,
         known: impl Iterator<Item = &'k str> + Clone,
     ) {
-        self.add_with(|| (format!("{place}{}", pointer(key)), unknown(key, known)));
+        self.add_with(|| {
+            let message = format!("is unknown; {}", hint(key, known));
+            (format!("{place}{}", pointer(key)), message)
+        });
     }
 
     pub(super) fn adopt(&mut self, part: Self) {
@@ -70,7 +70,7 @@ impl Faults {
 
 /// A field's JSON pointer (RFC 6901), cut where the key is too long to be shown.
 pub(super) fn pointer(key: &str) -> String {
-    let key: String = key.chars().take(LONGEST_KEY).collect();
+    let key: String = key.chars().take(LONGEST).collect();
     format!("/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
@@ -90,44 +90,9 @@ pub(super) fn kind(value: &Value) -> &'static str {
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Number(number) => number.to_string(),
-        Value::String(text) if text.chars().count() <= LONGEST_KEY => format!("{text:?}"),
+        Value::String(text) if text.chars().count() <= LONGEST => format!("{text:?}"),
         Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
             kind(value).to_owned()
-        }
-    }
-}
-
-/// The one name that a key is a word of: `id` of `test_id`.
-pub fn part_of<'k>(key: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    let is_short = key.len() <= LONGEST_KEY;
-    let mut whole = known.filter(|name| is_short && name.split('_').any(|word| word == key));
-    whole.next().filter(|_| whole.next().is_none())
-}
-
-/// The one name that was probably meant; none for a page of text, which would take its length in time and memory to compare.
-pub fn near<'k>(key: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    known
-        .filter(|_| key.len() <= LONGEST_KEY)
-        .map(|name| (strsim::normalized_damerau_levenshtein(key, name), name))
-        .filter(|(likeness, _)| *likeness >= LIKENESS)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, name)| name)
-}
-
-/// The known name that a key was probably meant for.
-pub(super) fn meant<'k>(
-    key: &str,
-    known: impl Iterator<Item = &'k str> + Clone,
-) -> Option<&'k str> {
-    near(key, known.clone()).or_else(|| part_of(key, known))
-}
-
-fn unknown<'k>(key: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
-    match meant(key, known.clone()) {
-        Some(near) => format!("is unknown; did you mean {near}?"),
-        None => {
-            let known: Vec<&str> = known.collect();
-            format!("is unknown; known: {}", known.join(", "))
         }
     }
 }
@@ -176,7 +141,7 @@ mod tests {
         let known = [key.as_str(), "columns"];
         faults.add_unknown("", &key, known.into_iter());
         let list = faults.into_list();
-        assert_eq!(list[0].pointer.len(), 1 + LONGEST_KEY);
+        assert_eq!(list[0].pointer.len(), 1 + LONGEST);
         assert!(list[0].message.starts_with("is unknown; known: "));
     }
 }

@@ -9,6 +9,7 @@ pub mod error;
 mod evaluation;
 mod faults;
 mod fence;
+mod nearest;
 mod opinion;
 mod prompt;
 pub mod question;
@@ -25,7 +26,7 @@ pub use case::{Field, FieldForm, ReadCase, field, fields, kind_of, read_case};
 pub use criteria::{Criteria, CriteriaError, CriteriaHash, Trim};
 pub use error::{ErrorClass, JudgeError};
 pub use evaluation::{Alert, Evaluation, JudgedBy};
-pub use faults::{near, part_of};
+pub use nearest::{hint, nearest};
 pub use question::{
     Answer, Check, Fault, FindWeakness, Limits, Nonce, Question, Reply, Shrink, Target, Weakness,
 };

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::Field;
-use super::faults::{Faults, kind, meant, pointer, shown};
+use super::faults::{Faults, kind, pointer, shown};
+use super::nearest::nearest;
 use crate::Fault;
 use query_shape::sql::Dialect;
 
@@ -118,7 +119,7 @@ impl<'a> Reading<'a> {
             match field {
                 None => {
                     let names = fields.iter().map(|field| field.name);
-                    if !self.place.is_empty() || meant(key, names.clone()).is_some() {
+                    if !self.place.is_empty() || nearest(key, names.clone()).is_some() {
                         self.faults.add_unknown(&self.place, key, names);
                     }
                 }

@@ -12,6 +12,7 @@ mod calibration;
 mod cost;
 mod criteria;
 mod failure;
+mod health;
 mod import;
 mod job;
 mod judge;
@@ -55,6 +56,7 @@ pub use criteria::{
     DiffPart, MeanDifference, Mover, NameRequest, Signed, WordTable,
 };
 pub use failure::FailureClass;
+pub use health::Health;
 pub use import::{
     Import, ImportBody, ImportCounts, ImportDetail, ImportFailure, ImportFilter, ImportLinks,
     ImportList, ImportState, Outdated,

@@ -134,11 +134,16 @@ pub(crate) async fn list(state: &ApiState) -> Result<Judges, ApiError> {
         .into_iter()
         .map(|name| {
             let problem = state.enqueue.check_judge(&name).err();
+            let kinds = state.enqueue.kinds_of(&name);
             wire::Judge {
                 configured: problem.is_none(),
-                remedy: problem.map(|problem| problem.remedy),
+                // Another default judge helps those whose criteria ask for this one.
+                remedy: problem.map(|problem| match kinds.is_empty() {
+                    true => problem.named,
+                    false => problem.remedy,
+                }),
                 simulated: state.enqueue.is_simulated(&name),
-                kinds: state.enqueue.kinds_of(&name),
+                kinds,
                 hold: hold_of(&HoldTarget::Judge(name.clone())).map(wire::Hold::from),
                 gates: gates.remove(&name).unwrap_or_default(),
                 spent: spending.of_judge(&name),

@@ -48,13 +48,6 @@ impl Printed for Batch {
             ("state", state_of(self)),
             ("items", items(&self.counts)),
             (
-                "why",
-                match self.counts.failed {
-                    0 => String::new(),
-                    _ => format!("gavel jobs list --batch {} --state failed", self.batch_id),
-                },
-            ),
-            (
                 "skipped",
                 or_empty(self.skipped.map(|it| nonzero(&it.reasons()))),
             ),
@@ -76,6 +69,11 @@ impl Printed for Batch {
             output::line(&output::clean(&format!("          {words}")))?;
         }
         Ok(())
+    }
+
+    fn next(&self) -> Option<(&'static str, String)> {
+        let command = format!("gavel jobs list --batch {} --state failed", self.batch_id);
+        (self.counts.failed > 0).then_some(("why they failed", command))
     }
 }
 

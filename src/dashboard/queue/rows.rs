@@ -4,13 +4,12 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::super::batch_items::session_page;
-use super::super::health::{self, Health};
-use super::super::infrastructure::{self, JudgeState as _};
+use super::super::infrastructure;
 use super::super::links::segment;
 use super::super::waits::WaitWords as _;
 use super::super::words::{self, Moment};
 use crate::job::WaitReason;
-use crate::wire::{Hold, Job, Judge, JudgePace, Meter, Worker};
+use crate::wire::{Health, Hold, Job, Judge, JudgePace, Meter, Worker};
 
 pub(super) struct JobRow {
     pub(super) id: Uuid,
@@ -224,9 +223,8 @@ impl JudgeRow {
                 judge.remedy.clone().unwrap_or_default(),
             ),
             (None, None) => match judge.health() {
-                Health::Unasked => ("not asked lately".to_owned(), String::new()),
-                Health::Answers => ("answers".to_owned(), String::new()),
-                Health::Fails(calls) => ("failing".to_owned(), health::failed(calls)),
+                health @ Health::Fails(_) => ("failing".to_owned(), health.to_string()),
+                health @ (Health::Unasked | Health::Answers) => (health.to_string(), String::new()),
             },
         };
         let colour = match (stopped, state.as_str()) {

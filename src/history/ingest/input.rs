@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::limits;
 use crate::clock::read_time;
-use crate::score::near;
+use crate::score::hint;
 use crate::score::session::Message;
 use crate::store::SessionRecord;
 use crate::wire::SessionStatus;
@@ -440,10 +440,8 @@ fn explain(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted.split_first() {
         Some((unknown, known)) if message.starts_with("unknown field") => {
-            near(unknown, known.iter().copied()).map_or_else(
-                || format!("unknown key {unknown}; known: {}", known.join(", ")),
-                |near| format!("unknown key {unknown}; did you mean {near}?"),
-            )
+            let hint = hint(unknown, known.iter().copied());
+            format!("unknown key {unknown}; {hint}")
         }
         // The derived reader's words for an id.
         _ if message.starts_with("UUID parsing failed") => {

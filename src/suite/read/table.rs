@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Columns, Limits, Reading, TOO_MANY_VALUES, parse};
 use crate::job::Kind;
-use crate::score::{Field, FieldForm, about, field, fields, near, part_of};
+use crate::score::{Field, FieldForm, about, field, fields, nearest};
 use crate::suite::SuiteError;
 
 /// How many columns beside the first are told that are no fields.
@@ -197,7 +197,7 @@ fn is(text: &str, word: &str) -> bool {
 /// The field that a column's name was probably meant for.
 fn wanted<'k>(name: &str, known: impl Iterator<Item = &'k str> + Clone) -> Option<&'k str> {
     let spelled = name.to_lowercase().replace([' ', '-'], "_");
-    near(&spelled, known.clone()).or_else(|| part_of(name, known))
+    nearest(&spelled, known)
 }
 
 /// The kind that alone has a field of this name.

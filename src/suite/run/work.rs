@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::agents::{AgentAnswer, AgentName};
 use crate::job::Kind;
-use crate::score::{Field, about, near, read_case};
+use crate::score::{Field, about, nearest, read_case};
 use crate::suite::{Row, SuiteError};
 
 /// Columns of question files beside the fields of a case: the origin's names for two of them.
@@ -52,7 +52,7 @@ impl Work {
                             let column = written.name(name);
                             let is_missing = !others.iter().any(|other| other == name);
                             let others = others.iter().map(String::as_str);
-                            let meant = is_missing.then(|| near(column, others)).flatten();
+                            let meant = is_missing.then(|| nearest(column, others)).flatten();
                             let remedy = match meant {
                                 Some(meant) => {
                                     format!("is missing; is it {meant:?}? {remedy}").into()

@@ -23,7 +23,6 @@ pub use caps::{Caps, EntryCap};
 use prices::AS_OF;
 pub(crate) use prices::price_of;
 pub use read::ProvidersError;
-use read::nearest;
 use spec::Entry;
 pub use spec::JudgeSpec;
 
@@ -268,10 +267,7 @@ impl Providers {
     /// What helps somebody who named a judge that there isn't.
     fn hint(&self, name: &str) -> String {
         let names = self.names();
-        match nearest(name, names.iter().map(String::as_str)) {
-            Some(near) => format!("did you mean {near}?"),
-            None => format!("known: {}", names.join(", ")),
-        }
+        gavel_rules::hint(name, names.iter().map(String::as_str))
     }
 }
 

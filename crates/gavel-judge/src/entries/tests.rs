@@ -237,11 +237,7 @@ fn a_batchs_price_is_a_share_of_a_calls_and_of_a_family_that_has_one() {
 #[test]
 fn each_fault_is_named_with_its_path() {
     let table = [
-        (
-            json!({ "modle": "x" }),
-            "j.modle",
-            "did you mean \"model\"?",
-        ),
+        (json!({ "modle": "x" }), "j.modle", "did you mean model?"),
         (json!({ "zzzzzzzz": "x" }), "j.zzzzzzzz", "known: type"),
         (
             json!({ "type": "claude" }),

@@ -3,8 +3,9 @@
 use serde_json::{Map, Value};
 
 use super::{Case, Criteria, CriteriaError, CriteriaForm, Dimension, Trim, default_dimensions};
+use crate::about;
+use crate::nearest::{hint, nearest};
 use crate::template::{Segment, segments};
-use crate::{about, near};
 use gavel_wire::{Kind, UnknownText};
 
 const MAX_PROMPT: usize = 256 * 1024;
@@ -123,7 +124,7 @@ fn misplaced(prompt: &str, wanted: &[&str]) -> Option<String> {
         });
     let found: Vec<&str> = names.collect();
     if let Some(unknown) = found.iter().find(|p| !wanted.contains(p)) {
-        let hint = near(unknown, wanted.iter().copied()).map_or_else(
+        let hint = nearest(unknown, wanted.iter().copied()).map_or_else(
             || {
                 let known = wanted.iter().map(|name| format!("{{{{{name}}}}}"));
                 format!("known: {}", known.collect::<Vec<_>>().join(", "))
@@ -293,10 +294,7 @@ fn known_keys(map: &Map<String, Value>, known: &[&str], prefix: &str) -> Result<
     match map.keys().find(|key| !known.contains(&key.as_str())) {
         None => Ok(()),
         Some(unknown) => {
-            let hint = near(unknown, known.iter().copied()).map_or_else(
-                || format!("known: {}", known.join(", ")),
-                |near| format!("did you mean {near}?"),
-            );
+            let hint = hint(unknown, known.iter().copied());
             Err(fault(
                 format!("{prefix}{unknown}"),
                 format!("unknown key; {hint}"),

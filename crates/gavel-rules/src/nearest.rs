@@ -1,0 +1,98 @@
+//! "Did you mean": the known name that a misspelled one was meant for.
+
+use strsim::normalized_damerau_levenshtein as likeness;
+
+/// A longer name is nobody's typing error, and would take its length in time and memory to compare.
+pub(crate) const LONGEST: usize = 64;
+/// What is less alike is another name.
+const LEAST: f64 = 0.6;
+
+/// The shortest name that has all words of what was given (`test_id` of `id`), where no other is as short; else the one that
+/// is most alike.
+pub fn nearest<'k>(given: &str, known: impl Iterator<Item = &'k str> + Clone) -> Option<&'k str> {
+    if given.len() > LONGEST {
+        return None;
+    }
+    let has_its_words = |name: &&str| words(given).all(|word| words(name).any(|own| own == word));
+    let mut with_its_words: Vec<&str> = known.clone().filter(has_its_words).collect();
+    with_its_words.sort_by_key(|name| words(name).count());
+    match with_its_words[..] {
+        [] => known
+            .map(|name| (likeness(given, name), name))
+            .filter(|(alike, _)| *alike >= LEAST)
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, name)| name),
+        [one] => Some(one),
+        [one, next, ..] => (words(one).count() < words(next).count()).then_some(one),
+    }
+}
+
+/// What helps somebody who gave an unknown name.
+pub fn hint<'k>(given: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
+    match nearest(given, known.clone()) {
+        Some(near) => format!("did you mean {near}?"),
+        None => format!("known: {}", known.collect::<Vec<_>>().join(", ")),
+    }
+}
+
+fn words(name: &str) -> impl Iterator<Item = &str> {
+    name.split(|c: char| !c.is_alphanumeric())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelled_name_is_led_back_to_the_one_that_was_meant() {
+        let settings = [
+            "worker.concurrency",
+            "worker.lease_s",
+            "bind",
+            "retention.jobs_days",
+            "retention.judge_calls_days",
+        ];
+        let judge = [
+            "base_url",
+            "custom_base_url",
+            "max_output_tokens",
+            "timeout_s",
+        ];
+        let session = ["agent", "alert_data", "alert_type", "external_id"];
+        for (given, known, meant) in [
+            (
+                "worker.concurency",
+                &settings[..],
+                Some("worker.concurrency"),
+            ),
+            ("concurrency", &settings, Some("worker.concurrency")),
+            ("worker", &settings, Some("worker.concurrency")),
+            (
+                "retention.calls_days",
+                &settings,
+                Some("retention.judge_calls_days"),
+            ),
+            ("favourite_colour", &settings, None),
+            ("url", &judge, Some("base_url")),
+            ("max_tokens", &judge, Some("max_output_tokens")),
+            ("timeout", &judge, Some("timeout_s")),
+            ("max_retries", &judge, None),
+            ("agnet", &session, Some("agent")),
+            ("id", &session, Some("external_id")),
+            ("alert", &session, None),
+        ] {
+            assert_eq!(nearest(given, known.iter().copied()), meant, "{given}");
+        }
+        assert_eq!(
+            hint("alert", ["agent", "alert_data", "alert_type"].into_iter()),
+            "known: agent, alert_data, alert_type"
+        );
+    }
+
+    #[test]
+    fn a_page_of_text_is_compared_with_none() {
+        // One that is as long would be the nearest, and comparing the two takes 49 million cells of a table.
+        let page = "columns".repeat(1_000);
+        assert_eq!(nearest(&page, [page.as_str()].into_iter()), None);
+    }
+}
