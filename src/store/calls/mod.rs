@@ -2,7 +2,7 @@
 //! same transaction, whatever becomes of the run that made it.
 //!
 //! Written behind the caller's back, in groups, together with replies for the cache: logging never blocks and never fails
-//! anybody. Of what finds the channel full only the sums are kept; `gavel_judge_calls_dropped_total` counts such calls.
+//! anybody. Of what finds no room only the sums are kept; `gavel_judge_calls_dropped_total` counts such calls.
 
 pub(super) mod replies;
 mod spilled;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 use crate::job::JobId;
 use crate::judge::{CallLog, CallRecord, CallUsage, ErrorClass};
@@ -24,16 +24,16 @@ use spilled::Spilled;
 /// One call as the job's page shows it.
 pub type JudgeCallRow = CallRecord;
 
-/// The calls that may wait to be written.
-const CHANNEL: usize = 8192;
+/// What may wait to be written, KiB: the calls and replies of 10,000 jobs that end at once have room.
+const ROOM: usize = 64 << 10;
 /// The longest text of a reply that is kept, in bytes.
 const REPLY: usize = 64 * 1024;
 
 /// What goes to the writer.
 pub(super) enum Logged {
-    Call(Box<CallRecord>),
+    Call(Box<CallRecord>, OwnedSemaphorePermit),
     /// A reply for the cache.
-    Reply(Box<KeptReply>),
+    Reply(Box<KeptReply>, OwnedSemaphorePermit),
     /// Answered when everything sent before is written, or lost.
     Flush(oneshot::Sender<()>),
 }
@@ -41,6 +41,8 @@ pub(super) enum Logged {
 /// The call log's end of the channel.
 pub(super) struct CallSender {
     channel: mpsc::Sender<Logged>,
+    /// A permit is a KiB.
+    room: Arc<Semaphore>,
     hurry: Arc<Notify>,
     spilled: Spilled,
     /// Whether the writer waits for the database.
@@ -64,12 +66,13 @@ enum When {
 
 impl CallSender {
     pub(super) fn new() -> (Self, CallReceiver) {
-        let (sender, receiver) = mpsc::channel(CHANNEL);
+        let (sender, receiver) = mpsc::channel(ROOM);
         let hurry = Arc::new(Notify::new());
         let spilled = Spilled::default();
         let (away, is_away) = watch::channel(false);
         let sender = Self {
             channel: sender,
+            room: Arc::new(Semaphore::new(ROOM)),
             hurry: Arc::clone(&hurry),
             spilled: spilled.clone(),
             away: is_away,
@@ -85,9 +88,42 @@ impl CallSender {
 
     /// Hands over a reply for the cache; false if the channel is full or closed.
     pub(super) fn keep(&self, reply: KeptReply) -> bool {
-        self.channel
-            .try_send(Logged::Reply(Box::new(reply)))
-            .is_ok()
+        let room = self.room(reply.bytes());
+        room.is_some_and(|room| {
+            let reply = Logged::Reply(Box::new(reply), room);
+            self.channel.try_send(reply).is_ok()
+        })
+    }
+
+    /// Room for a record with so many bytes of text, until it is written; `None`: there is none.
+    fn room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let kib = u32::try_from(1 + (bytes >> 10)).unwrap_or(u32::MAX);
+        Arc::clone(&self.room).try_acquire_many_owned(kib).ok()
+    }
+
+    /// Takes a call; of one that finds no room, its sums.
+    fn log(&self, call: CallRecord) {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let Some(room) = self.room(text(&call.reply) + text(&call.message)) else {
+            self.spill(&call);
+            return;
+        };
+        let call = Logged::Call(Box::new(call), room);
+        match self.channel.try_send(call) {
+            Err(TrySendError::Full(Logged::Call(call, _))) => self.spill(&call),
+            Err(TrySendError::Closed(Logged::Call(call, _))) => {
+                tracing::error!(call_id = %call.call_id, job_id = %call.asked_for, usage = ?call.usage, "a judge call is counted nowhere: the store was closed before it ended");
+            }
+            Ok(())
+            | Err(TrySendError::Full(Logged::Reply(..) | Logged::Flush(_)))
+            | Err(TrySendError::Closed(Logged::Reply(..) | Logged::Flush(_))) => {}
+        }
+    }
+
+    /// Counts a call that has no room.
+    fn spill(&self, call: &CallRecord) {
+        tracing::warn!(call_id = %call.call_id, job_id = %call.asked_for, "a judge call is counted, and has no row of its own: the call log is full");
+        self.spilled.add(call);
     }
 
     /// Has what was sent before written now, and waits for that, unless the database is away.
@@ -119,18 +155,7 @@ impl CallSender {
 
 impl CallLog for Store {
     fn log(&self, call: CallRecord) {
-        match self.call_log.channel.try_send(Logged::Call(Box::new(call))) {
-            Err(TrySendError::Full(Logged::Call(call))) => {
-                tracing::warn!(call_id = %call.call_id, job_id = %call.asked_for, "a judge call is counted, and has no row of its own: the call log is full");
-                self.call_log.spilled.add(&call);
-            }
-            Err(TrySendError::Closed(Logged::Call(call))) => {
-                tracing::error!(call_id = %call.call_id, job_id = %call.asked_for, usage = ?call.usage, "a judge call is counted nowhere: the store was closed before it ended");
-            }
-            Ok(())
-            | Err(TrySendError::Full(Logged::Reply(_) | Logged::Flush(_)))
-            | Err(TrySendError::Closed(Logged::Reply(_) | Logged::Flush(_))) => {}
-        }
+        self.call_log.log(call);
     }
 }
 
@@ -235,4 +260,45 @@ fn error_class(text: &str) -> sqlx::Result<ErrorClass> {
         .into_iter()
         .find(|class| class.as_str() == text)
         .ok_or_else(|| decode("error_class", "it names no class of judge errors"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(reply: usize) -> CallRecord {
+        CallRecord {
+            call_id: uuid::Uuid::now_v7(),
+            asked_for: uuid::Uuid::now_v7(),
+            judge: "openai-default".to_owned(),
+            model: "gpt".to_owned(),
+            at: chrono::DateTime::UNIX_EPOCH,
+            latency: Duration::from_secs(1),
+            error: None,
+            message: None,
+            status: Some(200),
+            usage: CallUsage::default(),
+            reply: Some("x".repeat(reply)),
+        }
+    }
+
+    #[test]
+    fn what_waits_is_bounded_by_its_bytes_and_the_rest_is_summed_up() {
+        let (sender, mut receiver) = CallSender::new();
+        for _ in 0..20_000 {
+            sender.log(call(3_000));
+        }
+        assert!(sender.spilled.take().is_none());
+        for _ in 0..100 {
+            sender.log(call(REPLY));
+        }
+        assert!(sender.spilled.take().is_some(), "no room for the last ones");
+        let mut written = 0;
+        while receiver.channel.try_recv().is_ok() {
+            written += 1;
+        }
+        assert!((20_000..20_100).contains(&written), "{written}");
+        sender.log(call(REPLY));
+        assert!(sender.spilled.take().is_none(), "there is room again");
+    }
 }

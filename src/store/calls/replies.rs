@@ -72,6 +72,11 @@ impl KeptReply {
             expires_at: at + kept,
         }
     }
+
+    /// How long its text is.
+    pub(super) fn bytes(&self) -> usize {
+        self.reply.reply.to_string().len()
+    }
 }
 
 /// Keys of replies that were put and aren't written yet, each with how often.

@@ -93,8 +93,8 @@ impl Log {
         let (mut replies, mut flushed) = (Vec::new(), Vec::new());
         for one in group {
             match one {
-                Logged::Call(call) => calls.push(*call),
-                Logged::Reply(reply) => replies.push(*reply),
+                Logged::Call(call, _room) => calls.push(*call),
+                Logged::Reply(reply, _room) => replies.push(*reply),
                 Logged::Flush(done) => flushed.push(done),
             }
         }
