@@ -364,13 +364,8 @@ async fn criteria_are_added_and_read_and_variables_are_refused() {
             .iter()
             .map(|item| (item["kind"].as_str().unwrap(), item["is_current"] == true))
             .collect();
-        let wanted = [
-            ("session", true),
-            ("query", true),
-            ("qas", true),
-            ("sql_metrics", true),
-            ("session", false),
-        ];
+        let current = Kind::ALL.iter().map(|kind| (kind.as_str(), true));
+        let wanted: Vec<(&str, bool)> = current.chain([("session", false)]).collect();
         assert_eq!(
             listed, wanted,
             "the current ones are listed before their first use"

@@ -1,5 +1,7 @@
 //! Batches as pages: the list, one of them by sections, an item, uploads, and what may be done about them.
 
+use gavel::job::Kind;
+
 use super::*;
 use crate::support::stores;
 
@@ -86,7 +88,7 @@ async fn an_upload_becomes_a_batch_or_says_where_it_is_wrong() {
 async fn every_template_is_a_suite_that_is_taken() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
-    for kind in ["query", "qas", "sql_metrics"] {
+    for kind in Kind::ALL.iter().filter(|kind| kind.is_case()) {
         for (end, media_type) in [
             ("csv", "text/csv"),
             ("jsonl", "application/x-ndjson"),

@@ -126,7 +126,7 @@ fn case_file(kind: &str) -> Value {
 
 #[test]
 fn each_kind_has_criteria_of_its_own_which_read_back() {
-    for kind in [Kind::Query, Kind::Qas, Kind::SqlMetrics] {
+    for kind in Kind::ALL.iter().copied().filter(|kind| kind.is_case()) {
         let criteria = Criteria::from_value(&case_file(kind.as_str())).unwrap();
         assert_eq!(criteria.kind, kind);
         assert_eq!(criteria.answer_prompt.is_some(), kind == Kind::Qas);
