@@ -107,11 +107,7 @@ impl Common {
         let again = self.connection.again(global);
         let command = async |connection: Connection<'_>| {
             let answer = command(connection).await?;
-            let exit = output::print(&answer, self.form())?;
-            if let (Form::Words, Some((why, next))) = (self.form(), answer.next()) {
-                output::note(&format!("{why}: {next}{again}"));
-            }
-            Ok(exit)
+            output::print_with_next(&answer, self.form(), &again)
         };
         self.connection.run(global, needs, command).await
     }

@@ -122,7 +122,10 @@ fn state(judge: &Judge) -> String {
     let gates = judge.gates.as_slice();
     let until = known(gates, |gate| gate.until.map(time));
     match (&judge.remedy, &judge.hold) {
-        (Some(remedy), _) if !judge.configured => remedy.clone(),
+        (Some(remedy), None) if !judge.configured => remedy.clone(),
+        (Some(remedy), Some(hold)) if !judge.configured => {
+            format!("{remedy}; and {} by {}", hold.reason, hold.set_by)
+        }
         (_, Some(hold)) if hold.message.is_empty() => format!("{} by {}", hold.reason, hold.set_by),
         (_, Some(hold)) => format!("{} by {}: {}", hold.reason, hold.set_by, hold.message),
         (_, None) => {

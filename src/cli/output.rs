@@ -104,6 +104,19 @@ pub(super) fn print(answer: &impl Printed, form: Form) -> Result<Exit, CliError>
     Ok(answer.exit())
 }
 
+/// Prints an answer, and for people the command that goes on from it; `again`: its connection.
+pub(super) fn print_with_next(
+    answer: &impl Printed,
+    form: Form,
+    again: &str,
+) -> Result<Exit, CliError> {
+    let exit = print(answer, form)?;
+    if let (Form::Words, Some((why, next))) = (form, answer.next()) {
+        note(&format!("{why}: {next}{again}"));
+    }
+    Ok(exit)
+}
+
 /// A list, as the API answers one.
 #[derive(Serialize)]
 pub(super) struct Items<T> {

@@ -204,6 +204,10 @@ impl Printed for Ended {
         self.0.print()
     }
 
+    fn next(&self) -> Option<(&'static str, String)> {
+        self.0.next()
+    }
+
     fn exit(&self) -> Exit {
         exit_of(&self.0)
     }

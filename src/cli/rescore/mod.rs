@@ -116,7 +116,8 @@ impl Rescore {
             output::note(&format!("batch {id} is started"));
             batch = watch(client, id).await?;
         }
-        output::print(&batch, Form::of(self.json))?;
+        let again = self.connection.again(global);
+        output::print_with_next(&batch, Form::of(self.json), &again)?;
         self.say_how_to_go_on(client, &batch, global).await?;
         Ok(match self.how.watch {
             true => exit_of(&batch),

@@ -147,11 +147,12 @@ async fn choose(state: &PageState, user: SessionUser, pair: Pair) -> Page {
         after: false,
         value: batch.batch_id.to_string(),
         text: format!(
-            "{} · {} · {} · {}",
+            "{} · {} · {} · {} · {}",
             batch.title(),
             batch.kind_word(),
             batch.done(),
-            words::moment(batch.times.created_at, now).ago
+            words::moment(batch.times.created_at, now).ago,
+            batch.times.created_at.format("%H:%M:%S UTC")
         ),
     };
     let version = |version: CriteriaVersion| Choice {
