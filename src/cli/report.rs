@@ -161,11 +161,15 @@ impl Report {
         folder: &Path,
         format: Format,
     ) -> Result<(), CliError> {
-        let name = name_of(folder);
         // Results from elsewhere have no header beside them, and are taken for all there is.
-        let (asked, judging, judged_by) = match RunFolder::header_of(folder) {
-            Ok(header) => (header.asked(), header.judging(), header.judged_by),
-            Err(_) => (0, Judging::Asked, None),
+        let (name, asked, judging, judged_by) = match RunFolder::header_of(folder) {
+            Ok(header) => (
+                header.suite.path.display().to_string(),
+                header.asked(),
+                header.judging(),
+                header.judged_by,
+            ),
+            Err(_) => (name_of(folder), 0, Judging::Asked, None),
         };
         let mut meta = Meta {
             run: Some(name.clone()),
