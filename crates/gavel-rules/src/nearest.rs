@@ -5,7 +5,7 @@ use strsim::normalized_damerau_levenshtein as likeness;
 /// A longer name is nobody's typing error, and would take its length in time and memory to compare.
 pub(crate) const LONGEST: usize = 64;
 /// What is less alike is another name.
-const LEAST: f64 = 0.6;
+const LEAST: f64 = 0.65;
 
 /// The shortest name that has all words of what was given (`test_id` of `id`), where no other is as short; else the one that
 /// is most alike.
@@ -17,14 +17,15 @@ pub fn nearest<'k>(given: &str, known: impl Iterator<Item = &'k str> + Clone) ->
     let mut with_its_words: Vec<&str> = known.clone().filter(has_its_words).collect();
     with_its_words.sort_by_key(|name| words(name).count());
     match with_its_words[..] {
-        [] => known
-            .map(|name| (likeness(given, name), name))
-            .filter(|(alike, _)| *alike >= LEAST)
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, name)| name),
-        [one] => Some(one),
-        [one, next, ..] => (words(one).count() < words(next).count()).then_some(one),
+        [one] => return Some(one),
+        [one, next, ..] if words(one).count() < words(next).count() => return Some(one),
+        _ => {}
     }
+    known
+        .map(|name| (likeness(given, name), name))
+        .filter(|(alike, _)| *alike >= LEAST)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
 }
 
 /// What helps somebody who gave an unknown name.
@@ -58,6 +59,7 @@ mod tests {
             "max_output_tokens",
             "timeout_s",
         ];
+        let suite = ["expected_kql", "expected_columns", "expected_results"];
         let session = ["agent", "alert_data", "alert_type", "external_id"];
         for (given, known, meant) in [
             (
@@ -80,6 +82,7 @@ mod tests {
             ("agnet", &session, Some("agent")),
             ("id", &session, Some("external_id")),
             ("alert", &session, None),
+            ("expected", &suite, Some("expected_kql")),
         ] {
             assert_eq!(nearest(given, known.iter().copied()), meant, "{given}");
         }
