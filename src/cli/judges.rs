@@ -50,12 +50,14 @@ impl Judges {
                 common.print(global, list).await
             }
             What::Pause { name, common } => {
-                let said = Said::done(format!("judge {name}: paused"));
+                let words = format!("judge {name}: paused; every worker knows within a second");
+                let said = Said::done(words);
                 let pause = async |client: &Client| client.pause_judge(name).await.map(said);
                 common.print(global, pause).await
             }
             What::Resume { name, common } => {
-                let said = Said::done(format!("judge {name}: resumed"));
+                let what = format!("judge {name}");
+                let said = Said::resumed(&what);
                 let resume = async |client: &Client| client.resume_judge(name).await.map(said);
                 common.print(global, resume).await
             }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::outcome::{CliError, Exit};
 use crate::report::GateResult;
-use crate::wire::WordTable;
+use crate::wire::{Resumed, WordTable};
 
 /// Width of tables that nobody sees on a terminal, columns.
 const WIDE: u16 = 160;
@@ -142,6 +142,20 @@ impl<T> Said<T> {
             answer,
             words,
             exit: Exit::Done,
+        }
+    }
+}
+
+impl Said<Resumed> {
+    /// Says whether there was a hold to release.
+    pub(super) fn resumed(what: &str) -> impl FnOnce(Resumed) -> Self {
+        move |answer| {
+            let did = if answer.released {
+                "resumed"
+            } else {
+                "nothing held it"
+            };
+            Self::done(format!("{what}: {did}"))(answer)
         }
     }
 }

@@ -46,14 +46,14 @@ impl Queue {
             }
             What::Pause(common) => {
                 let pause = async |client: &Client| {
-                    client.pause_queue().await.map(Said::done("queue paused"))
+                    let said = Said::done("queue: paused; every worker knows within a second");
+                    client.pause_queue().await.map(said)
                 };
                 common.print(global, pause).await
             }
             What::Resume(common) => {
-                let resume = async |client: &Client| {
-                    client.resume_queue().await.map(Said::done("queue resumed"))
-                };
+                let resume =
+                    async |client: &Client| client.resume_queue().await.map(Said::resumed("queue"));
                 common.print(global, resume).await
             }
         }

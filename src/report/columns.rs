@@ -187,6 +187,19 @@ fn faults(item: &Item) -> Cell<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_kinds_columns_stand_in_the_document_of_reports() {
+        let document = include_str!("../../docs/reports.md");
+        let document = document.split_whitespace().collect::<Vec<_>>().join(" ");
+        for &kind in Kind::ALL {
+            let names: Vec<&str> = about(kind).columns.iter().map(|column| column.0).collect();
+            let line = format!("- {}: {}", kind.as_str(), names.join(", "));
+            assert!(document.contains(&line), "docs/reports.md lacks: {line}");
+        }
+        let shared: Vec<&str> = TAIL.iter().map(|column| column.0).collect();
+        assert!(document.contains(&format!("- all: {}", shared.join(", "))));
+    }
     use crate::report::source::tests::any_item;
     use proptest::prelude::*;
 

@@ -160,10 +160,14 @@ async fn choose(state: &PageState, user: SessionUser, pair: Pair) -> Page {
         before: false,
         after: false,
         text: format!(
-            "{}{} · {}",
+            "{}{}{}",
             called(&version),
             if version.is_current { " (current)" } else { "" },
-            words::counted(version.scores, "score")
+            // Previews aren't counted, and they are what a candidate has.
+            match version.scores {
+                0 => String::new(),
+                scores => format!(" · {}", words::counted(scores, "score")),
+            }
         ),
         value: version.criteria_hash,
     };

@@ -4,6 +4,7 @@ use reqwest::header;
 
 use super::auth::guarded;
 use super::*;
+use crate::support::documented_pages;
 
 /// A browser: takes HTML, keeps cookies.
 struct Browser<'a> {
@@ -93,7 +94,7 @@ async fn every_page_is_whole_under_its_policy() {
     let (session, score) = server.scored(72).await;
     let mut browser = Browser::of(&server);
     let hash = server.enqueue.current_criteria().hash.0.clone();
-    for (path, words) in [
+    let mut pages = vec![
         ("/".to_owned(), "Overview"),
         ("/sessions".to_owned(), "adequate"),
         (format!("/sessions/{session}"), "Final analysis"),
@@ -110,7 +111,10 @@ async fn every_page_is_whole_under_its_policy() {
         ("/system".to_owned(), "database"),
         ("/help".to_owned(), "Next and previous row"),
         ("/sign-in".to_owned(), "asks for no token"),
-    ] {
+    ];
+    let documented = documented_pages().map(|path| (path.to_owned(), "<h1"));
+    pages.extend(documented);
+    for (path, words) in pages {
         let page = browser.get(&path).await;
         assert_eq!(page.status, 200, "{path}: {}", page.text);
         assert!(page.shows(words), "{path} lacks {words}: {}", page.text);

@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::furniture::judge;
 use super::*;
+use crate::support::documented_pages;
 use crate::support::home::Home;
 use crate::support::judge_server::Say;
 
@@ -158,12 +159,8 @@ fn documented(rooms: &[Room]) -> Vec<Room> {
         let mut ways = rooms.iter().map(|room| &room.way);
         ways.any(|way| matches!(way, Way::Open(open) if open == path))
     };
-    let table = include_str!("../../../docs/pages.md");
-    let rows = table.lines().filter(|line| line.starts_with("| `/"));
-    let cells = rows.filter_map(|line| line.split('|').nth(1));
-    let paths = cells.flat_map(|cell| cell.split(',').map(|path| path.trim().trim_matches('`')));
-    let plain = paths.filter(|path| !path.contains('{') && !has(path));
-    plain
+    let missing = documented_pages().filter(|path| !has(path));
+    missing
         .map(|path| room(&path[1..].replace('/', "-"), path))
         .collect()
 }

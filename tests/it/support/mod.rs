@@ -197,3 +197,12 @@ pub(crate) fn beat(worker_id: uuid::Uuid, name: &str) -> gavel::store::Heartbeat
 pub(crate) fn in_bulk(triggered_by: &str) -> JobOptions {
     JobOptions::new(triggered_by.to_owned(), Priority::Bulk)
 }
+
+/// The pages of `docs/pages.md` that need nothing in their address.
+pub(crate) fn documented_pages() -> impl Iterator<Item = &'static str> {
+    let table = include_str!("../../../docs/pages.md");
+    let rows = table.lines().filter(|line| line.starts_with("| `/"));
+    let cells = rows.filter_map(|line| line.split('|').nth(1));
+    let paths = cells.flat_map(|cell| cell.split(',').map(|path| path.trim().trim_matches('`')));
+    paths.filter(|path| !path.contains('{'))
+}
