@@ -53,7 +53,7 @@ impl JudgeDirectory for FileDirectory {
         let nonce = Nonce::from_bits(fastrand::u128(..));
         let questions = scorable.questions(criteria, &limits, &nonce).ok()?;
         let tokens = questions.iter().map(|question| match spec.simulated() {
-            true => (question.prompt.len() as u64).div_ceil(SIMULATED_BYTES),
+            true => (question.prompt.bytes() as u64).div_ceil(SIMULATED_BYTES),
             false => question.tokens(limits.family),
         });
         Some(float(tokens.sum()))

@@ -26,8 +26,8 @@ pub use call_log::{CallLog, CallRecord, CallUsage};
 pub use concurrency::{CallPermits, ConcurrencyPermit, PermitHooks, Unbounded};
 pub use entries::{Cap, Caps, EntryCap, JudgeSpec, NotConfigured, Providers, ProvidersError};
 pub use gavel_rules::{
-    Answer, Check, ErrorClass, Fault, JudgeError, Limits, ModelFamily, Nonce, Question, Reply,
-    Shrink, Target,
+    Answer, Check, ErrorClass, Fault, JudgeError, Limits, ModelFamily, Nonce, PromptText, Question,
+    Reply, Shrink, Target,
 };
 pub use probe::{Probed, probe};
 pub use provider::{

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::provider::{CallRequest, Message, ProviderMaker, Role};
-use super::{ErrorClass, JudgeError, JudgeSpec};
+use super::{ErrorClass, JudgeError, JudgeSpec, PromptText};
 use gavel_clock::Clock;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -37,7 +37,7 @@ pub async fn probe(spec: &JudgeSpec, clock: &Arc<dyn Clock>) -> Result<Probed, J
     let request = CallRequest {
         messages: vec![Message {
             role: Role::User,
-            content: Arc::from("Reply with the JSON object {\"ok\": true}."),
+            content: PromptText::from("Reply with the JSON object {\"ok\": true}."),
         }],
         schema_name: "probe",
         schema: Arc::new(json!({

@@ -18,11 +18,8 @@ use unicode_security::skeleton;
 /// The skeleton of the word, in small letters: `i` and `l` look alike.
 const WORD: &str = "evldence";
 
-/// Appends `evidence` to `prompt` between its two lines, each on a line of its own.
+/// Appends `evidence` to `prompt`, which ends at a line's beginning, between its two lines, each on a line of its own.
 pub(super) fn append(prompt: &mut String, name: &str, evidence: &str, nonce: &str) {
-    if !prompt.is_empty() && !prompt.ends_with('\n') {
-        prompt.push('\n');
-    }
     prompt.push_str(&format!("<<<EVIDENCE {name} {nonce}\n"));
     prompt.push_str(&defuse(evidence, nonce));
     if !prompt.ends_with('\n') {
@@ -159,7 +156,7 @@ mod tests {
 
     #[test]
     fn evidence_stands_between_two_lines_of_its_own() {
-        let mut prompt = "before".to_owned();
+        let mut prompt = "before\n".to_owned();
         append(&mut prompt, "alert", "disk full", NONCE);
         assert_eq!(
             prompt,

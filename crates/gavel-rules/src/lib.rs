@@ -12,6 +12,7 @@ mod fence;
 mod nearest;
 mod opinion;
 mod prompt;
+mod prompt_text;
 pub mod question;
 mod reading;
 pub mod similarity;
@@ -27,6 +28,7 @@ pub use criteria::{Criteria, CriteriaError, CriteriaHash, Trim};
 pub use error::{ErrorClass, JudgeError};
 pub use evaluation::{Alert, Evaluation, JudgedBy};
 pub use nearest::{hint, nearest};
+pub use prompt_text::PromptText;
 pub use question::{
     Answer, Check, Fault, FindWeakness, Limits, Nonce, Question, Reply, Shrink, Target, Weakness,
 };

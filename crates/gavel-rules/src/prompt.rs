@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::criteria::{Prompt, SCHEMA};
 use super::opinion::ReplyForm;
+use super::prompt_text::{Part, PromptText};
 use super::template::{Segment, segments};
 use super::{Criteria, Unscorable, fence};
 use crate::{Limits, Nonce, Question};
@@ -31,44 +32,81 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Fills the template in one pass: a placeholder inside evidence is evidence. The schema isn't fenced.
-pub(super) fn fill(
-    template: &str,
-    evidence: &[Evidence<'_>],
-    schema: &Value,
-    nonce: &Nonce,
-) -> String {
-    let size = template.len() + evidence.iter().map(|part| part.text.len()).sum::<usize>();
-    let mut prompt = String::with_capacity(size + 8 * 1024);
-    let mut after_fence = false;
-    for segment in segments(template) {
-        match segment {
-            Segment::Text(text) => {
-                // A closing line has nothing behind it.
-                if after_fence && !text.starts_with('\n') {
-                    prompt.push('\n');
-                }
-                prompt.push_str(text);
-                after_fence = false;
-            }
-            Segment::Placeholder(name) => {
-                if after_fence {
-                    prompt.push('\n');
-                }
-                after_fence = false;
-                if name == SCHEMA {
-                    prompt.push_str(&format!("{schema:#}"));
-                } else if let Some(part) = evidence.iter().find(|part| part.placeholder == name) {
-                    fence::append(&mut prompt, part.name, part.text, &nonce.0);
-                    after_fence = true;
-                } else {
-                    // Criteria with other names are refused when they are read.
-                    prompt.push_str(&format!("{{{{{name}}}}}"));
+/// A judge prompt's template, cut into what every prompt made of it shares and the places of evidence.
+#[derive(Debug)]
+pub(super) struct Template(Vec<Piece>);
+
+#[derive(Debug)]
+enum Piece {
+    Text(Arc<str>),
+    /// A placeholder's name.
+    Evidence(String),
+}
+
+impl Template {
+    /// Cuts a template; the schema, which isn't fenced, is filled in.
+    pub(super) fn new(template: &str, schema: &Value) -> Self {
+        let (mut pieces, mut text) = (Vec::new(), String::new());
+        for segment in segments(template) {
+            match segment {
+                Segment::Text(own) => text.push_str(own),
+                Segment::Placeholder(SCHEMA) => text.push_str(&format!("{schema:#}")),
+                Segment::Placeholder(name) => {
+                    if !text.is_empty() {
+                        pieces.push(Piece::Text(std::mem::take(&mut text).into()));
+                    }
+                    pieces.push(Piece::Evidence(name.to_owned()));
                 }
             }
         }
+        if !text.is_empty() {
+            pieces.push(Piece::Text(text.into()));
+        }
+        Self(pieces)
     }
-    prompt
+
+    /// Fills it in one pass: a placeholder inside evidence is evidence.
+    pub(super) fn fill(&self, evidence: &[Evidence<'_>], nonce: &Nonce) -> PromptText {
+        let (mut parts, mut own) = (Vec::new(), String::new());
+        let (mut after_fence, mut begins_line) = (false, true);
+        for piece in &self.0 {
+            // A closing line has nothing behind it.
+            let closed = matches!(piece, Piece::Text(text) if text.starts_with('\n'));
+            if after_fence && !closed {
+                own.push('\n');
+                begins_line = true;
+            }
+            match piece {
+                Piece::Text(text) => {
+                    if !own.is_empty() {
+                        parts.push(Part::Own(std::mem::take(&mut own).into()));
+                    }
+                    parts.push(Part::Shared(text.clone()));
+                    begins_line = text.ends_with('\n');
+                    after_fence = false;
+                }
+                Piece::Evidence(name) => {
+                    let part = evidence.iter().find(|part| part.placeholder == name);
+                    match part {
+                        Some(part) => {
+                            if !begins_line {
+                                own.push('\n');
+                            }
+                            fence::append(&mut own, part.name, part.text, &nonce.0);
+                        }
+                        // Criteria with other names are refused when they are read.
+                        None => own.push_str(&format!("{{{{{name}}}}}")),
+                    }
+                    begins_line = false;
+                    after_fence = part.is_some();
+                }
+            }
+        }
+        if !own.is_empty() {
+            parts.push(Part::Own(own.into()));
+        }
+        PromptText::new(parts)
+    }
 }
 
 /// Each part behind its length: no two lists of parts run together to the same bytes.
@@ -89,7 +127,7 @@ pub(super) fn question<T>(
     evidence: &[Evidence<'_>],
     (limits, nonce): (&Limits, &Nonce),
 ) -> Result<Question, Unscorable> {
-    let (schema, template_hash) = prompt.frame.get(|| {
+    let framed = prompt.framed(|| {
         let schema = form.schema();
         let hash = digest(&[&prompt.text, &schema.to_string(), form.version]);
         (schema, hash)
@@ -97,12 +135,12 @@ pub(super) fn question<T>(
     let texts: Vec<&str> = evidence.iter().map(|part| part.text).collect();
     let question = Question {
         kind: form.kind,
-        template_hash,
+        template_hash: framed.template_hash.clone(),
         criteria_hash: criteria.hash.0.clone(),
         evidence_hash: digest(&texts),
-        prompt: Arc::from(fill(&prompt.text, evidence, &schema, nonce)),
+        prompt: framed.template.fill(evidence, nonce),
         schema_name: form.schema_name,
-        schema,
+        schema: Arc::clone(&framed.schema),
         check: Arc::new(|reply| form.read(reply).map(drop)),
         trimmed_tokens: 0,
         shrink: None,

@@ -8,6 +8,7 @@ use serde_json::Value;
 use gavel_wire::Flag;
 
 use super::error::JudgeError;
+use super::prompt_text::PromptText;
 use super::tokens::ModelFamily;
 
 /// A fault in a reply: where, and what is wrong, in words that the model can act on.
@@ -114,7 +115,7 @@ pub struct Question {
     /// itself stands in the prompt: held twice, a thousand questions in flight would cost a worker that much more.
     pub evidence_hash: String,
     /// The whole prompt as the model sees it, evidence fenced. One user message: the framework first, for prompt caching.
-    pub prompt: Arc<str>,
+    pub prompt: PromptText,
     /// The reply's name for providers that want one, `[a-z_]+`.
     pub schema_name: &'static str,
     /// The reply's JSON schema, closed objects, every property required.
@@ -150,7 +151,7 @@ impl Question {
 
     /// About how many tokens it is, the schema that goes along included.
     pub fn tokens(&self, family: ModelFamily) -> u64 {
-        family.tokens(&self.prompt) + family.tokens(&self.schema.to_string())
+        self.prompt.tokens(family) + family.tokens(&self.schema.to_string())
     }
 
     /// What is weak about a reply to it.
@@ -166,7 +167,7 @@ impl fmt::Debug for Question {
             .field("kind", &self.kind)
             .field("template_hash", &self.template_hash)
             .field("criteria_hash", &self.criteria_hash)
-            .field("prompt_bytes", &self.prompt.len())
+            .field("prompt_bytes", &self.prompt.bytes())
             .finish_non_exhaustive()
     }
 }

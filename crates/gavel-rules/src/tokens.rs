@@ -41,7 +41,12 @@ impl ModelFamily {
 
     /// About how many tokens a text is. Of several texts together it is never more than the sum of each.
     pub fn tokens(self, text: &str) -> u64 {
-        (text.len() as u64 * 10).div_ceil(self.tenths_of_bytes())
+        self.tokens_of(text.len())
+    }
+
+    /// About how many tokens a text of so many bytes is.
+    pub fn tokens_of(self, bytes: usize) -> u64 {
+        (bytes as u64 * 10).div_ceil(self.tenths_of_bytes())
     }
 
     /// Where the first `tokens` of a text end and its last `tokens` begin, as byte offsets at characters' borders. Where the

@@ -45,13 +45,15 @@ async fn a_weak_reply_gets_one_turn_to_be_better_and_counts_where_nothing_better
     const BETTER: &str = r#"{"why": "The logs were read last.", "total": 60}"#;
     let question = Question {
         weakness: Some(|reply, question| {
-            (reply["why"] == "because" && question.prompt.contains("evidence")).then(|| Weakness {
-                flag: Flag::ReasoningThin,
-                fault: Fault {
-                    pointer: "/why".to_owned(),
-                    message: "says too little".to_owned(),
+            (reply["why"] == "because" && question.prompt.to_string().contains("evidence")).then(
+                || Weakness {
+                    flag: Flag::ReasoningThin,
+                    fault: Fault {
+                        pointer: "/why".to_owned(),
+                        message: "says too little".to_owned(),
+                    },
                 },
-            })
+            )
         }),
         ..question("evidence")
     };

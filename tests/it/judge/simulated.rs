@@ -92,7 +92,7 @@ async fn the_same_question_gets_the_same_reply_under_every_nonce() {
         let evidence = format!("session {session}");
         let one = fenced(&evidence, &Nonce::from_bits(random.u128(..)));
         let two = fenced(&evidence, &Nonce::from_bits(random.u128(..)));
-        assert_ne!(one.prompt, two.prompt);
+        assert_ne!(one.prompt.to_string(), two.prompt.to_string());
         let (one, _, usage) = reply_of(judge.ask(&one, uncached()).await);
         let (two, ..) = reply_of(judge.ask(&two, uncached()).await);
         assert_eq!(one.value, two.value);

@@ -184,7 +184,7 @@ impl Run<'_> {
             }
             ErrorClass::TooLarge => {
                 let limits = self.judge.spec.limits();
-                let prompt = limits.family.tokens(&self.question.prompt);
+                let prompt = self.question.prompt.tokens(limits.family);
                 let trimmed = match self.question.trimmed_tokens {
                     0 => "untrimmed".to_owned(),
                     tokens => format!("after about {tokens} tokens were left out"),

@@ -277,7 +277,7 @@ impl<'a> Run<'a> {
             return false;
         };
         if let Some(first) = self.request.messages.first_mut() {
-            first.content = Arc::clone(&smaller.prompt);
+            first.content = smaller.prompt.clone();
         }
         self.question = smaller;
         true
@@ -336,7 +336,7 @@ pub(super) fn first_call(judge: &Inner, question: &Question) -> CallRequest {
     CallRequest {
         messages: vec![Message {
             role: Role::User,
-            content: Arc::clone(&question.prompt),
+            content: question.prompt.clone(),
         }],
         schema_name: question.schema_name,
         schema: Arc::clone(&question.schema),
@@ -349,9 +349,7 @@ pub(super) fn first_call(judge: &Inner, question: &Question) -> CallRequest {
 fn load_of(request: &CallRequest, family: ModelFamily) -> Load {
     let messages = request.messages.iter();
     Load {
-        prompt_tokens: messages
-            .map(|message| family.tokens(&message.content))
-            .sum(),
+        prompt_tokens: messages.map(|message| message.content.tokens(family)).sum(),
         most_answer_tokens: request.max_output_tokens.into(),
     }
 }

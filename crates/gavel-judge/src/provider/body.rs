@@ -9,6 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::call::{CallRequest, Role};
 use super::schema::Ordered;
 use super::shape::{Rung, Sent, Shape};
+use crate::PromptText;
 use crate::entries::spec::Entry;
 
 /// Room for what a body holds besides the conversation and the schema.
@@ -24,7 +25,14 @@ pub(super) struct Body<'a> {
 /// A message's text, with the schema behind the first one where the server isn't given it.
 pub(super) struct Spoken<'a> {
     pub(super) role: Role,
-    pub(super) text: Cow<'a, str>,
+    pub(super) text: Cow<'a, PromptText>,
+}
+
+/// A message as chat completions and Anthropic have it.
+#[derive(Serialize)]
+struct Turn<'a> {
+    content: &'a PromptText,
+    role: &'static str,
 }
 
 impl<'a> Body<'a> {
@@ -42,9 +50,9 @@ impl<'a> Body<'a> {
         };
         if let (true, Some(first)) = (in_words, messages.first_mut()) {
             // The server won't hold the model to the schema, so the model must be told it.
-            first.text.to_mut().push_str(&format!(
+            first.text = Cow::Owned(first.text.followed_by(format!(
                 "\n\nReply with one JSON object that matches this JSON schema, and with nothing else:\n{schema}\n"
-            ));
+            )));
         }
         Ok(Self {
             schema,
@@ -69,7 +77,8 @@ impl<'a> Body<'a> {
                 Role::User => "user",
                 Role::Assistant => "assistant",
             };
-            BTreeMap::from([("role", role), ("content", &message.text)])
+            let content = message.text.as_ref();
+            Turn { content, role }
         });
         let messages = to_raw_value(&messages.collect::<Vec<_>>())?;
         self.fields.insert("messages", messages);
@@ -78,7 +87,11 @@ impl<'a> Body<'a> {
 
     /// Writes it once, neither grown by doubling nor much too large: it is held as long as the call lasts.
     pub(super) fn written(self) -> Result<Vec<u8>, serde_json::Error> {
-        let text: usize = self.messages.iter().map(|message| message.text.len()).sum();
+        let text: usize = self
+            .messages
+            .iter()
+            .map(|message| message.text.bytes())
+            .sum();
         let text = text + self.schema.get().len();
         let escapes = text / 32;
         let mut bytes = Vec::with_capacity(text + escapes + OTHER_FIELDS);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::JudgeError;
 use crate::gate::RateReport;
+use crate::{JudgeError, PromptText};
 
 /// A call's end, and what the server said of its limits on the way.
 pub(crate) struct Called {
@@ -25,10 +25,10 @@ pub(crate) struct CallRequest {
     pub(crate) timeout: Duration,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Message {
     pub(crate) role: Role,
-    pub(crate) content: Arc<str>,
+    pub(crate) content: PromptText,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::about;
+use crate::prompt::Template;
 use gavel_wire::Kind;
 pub use row_match::Case;
 
@@ -99,6 +100,18 @@ impl Prompt {
             frame: Frame::default(),
         }
     }
+
+    /// What its questions share; `make` gives the schema and the template's hash the first time.
+    pub(super) fn framed(&self, make: impl FnOnce() -> (Value, String)) -> &Framed {
+        self.frame.0.get_or_init(|| {
+            let (schema, template_hash) = make();
+            Framed {
+                template: Template::new(&self.text, &schema),
+                schema: Arc::new(schema),
+                template_hash,
+            }
+        })
+    }
 }
 
 /// A definition, read and checked.
@@ -126,24 +139,21 @@ pub struct Criteria {
     pub case: Case,
 }
 
-/// What a kind makes of a definition once: the reply's schema and the template's hash.
+/// What a kind makes of a definition once.
+#[derive(Debug)]
+pub(super) struct Framed {
+    /// Of the reply.
+    pub(super) schema: Arc<Value>,
+    pub(super) template_hash: String,
+    pub(super) template: Template,
+}
+
+/// [`Framed`], once it is made.
 ///
 /// It follows from the other fields and says nothing of its own: it equals any other, and a copy, which may be changed,
 /// begins empty.
 #[derive(Debug, Default)]
-pub struct Frame(OnceLock<(Arc<Value>, String)>);
-
-impl Frame {
-    /// The schema and the template's hash, made by `make` the first time.
-    pub(super) fn get(&self, make: impl FnOnce() -> (Value, String)) -> (Arc<Value>, String) {
-        self.0
-            .get_or_init(|| {
-                let (schema, template_hash) = make();
-                (Arc::new(schema), template_hash)
-            })
-            .clone()
-    }
-}
+pub struct Frame(OnceLock<Framed>);
 
 impl Clone for Frame {
     fn clone(&self) -> Self {

@@ -137,10 +137,11 @@ fn the_judges_word_is_the_semantic_component() {
     assert!(case.needs_judge());
     let asked = questions(&case);
     assert_eq!(asked.len(), 1);
-    assert!(asked[0].prompt.starts_with("Queries"));
+    assert!(asked[0].prompt.to_string().starts_with("Queries"));
     assert!(
         asked[0]
             .prompt
+            .to_string()
             .contains("<<<EVIDENCE generated-sql nonce\nselect count(id) from orders")
     );
     let evaluation = evaluate(&case, &[reply(0.85)]);
@@ -163,7 +164,8 @@ fn both_questions_are_asked_where_both_are_open() {
     let asked = questions(&case);
     assert_eq!(asked.len(), 2);
     assert!(
-        asked[1].prompt.starts_with("Answers") && asked[1].prompt.contains("Sales fell in May.")
+        asked[1].prompt.to_string().starts_with("Answers")
+            && asked[1].prompt.to_string().contains("Sales fell in May.")
     );
     let evaluation = evaluate(&case, &[reply(0.5), reply(1.0)]);
     assert!((evaluation.total.unwrap() - 0.8).abs() < 1e-9);

@@ -5,18 +5,16 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::SessionRequest;
 use super::prompt;
 use super::trim::{Transcript, Trimmed};
-use crate::criteria::Trim;
+use crate::criteria::{Framed, Trim};
 use crate::fence;
-use crate::{Criteria, Unscorable};
+use crate::{Criteria, PromptText, Unscorable};
 use crate::{Limits, ModelFamily, Nonce, Question, Shrink, Target};
 
 pub(super) struct Fitted {
-    pub(super) prompt: String,
+    pub(super) prompt: PromptText,
     /// SHA-256 of the evidence that is in it: a trimmed question is another question.
     pub(super) evidence_hash: String,
     /// About how many tokens went; 0 for none.
@@ -26,16 +24,15 @@ pub(super) struct Fitted {
 pub(super) fn fit(
     session: &SessionRequest,
     criteria: &Criteria,
-    schema: &Value,
-    limits: &Limits,
-    nonce: &Nonce,
+    framed: &Framed,
+    (limits, nonce): (&Limits, &Nonce),
 ) -> Result<Fitted, Unscorable> {
     let evidence = prompt::Evidence::from_session(session, nonce);
-    let whole = prompt::fill(&criteria.prompt.text, &evidence, schema, nonce);
+    let whole = prompt::fill(&framed.template, &evidence, nonce);
     let (room, family) = (limits.for_the_question(), limits.family);
     // The schema goes along a second time, as the reply's format.
-    let format = family.tokens(&schema.to_string());
-    let asked = family.tokens(&whole) + format;
+    let format = family.tokens(&framed.schema.to_string());
+    let asked = whole.tokens(family) + format;
     if asked <= room {
         return Ok(Fitted {
             prompt: whole,
@@ -47,6 +44,7 @@ pub(super) fn fit(
         Trim::Never => return Err(too_large(asked, limits, NEVER)),
         Trim::Auto => {}
     }
+    let whole = whole.to_string();
     let Some(part) = Split::find(&whole, family, nonce) else {
         return Err(too_large(asked, limits, AUTO));
     };
@@ -55,7 +53,7 @@ pub(super) fn fit(
         .fit(room.saturating_sub(fixed))
         .map_err(|smallest| too_large(fixed + smallest, limits, AUTO))?;
     Ok(Fitted {
-        prompt: part.around(&trimmed.text),
+        prompt: part.around(&trimmed.text).into(),
         evidence_hash: crate::prompt::digest(&[
             &prompt::without_tags(&trimmed.text, nonce),
             &evidence.alert,
@@ -82,7 +80,8 @@ pub(super) fn shrink(trim: Trim, family: ModelFamily, nonce: &Nonce) -> Option<S
 }
 
 fn half(question: &Question, family: ModelFamily, nonce: &Nonce) -> Option<Question> {
-    let part = Split::find(&question.prompt, family, nonce)?;
+    let prompt = question.prompt.to_string();
+    let part = Split::find(&prompt, family, nonce)?;
     let transcript = Transcript::parse(part.conversation, family);
     let asked = family.tokens(part.conversation) + part.fixed;
     let room = (asked / 2)
@@ -98,7 +97,8 @@ fn half(question: &Question, family: ModelFamily, nonce: &Nonce) -> Option<Quest
 
 fn within(question: &Question, limits: &Limits, nonce: &Nonce) -> Option<Question> {
     let family = limits.family;
-    let part = Split::find(&question.prompt, family, nonce)?;
+    let prompt = question.prompt.to_string();
+    let part = Split::find(&prompt, family, nonce)?;
     let schema = family.tokens(&question.schema.to_string());
     let room = limits.for_the_question().checked_sub(part.fixed + schema)?;
     let trimmed = Transcript::parse(part.conversation, family)

@@ -88,21 +88,21 @@ impl Scorable for SessionRequest {
                     .to_owned(),
             });
         }
-        let (schema, template_hash) = criteria.prompt.frame.get(|| {
+        let framed = criteria.prompt.framed(|| {
             let schema = schema::of_reply(&criteria.dimensions);
             let template_hash = prompt::template_hash(criteria, &schema);
             (schema, template_hash)
         });
-        let fitted = fit::fit(self, criteria, &schema, limits, nonce)?;
+        let fitted = fit::fit(self, criteria, framed, (limits, nonce))?;
         let dimensions = criteria.dimensions.clone();
         Ok(vec![Question {
             kind: "session",
-            template_hash,
+            template_hash: framed.template_hash.clone(),
             criteria_hash: criteria.hash.0.clone(),
-            prompt: fitted.prompt.into(),
+            prompt: fitted.prompt,
             evidence_hash: fitted.evidence_hash,
             schema_name: "session_score",
-            schema,
+            schema: Arc::clone(&framed.schema),
             check: Arc::new(move |value| reply::read(value, &dimensions).map(drop)),
             trimmed_tokens: fitted.trimmed_tokens,
             shrink: fit::shrink(criteria.trim, limits.family, nonce),
@@ -187,7 +187,7 @@ fn weakness(reply: &Value, question: &Question) -> Option<Weakness> {
         return None;
     }
     let schema = question.schema.to_string();
-    let flag = reasoning::doubt(reasons, &[&question.prompt, &schema])?;
+    let flag = reasoning::doubt(reasons, &[&question.prompt.to_string(), &schema])?;
     let message = if flag == Flag::ReasoningThin {
         "says next to nothing; at least 200 words are expected on what was examined and on each deduction"
     } else {

@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 
 use super::{Message, SessionRequest, schema};
 use crate::Nonce;
-use crate::prompt::{self, digest};
+use crate::PromptText;
+use crate::prompt::{self, Template, digest};
 use crate::{Criteria, criteria, fence};
 
 /// How the line above a message begins; its number follows, and the beginning of the nonce. Only such lines begin with `===`, whatever
@@ -48,7 +49,7 @@ impl Evidence {
     }
 }
 
-pub(super) fn fill(template: &str, evidence: &Evidence, schema: &Value, nonce: &Nonce) -> String {
+pub(super) fn fill(template: &Template, evidence: &Evidence, nonce: &Nonce) -> PromptText {
     let evidence = [
         prompt::Evidence::new(
             criteria::CONVERSATION,
@@ -57,7 +58,7 @@ pub(super) fn fill(template: &str, evidence: &Evidence, schema: &Value, nonce: &
         ),
         prompt::Evidence::new(criteria::ALERT, "alert", &evidence.alert),
     ];
-    prompt::fill(template, &evidence, schema, nonce)
+    template.fill(&evidence, nonce)
 }
 
 /// SHA-256 of all that shapes a prompt but the evidence: template, schema with its version, dimensions.

@@ -141,7 +141,7 @@ mod examples {
         ids.dedup();
         assert_eq!(ids.len(), 7);
         for session in &sessions {
-            let bytes = question(session).prompt.len();
+            let bytes = question(session).prompt.bytes();
             assert!(
                 (8_000..=100_000).contains(&bytes),
                 "{:?}: {bytes}",
@@ -178,7 +178,7 @@ mod examples {
             assert!(text.contains(attack), "{attack}");
         }
         // It guesses the very nonce of this test.
-        let prompt = question(hostile).prompt;
+        let prompt = question(hostile).prompt.to_string();
         assert_eq!(prompt.matches("<<<EVIDENCE").count(), 2);
         assert_eq!(
             prompt

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value as raw};
 use serde_json::{Value, json};
 
+use crate::PromptText;
 use crate::entries::spec::JudgeSpec;
 use crate::provider::body::{Body, temperature};
 use crate::provider::call::{CallRequest, Role};
@@ -16,7 +17,7 @@ const CONFIG: &str = "generationConfig";
 #[derive(Serialize)]
 struct Content<'a> {
     role: &'static str,
-    parts: [BTreeMap<&'static str, &'a str>; 1],
+    parts: [BTreeMap<&'static str, &'a PromptText>; 1],
 }
 
 pub(super) fn body(
@@ -30,7 +31,7 @@ pub(super) fn body(
             Role::User => "user",
             Role::Assistant => "model",
         },
-        parts: [BTreeMap::from([("text", &*message.text)])],
+        parts: [BTreeMap::from([("text", message.text.as_ref())])],
     });
     let contents = raw(&contents.collect::<Vec<_>>())?;
     body.set("contents", &contents)?;

@@ -23,8 +23,13 @@ fn the_one_that_fits_best_counts_and_the_judge_is_asked_with_it() {
         "requests | where true | summarize n = count() by op = name",
     ));
     let questions = asked(&case);
-    assert!(questions[0].prompt.contains("requests | summarize n"));
-    assert!(!questions[0].prompt.contains("AppRequests"));
+    assert!(
+        questions[0]
+            .prompt
+            .to_string()
+            .contains("requests | summarize n")
+    );
+    assert!(!questions[0].prompt.to_string().contains("AppRequests"));
     let evaluation = evaluated(&case, &[grade(1.0)]);
     // Of two that fit alike the first.
     assert_eq!(evaluation.result["accepted"], 1);

@@ -290,7 +290,12 @@ fn sql_is_read_as_sql() {
     ));
     let evaluation = evaluated(&other, &[grade(0.2)]);
     assert_near(score_of(&evaluation, "semantic_similarity"), 0.6);
-    assert!(asked(&other)[0].prompt.contains("<<<EVIDENCE expected_sql"));
+    assert!(
+        asked(&other)[0]
+            .prompt
+            .to_string()
+            .contains("<<<EVIDENCE expected_sql")
+    );
 }
 
 #[test]
@@ -359,7 +364,7 @@ fn the_judge_sees_the_question_and_both_queries_fenced_and_no_results() {
     let [question] = questions.as_slice() else {
         panic!("one question is asked");
     };
-    let prompt = &question.prompt;
+    let prompt = &question.prompt.to_string();
     for (name, text) in [
         (
             "question",

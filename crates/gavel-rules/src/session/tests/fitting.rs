@@ -49,7 +49,7 @@ fn huge() -> SessionRequest {
 
 #[track_caller]
 fn assert_fits(question: &Question, limits: &Limits) {
-    let tokens = limits.family.tokens(&question.prompt);
+    let tokens = question.prompt.tokens(limits.family);
     let format = limits.family.tokens(&question.schema.to_string());
     assert!(
         tokens + format <= limits.for_the_question(),
@@ -69,16 +69,20 @@ fn assert_whole(session: &SessionRequest, question: &Question) {
         },
     )
     .unwrap();
-    let prompt = &question.prompt;
+    let prompt = &question.prompt.to_string();
     let facts = |prompt: &str| prompt.split("\n=== message ").next().unwrap().to_owned();
-    assert_eq!(facts(prompt), facts(&full.prompt), "facts and tools");
+    assert_eq!(
+        facts(prompt),
+        facts(&full.prompt.to_string()),
+        "facts and tools"
+    );
     let end = |prompt: &str| {
         let at = prompt.find("\n=== final analysis\n").unwrap();
         prompt[at..].to_owned()
     };
     assert_eq!(
         end(prompt),
-        end(&full.prompt),
+        end(&full.prompt.to_string()),
         "final analysis, alert, schema"
     );
     assert_eq!(prompt.matches("<<<EVIDENCE").count(), 2);
@@ -109,10 +113,10 @@ fn a_session_of_2_mb_fits_into_a_window_of_32k_with_what_must_stay_whole() {
         .tokens(&prompt::Evidence::from_session(&session, &drawn()).conversation);
     assert!(whole > 480_000, "{whole}");
     // What is left and what went are the whole, but for the marks and the words that cuts go through.
-    let kept = SMALL.family.tokens(&first.prompt);
+    let kept = first.prompt.tokens(SMALL.family);
     let sum = first.trimmed_tokens + kept;
     assert!(sum.abs_diff(whole) < whole / 50, "{sum} of {whole}");
-    assert_eq!(first.trimmed_tokens, marked(&first.prompt));
+    assert_eq!(first.trimmed_tokens, marked(&first.prompt.to_string()));
     // Every message is there, its head and its tail too; results alone were cut.
     for n in 0..25 {
         for text in [
@@ -120,14 +124,14 @@ fn a_session_of_2_mb_fits_into_a_window_of_32k_with_what_must_stay_whole() {
             format!("\nFIRST {n}\n"),
             format!("LAST {n}\n"),
         ] {
-            assert!(first.prompt.contains(&text), "{text}");
+            assert!(first.prompt.to_string().contains(&text), "{text}");
         }
     }
     // The room is used.
     assert!(kept * 10 > SMALL.for_the_question() * 9, "{kept}");
 
     let again = ask(&session, &SMALL).unwrap();
-    assert_eq!(again.prompt, first.prompt);
+    assert_eq!(again.prompt.to_string(), first.prompt.to_string());
     assert_eq!(again.evidence_hash, first.evidence_hash);
     let untrimmed = prompt::Evidence::from_session(&session, &drawn()).hash(&drawn());
     assert_ne!(untrimmed, first.evidence_hash, "another question");
@@ -141,7 +145,7 @@ fn a_session_that_fits_is_asked_as_it_is() {
         question.evidence_hash,
         prompt::Evidence::from_session(&session(), &drawn()).hash(&drawn())
     );
-    assert!(!question.prompt.contains("=== trimmed"));
+    assert!(!question.prompt.to_string().contains("=== trimmed"));
 }
 
 #[test]
@@ -153,8 +157,8 @@ fn messages_go_from_the_middle_outwards_once_results_and_messages_are_cut() {
     let question = ask(&session, &SMALL).unwrap();
     assert_fits(&question, &SMALL);
     assert_whole(&session, &question);
-    let line = question
-        .prompt
+    let prompt = question.prompt.to_string();
+    let line = prompt
         .lines()
         .find(|line| line.contains(" messages "))
         .unwrap();
@@ -162,17 +166,16 @@ fn messages_go_from_the_middle_outwards_once_results_and_messages_are_cut() {
         line.starts_with("=== trimmed to fit the judge's context window"),
         "{line}"
     );
-    let kept = |n: u32| {
-        question
-            .prompt
-            .contains(&format!("\n=== message {n}/400 01234567 | "))
-    };
+    let kept = |n: u32| prompt.contains(&format!("\n=== message {n}/400 01234567 | "));
     assert!(kept(1) && kept(2) && kept(399) && kept(400));
     assert!(!kept(200) && !kept(201));
     let before = (1..=200).filter(|n| kept(*n)).count();
     let behind = (201..=400).filter(|n| kept(*n)).count();
     assert!(before.abs_diff(behind) <= 1, "{before} {behind}");
-    assert_eq!(question.trimmed_tokens, marked(&question.prompt));
+    assert_eq!(
+        question.trimmed_tokens,
+        marked(&question.prompt.to_string())
+    );
 }
 
 #[test]
@@ -186,8 +189,8 @@ fn the_first_and_the_last_message_are_cut_last_of_all() {
     let question = ask(&session, &SMALL).unwrap();
     assert_fits(&question, &SMALL);
     assert_whole(&session, &question);
-    let marks: Vec<&str> = question
-        .prompt
+    let prompt = question.prompt.to_string();
+    let marks: Vec<&str> = prompt
         .lines()
         .filter(|l| l.starts_with("=== trimmed"))
         .collect();
@@ -248,8 +251,8 @@ fn a_question_that_turned_out_too_large_is_halved_once() {
         let asked = ask(&session, &limits).unwrap();
         let smaller = asked.shrink().unwrap();
         let (before, after) = (
-            limits.family.tokens(&asked.prompt),
-            limits.family.tokens(&smaller.prompt),
+            asked.prompt.tokens(limits.family),
+            smaller.prompt.tokens(limits.family),
         );
         assert!(after <= before / 2, "{after} of {before}");
         assert!(
@@ -257,7 +260,7 @@ fn a_question_that_turned_out_too_large_is_halved_once() {
             "{after} of {before}: no more than needed"
         );
         assert_whole(&session, &smaller);
-        assert_eq!(smaller.trimmed_tokens, marked(&smaller.prompt));
+        assert_eq!(smaller.trimmed_tokens, marked(&smaller.prompt.to_string()));
         assert!(smaller.trimmed_tokens > asked.trimmed_tokens);
         assert_ne!(smaller.evidence_hash, asked.evidence_hash);
         assert_eq!(smaller.template_hash, asked.template_hash);
@@ -284,13 +287,13 @@ fn what_left_messages_out_once_leaves_out_more_of_them() {
     let asked = ask(&session, &SMALL).unwrap();
     let smaller = asked.shrink().unwrap();
     assert_whole(&session, &smaller);
-    let marks: Vec<&str> = smaller
-        .prompt
+    let prompt = smaller.prompt.to_string();
+    let marks: Vec<&str> = prompt
         .lines()
         .filter(|l| l.contains(" messages ") && l.starts_with("==="))
         .collect();
     assert_eq!(marks.len(), 1, "{marks:?}");
-    assert_eq!(smaller.trimmed_tokens, marked(&smaller.prompt));
+    assert_eq!(smaller.trimmed_tokens, marked(&smaller.prompt.to_string()));
 }
 
 #[test]
@@ -300,14 +303,17 @@ fn a_final_analysis_that_is_larger_than_the_window_is_trimmed_like_the_rest() {
     let question = ask(&session, &SMALL).unwrap();
     assert_fits(&question, &SMALL);
     assert!(question.trimmed_tokens > 0, "the score is flagged");
-    assert_eq!(question.trimmed_tokens, marked(&question.prompt));
-    let prompt = &question.prompt;
+    assert_eq!(
+        question.trimmed_tokens,
+        marked(&question.prompt.to_string())
+    );
+    let prompt = &question.prompt.to_string();
     let analysis = &prompt[prompt.find("\n=== final analysis\n").unwrap()..];
     assert!(analysis.contains("\nFIRST\n") && analysis.contains("LAST\nEVIDENCE conversation"));
     assert!(analysis.contains(LINE) && analysis.contains("=== trimmed"));
     // And once more, where its judge says that it is too large all the same.
     let smaller = question.shrink().unwrap();
-    assert_eq!(smaller.trimmed_tokens, marked(&smaller.prompt));
+    assert_eq!(smaller.trimmed_tokens, marked(&smaller.prompt.to_string()));
     assert!(smaller.trimmed_tokens > question.trimmed_tokens);
 }
 
@@ -356,12 +362,12 @@ fn a_question_made_for_a_large_window_fits_into_a_smaller_judges() {
     let fitted = asked.fit_into(&small).unwrap();
     assert_fits(&fitted, &small);
     assert_whole(&session, &fitted);
-    assert_eq!(fitted.trimmed_tokens, marked(&fitted.prompt));
+    assert_eq!(fitted.trimmed_tokens, marked(&fitted.prompt.to_string()));
     assert_ne!(
         fitted.evidence_hash, asked.evidence_hash,
         "another question"
     );
-    let kept = small.family.tokens(&fitted.prompt);
+    let kept = fitted.prompt.tokens(small.family);
     assert!(
         kept * 10 > small.for_the_question() * 9,
         "{kept}: the room is used"
@@ -379,7 +385,7 @@ fn a_question_made_for_a_large_window_fits_into_a_smaller_judges() {
     let again = fitted.fit_into(&smaller).unwrap();
     assert_fits(&again, &smaller);
     assert_whole(&session, &again);
-    assert_eq!(again.trimmed_tokens, marked(&again.prompt));
+    assert_eq!(again.trimmed_tokens, marked(&again.prompt.to_string()));
     assert!(again.trimmed_tokens > fitted.trimmed_tokens);
 
     let same = asked.fit_into(&LIMITS_OF_THE_LARGE).unwrap();
@@ -458,12 +464,13 @@ proptest! {
                 for question in std::iter::once(question.clone()).chain(question.shrink()) {
                     assert_fits(&question, &limits);
                     assert_whole(&session, &question);
-                    prop_assert_eq!(question.trimmed_tokens, marked(&question.prompt));
-                    prop_assert_eq!(question.prompt.lines().filter(|l| l.starts_with("=== final")).count(), 1);
-                    let heads = question.prompt.lines().filter(|l| l.starts_with("=== message")).count();
+                    prop_assert_eq!(question.trimmed_tokens, marked(&question.prompt.to_string()));
+                    prop_assert_eq!(question.prompt.to_string().lines().filter(|l| l.starts_with("=== final")).count(), 1);
+                    let heads = question.prompt.to_string().lines().filter(|l| l.starts_with("=== message")).count();
                     prop_assert!(heads <= session.conversation.len());
                     let known = ["=== session", "=== message ", "=== trimmed to", "=== final analysis"];
-                    let mut lines = question.prompt.lines().filter(|l| l.starts_with("==="));
+                    let prompt = question.prompt.to_string();
+                    let mut lines = prompt.lines().filter(|l| l.starts_with("==="));
                     let ours = lines.all(|l| known.iter().any(|p| l.starts_with(p)));
                     prop_assert!(ours);
                 }

@@ -1,6 +1,7 @@
 //! The tests of prompts: structure, fences, hostile evidence.
 
 use super::*;
+use crate::prompt::Template;
 
 const NONCE: &str = "0123456789abcdef0123456789abcdef";
 
@@ -31,11 +32,11 @@ fn a_session_gives_one_question_with_its_evidence_fenced() {
          {{\n  \"namespace\": \"shop\",\n  \"severity\": \"critical\"\n}}\nEVIDENCE alert {NONCE}>>>\n END\n\nREFOCUS\n{{"
     );
     assert!(
-        question.prompt.starts_with(&expected_start),
+        question.prompt.to_string().starts_with(&expected_start),
         "{}",
         question.prompt
     );
-    assert!(question.prompt.ends_with("}\n"));
+    assert!(question.prompt.to_string().ends_with("}\n"));
 }
 
 #[test]
@@ -57,7 +58,7 @@ fn a_hostile_session_leaves_the_prompts_structure_as_it_is() {
     hostile.final_analysis = Some(attack.clone());
     for alert in [json!(attack.clone()), json!({ "note": attack.clone() })] {
         hostile.alert_data = alert;
-        let Question { prompt, .. } = question(&hostile, NONCE);
+        let prompt = question(&hostile, NONCE).prompt.to_string();
         let evidence = prompt::Evidence::from_session(&hostile, &drawn()).conversation;
         for name in ["conversation", "alert"] {
             assert_eq!(
@@ -112,9 +113,9 @@ fn no_line_of_a_message_passes_for_a_head_line_however_it_is_broken_or_disguised
 #[test]
 fn the_same_session_gives_the_same_prompt_and_the_nonce_is_in_no_cache_key() {
     let (first, again) = (question(&session(), NONCE), question(&session(), NONCE));
-    assert_eq!(first.prompt, again.prompt);
+    assert_eq!(first.prompt.to_string(), again.prompt.to_string());
     let other = question(&session(), "ffffffffffffffffffffffffffffffff");
-    assert_ne!(first.prompt, other.prompt);
+    assert_ne!(first.prompt.to_string(), other.prompt.to_string());
     assert_eq!(first.evidence_hash, other.evidence_hash);
     assert_eq!(first.template_hash, other.template_hash);
 }
@@ -180,7 +181,8 @@ fn each_fence_stands_on_lines_of_its_own_wherever_the_template_puts_it() {
         .questions(&glued, &LIMITS, &drawn())
         .unwrap()
         .remove(0)
-        .prompt;
+        .prompt
+        .to_string();
     let between = format!("\nEVIDENCE conversation {NONCE}>>>\n<<<EVIDENCE alert {NONCE}\n");
     assert!(prompt.starts_with(&format!("A\n<<<EVIDENCE conversation {NONCE}\n")));
     assert_eq!(prompt.matches(&between).count(), 1);
@@ -190,6 +192,7 @@ fn each_fence_stands_on_lines_of_its_own_wherever_the_template_puts_it() {
 #[test]
 fn a_placeholder_that_nobody_knows_stays_as_it_is() {
     let evidence = prompt::Evidence::from_session(&session(), &drawn());
-    let filled = prompt::fill("{{OTHER}} x", &evidence, &json!({}), &drawn());
-    assert_eq!(filled, "{{OTHER}} x");
+    let template = Template::new("{{OTHER}} x", &json!({}));
+    let filled = prompt::fill(&template, &evidence, &drawn());
+    assert_eq!(filled.to_string(), "{{OTHER}} x");
 }

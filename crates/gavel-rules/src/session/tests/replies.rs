@@ -432,7 +432,7 @@ proptest! {
         let mut hostile = session();
         hostile.conversation[0].content = content.clone();
         hostile.alert_data = json!(content);
-        let prompt = question(&hostile, "n0nce").prompt;
+        let prompt = question(&hostile, "n0nce").prompt.to_string();
         prop_assert_eq!(prompt.matches("<<<EVIDENCE").count(), 2);
         prop_assert_eq!(prompt.matches("n0nce").count(), 4);
         prop_assert_eq!(prompt.matches("n0nce>>>").count(), 2);

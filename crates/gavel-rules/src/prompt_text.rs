@@ -1,0 +1,133 @@
+//! A prompt's text in parts. Those that come from the template are shared by all prompts made of it: a worker with thousands of
+//! calls under way holds them once.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+
+use super::tokens::ModelFamily;
+
+/// A text, whole only where it is written. Cheap to clone. As JSON it is one string.
+#[derive(Clone)]
+pub struct PromptText(Arc<[Part]>);
+
+#[derive(Clone)]
+pub(super) enum Part {
+    /// Of the template.
+    Shared(Arc<str>),
+    /// Of this prompt alone.
+    Own(Box<str>),
+}
+
+impl Part {
+    fn text(&self) -> &str {
+        match self {
+            Self::Shared(text) => text,
+            Self::Own(text) => text,
+        }
+    }
+}
+
+impl PromptText {
+    pub(super) fn new(parts: Vec<Part>) -> Self {
+        Self(parts.into())
+    }
+
+    /// Its length in bytes.
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(|part| part.text().len()).sum()
+    }
+
+    /// About how many tokens it is.
+    pub fn tokens(&self, family: ModelFamily) -> u64 {
+        family.tokens_of(self.bytes())
+    }
+
+    /// The same text with more behind it.
+    #[must_use]
+    pub fn followed_by(&self, more: String) -> Self {
+        let own = Part::Own(more.into());
+        Self(self.0.iter().cloned().chain([own]).collect())
+    }
+}
+
+impl From<String> for PromptText {
+    fn from(text: String) -> Self {
+        Self::new(vec![Part::Own(text.into())])
+    }
+}
+
+impl From<&str> for PromptText {
+    fn from(text: &str) -> Self {
+        Self::from(text.to_owned())
+    }
+}
+
+impl fmt::Display for PromptText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|part| f.write_str(part.text()))
+    }
+}
+
+impl fmt::Debug for PromptText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Prompts are never logged.
+        write!(f, "a prompt of {} bytes", self.bytes())
+    }
+}
+
+impl Serialize for PromptText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::Nonce;
+    use super::super::prompt::{Evidence, Template};
+    use super::*;
+
+    #[test]
+    fn as_json_it_is_one_string_whatever_its_parts_hold() {
+        let parts = vec![
+            Part::Shared("a \"quote\"\n".into()),
+            Part::Own("\\ é\u{1}日".into()),
+            Part::Shared("".into()),
+        ];
+        let text = PromptText::new(parts).followed_by("\tend".to_owned());
+        let whole = "a \"quote\"\n\\ é\u{1}日\tend";
+        assert_eq!(text.to_string(), whole);
+        assert_eq!(text.bytes(), whole.len());
+        assert_eq!(
+            serde_json::to_string(&text).unwrap(),
+            json!(whole).to_string()
+        );
+    }
+
+    #[test]
+    fn what_the_template_says_is_held_once_by_all_its_prompts() {
+        let template = Template::new(
+            "Judge this:{{A}} strictly, as {{OUTPUT_SCHEMA}}",
+            &json!({}),
+        );
+        let filled = |text| template.fill(&[Evidence::new("A", "a", text)], &Nonce("n".to_owned()));
+        let (one, other) = (filled("first"), filled("second"));
+        let shared = |text: &PromptText| -> Vec<*const u8> {
+            let parts = text.0.iter();
+            parts
+                .filter_map(|part| match part {
+                    Part::Shared(text) => Some(text.as_ptr()),
+                    Part::Own(_) => None,
+                })
+                .collect()
+        };
+        assert_eq!(shared(&one).len(), 2);
+        assert_eq!(shared(&one), shared(&other));
+        let whole = "Judge this:\n<<<EVIDENCE a n\nfirst\nEVIDENCE a n>>>\n strictly, as {}";
+        assert_eq!(one.to_string(), whole);
+    }
+}
