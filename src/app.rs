@@ -193,8 +193,8 @@ impl App {
             enqueue.source_from(Arc::new(FromHistory(on_demand)));
         }
         let unread = |error: StoreError| AppError::Unreachable(error.to_string());
-        if settings.only_simulated {
-            enqueue.follow_only_simulated();
+        if let Some(simulated) = settings.only_simulated {
+            enqueue.follow_only(simulated);
         }
         enqueue.take_over_choices().await.map_err(unread)?;
         warn_of_overruled(&enqueue, &settings);
@@ -441,10 +441,8 @@ fn warn_of_overruled(enqueue: &Enqueue, settings: &Settings) {
         let (path, ..) = criteria_file(settings, file.kind);
         if let Err(problem) = enqueue.check_judge(&current.judge) {
             tracing::warn!(
-                kind = %file.kind, current = %current.hash, remedy = problem.remedy,
-                "the criteria that were made current name a judge that can't be asked here; to go by the file's, make those current on \
-                 their page, /criteria/{}",
-                file.hash
+                kind = %file.kind, current = %current.hash,
+                "judge {}: {}", problem.judge, problem.remedy
             );
         } else if !path.is_empty() {
             tracing::warn!(

@@ -104,7 +104,8 @@ impl Enqueue {
         hash: &str,
         judge: String,
     ) -> Result<Option<Job>, EnqueueError> {
-        (self.judges)(&judge).map_err(EnqueueError::JudgeNotConfigured)?;
+        self.check_judge(&judge)
+            .map_err(EnqueueError::JudgeNotConfigured)?;
         let options = request.options.clone();
         let now = self.clock.now();
         let new = NewJob {
@@ -216,11 +217,6 @@ impl Enqueue {
     pub fn is_simulated(&self, judge: &str) -> bool {
         let facts = self.directory.facts(judge);
         facts.is_some_and(|facts| facts.simulated)
-    }
-
-    /// Whether a judge of that name could be asked.
-    pub fn check_judge(&self, name: &str) -> Result<(), JudgeProblem> {
-        (self.judges)(name)
     }
 
     /// Which ended sessions are scored.

@@ -163,6 +163,10 @@ impl Export {
     }
 }
 
+/// Why a table of scores may be empty.
+const NO_ROW: &str =
+    "no current score of a real judge matches, and simulated ones are in no export";
+
 impl Which {
     fn query(&self, min_score: u8) -> Vec<(&'static str, String)> {
         let given = [
@@ -183,9 +187,17 @@ impl Which {
         let broke_off = |error: ClientError| {
             CliError::incomplete(format!("the export broke off: {error}; try again"))
         };
+        // The first line names the columns. How many rows a Parquet file has isn't told here.
+        let is_empty = |lines: usize| format == TableFormat::Csv && lines <= 1;
+        let lines_of = |chunk: &[u8]| chunk.iter().filter(|byte| **byte == b'\n').count();
+        let mut lines = 0;
         let Some(path) = &self.output else {
             while let Some(chunk) = export.chunk().await.map_err(broke_off)? {
+                lines += lines_of(&chunk);
                 std::io::stdout().write_all(&chunk)?;
+            }
+            if is_empty(lines) {
+                output::note(&format!("there is no row: {NO_ROW}"));
             }
             return Ok(Exit::Done);
         };
@@ -193,19 +205,15 @@ impl Which {
             CliError::incomplete(format!("writing {}: {error}", path.display()))
         };
         let mut file = report::beside(path).map_err(|e| failed(&e))?;
-        let mut lines = 0;
         while let Some(chunk) = export.chunk().await.map_err(broke_off)? {
-            lines += chunk.iter().filter(|byte| **byte == b'\n').count();
+            lines += lines_of(&chunk);
             file.write_all(&chunk).map_err(|e| failed(&e))?;
         }
         file.persist(path).map_err(|e| failed(&e.error))?;
         let path = path.display();
-        // The first line names the columns. How many rows a Parquet file has isn't told here.
-        let why = match format == TableFormat::Csv && lines <= 1 {
-            true => {
-                " without a row: no current score of a real judge matches, and simulated ones are in no export"
-            }
-            false => "",
+        let why = match is_empty(lines) {
+            true => format!(" without a row: {NO_ROW}"),
+            false => String::new(),
         };
         output::note(&format!("wrote {path}{why}"));
         Ok(Exit::Done)

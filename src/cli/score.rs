@@ -61,7 +61,8 @@ impl Score {
                 let path = PathBuf::from(target);
                 if target != "-" && !path.exists() {
                     return Err(CliError::usage(format!(
-                        "{target}: there is no such file, and it is not the id of a session (a UUID) either"
+                        "{target}: there is no such file, and it is not the id of a session (a UUID) either; by another tool's id: \
+                         `gavel sessions list --q {target}`"
                     )));
                 }
                 let read = import::read(std::slice::from_ref(&path), None)?;

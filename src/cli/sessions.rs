@@ -162,7 +162,7 @@ impl Printed for Items<SessionItem> {
         let head = [
             "session",
             "status",
-            "alert type",
+            "alert type or id",
             "agent",
             "score",
             "rating",
@@ -177,7 +177,12 @@ fn row(session: &SessionItem) -> Row {
     vec![
         session.session_id.to_string(),
         session.status.to_string(),
-        or_empty(session.alert_type.as_deref()),
+        or_empty(
+            session
+                .alert_type
+                .as_deref()
+                .or(session.external_id.as_deref()),
+        ),
         or_empty(session.agent.as_deref()),
         or_empty(score.map(|score| {
             let mark = if score.simulated { " (simulated)" } else { "" };

@@ -16,7 +16,7 @@ use crate::config::{Settings, judge_variables};
 use crate::job::Kind;
 
 /// The simulated judge's name in the built-in `llm_providers.yaml`.
-const NAME: &str = "simulated";
+pub(super) const NAME: &str = "simulated";
 /// What settings that it changes are said to come from.
 const BY: &str = "the simulated judge of this command";
 
@@ -42,7 +42,7 @@ impl SimulatedJudge {
                 substitutions.insert(judge, NAME.to_owned());
                 substitutions.insert(model, String::new());
             }
-            settings.only_simulated = true;
+            settings.only_simulated = Some(true);
             NAME.clone_into(&mut settings.default_llm_provider);
             settings.llm_providers.clear();
             settings.overruled("default_llm_provider", NAME, BY);

@@ -47,9 +47,9 @@ pub struct Settings {
     /// names its simulator so). Not a key of any file.
     #[serde(skip)]
     pub substitutions: BTreeMap<String, String>,
-    /// Whether criteria that were made current in the browser count only if they name a simulated judge.
+    /// Whether criteria that were made current in the browser count only if their judge is simulated, or only if it is not.
     #[serde(skip)]
-    pub only_simulated: bool,
+    pub only_simulated: Option<bool>,
     /// Every key with where its value came from, as it may be shown. Empty where the settings weren't loaded in layers.
     #[serde(skip)]
     pub shown: Vec<Shown>,

@@ -58,12 +58,13 @@ impl Badge {
     }
 }
 
-/// What people know a session by: its alert, and whose work it is.
+/// What people know a session by: its alert, else its id elsewhere, and whose work it is.
 pub(super) fn called(item: &SessionItem) -> String {
-    let alert = item.alert_type.as_deref().unwrap_or("session");
+    let about = item.alert_type.as_deref().or(item.external_id.as_deref());
+    let about = about.unwrap_or("session");
     match &item.agent {
-        Some(agent) => words::clip(&format!("{alert} · {agent}"), NAME),
-        None => words::clip(alert, NAME),
+        Some(agent) => words::clip(&format!("{about} · {agent}"), NAME),
+        None => words::clip(about, NAME),
     }
 }
 

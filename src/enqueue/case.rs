@@ -134,7 +134,8 @@ impl Enqueue {
     /// The judge of a case: the one that it names by itself or by a model, else that of the criteria.
     fn judge_for(&self, model: Option<&str>, default: &str) -> Result<String, EnqueueError> {
         let Some(model) = model else {
-            (self.judges)(default).map_err(EnqueueError::JudgeNotConfigured)?;
+            self.check_judge(default)
+                .map_err(EnqueueError::JudgeNotConfigured)?;
             return Ok(default.to_owned());
         };
         let judge = self.directory.named(model, default);

@@ -1,8 +1,7 @@
 //! The criteria that are current, one definition for each kind, and those that requests name.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
 use tokio::sync::Mutex;
@@ -38,8 +37,8 @@ pub(super) struct Definitions {
     files: RwLock<CurrentCriteria>,
     /// Those that somebody made current instead.
     chosen: RwLock<BTreeMap<Kind, Arc<Criteria>>>,
-    /// Whether what was made current is followed only if its judge is simulated.
-    only_simulated: AtomicBool,
+    /// Whether what was made current is followed only if its judge is simulated, or only if it is not.
+    only_simulated: OnceLock<bool>,
     /// The kind and the judge of each stored definition that was asked for; definitions never change.
     stored: RwLock<BTreeMap<String, (Kind, String)>>,
     /// Chosen ones that can't be read here, which was said.
@@ -53,7 +52,7 @@ impl Definitions {
         Self {
             files: RwLock::new(files),
             chosen: RwLock::default(),
-            only_simulated: AtomicBool::default(),
+            only_simulated: OnceLock::new(),
             stored: RwLock::default(),
             unread: RwLock::default(),
             looking: Mutex::default(),
@@ -61,10 +60,10 @@ impl Definitions {
     }
 }
 
-fn asks_no_real_judge(judge: String) -> JudgeProblem {
+fn other_sort(judge: String) -> JudgeProblem {
     let remedy = format!(
-        "these criteria name {judge}, and this service asks a simulated judge alone: edit a copy of the current criteria, or start the \
-         service without --simulate (the demo with --judge)"
+        "these criteria name {judge}, and this service was started for judges of another sort (--simulate, or the demo with or without \
+         --judge): edit a copy of the current criteria, or start it otherwise"
     );
     JudgeProblem {
         judge,
@@ -129,7 +128,7 @@ impl Enqueue {
         let judge = self.judge_of(hash, &self.current_criteria_of(kind)).await?;
         (self.judges)(&judge).map_err(EnqueueError::JudgeNotConfigured)?;
         if !is_of_file && !self.is_followed(&judge) {
-            return Err(EnqueueError::JudgeNotConfigured(asks_no_real_judge(judge)));
+            return Err(EnqueueError::JudgeNotConfigured(other_sort(judge)));
         }
         let choice = CriteriaChoice {
             kind,
@@ -141,14 +140,32 @@ impl Enqueue {
         Ok(self.take_over_choices().await?)
     }
 
-    /// From now on no criteria are current here that name a real judge, whatever is made so.
-    pub fn follow_only_simulated(&self) {
-        let only = &self.definitions.only_simulated;
-        only.store(true, Ordering::Relaxed);
+    /// From now on no criteria are current here whose judge is of the other sort, whatever is made so.
+    pub fn follow_only(&self, simulated: bool) {
+        let _said_once = self.definitions.only_simulated.set(simulated);
     }
 
     fn is_followed(&self, judge: &str) -> bool {
-        !self.definitions.only_simulated.load(Ordering::Relaxed) || self.is_simulated(judge)
+        let only = self.definitions.only_simulated.get();
+        only.is_none_or(|simulated| *simulated == self.is_simulated(judge))
+    }
+
+    /// Whether a judge can be asked. Where criteria that somebody made current name it, no setting names another one.
+    pub fn check_judge(&self, name: &str) -> Result<(), JudgeProblem> {
+        (self.judges)(name).map_err(|problem| {
+            let mut overruled = self.overruled();
+            match overruled.find(|(_, current)| current.judge == problem.judge) {
+                Some((file, current)) => JudgeProblem {
+                    remedy: format!(
+                        "{}; criteria made current name it (/criteria/{}), whatever DEFAULT_LLM_PROVIDER says: make those of the \
+                         file current again on /criteria/{}, or edit a copy that names another judge",
+                        problem.named, current.hash, file.hash
+                    ),
+                    ..problem
+                },
+                None => problem,
+            }
+        })
     }
 
     /// Takes over what was made current, here or elsewhere. A version that can't be read here leaves its kind as it is.

@@ -215,7 +215,7 @@ impl Store {
             Migrating::InMemory(conn) => migrations::run(Dialect::Sqlite, &mut **conn).await,
         }?;
         for version in &versions {
-            tracing::info!(version, "schema migrated");
+            tracing::debug!(version, "schema migrated");
         }
         Ok(versions)
     }

@@ -68,7 +68,7 @@ impl FailureClass {
                 "Read the judge's message: the request itself was refused; check base_url and the model's documentation."
             }
             Self::Unparsable => {
-                "Read the raw reply on the job's judge calls; choose a model that follows a JSON schema."
+                "Read the raw reply among the job's judge calls (`gavel jobs show ID --calls`); choose a model that follows a JSON schema."
             }
             Self::BadInput => {
                 "Correct what was to be judged or the criteria, as the message says, then retry the job."

@@ -17,7 +17,7 @@ use super::outcome::{CliError, Exit};
 use super::output::{self, Row};
 use super::score::{failure, is_simulated, rating};
 use super::scoring::{self, Ask, Judged, Until, Verdict, waiting};
-use super::simulated::SimulatedJudge;
+use super::simulated::{self, SimulatedJudge};
 use crate::app::{App, Migrations, Mode, Stop};
 use crate::client::Client;
 use crate::config::Settings;
@@ -126,6 +126,8 @@ impl Demo {
         if let Some(judge) = &self.judge {
             set("SCORING_LLM_PROVIDER", judge);
             set("SCORING_LLM_MODEL", "");
+            // What was made current in a demo without --judge names its simulated one, which isn't there now.
+            settings.only_simulated = Some(judge == simulated::NAME);
             return Ok(None);
         }
         if is_named {

@@ -125,6 +125,10 @@ impl SessionInput {
         }
         let mut deserializer = serde_json::Deserializer::from_str(text);
         let read: Self = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+            // A text that is cut off has no wrong keys.
+            if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
+                return one_fault(String::new(), format!("is not JSON: {error}"));
+            }
             one_fault(
                 pointer(error.path()),
                 shortened(&explain(&error.into_inner().to_string())),

@@ -208,6 +208,42 @@ async fn up_scores_with_a_simulated_judge_and_no_key_and_criteria_are_added_and_
     assert_eq!(up.stop("-TERM"), Some(0));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_made_current_for_a_simulated_judge_keeps_no_real_one_from_the_demo() {
+    let server = judge(ResponseTemplate::new(401)).await;
+    let place = asking(&server).with("DEFAULT_LLM_PROVIDER", "simulated");
+    let folder = ["--data-dir", "gavel-demo"];
+    let args = [&["up", "--simulate", "--bind", NOBODY], &folder[..]].concat();
+    let (up, url) = Running::start(&place, &args, "listening on");
+    let file = crate::support::home::built_in("config/criteria/session_outcome_first.yaml");
+    let add = ["criteria", "add", file.to_str().unwrap(), "--server", &url];
+    let hash = place.run(&add).ends(0).out.trim().to_owned();
+    let api = Api::new(url.trim_start_matches("http://"));
+    let current = format!("/api/v1/scoring/criteria/{hash}/current");
+    api.post(&current).await.expect(200);
+    assert_eq!(up.stop("-TERM"), Some(0));
+    // The key is refused, so the real judge was asked.
+    let demo = [
+        "demo",
+        "--exit",
+        "--judge",
+        "openai-default",
+        "--bind",
+        NOBODY,
+    ];
+    drop(place.run(&demo).ends(3).prints("OPENAI_API_KEY"));
+    // Another default judge wouldn't help whoever scores by those criteria.
+    place.write("session.json", &session(Uuid::now_v7(), "completed"));
+    let place = place.with("DEFAULT_LLM_PROVIDER", "openai-default");
+    let score = [&["score", "session.json"], &folder[..]].concat();
+    let refused = place.run(&score).ends(2).says(&format!("/criteria/{hash}"));
+    assert!(
+        !refused.err.contains("or set DEFAULT_LLM_PROVIDER="),
+        "{}",
+        refused.err
+    );
+}
+
 #[test]
 fn the_demo_names_the_flag_when_its_port_is_taken() {
     let taken = std::net::TcpListener::bind(NOBODY).unwrap();

@@ -154,7 +154,8 @@ impl Inner {
         }
         let key = CacheKey::of(&self.spec, question);
         if context.skip_cache {
-            return run::run(self, question, context, &key).await;
+            // Boxed, or whoever joins a flight would hold the room for a run of its own.
+            return run::run(self, question, context, &key).boxed().await;
         }
         loop {
             let joined = self.join_or_start(question, context, &key);
