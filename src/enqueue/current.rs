@@ -147,7 +147,9 @@ impl Enqueue {
 
     fn is_followed(&self, judge: &str) -> bool {
         let only = self.definitions.only_simulated.get();
-        only.is_none_or(|simulated| *simulated == self.is_simulated(judge))
+        // A judge that can't be asked is of neither sort.
+        let facts = || self.directory.facts(judge);
+        only.is_none_or(|simulated| facts().is_some_and(|of| of.simulated == *simulated))
     }
 
     /// Whether a judge can be asked. Where criteria that somebody made current name it, no setting names another one.
