@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use chrono::{DateTime, SecondsFormat, Utc};
 use comfy_table::{Cell, ColumnConstraint, ContentArrangement, Table, TableComponent, presets};
 use serde::Serialize;
+use uuid::Uuid;
 
 use super::outcome::{CliError, Exit};
 use crate::report::GateResult;
@@ -200,15 +201,21 @@ fn filled(head: &[&str], rows: impl IntoIterator<Item = Row>) -> Table {
         table.set_width(WIDE);
     }
     table.set_header(head.iter().map(Cell::new));
-    let mut longest = 0;
-    for row in rows {
-        longest = longest.max(row.first().map_or(0, |name| name.chars().count()));
+    let rows: Vec<Row> = rows.into_iter().collect();
+    for row in &rows {
         table.add_row(row.iter().map(|cell| Cell::new(clean(cell))));
     }
-    if longest <= NAMES
-        && let Some(first) = table.column_mut(0)
-    {
-        first.set_constraint(ColumnConstraint::ContentWidth);
+    // What names a row, and ids that somebody may copy, stay in one piece.
+    for at in 0..head.len() {
+        let cells = || rows.iter().filter_map(|row| row.get(at));
+        let longest = cells().map(|cell| cell.chars().count()).max();
+        let is_name = at == 0 || cells().any(|cell| cell.parse::<Uuid>().is_ok());
+        if is_name
+            && longest.unwrap_or(0) <= NAMES
+            && let Some(column) = table.column_mut(at)
+        {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     table
 }
@@ -262,14 +269,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_names_a_row_is_never_broken_into_lines() {
-        let id = "01a205fd-4d51-7619-beb1-eafa5228bce9";
+    fn what_names_a_row_and_ids_are_never_broken_into_lines() {
+        let ids = [
+            "01a205fd-4d51-7619-beb1-eafa5228bce9",
+            "01983c66-0000-7000-8000-00000008e0a1",
+        ];
         let wide = "words ".repeat(20);
-        let row: Row = std::iter::once(id.to_owned())
+        let row: Row = ids
+            .map(str::to_owned)
+            .into_iter()
             .chain(std::iter::repeat_n(wide, 8))
             .collect();
-        let shown = filled(&["id", "b", "c", "d", "e", "f", "g", "h", "i"], [row]);
-        assert!(shown.to_string().contains(id), "{shown}");
+        let head = ["id", "session", "c", "d", "e", "f", "g", "h", "i", "j"];
+        let shown = filled(&head, [row]).to_string();
+        assert!(ids.iter().all(|id| shown.contains(id)), "{shown}");
     }
 
     #[test]

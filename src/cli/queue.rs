@@ -22,6 +22,7 @@ pub(super) struct Queue {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Show the queue's hold, its jobs by state, workers and judges
+    #[command(visible_alias = "show")]
     Status(Common),
     /// Start no more jobs; running ones finish
     Pause(Common),

@@ -144,7 +144,7 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
         alert(text, &format!("/batches/{}", batch.batch_id))
     }));
     let outdated = ever.scores.saturating_sub(distribution.scores);
-    if outdated > 0 && ever.simulated == distribution.simulated {
+    if outdated > 0 && ever.simulated == frame.status_bar.simulated {
         let text = format!(
             "{} of other criteria than the current ones: the mean and the spread of scores here leave {} out.",
             words::counted(outdated, "score"),
