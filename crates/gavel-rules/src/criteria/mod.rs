@@ -139,7 +139,7 @@ pub struct Criteria {
     pub case: Case,
 }
 
-/// What a kind makes of a definition once.
+/// What the questions under a definition share.
 #[derive(Debug)]
 pub(super) struct Framed {
     /// Of the reply.
@@ -148,7 +148,7 @@ pub(super) struct Framed {
     pub(super) template: Template,
 }
 
-/// [`Framed`], once it is made.
+/// What a kind makes of a definition, once it is made.
 ///
 /// It follows from the other fields and says nothing of its own: it equals any other, and a copy, which may be changed,
 /// begins empty.
