@@ -442,7 +442,7 @@ fn warn_of_overruled(enqueue: &Enqueue, settings: &Settings) {
         if let Err(problem) = enqueue.check_judge(&current.judge) {
             tracing::warn!(
                 kind = %file.kind, current = %current.hash,
-                "judge {}: {}", problem.judge, problem.remedy
+                "{}", problem.remedy
             );
         } else if !path.is_empty() {
             tracing::warn!(

@@ -30,9 +30,9 @@ fn fault_of(more: Value) -> (String, String) {
     (error.path, error.message)
 }
 
-/// The shipped file as it reads when `set` is in the environment.
 const SHIPPED: &str = include_str!("../../../../config/llm_providers.yaml");
 
+/// The shipped file as it reads when `set` is in the environment.
 fn shipped(set: &[(&str, &str)]) -> Providers {
     let mut value: Value = serde_yaml_ng::from_str(SHIPPED).unwrap();
     substitute(&mut value, set);
