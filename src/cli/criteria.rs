@@ -304,13 +304,14 @@ impl Printed for CriteriaList {
                     .trim_end()
                     .to_owned(),
                 version.kind.to_string(),
+                version.judge.clone(),
                 current.to_owned(),
                 version.scores.to_string(),
                 mean(version),
                 or_empty(version.created_at.map(|at| at.date_naive())),
             ]
         };
-        let head = ["criteria", "kind", "", "scores", "mean", "stored"];
+        let head = ["criteria", "kind", "judge", "", "scores", "mean", "stored"];
         Ok(output::table(&head, self.items.iter().map(row))?)
     }
 }
@@ -320,7 +321,7 @@ fn mean(version: &CriteriaVersion) -> String {
     let mean = output::rounded(version.mean_total, 2);
     match version.mean_total {
         Some(_) if version.real_scores < version.scores => {
-            format!("{mean} of {} real", version.real_scores)
+            format!("{mean} of {}", version.real_scores)
         }
         _ => mean,
     }
@@ -336,8 +337,7 @@ impl Printed for CriteriaDetail {
             ("note", or_empty(version.note.as_deref().map(output::clean))),
             ("kind", version.kind.to_string()),
             ("current", version.is_current.to_string()),
-            ("judge", or_empty(self.judge())),
-            ("model", or_empty(self.model())),
+            ("judge", version.judge.clone()),
             ("scores", version.scores.to_string()),
             ("mean", mean(version)),
             ("first score", at(version.first_scored_at)),

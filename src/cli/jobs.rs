@@ -61,14 +61,15 @@ impl Jobs {
                 batch,
                 list,
             } => {
-                let state = state.map(|state| state.to_string());
-                let batch = batch.map(|batch| batch.to_string());
                 let filter = given([
-                    ("state", state),
+                    ("state", state.map(|state| state.to_string())),
                     ("judge", judge.clone()),
-                    ("batch_id", batch),
+                    ("batch_id", batch.map(|batch| batch.to_string())),
                 ]);
                 list.print(global, async |client: &Client, limit| {
+                    if let Some(batch) = batch {
+                        client.batch(*batch).await?; // an unknown one is an error, not an empty list
+                    }
                     client.jobs(&filter, limit).await
                 })
                 .await

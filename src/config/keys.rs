@@ -43,7 +43,7 @@ impl Shape {
     pub(super) fn described(self) -> &'static str {
         match self {
             Self::Text => "a text in quotes",
-            Self::Whole => "a whole number, without quotes",
+            Self::Whole => "a whole number from 0, without quotes",
             Self::Number => "a number, without quotes",
             Self::Switch => "true or false, without quotes",
             Self::List => "a list of texts, as in [\"a\", \"b\"]",
@@ -75,6 +75,7 @@ impl Shape {
             (Self::Tables, ValueKind::Array(items)) => items
                 .iter()
                 .all(|item| matches!(item.kind, ValueKind::Table(_))),
+            (Self::Whole, ValueKind::I64(number)) => *number >= 0,
             (Self::Number, _) => matches!(Self::of(value), Some(Self::Number | Self::Whole)),
             (_, _) => Self::of(value) == Some(self),
         }
@@ -87,8 +88,10 @@ impl Shape {
             Self::Text => Ok(ValueKind::String(text.to_owned())),
             Self::Whole => text
                 .parse()
+                .ok()
+                .filter(|number| *number >= 0)
                 .map(ValueKind::I64)
-                .map_err(|_| "is not a whole number"),
+                .ok_or("is not a whole number from 0"),
             Self::Number => match text.parse::<f64>() {
                 Ok(number) if number.is_finite() => Ok(ValueKind::Float(number)),
                 Ok(_) | Err(_) => Err("is not a number"),

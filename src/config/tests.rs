@@ -145,6 +145,7 @@ fn every_fault_is_told_at_once_with_the_name_that_was_used() {
             ("GAVEL_WORKER_CONCURRENCY", "0"),
             ("GAVEL_LOG_FORMAT", "xml"),
             ("GAVEL_WORKER_MAX_ATTEMPTS", "many"),
+            ("GAVEL_JUDGE_BREAKER_FAILURES", "-1"),
             ("REDIS_URL", "http://example.com"),
         ]),
         file: Some(path),
@@ -154,6 +155,7 @@ fn every_fault_is_told_at_once_with_the_name_that_was_used() {
     for part in [
         "GAVEL_WORKER_CONCURRENCY (worker.concurrency): \"0\" is out of range; give a whole number from 1 to 10000",
         "GAVEL_WORKER_MAX_ATTEMPTS (worker.max_attempts): \"many\" is not a whole number",
+        "GAVEL_JUDGE_BREAKER_FAILURES (judge.breaker_failures): \"-1\" is not a whole number from 0; give a whole number from 0",
         "GAVEL_LOG_FORMAT (log.format): \"xml\" is not a log format; give text or json",
         "gavel.toml:2: worker.lease_s: \"0.1\" is out of range; give a number from 0.5 to 3600",
         "gavel.toml:4: judge.max_retries",

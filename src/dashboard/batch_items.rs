@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::links::query;
 use super::markdown;
 use super::page::Fault;
-use super::session_item::Badge;
+use super::session_item::{Badge, name_of, named};
 use super::state::PageState;
 use super::user::SessionUser;
 use crate::api::Params;
@@ -266,11 +266,23 @@ impl Items<'_> {
             Some(_) => (page(&cursor), "Next page"),
             None => (page(""), "All of them"),
         });
-        let lines = found.items.into_iter();
+        let sessions = found.items.iter().filter_map(|item| item.job.subject_id);
+        let names = named(self.state, self.user, sessions).await?;
+        let line = |item: BatchItem| {
+            let session = item.job.subject_id;
+            let line = Line::of(item, self.batch);
+            match session {
+                Some(session) => Line {
+                    head: name_of(&names, &session),
+                    ..line
+                },
+                None => line,
+            }
+        };
         Ok(Section {
             title: "",
             about: "",
-            lines: lines.map(|item| Line::of(item, self.batch)).collect(),
+            lines: found.items.into_iter().map(line).collect(),
             more,
             first: alone.filter(|at| !at.is_empty()).map(|_| page("")),
         })

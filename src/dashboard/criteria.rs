@@ -55,6 +55,7 @@ struct Row {
     name: String,
     note: String,
     kind: Kind,
+    judge: String,
     current: bool,
     /// Who made it current.
     chosen: Option<(String, Moment)>,
@@ -71,6 +72,7 @@ impl Row {
             short: words::short(&version.criteria_hash).to_owned(),
             name: version.name.unwrap_or_default(),
             note: version.note.unwrap_or_default(),
+            judge: version.judge,
             current: version.is_current,
             chosen: version
                 .made_current
@@ -84,7 +86,7 @@ impl Row {
                         false => format!("{mean:.1}"),
                     };
                     match version.real_scores < scores {
-                        true => format!("{mean} of {} real", words::grouped(version.real_scores)),
+                        true => format!("{mean} of {}", words::grouped(version.real_scores)),
                         false => mean,
                     }
                 }
@@ -389,7 +391,7 @@ mod tests {
         let known = [
             (row("session", 3, 3, Some(70.06)), "70.1", true),
             (row("query", 3, 3, Some(0.5)), "50%", false),
-            (row("query", 24, 2, Some(1.0)), "100% of 2 real", false),
+            (row("query", 24, 2, Some(1.0)), "100% of 2", false),
             (row("session", 0, 0, None), "not yet", false),
             (row("session", 7, 0, None), "simulated only", true),
         ];

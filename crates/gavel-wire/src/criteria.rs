@@ -14,6 +14,9 @@ pub struct CriteriaVersion {
     pub criteria_hash: String,
     /// What it is for.
     pub kind: Kind,
+    /// The judge that it names: an entry, or `entry:model`.
+    #[serde(default)]
+    pub judge: String,
     /// Whether new requests get it.
     pub is_current: bool,
     /// When it was first stored; null for current criteria that nothing was scored with yet.
@@ -62,16 +65,6 @@ pub struct CriteriaDetail {
 }
 
 impl CriteriaDetail {
-    /// The provider entry that is asked.
-    pub fn judge(&self) -> Option<&str> {
-        self.content.get("scoring")?.get("llm_provider")?.as_str()
-    }
-
-    /// The model of it, if one is named.
-    pub fn model(&self) -> Option<&str> {
-        self.content.get("scoring")?.get("llm_model")?.as_str()
-    }
-
     /// The parts of a session's score in their order, and the most points of each.
     pub fn dimensions(&self) -> Vec<(&str, f64)> {
         let dimensions = self.content.get("dimensions").and_then(Value::as_array);

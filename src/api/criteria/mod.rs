@@ -51,6 +51,7 @@ fn view(
     CriteriaVersion {
         criteria_hash: stored.criteria_hash.clone(),
         kind: stored.kind,
+        judge: Criteria::judge_of(&stored.content),
         is_current,
         name: named.and_then(|named| named.name.clone()),
         note: named.and_then(|named| named.note.clone()),
@@ -75,6 +76,7 @@ fn unused(current: &Criteria) -> CriteriaVersion {
     CriteriaVersion {
         criteria_hash: current.hash.0.clone(),
         kind: current.kind,
+        judge: current.judge.clone(),
         is_current: true,
         created_at: None,
         scores: 0,

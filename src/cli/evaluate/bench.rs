@@ -28,17 +28,11 @@ pub(super) async fn of_service(
         None => client.current_criteria(header.kind).await,
     };
     match retried_for(STARTS_WITHIN, &progress, ask).await {
-        Ok(criteria) => {
-            let judge = criteria.judge().map(|judge| match criteria.model() {
-                None => judge.to_owned(),
-                Some(model) => format!("{judge}:{model}"),
-            });
-            Ok(Some(Bench {
-                judge,
-                criteria_hash: criteria.version.criteria_hash,
-                model: None,
-            }))
-        }
+        Ok(criteria) => Ok(Some(Bench {
+            judge: Some(criteria.version.judge),
+            criteria_hash: criteria.version.criteria_hash,
+            model: None,
+        })),
         // Whoever may ask for scores alone is told no more.
         Err(ClientError::Refused(problem)) if problem.status == 403 => Ok(None),
         Err(error) => Err(error.into()),

@@ -15,8 +15,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator};
-use sqlx::{AssertSqlSafe, PgConnection, Row as _, SqlSafeStr as _, SqliteConnection};
+use sqlx::migrate::{Migrate, MigrateError, Migration, Migrator};
+use sqlx::{AssertSqlSafe, PgConnection, Row as _, SqliteConnection};
 
 use crate::store::{Dialect, StoreError};
 
@@ -32,65 +32,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// others only add.
 const COMPATIBLE_SINCE: &[(i64, i64)] = &[];
 
-/// One version: number, name, and its two texts. Never edited once merged.
-type Version = (i64, &'static str, &'static str, &'static str);
-
-macro_rules! version {
-    ($number:literal, $name:literal, $path:literal) => {
-        (
-            $number,
-            $name,
-            include_str!(concat!("../../../migrations/", $path, ".up.sql")),
-            include_str!(concat!("../../../migrations/", $path, ".down.sql")),
-        )
-    };
-}
-
-const COMMON: &[Version] = &[
-    version!(1, "sessions", "0001_sessions"),
-    version!(2, "jobs", "0002_jobs"),
-    version!(3, "scores", "0003_scores"),
-    version!(4, "judges", "0004_judges"),
-    version!(6, "judge_pace", "0006_judge_pace"),
-    version!(7, "imports", "0007_imports"),
-    version!(8, "idempotency", "0008_idempotency"),
-    version!(9, "evaluations", "0009_evaluations"),
-    version!(10, "backlogs", "0010_backlogs"),
-    version!(11, "ratings", "0011_ratings"),
-    version!(12, "usage", "0012_usage"),
-    version!(13, "provider_batches", "0013_provider_batches"),
-    version!(14, "indexes", "0014_indexes"),
-    version!(15, "asked_keys", "0015_asked_keys"),
-    version!(16, "days", "0016_days"),
-    version!(19, "latency", "0019_latency"),
-    version!(20, "on_demand", "0020_on_demand"),
-    version!(21, "judge_errors", "0021_judge_errors"),
-    version!(22, "job_lists", "0022_job_lists"),
-    version!(23, "liveness", "0023_liveness"),
-    version!(25, "worker_judges", "0025_worker_judges"),
-    version!(26, "session_origin", "0026_session_origin"),
-    version!(29, "criteria_names", "0029_criteria_names"),
-    version!(30, "sign_ins", "0030_sign_ins"),
-    version!(32, "queue_away", "0032_queue_away"),
-    version!(33, "erasure", "0033_erasure"),
-];
-
-const POSTGRES: &[Version] = &[
-    version!(5, "storage", "postgres/0005_storage"),
-    version!(18, "marks", "postgres/0018_marks"),
-    version!(28, "reading", "postgres/0028_reading"),
-    version!(31, "webhooks", "postgres/0031_webhooks"),
-    version!(34, "kept_answers", "postgres/0034_kept_answers"),
-    version!(35, "external_ids", "postgres/0035_external_ids"),
-];
-
-const SQLITE: &[Version] = &[
-    version!(18, "marks", "sqlite/0018_marks"),
-    version!(28, "reading", "sqlite/0028_reading"),
-    version!(31, "webhooks", "sqlite/0031_webhooks"),
-    version!(34, "kept_answers", "sqlite/0034_kept_answers"),
-    version!(35, "external_ids", "sqlite/0035_external_ids"),
-];
+/// What `migrations/` says to both databases, and what its folders say to either. A text is never edited once merged.
+static COMMON: Migrator = sqlx::migrate!("./migrations");
+static POSTGRES: Migrator = sqlx::migrate!("./migrations/postgres");
+static SQLITE: Migrator = sqlx::migrate!("./migrations/sqlite");
 
 /// What the two databases say differently about a schema.
 pub(in crate::store) trait Schema: Migrate + Send {
@@ -350,28 +295,13 @@ pub(in crate::store) async fn revert<C: Schema>(
 
 /// Every version, oldest first, up and down.
 fn migrations(dialect: Dialect) -> Vec<Migration> {
-    let own: &[Version] = match dialect {
-        Dialect::Postgres => POSTGRES,
-        Dialect::Sqlite => SQLITE,
+    let own = match dialect {
+        Dialect::Postgres => &POSTGRES,
+        Dialect::Sqlite => &SQLITE,
     };
-    let migrations = COMMON
-        .iter()
-        .chain(own)
-        .flat_map(|(number, name, up, down)| {
-            let one = |kind, text: &'static str| {
-                let alone = text.starts_with("-- no-transaction");
-                Migration::new(*number, (*name).into(), kind, text.into_sql_str(), alone)
-            };
-            [
-                one(MigrationType::ReversibleUp, up),
-                one(MigrationType::ReversibleDown, down),
-            ]
-        })
-        .collect();
-    Migrator::with_migrations(migrations)
-        .iter()
-        .cloned()
-        .collect()
+    let mut migrations: Vec<Migration> = COMMON.iter().chain(own.iter()).cloned().collect();
+    migrations.sort_by_key(|migration| migration.version);
+    migrations
 }
 
 fn list_of(version: i64) -> &'static str {
@@ -427,6 +357,9 @@ fn schema(attempted: &'static str, error: MigrateError) -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use sqlx::SqlSafeStr as _;
+    use sqlx::migrate::MigrationType;
+
     use super::*;
 
     #[test]

@@ -150,12 +150,12 @@ async fn approaches_are_counted_as_tools_are() {
 async fn only_current_scores_count_and_criteria_and_the_sessions_time_narrow_them() {
     for test in support::stores().await {
         let store = &test.store;
+        let analytics = store.analytics();
         let old = scored_at(store, "2025-12-31T23:59:59Z", missing(10, &["old"]), 'a').await;
         rescored(store, old, missing(90, &["new"]), 'b').await;
         scored_at(store, DAY, missing(50, &["other"]), 'a').await;
         let totals = async |filter: &ScoreFilter| {
-            let mut totals: Vec<_> = store
-                .analytics()
+            let mut totals: Vec<_> = analytics
                 .totals(filter)
                 .await
                 .unwrap()
@@ -183,13 +183,13 @@ async fn only_current_scores_count_and_criteria_and_the_sessions_time_narrow_the
         };
         assert_eq!(totals(&of_2026).await, [(50, 1)]);
         assert_eq!(tools(store, &of_2026, 10).await, counts(&[("other", 1)]));
-        assert_eq!(store.analytics().sessions_in(&of_2026).await.unwrap(), 1);
+        assert_eq!(analytics.sessions_in(&of_2026).await.unwrap(), 1);
         let before = ScoreFilter {
             to: of_2026.from,
             ..ScoreFilter::default()
         };
         assert_eq!(totals(&before).await, [(90, 1)]);
-        assert_eq!(store.analytics().sessions_in(&all).await.unwrap(), 2);
+        assert_eq!(analytics.sessions_in(&all).await.unwrap(), 2);
     }
 }
 

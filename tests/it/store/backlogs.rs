@@ -109,6 +109,7 @@ fn set(ids: &[Uuid]) -> BTreeSet<Uuid> {
 async fn a_rescore_expands_a_step_at_a_time_and_each_session_once() {
     for test in support::stores().await {
         let store = &test.store;
+        let batches = store.batches();
         let sessions = stored(store, 7).await;
         let new = new_backlog();
         let id = begun(store, new.clone()).await;
@@ -122,9 +123,9 @@ async fn a_rescore_expands_a_step_at_a_time_and_each_session_once() {
             .put(&later, now() + minutes(1))
             .await
             .unwrap();
-        assert_eq!(store.batches().expanding_backlogs().await.unwrap(), [id]);
+        assert_eq!(batches.expanding_backlogs().await.unwrap(), [id]);
         for step in 1..=2 {
-            let stepped = store.batches().expand(id, 3, now()).await.unwrap();
+            let stepped = batches.expand(id, 3, now()).await.unwrap();
             assert_eq!(stepped, StepOutcome::Part(3));
             let batch = row(store, id).await;
             assert_eq!(
@@ -132,12 +133,12 @@ async fn a_rescore_expands_a_step_at_a_time_and_each_session_once() {
                 (BatchState::Expanding, 3 * step)
             );
             // It was begun already.
-            store.batches().begin_backlog(&new).await.unwrap();
+            batches.begin_backlog(&new).await.unwrap();
         }
         // Its items run meanwhile.
-        let first = store.batches().first_items(id, 1).await.unwrap();
+        let first = batches.first_items(id, 1).await.unwrap();
         claim(store, first[0].job_id, Uuid::now_v7()).await;
-        assert_eq!(store.batches().complete(id, now()).await.unwrap(), None);
+        assert_eq!(batches.complete(id, now()).await.unwrap(), None);
         let batch = whole(store, id, 3).await;
         assert_eq!(
             (batch.state, batch.total, batch.expanded),
@@ -145,17 +146,10 @@ async fn a_rescore_expands_a_step_at_a_time_and_each_session_once() {
         );
         assert_eq!(set(&subjects(store, id).await), sessions);
         assert_eq!(
-            store.batches().expand(id, 3, now()).await.unwrap(),
+            batches.expand(id, 3, now()).await.unwrap(),
             StepOutcome::Stopped
         );
-        assert!(
-            store
-                .batches()
-                .expanding_backlogs()
-                .await
-                .unwrap()
-                .is_empty()
-        );
+        assert!(batches.expanding_backlogs().await.unwrap().is_empty());
     }
 }
 
@@ -232,10 +226,11 @@ async fn a_step_that_is_broken_off_is_done_or_not() {
 async fn what_needs_no_score_or_can_have_none_is_passed_over_and_counted() {
     for test in support::stores().await {
         let store = &test.store;
+        let sessions = store.sessions();
         let current = scored_session(store, 70).await;
         let fresh = stored(store, 1).await;
         let busy = Uuid::now_v7();
-        store.sessions().put(&session(busy), now()).await.unwrap();
+        sessions.put(&session(busy), now()).await.unwrap();
         let active = accept(store, new_job(Some(busy))).await;
         let open = SessionRecord {
             status: SessionStatus::InProgress,
@@ -247,11 +242,10 @@ async fn what_needs_no_score_or_can_have_none_is_passed_over_and_counted() {
             ..session(Uuid::now_v7())
         };
         for unjudged in [&open, &silent] {
-            store.sessions().put(unjudged, now()).await.unwrap();
+            sessions.put(unjudged, now()).await.unwrap();
         }
         let new = new_backlog();
-        let found = store
-            .sessions()
+        let found = sessions
             .sort(&new.filter, &new.plan.rules, now(), None, 100)
             .await
             .unwrap()
@@ -285,8 +279,7 @@ async fn what_needs_no_score_or_can_have_none_is_passed_over_and_counted() {
             let mut again = new_backlog();
             again.plan.rules.criteria_hash = hash(criteria);
             again.plan.rules.force = force;
-            let found = store
-                .sessions()
+            let found = sessions
                 .sort(&again.filter, &again.plan.rules, now(), None, 100)
                 .await
                 .unwrap()
@@ -335,10 +328,11 @@ async fn a_simulated_score_is_current_for_simulated_judges_alone() {
 async fn a_batch_that_expands_is_paused_resumed_and_cancelled() {
     for test in support::stores().await {
         let store = &test.store;
+        let batches = store.batches();
         stored(store, 6).await;
         let id = begun(store, new_backlog()).await;
-        store.batches().expand(id, 2, now()).await.unwrap();
-        let Moved::Now(paused) = store.batches().pause(id).await.unwrap() else {
+        batches.expand(id, 2, now()).await.unwrap();
+        let Moved::Now(paused) = batches.pause(id).await.unwrap() else {
             panic!("it can be paused");
         };
         assert_eq!(
@@ -346,26 +340,26 @@ async fn a_batch_that_expands_is_paused_resumed_and_cancelled() {
             (BatchState::Paused, Some(PausedBy::Operator))
         );
         assert_eq!(
-            store.batches().expand(id, 2, now()).await.unwrap(),
+            batches.expand(id, 2, now()).await.unwrap(),
             StepOutcome::Stopped
         );
-        let items = store.batches().item_ids(id, 0).await.unwrap();
+        let items = batches.item_ids(id, 0).await.unwrap();
         let claimed = store
             .jobs()
             .claim(&items, Uuid::now_v7(), now() + minutes(1))
             .await;
         assert!(claimed.unwrap().is_empty(), "nothing begins");
-        let Moved::Now(resumed) = store.batches().resume(id, now()).await.unwrap() else {
+        let Moved::Now(resumed) = batches.resume(id, now()).await.unwrap() else {
             panic!("it can be resumed");
         };
         assert_eq!(
             (resumed.state, resumed.paused_by),
             (BatchState::Expanding, None)
         );
-        let again = store.batches().resume(id, now()).await.unwrap();
+        let again = batches.resume(id, now()).await.unwrap();
         assert!(matches!(again, Moved::Already(_)));
-        store.batches().expand(id, 2, now()).await.unwrap();
-        let Moved::Now(cancelled) = store.batches().cancel(id, now()).await.unwrap() else {
+        batches.expand(id, 2, now()).await.unwrap();
+        let Moved::Now(cancelled) = batches.cancel(id, now()).await.unwrap() else {
             panic!("it can be cancelled");
         };
         assert_eq!(
@@ -373,25 +367,14 @@ async fn a_batch_that_expands_is_paused_resumed_and_cancelled() {
             (BatchState::Cancelled, 4)
         );
         assert_eq!(
-            store.batches().expand(id, 2, now()).await.unwrap(),
+            batches.expand(id, 2, now()).await.unwrap(),
             StepOutcome::Stopped
         );
-        let figures = store
-            .batches()
-            .figures(&row(store, id).await)
-            .await
-            .unwrap();
+        let figures = batches.figures(&row(store, id).await).await.unwrap();
         assert_eq!(figures.count(JobState::Cancelled), 4);
         // Nobody's silence makes it one that was never whole.
         let silent = std::time::Duration::ZERO;
-        assert!(
-            store
-                .batches()
-                .remove_silent(silent)
-                .await
-                .unwrap()
-                .is_empty()
-        );
+        assert!(batches.remove_silent(silent).await.unwrap().is_empty());
     }
 }
 

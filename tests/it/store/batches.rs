@@ -165,36 +165,27 @@ async fn items_run_only_while_their_batch_does() {
 async fn a_batch_whose_maker_died_is_removed_with_its_items_and_no_other() {
     for test in support::stores().await {
         let store = &test.store;
+        let batches = store.batches();
         let (kept, _) = running(store, 2).await;
         let (id, items) = expanding(store, 3).await;
         let silent = Duration::from_secs(60);
-        assert!(
-            store
-                .batches()
-                .remove_silent(silent)
-                .await
-                .unwrap()
-                .is_empty()
-        );
-        assert_eq!(
-            store.batches().remove_silent(Duration::ZERO).await.unwrap(),
-            [id]
-        );
-        assert_eq!(store.batches().get(id).await.unwrap(), None);
+        assert!(batches.remove_silent(silent).await.unwrap().is_empty());
+        assert_eq!(batches.remove_silent(Duration::ZERO).await.unwrap(), [id]);
+        assert_eq!(batches.get(id).await.unwrap(), None);
         for item in items {
             assert_eq!(store.jobs().get(item).await.unwrap(), None);
         }
         // Its maker lives after all, and learns of it.
-        let late = store.batches().add_items(id, &[item(id, 3)]).await.unwrap();
+        let late = batches.add_items(id, &[item(id, 3)]).await.unwrap();
         assert_eq!(late, Added::Gone);
-        assert_eq!(store.batches().start(id).await.unwrap(), Moved::Unknown);
+        assert_eq!(batches.start(id).await.unwrap(), Moved::Unknown);
         assert_eq!(state(store, kept).await, BatchState::Running);
-        assert_eq!(store.batches().item_ids(kept, 0).await.unwrap().len(), 2);
+        assert_eq!(batches.item_ids(kept, 0).await.unwrap().len(), 2);
 
         let (given_up, _) = expanding(store, 1).await;
-        store.batches().remove_expanding(given_up).await.unwrap();
-        store.batches().remove_expanding(kept).await.unwrap();
-        assert_eq!(store.batches().get(given_up).await.unwrap(), None);
+        batches.remove_expanding(given_up).await.unwrap();
+        batches.remove_expanding(kept).await.unwrap();
+        assert_eq!(batches.get(given_up).await.unwrap(), None);
         assert_eq!(state(store, kept).await, BatchState::Running);
     }
 }
@@ -203,16 +194,14 @@ async fn a_batch_whose_maker_died_is_removed_with_its_items_and_no_other() {
 async fn items_are_added_all_or_none_and_once() {
     for test in support::stores().await {
         let store = &test.store;
+        let batches = store.batches();
         let new = new_batch();
-        store.batches().begin(&new).await.unwrap();
-        store.batches().begin(&new).await.unwrap();
+        batches.begin(&new).await.unwrap();
+        batches.begin(&new).await.unwrap();
         let id = new.batch_id;
         let items = [item(id, 0), item(id, 1)];
         for _ in 0..2 {
-            assert_eq!(
-                store.batches().add_items(id, &items).await.unwrap(),
-                Added::All
-            );
+            assert_eq!(batches.add_items(id, &items).await.unwrap(), Added::All);
         }
         let (session, _) = session_with_job(store).await;
         let busy = NewJob {
@@ -220,15 +209,11 @@ async fn items_are_added_all_or_none_and_once() {
             subject_id: Some(session),
             ..item(id, 3)
         };
-        let refused = store
-            .batches()
-            .add_items(id, &[item(id, 2), busy])
-            .await
-            .unwrap();
+        let refused = batches.add_items(id, &[item(id, 2), busy]).await.unwrap();
         assert_eq!(refused, Added::Active(vec![session]));
-        let batch = store.batches().get(id).await.unwrap().unwrap();
+        let batch = batches.get(id).await.unwrap().unwrap();
         assert_eq!((batch.state, batch.total), (BatchState::Expanding, 2));
-        assert_eq!(store.batches().item_ids(id, 0).await.unwrap().len(), 2);
+        assert_eq!(batches.item_ids(id, 0).await.unwrap().len(), 2);
     }
 }
 
@@ -236,55 +221,41 @@ async fn items_are_added_all_or_none_and_once() {
 async fn a_batch_is_completed_when_each_item_has_ended_and_runs_again_with_its_failures() {
     for test in support::stores().await {
         let store = &test.store;
+        let batches = store.batches();
         let (id, items) = running(store, 2).await;
         let worker = Uuid::now_v7();
         let first = claim(store, items[0], worker).await;
         record(store, &first, failed()).await;
-        assert!(
-            store
-                .batches()
-                .without_items_left()
-                .await
-                .unwrap()
-                .is_empty()
-        );
-        assert_eq!(store.batches().complete(id, now()).await.unwrap(), None);
+        assert!(batches.without_items_left().await.unwrap().is_empty());
+        assert_eq!(batches.complete(id, now()).await.unwrap(), None);
         let second = claim(store, items[1], worker).await;
         record(store, &second, evaluated(Some(1.0), Some(true), false)).await;
-        assert_eq!(store.batches().without_items_left().await.unwrap(), [id]);
-        let done = store.batches().complete(id, now()).await.unwrap().unwrap();
+        assert_eq!(batches.without_items_left().await.unwrap(), [id]);
+        let done = batches.complete(id, now()).await.unwrap().unwrap();
         assert_eq!(done.state, BatchState::Completed);
         assert!(done.finished_at.is_some());
-        assert_eq!(store.batches().complete(id, now()).await.unwrap(), None);
+        assert_eq!(batches.complete(id, now()).await.unwrap(), None);
         for moved in [
-            store.batches().pause(id).await,
-            store.batches().resume(id, now()).await,
-            store.batches().cancel(id, now()).await,
+            batches.pause(id).await,
+            batches.resume(id, now()).await,
+            batches.cancel(id, now()).await,
         ] {
             assert!(matches!(moved.unwrap(), Moved::Refused(_)));
         }
 
-        let (moved, queued) = store
-            .batches()
-            .retry_failed_items(id, now(), now())
-            .await
-            .unwrap();
+        let (moved, queued) = batches.retry_failed_items(id, now(), now()).await.unwrap();
         assert!(matches!(moved, Moved::Now(batch) if batch.state == BatchState::Running));
         assert_eq!(queued.len(), 1);
         assert_eq!(queued[0].job_id, items[0]);
         assert_eq!(job(store, items[0]).await.state, JobState::Queued);
-        assert_eq!(store.batches().complete(id, now()).await.unwrap(), None);
-        let (moved, queued) = store
-            .batches()
-            .retry_failed_items(id, now(), now())
-            .await
-            .unwrap();
+        assert_eq!(batches.complete(id, now()).await.unwrap(), None);
+        let (moved, queued) = batches.retry_failed_items(id, now(), now()).await.unwrap();
         assert!(matches!(moved, Moved::Already(_)) && queued.is_empty());
 
         // One job that is retried by itself takes its batch along.
         let again = claim(store, items[0], worker).await;
         record(store, &again, failed()).await;
-        store.batches().complete(id, now()).await.unwrap().unwrap();
+        batches.complete(id, now()).await.unwrap().unwrap();
         store.jobs().retry(items[0], now()).await.unwrap().unwrap();
         assert_eq!(state(store, id).await, BatchState::Running);
     }
@@ -310,19 +281,17 @@ async fn a_large_batch_is_cancelled_in_steps_between_which_others_work() {
     const ITEMS: i64 = 20_000;
     for test in support::stores().await {
         let store = &test.store;
+        let batches = store.batches();
         let (id, mut ids) = expanding(store, 1_000).await;
         for from in (1_000..ITEMS).step_by(1_000) {
             let items: Vec<NewJob> = (from..from + 1_000).map(|no| item(id, no)).collect();
-            assert_eq!(
-                store.batches().add_items(id, &items).await.unwrap(),
-                Added::All
-            );
+            assert_eq!(batches.add_items(id, &items).await.unwrap(), Added::All);
             ids.extend(items.iter().map(|item| item.job_id));
         }
-        store.batches().start(id).await.unwrap();
+        batches.start(id).await.unwrap();
         // One that runs is ended at once, wherever it stands.
         let run = claim(store, ids[15_000], Uuid::now_v7()).await;
-        store.batches().cancel(id, now()).await.unwrap();
+        batches.cancel(id, now()).await.unwrap();
         assert_eq!(job(store, ids[15_000]).await.state, JobState::Cancelled);
         assert_eq!(
             recorded(store, record_of(&run, failed())).await,
@@ -338,13 +307,7 @@ async fn a_large_batch_is_cancelled_in_steps_between_which_others_work() {
 
         let mut cancelling = Cancelling::default();
         let mut steps = 0;
-        while store
-            .batches()
-            .cancel_step(&mut cancelling, now())
-            .await
-            .unwrap()
-            == CancelStep::More
-        {
+        while batches.cancel_step(&mut cancelling, now()).await.unwrap() == CancelStep::More {
             steps += 1;
             let other = accept(store, new_job(None)).await;
             let run = claim(store, other, Uuid::now_v7()).await;
@@ -364,29 +327,19 @@ async fn a_large_batch_is_cancelled_in_steps_between_which_others_work() {
 async fn what_somebody_asked_for_by_itself_runs_beside_its_batch() {
     for test in support::stores().await {
         let store = &test.store;
+        let jobs = store.jobs();
         let (id, items) = running(store, 3).await;
         store.batches().pause(id).await.unwrap();
-        let raised = store
-            .jobs()
-            .raise(items[0], Force::AsIs)
-            .await
-            .unwrap()
-            .unwrap();
+        let raised = jobs.raise(items[0], Force::AsIs).await.unwrap().unwrap();
         assert!(raised.on_demand);
-        let due = store
-            .jobs()
+        let due = jobs
             .claim(&items, Uuid::now_v7(), now() + minutes(1))
             .await
             .unwrap();
         let claimed: Vec<_> = due.iter().map(|job| job.job_id).collect();
         assert_eq!(claimed, [items[0]], "the others wait");
 
-        store
-            .jobs()
-            .raise(items[1], Force::AsIs)
-            .await
-            .unwrap()
-            .unwrap();
+        jobs.raise(items[1], Force::AsIs).await.unwrap().unwrap();
         store.batches().cancel(id, now()).await.unwrap();
         let states = [
             job(store, items[0]).await.state,
@@ -475,6 +428,7 @@ async fn a_batch_whose_failures_cannot_be_queued_again_stays_completed() {
 async fn cancelling_a_batch_ends_all_that_has_not_ended() {
     for test in support::stores().await {
         let store = &test.store;
+        let batches = store.batches();
         let (id, items) = running(store, 3).await;
         let worker = Uuid::now_v7();
         let ended = claim(store, items[0], worker).await;
@@ -482,11 +436,11 @@ async fn cancelling_a_batch_ends_all_that_has_not_ended() {
         claim(store, items[1], worker).await;
         let at = now();
         assert!(matches!(
-            store.batches().cancel(id, at).await.unwrap(),
+            batches.cancel(id, at).await.unwrap(),
             Moved::Now(_)
         ));
         assert!(matches!(
-            store.batches().cancel(id, at).await.unwrap(),
+            batches.cancel(id, at).await.unwrap(),
             Moved::Already(_)
         ));
         let figures = figures(store, id).await;
@@ -495,15 +449,10 @@ async fn cancelling_a_batch_ends_all_that_has_not_ended() {
         let verdict = figures.verdict.unwrap();
         assert_eq!((verdict.failed, verdict.unscored), (1, 2));
         assert_eq!(verdict.mean, Some(0.5));
-        let (moved, _) = store
-            .batches()
-            .retry_failed_items(id, now(), now())
-            .await
-            .unwrap();
+        let (moved, _) = batches.retry_failed_items(id, now(), now()).await.unwrap();
         assert!(matches!(moved, Moved::Refused(_)));
         cancel_all(store).await;
-        let page = store
-            .batches()
+        let page = batches
             .list(
                 BatchFilter {
                     kind: Some(Kind::Query),
@@ -523,6 +472,7 @@ async fn cancelling_a_batch_ends_all_that_has_not_ended() {
 async fn a_pause_is_no_time_that_an_item_waited() {
     for test in support::stores().await {
         let store = &test.store;
+        let jobs = store.jobs();
         let (id, items) = running(store, 1).await;
         let claimed = claim(store, items[0], Uuid::now_v7()).await;
         let wait = waiting(gavel::job::WaitReason::BreakerOpen, now());
@@ -531,26 +481,20 @@ async fn a_pause_is_no_time_that_an_item_waited() {
         let later = now() + minutes(60);
         let long_ago = later - minutes(10);
         assert!(
-            store
-                .jobs()
-                .expire_waits(long_ago, &[], later)
+            jobs.expire_waits(long_ago, &[], later)
                 .await
                 .unwrap()
                 .is_empty()
         );
         store.batches().resume(id, later).await.unwrap();
         assert!(
-            store
-                .jobs()
-                .expire_waits(long_ago, &[], later)
+            jobs.expire_waits(long_ago, &[], later)
                 .await
                 .unwrap()
                 .is_empty()
         );
         assert_eq!(
-            store
-                .jobs()
-                .expire_waits(later + minutes(1), &[], later)
+            jobs.expire_waits(later + minutes(1), &[], later)
                 .await
                 .unwrap(),
             items
@@ -562,9 +506,10 @@ async fn a_pause_is_no_time_that_an_item_waited() {
 async fn figures_are_counted_a_last_time_when_all_items_have_ended() {
     for test in support::stores().await {
         let store = &test.store;
+        let batches = store.batches();
         let (id, items) = running(store, 2).await;
         let worker = Uuid::now_v7();
-        let row = async || store.batches().get(id).await.unwrap().unwrap();
+        let row = async || batches.get(id).await.unwrap().unwrap();
         for (item, ending) in [
             (items[0], failed()),
             (items[1], evaluated(Some(0.5), Some(false), false)),
@@ -580,7 +525,7 @@ async fn figures_are_counted_a_last_time_when_all_items_have_ended() {
                 2
             );
         }
-        store.batches().complete(id, now()).await.unwrap().unwrap();
+        batches.complete(id, now()).await.unwrap().unwrap();
         let counted = figures(store, id).await;
         let kept = row().await;
         assert_eq!(kept.figures.as_ref(), Some(&counted));
@@ -592,8 +537,8 @@ async fn figures_are_counted_a_last_time_when_all_items_have_ended() {
         assert_eq!(figures(store, id).await.unfinished(), 1);
         let claimed = claim(store, items[0], worker).await;
         record(store, &claimed, failed()).await;
-        store.batches().complete(id, now()).await.unwrap().unwrap();
-        store.batches().keep_figures(&kept, &counted).await.unwrap();
+        batches.complete(id, now()).await.unwrap().unwrap();
+        batches.keep_figures(&kept, &counted).await.unwrap();
         assert_eq!(
             row().await.figures,
             None,
@@ -601,11 +546,7 @@ async fn figures_are_counted_a_last_time_when_all_items_have_ended() {
         );
         figures(store, id).await;
         assert!(row().await.figures.is_some());
-        store
-            .batches()
-            .retry_failed_items(id, now(), now())
-            .await
-            .unwrap();
+        batches.retry_failed_items(id, now(), now()).await.unwrap();
         assert_eq!(figures(store, id).await.count(JobState::Queued), 1);
         // One that can't be queued again changes nothing.
         assert_eq!(store.jobs().retry(items[1], now()).await.unwrap(), None);

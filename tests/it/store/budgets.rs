@@ -83,18 +83,16 @@ const SPENT: (BatchState, Option<PausedBy>) = (BatchState::Paused, Some(PausedBy
 async fn a_batch_is_paused_by_the_end_that_spends_its_budget_and_goes_on_with_a_larger_one() {
     for test in support::stores().await {
         let store = &test.store;
+        let budgets = store.budgets();
         let (id, items) = running(store, 5, Some(1.0)).await;
         spend(store, items[0], Some(0.5)).await;
         assert_eq!(standing(store, id).await, RUNS);
-        assert!(store.budgets().spent_batches().await.unwrap().is_empty());
+        assert!(budgets.spent_batches().await.unwrap().is_empty());
         spend(store, items[1], Some(0.5)).await;
         assert_eq!(standing(store, id).await, SPENT);
-        assert_eq!(
-            store.budgets().spent_batches().await.unwrap(),
-            [(id, Kind::Query)]
-        );
+        assert_eq!(budgets.spent_batches().await.unwrap(), [(id, Kind::Query)]);
         assert!(
-            store.budgets().spent_batches().await.unwrap().is_empty(),
+            budgets.spent_batches().await.unwrap().is_empty(),
             "told once"
         );
         let claimed = store
@@ -102,15 +100,15 @@ async fn a_batch_is_paused_by_the_end_that_spends_its_budget_and_goes_on_with_a_
             .claim(&items, Uuid::now_v7(), now() + minutes(1))
             .await;
         assert!(claimed.unwrap().is_empty(), "nothing begins");
-        let usage = store.budgets().batch_usage(id).await.unwrap();
+        let usage = budgets.batch_usage(id).await.unwrap();
         assert_eq!((usage.spent_usd, usage.unpriced), (1.0, 0));
         assert_eq!((usage.tokens_in, usage.tokens_out), (200, 20));
         // Resuming it would spend more than it may.
         let refused = store.batches().resume(id, now()).await.unwrap();
         assert!(matches!(refused, Moved::Refused(_)), "{refused:?}");
-        let same = store.budgets().set(id, Some(1.0), now()).await.unwrap();
+        let same = budgets.set(id, Some(1.0), now()).await.unwrap();
         assert!(matches!(same, Moved::Already(_)), "{same:?}");
-        let Moved::Now(batch) = store.budgets().set(id, Some(1.5), now()).await.unwrap() else {
+        let Moved::Now(batch) = budgets.set(id, Some(1.5), now()).await.unwrap() else {
             panic!("it goes on");
         };
         assert_eq!(
@@ -120,16 +118,12 @@ async fn a_batch_is_paused_by_the_end_that_spends_its_budget_and_goes_on_with_a_
         spend(store, items[2], Some(0.25)).await;
         assert_eq!(standing(store, id).await, RUNS);
         // A smaller one than it has spent stops it, none lets it go on.
-        store.budgets().set(id, Some(1.0), now()).await.unwrap();
+        budgets.set(id, Some(1.0), now()).await.unwrap();
         assert_eq!(standing(store, id).await, SPENT);
-        store.budgets().set(id, None, now()).await.unwrap();
+        budgets.set(id, None, now()).await.unwrap();
         assert_eq!(standing(store, id).await, RUNS);
         assert_eq!(
-            store
-                .budgets()
-                .set(Uuid::now_v7(), None, now())
-                .await
-                .unwrap(),
+            budgets.set(Uuid::now_v7(), None, now()).await.unwrap(),
             Moved::Unknown
         );
     }

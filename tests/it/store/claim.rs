@@ -266,6 +266,7 @@ async fn a_queued_job_is_claimed_whatever_the_clocks_of_its_maker_and_its_worker
 async fn rows_in_a_workers_name_are_given_back_once_and_only_by_the_claim_that_it_left() {
     for test in support::stores().await {
         let store = &test.store;
+        let jobs = store.jobs();
         let (worker, other) = (Uuid::now_v7(), Uuid::now_v7());
         let mut claims = Vec::new();
         for owner in [worker, worker, other] {
@@ -274,33 +275,23 @@ async fn rows_in_a_workers_name_are_given_back_once_and_only_by_the_claim_that_i
             claims.push((id, run.claim_no));
         }
         let ahead = now() + minutes(1);
-        let mut mine = store.jobs().running_of(worker, ahead).await.unwrap();
+        let mut mine = jobs.running_of(worker, ahead).await.unwrap();
         mine.sort();
         assert_eq!(mine, claims[..2]);
-        let young = store
-            .jobs()
-            .running_of(worker, now() - minutes(1))
-            .await
-            .unwrap();
+        let young = jobs.running_of(worker, now() - minutes(1)).await.unwrap();
         assert!(young.is_empty(), "a claim of a moment ago may be in hand");
 
         let stale = (claims[1].0, claims[1].1 - 1);
         let asked = [claims[0], stale, claims[2]];
         let at = now();
-        let returned = store
-            .jobs()
-            .return_claims(worker, &asked, at)
-            .await
-            .unwrap();
+        let returned = jobs.return_claims(worker, &asked, at).await.unwrap();
         let ids: Vec<JobId> = returned.iter().map(|due| due.job_id).collect();
         assert_eq!(ids, [claims[0].0]);
         let back = job(store, claims[0].0).await;
         assert_eq!((back.state, back.due_at), (JobState::Queued, at));
         assert_eq!((back.worker_id, back.losses), (None, 0));
         assert!(
-            store
-                .jobs()
-                .return_claims(worker, &asked, at)
+            jobs.return_claims(worker, &asked, at)
                 .await
                 .unwrap()
                 .is_empty()

@@ -50,10 +50,10 @@ async fn jobs_are_counted_by_lane_priority_and_state() {
 async fn what_a_worker_published_is_read_back_and_nothing_is_unknown() {
     for test in support::stores().await {
         let store = &test.store;
+        let workers = store.workers();
         let [one, other] = [1, 2].map(|_| Uuid::now_v7());
         for id in [one, other] {
-            store
-                .workers()
+            workers
                 .heartbeat(&support::beat(id, "host"), support::BEAT)
                 .await
                 .unwrap();
@@ -65,12 +65,12 @@ async fn what_a_worker_published_is_read_back_and_nothing_is_unknown() {
         };
         // One that says nothing leaves them alone.
         for beat in [says, support::beat(one, "host")] {
-            let beaten = store.workers().heartbeat(&beat, support::BEAT);
+            let beaten = workers.heartbeat(&beat, support::BEAT);
             beaten.await.unwrap();
         }
-        let published = store.workers().judges_of(&[one, other]).await.unwrap();
+        let published = workers.judges_of(&[one, other]).await.unwrap();
         assert_eq!(published.len(), 1);
         assert_eq!(published[&one], judges);
-        assert!(store.workers().judges_of(&[]).await.unwrap().is_empty());
+        assert!(workers.judges_of(&[]).await.unwrap().is_empty());
     }
 }

@@ -37,39 +37,36 @@ async fn waits(store: &Store, name: &str, reason: WaitReason) -> JobId {
 #[tokio::test]
 async fn an_operators_pause_outranks_a_workers_closure() {
     for test in support::stores().await {
-        let store = &test.store;
+        let holds = test.store.holds();
         let target = judge("main");
         assert!(
-            store
-                .holds()
+            holds
                 .set(&hold(&target, WaitReason::Exhausted))
                 .await
                 .unwrap()
         );
         assert!(
-            store
-                .holds()
+            holds
                 .set(&hold(&target, WaitReason::Misconfigured))
                 .await
                 .unwrap()
         );
         let pause = hold(&target, WaitReason::Paused);
-        assert!(store.holds().set(&pause).await.unwrap());
+        assert!(holds.set(&pause).await.unwrap());
         assert!(
-            !store
-                .holds()
+            !holds
                 .set(&hold(&target, WaitReason::Exhausted))
                 .await
                 .unwrap()
         );
         assert_eq!(
-            store.holds().list(now()).await.unwrap(),
+            holds.list(now()).await.unwrap(),
             std::slice::from_ref(&pause)
         );
         let mut again = pause.clone();
         again.message = "still".to_owned();
-        assert!(store.holds().set(&again).await.unwrap());
-        assert_eq!(store.holds().list(now()).await.unwrap(), [again]);
+        assert!(holds.set(&again).await.unwrap());
+        assert_eq!(holds.list(now()).await.unwrap(), [again]);
     }
 }
 
@@ -117,21 +114,21 @@ async fn a_hold_opens_by_itself_when_its_time_has_passed() {
 async fn a_release_makes_what_waited_behind_it_due_and_its_wait_new() {
     for test in support::stores().await {
         let store = &test.store;
+        let holds = store.holds();
         let target = judge("main");
         let behind = waits(store, "main", WaitReason::Exhausted).await;
         let throttled = waits(store, "main", WaitReason::Throttled).await;
         let elsewhere = waits(store, "other", WaitReason::Exhausted).await;
         let at = now();
-        assert!(!store.holds().release(&target, at).await.unwrap());
+        assert!(!holds.release(&target, at).await.unwrap());
         assert!(job(store, behind).await.due_at > at);
 
-        store
-            .holds()
+        holds
             .set(&hold(&target, WaitReason::Exhausted))
             .await
             .unwrap();
-        assert!(store.holds().release(&target, at).await.unwrap());
-        assert!(store.holds().list(at).await.unwrap().is_empty());
+        assert!(holds.release(&target, at).await.unwrap());
+        assert!(holds.list(at).await.unwrap().is_empty());
         let due = job(store, behind).await;
         assert_eq!(due.state, JobState::Waiting);
         assert_eq!((due.due_at, due.waiting_since), (at, Some(at)));
@@ -140,12 +137,11 @@ async fn a_release_makes_what_waited_behind_it_due_and_its_wait_new() {
         assert_eq!(due.waiting_since, Some(at));
         assert!(job(store, elsewhere).await.due_at > at);
 
-        store
-            .holds()
+        holds
             .set(&hold(&HoldTarget::Queue, WaitReason::Paused))
             .await
             .unwrap();
-        assert!(store.holds().release(&HoldTarget::Queue, at).await.unwrap());
+        assert!(holds.release(&HoldTarget::Queue, at).await.unwrap());
         assert_eq!(job(store, elsewhere).await.due_at, at);
     }
 }
@@ -154,6 +150,7 @@ async fn a_release_makes_what_waited_behind_it_due_and_its_wait_new() {
 async fn a_workers_start_releases_misconfigured_judges_of_its_own_and_no_pause() {
     for test in support::stores().await {
         let store = &test.store;
+        let holds = store.holds();
         let behind = waits(store, "a", WaitReason::Misconfigured).await;
         for (name, reason) in [
             ("a", WaitReason::Misconfigured),
@@ -161,22 +158,14 @@ async fn a_workers_start_releases_misconfigured_judges_of_its_own_and_no_pause()
             ("c", WaitReason::Misconfigured),
             ("d", WaitReason::Exhausted),
         ] {
-            store
-                .holds()
-                .set(&hold(&judge(name), reason))
-                .await
-                .unwrap();
+            holds.set(&hold(&judge(name), reason)).await.unwrap();
         }
         let own = ["a", "b", "d"].map(str::to_owned);
         let at = now();
-        let released = store.holds().release_misconfigured(&own, at).await.unwrap();
+        let released = holds.release_misconfigured(&own, at).await.unwrap();
         assert_eq!(released, [judge("a")]);
-        assert_eq!(
-            store.holds().release_misconfigured(&[], at).await.unwrap(),
-            []
-        );
-        let left: Vec<_> = store
-            .holds()
+        assert_eq!(holds.release_misconfigured(&[], at).await.unwrap(), []);
+        let left: Vec<_> = holds
             .list(at)
             .await
             .unwrap()
@@ -225,47 +214,36 @@ async fn a_hold_on_something_unknown_is_an_error_that_names_its_column() {
 #[tokio::test]
 async fn a_cap_takes_nobodys_place_and_an_operator_takes_its_own() {
     for test in support::stores().await {
-        let store = &test.store;
+        let holds = test.store.holds();
         let capped = |name: &str, message: &str| Hold {
             message: message.to_owned(),
             until: Some(now() + minutes(60)),
             ..hold(&judge(name), WaitReason::Budget)
         };
         let first = capped("main", "10 USD");
-        assert!(store.holds().set_budget(&first).await.unwrap());
-        assert!(!store.holds().set_budget(&first).await.unwrap(), "no news");
+        assert!(holds.set_budget(&first).await.unwrap());
+        assert!(!holds.set_budget(&first).await.unwrap(), "no news");
         let raised = Hold {
             message: "20 USD".to_owned(),
             ..first
         };
-        assert!(store.holds().set_budget(&raised).await.unwrap());
-        assert_eq!(store.holds().list(now()).await.unwrap(), [raised]);
+        assert!(holds.set_budget(&raised).await.unwrap());
+        assert_eq!(holds.list(now()).await.unwrap(), [raised]);
 
         let pause = hold(&judge("main"), WaitReason::Paused);
-        assert!(store.holds().set(&pause).await.unwrap());
+        assert!(holds.set(&pause).await.unwrap());
         let used_up = hold(&judge("other"), WaitReason::Exhausted);
-        assert!(store.holds().set(&used_up).await.unwrap());
+        assert!(holds.set(&used_up).await.unwrap());
         for name in ["main", "other"] {
-            let set = store
-                .holds()
-                .set_budget(&capped(name, "20 USD"))
-                .await
-                .unwrap();
+            let set = holds.set_budget(&capped(name, "20 USD")).await.unwrap();
             assert!(!set, "{name} is stopped already");
         }
         let names = ["main", "other", "third"].map(str::to_owned);
-        assert_eq!(
-            store.holds().release_budget(&names, now()).await.unwrap(),
-            []
-        );
-        store
-            .holds()
-            .set_budget(&capped("third", "20 USD"))
-            .await
-            .unwrap();
-        let released = store.holds().release_budget(&names, now()).await.unwrap();
+        assert_eq!(holds.release_budget(&names, now()).await.unwrap(), []);
+        holds.set_budget(&capped("third", "20 USD")).await.unwrap();
+        let released = holds.release_budget(&names, now()).await.unwrap();
         assert_eq!(released, [judge("third")]);
-        assert_eq!(store.holds().list(now()).await.unwrap(), [pause, used_up]);
+        assert_eq!(holds.list(now()).await.unwrap(), [pause, used_up]);
     }
 }
 

@@ -61,14 +61,11 @@ async fn claimed(store: &Store) -> (Uuid, Uuid) {
 #[tokio::test]
 async fn an_import_reads_back_as_it_was_begun_and_the_same_one_begins_once() {
     for test in support::stores().await {
-        let store = &test.store;
+        let imports = test.store.imports();
         let first = new_import("same");
-        let (row, new) = store.imports().start(&first).await.unwrap();
+        let (row, new) = imports.start(&first).await.unwrap();
         assert!(new);
-        assert_eq!(
-            row,
-            store.imports().get(first.import_id).await.unwrap().unwrap()
-        );
+        assert_eq!(row, imports.get(first.import_id).await.unwrap().unwrap());
         assert_eq!(
             (row.statuses.clone(), row.since, row.until),
             (first.statuses.clone(), first.since, first.until)
@@ -83,27 +80,22 @@ async fn an_import_reads_back_as_it_was_begun_and_the_same_one_begins_once() {
             (row.place, row.state, row.owner),
             (place, ImportState::Running, None)
         );
-        let (again, new) = store.imports().start(&new_import("same")).await.unwrap();
+        let (again, new) = imports.start(&new_import("same")).await.unwrap();
         assert_eq!((again.import_id, new), (first.import_id, false));
-        assert!(store.imports().start(&new_import("other")).await.unwrap().1);
+        assert!(imports.start(&new_import("other")).await.unwrap().1);
         // What has ended is in nobody's way.
         assert!(
-            store
-                .imports()
+            imports
                 .cancel(first.import_id, now())
                 .await
                 .unwrap()
                 .unwrap()
                 .1
         );
-        assert!(store.imports().start(&new_import("same")).await.unwrap().1);
-        let listed = store.imports().list(None, 2).await.unwrap();
+        assert!(imports.start(&new_import("same")).await.unwrap().1);
+        let listed = imports.list(None, 2).await.unwrap();
         assert_eq!(listed.items.len(), 2);
-        let rest = store
-            .imports()
-            .list(listed.next_cursor.as_ref(), 2)
-            .await
-            .unwrap();
+        let rest = imports.list(listed.next_cursor.as_ref(), 2).await.unwrap();
         assert_eq!(
             rest.items.last().map(|row| row.import_id),
             Some(first.import_id)
@@ -133,71 +125,42 @@ async fn many_that_begin_the_same_import_at_once_get_one() {
 async fn an_import_has_one_owner_until_that_one_is_silent_or_gives_it_back() {
     for test in support::stores().await {
         let store = &test.store;
+        let imports = store.imports();
         let (id, owner) = claimed(store).await;
         assert_eq!(
-            store.imports().heartbeat(id, owner).await.unwrap(),
+            imports.heartbeat(id, owner).await.unwrap(),
             Some(0.5),
             "it learns its pace"
         );
         let next = Uuid::now_v7();
-        assert!(
-            store
-                .imports()
-                .claim(next, STALE, None)
-                .await
-                .unwrap()
-                .is_none()
-        );
+        assert!(imports.claim(next, STALE, None).await.unwrap().is_none());
         // Silent for longer than a moment.
         let taken = eventually(STALE, "it is stale", || async {
-            store
-                .imports()
+            imports
                 .claim(next, Duration::from_millis(5), None)
                 .await
                 .unwrap()
         })
         .await;
         assert_eq!(taken.import_id, id);
-        assert_eq!(store.imports().heartbeat(id, owner).await.unwrap(), None);
+        assert_eq!(imports.heartbeat(id, owner).await.unwrap(), None);
         assert_eq!(
-            store.imports().record(&step(id, owner)).await.unwrap(),
+            imports.record(&step(id, owner)).await.unwrap(),
             Walked::Lost
         );
         assert!(
-            !store
-                .imports()
+            !imports
                 .finish(id, owner, &ImportEnd::Completed, now())
                 .await
                 .unwrap()
         );
         // Who lost it can't give it back either.
-        store.imports().release(id, owner).await.unwrap();
-        assert!(
-            store
-                .imports()
-                .claim(owner, STALE, None)
-                .await
-                .unwrap()
-                .is_none()
-        );
-        store.imports().release(id, next).await.unwrap();
-        assert!(
-            store
-                .imports()
-                .claim(owner, STALE, None)
-                .await
-                .unwrap()
-                .is_some()
-        );
-        store.imports().release_all().await.unwrap();
-        assert!(
-            store
-                .imports()
-                .claim(next, STALE, None)
-                .await
-                .unwrap()
-                .is_some()
-        );
+        imports.release(id, owner).await.unwrap();
+        assert!(imports.claim(owner, STALE, None).await.unwrap().is_none());
+        imports.release(id, next).await.unwrap();
+        assert!(imports.claim(owner, STALE, None).await.unwrap().is_some());
+        imports.release_all().await.unwrap();
+        assert!(imports.claim(next, STALE, None).await.unwrap().is_some());
     }
 }
 
@@ -256,59 +219,40 @@ async fn a_step_stores_and_counts_each_id_once_however_often_it_comes() {
 async fn an_end_keeps_the_counts_and_the_reasons_and_forgets_the_rest() {
     for test in support::stores().await {
         let store = &test.store;
+        let imports = store.imports();
         let (id, owner) = claimed(store).await;
-        assert!(
-            store
-                .imports()
-                .note_source(id, owner, "go", Some(9))
-                .await
-                .unwrap()
-        );
+        assert!(imports.note_source(id, owner, "go", Some(9)).await.unwrap());
         let failed = (0..1_005).map(|n| (format!("{n:04}"), format!("reason {n}")));
         let one = ImportStep {
             unchanged: vec!["listed".to_owned()],
             failed: failed.collect(),
             ..step(id, owner)
         };
-        store.imports().record(&one).await.unwrap();
+        imports.record(&one).await.unwrap();
         let more = ImportStep {
             failed: vec![("late".to_owned(), "too late to be kept".to_owned())],
             ..step(id, owner)
         };
-        store.imports().record(&more).await.unwrap();
+        imports.record(&more).await.unwrap();
         let end = ImportEnd::Failed("TARSy is away".to_owned());
-        assert!(
-            store
-                .imports()
-                .finish(id, owner, &end, now())
-                .await
-                .unwrap()
-        );
-        let row = store.imports().get(id).await.unwrap().unwrap();
+        assert!(imports.finish(id, owner, &end, now()).await.unwrap());
+        let row = imports.get(id).await.unwrap().unwrap();
         assert_eq!((row.state, row.owner), (ImportState::Failed, None));
         assert_eq!(row.last_error.as_deref(), Some("TARSy is away"));
         assert_eq!(
             (row.counts.failed, row.expected, row.generation.as_deref()),
             (1_006, Some(9), Some("go"))
         );
-        let kept = store.imports().failures(id).await.unwrap();
+        let kept = imports.failures(id).await.unwrap();
         assert_eq!(kept.len(), 1_000);
         assert_eq!(kept[0], ("0000".to_owned(), "reason 0".to_owned()));
         let names = ["listed", "late"].map(str::to_owned);
-        assert!(store.imports().seen(id, &names).await.unwrap().is_empty());
-        assert!(
-            store
-                .imports()
-                .claim(owner, STALE, None)
-                .await
-                .unwrap()
-                .is_none()
-        );
-        let (row, ended) = store.imports().cancel(id, now()).await.unwrap().unwrap();
+        assert!(imports.seen(id, &names).await.unwrap().is_empty());
+        assert!(imports.claim(owner, STALE, None).await.unwrap().is_none());
+        let (row, ended) = imports.cancel(id, now()).await.unwrap().unwrap();
         assert_eq!((row.state, ended), (ImportState::Failed, false));
         assert!(
-            store
-                .imports()
+            imports
                 .cancel(Uuid::now_v7(), now())
                 .await
                 .unwrap()
@@ -321,14 +265,15 @@ async fn an_end_keeps_the_counts_and_the_reasons_and_forgets_the_rest() {
 async fn a_cancelled_import_takes_no_more_steps() {
     for test in support::stores().await {
         let store = &test.store;
+        let imports = store.imports();
         let (id, owner) = claimed(store).await;
-        store.imports().cancel(id, now()).await.unwrap();
+        imports.cancel(id, now()).await.unwrap();
         let late = session(Uuid::now_v7());
         let one = ImportStep {
             sessions: vec![late.clone()],
             ..step(id, owner)
         };
-        assert_eq!(store.imports().record(&one).await.unwrap(), Walked::Lost);
+        assert_eq!(imports.record(&one).await.unwrap(), Walked::Lost);
         assert!(
             store
                 .sessions()
@@ -337,14 +282,8 @@ async fn a_cancelled_import_takes_no_more_steps() {
                 .unwrap()
                 .is_none()
         );
-        assert_eq!(store.imports().heartbeat(id, owner).await.unwrap(), None);
-        assert!(
-            !store
-                .imports()
-                .note_source(id, owner, "go", None)
-                .await
-                .unwrap()
-        );
+        assert_eq!(imports.heartbeat(id, owner).await.unwrap(), None);
+        assert!(!imports.note_source(id, owner, "go", None).await.unwrap());
     }
 }
 
@@ -387,22 +326,19 @@ async fn another_pace_reaches_who_runs_the_import_and_no_import_that_has_ended()
 #[tokio::test]
 async fn who_runs_certain_imports_only_claims_no_others() {
     for test in support::stores().await {
-        let store = &test.store;
+        let imports = test.store.imports();
         let [older, own] = ["older", "own"].map(new_import);
         for new in [&older, &own] {
-            store.imports().start(new).await.unwrap();
+            imports.start(new).await.unwrap();
         }
         let claim = async |only: &[Uuid]| {
-            let claimed = store
-                .imports()
-                .claim(Uuid::now_v7(), STALE, Some(only))
-                .await;
+            let claimed = imports.claim(Uuid::now_v7(), STALE, Some(only)).await;
             claimed.unwrap().map(|row| row.import_id)
         };
         assert_eq!(claim(&[]).await, None);
         assert_eq!(claim(&[own.import_id]).await, Some(own.import_id));
         assert_eq!(claim(&[own.import_id]).await, None);
-        let rest = store.imports().claim(Uuid::now_v7(), STALE, None).await;
+        let rest = imports.claim(Uuid::now_v7(), STALE, None).await;
         assert_eq!(
             rest.unwrap().map(|row| row.import_id),
             Some(older.import_id)

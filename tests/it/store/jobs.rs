@@ -77,6 +77,7 @@ async fn the_few_jobs_of_a_state_are_found_without_reading_all_that_ever_ended()
 async fn pages_of_jobs_follow_on_newest_first_and_filters_narrow() {
     for test in support::stores().await {
         let store = &test.store;
+        let jobs = store.jobs();
         let mut ids = Vec::new();
         for n in 0..7 {
             let mut new = new_job(Some(Uuid::now_v7()));
@@ -90,8 +91,7 @@ async fn pages_of_jobs_follow_on_newest_first_and_filters_narrow() {
         let mut seen = Vec::new();
         let mut after: Option<Cursor> = None;
         loop {
-            let page = store
-                .jobs()
+            let page = jobs
                 .list(&JobFilter::default(), after.as_ref(), 3)
                 .await
                 .unwrap();
@@ -104,7 +104,7 @@ async fn pages_of_jobs_follow_on_newest_first_and_filters_narrow() {
         assert_eq!(seen, ids);
 
         let find = async |filter: JobFilter| {
-            let page = store.jobs().list(&filter, None, 500).await.unwrap();
+            let page = jobs.list(&filter, None, 500).await.unwrap();
             page.items.iter().map(|job| job.job_id).collect::<Vec<_>>()
         };
         let state = Some(JobState::Failed);
@@ -156,8 +156,7 @@ async fn pages_of_jobs_follow_on_newest_first_and_filters_narrow() {
         );
 
         let bad = Cursor("nonsense".to_owned());
-        let error = store
-            .jobs()
+        let error = jobs
             .list(&JobFilter::default(), Some(&bad), 3)
             .await
             .unwrap_err();
@@ -169,6 +168,7 @@ async fn pages_of_jobs_follow_on_newest_first_and_filters_narrow() {
 async fn jobs_are_counted_by_state_and_ended_ones_for_a_day() {
     for test in support::stores().await {
         let store = &test.store;
+        let jobs = store.jobs();
         for _ in 0..3 {
             accept(store, new_job(None)).await;
         }
@@ -180,9 +180,7 @@ async fn jobs_are_counted_by_state_and_ended_ones_for_a_day() {
         let (session_id, id) = session_with_job(store).await;
         let run = claim(store, id, Uuid::now_v7()).await;
         record(store, &run, scored(session_id, 5)).await;
-        store
-            .jobs()
-            .cancel(accept(store, new_job(None)).await, now())
+        jobs.cancel(accept(store, new_job(None)).await, now())
             .await
             .unwrap();
         let expected = JobCounts {
@@ -193,8 +191,8 @@ async fn jobs_are_counted_by_state_and_ended_ones_for_a_day() {
             failed: 1,
             cancelled: 1,
         };
-        assert_eq!(store.jobs().counts(now()).await.unwrap(), expected);
-        let tomorrow = store.jobs().counts(now() + minutes(25 * 60)).await.unwrap();
+        assert_eq!(jobs.counts(now()).await.unwrap(), expected);
+        let tomorrow = jobs.counts(now() + minutes(25 * 60)).await.unwrap();
         let expected = JobCounts {
             succeeded: 0,
             failed: 0,
@@ -237,34 +235,31 @@ async fn a_queued_job_knows_its_place_and_interactive_ones_stand_first() {
 async fn only_a_queued_or_waiting_job_is_raised() {
     for test in support::stores().await {
         let store = &test.store;
+        let jobs = store.jobs();
         let id = accept(store, new_job(None)).await;
-        let raised = store.jobs().raise(id, Force::AsIs).await.unwrap().unwrap();
+        let raised = jobs.raise(id, Force::AsIs).await.unwrap().unwrap();
         assert_eq!(
             (raised.priority, raised.force_rescore),
             (Priority::Interactive, false)
         );
         assert!(
-            store
-                .jobs()
-                .raise(id, Force::Yes)
+            jobs.raise(id, Force::Yes)
                 .await
                 .unwrap()
                 .unwrap()
                 .force_rescore
         );
         assert!(
-            store
-                .jobs()
-                .raise(id, Force::AsIs)
+            jobs.raise(id, Force::AsIs)
                 .await
                 .unwrap()
                 .unwrap()
                 .force_rescore
         );
         let run = claim(store, id, Uuid::now_v7()).await;
-        assert!(store.jobs().raise(id, Force::Yes).await.unwrap().is_none());
+        assert!(jobs.raise(id, Force::Yes).await.unwrap().is_none());
         record(store, &run, waiting(WaitReason::Throttled, now())).await;
-        assert!(store.jobs().raise(id, Force::Yes).await.unwrap().is_some());
+        assert!(jobs.raise(id, Force::Yes).await.unwrap().is_some());
     }
 }
 
@@ -299,24 +294,18 @@ async fn every_active_job_is_cancelled_and_an_ended_one_stays() {
 async fn a_failed_job_is_retried_with_its_counters_reset_and_its_claim_number_kept() {
     for test in support::stores().await {
         let store = &test.store;
+        let jobs = store.jobs();
         let id = accept(store, new_job(Some(Uuid::now_v7()))).await;
         for _ in 0..2 {
             claim(store, id, Uuid::now_v7()).await;
-            store
-                .jobs()
-                .rescue_lost(Died::Somebody, 3, now())
-                .await
-                .unwrap();
+            jobs.rescue_lost(Died::Somebody, 3, now()).await.unwrap();
         }
         let run = claim(store, id, Uuid::now_v7()).await;
         assert!(run.lane.is_suspect());
-        assert!(store.jobs().retry(id, now()).await.unwrap().is_none());
+        assert!(jobs.retry(id, now()).await.unwrap().is_none());
         record(store, &run, failed()).await;
         let at = now();
-        assert_eq!(
-            store.jobs().retry(id, at).await.unwrap(),
-            Some(Accepted::New)
-        );
+        assert_eq!(jobs.retry(id, at).await.unwrap(), Some(Accepted::New));
         let queued = job(store, id).await;
         assert_eq!(queued.state, JobState::Queued);
         assert_eq!(

@@ -210,6 +210,7 @@ fn snapshot(judge: &str, closed: Option<Denial>) -> GateSnapshot {
 async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
     for test in support::stores().await {
         let store = &test.store;
+        let judges = store.judges();
         let [a, b] = [1, 2].map(|_| Uuid::now_v7());
         let denial = Denial {
             why: HeldBack::BreakerOpen,
@@ -217,13 +218,9 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
         };
         let at = now();
         let known = [snapshot("y", None), snapshot("x", Some(denial))];
-        store.judges().put(a, &known, at).await.unwrap();
-        store.judges().put(b, &known[..1], at).await.unwrap();
-        let rows = store
-            .judges()
-            .list(minutes(1).to_std().unwrap())
-            .await
-            .unwrap();
+        judges.put(a, &known, at).await.unwrap();
+        judges.put(b, &known[..1], at).await.unwrap();
+        let rows = judges.list(minutes(1).to_std().unwrap()).await.unwrap();
         let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["x", "y", "y"]);
         assert_eq!(rows[0].closed, Some(WaitReason::BreakerOpen));
@@ -245,10 +242,9 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
         assert_eq!((rows[0].failures_in_row, rows[0].in_flight), (5, 2));
         assert_eq!((rows[1].closed, rows[1].updated_at), (None, at));
 
-        store.judges().put(a, &known[..1], at).await.unwrap();
+        judges.put(a, &known[..1], at).await.unwrap();
         assert_eq!(
-            store
-                .judges()
+            judges
                 .list(minutes(1).to_std().unwrap())
                 .await
                 .unwrap()
@@ -268,18 +264,16 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
             .await
             .unwrap();
         assert_eq!(
-            store
-                .judges()
+            judges
                 .list(minutes(1).to_std().unwrap())
                 .await
                 .unwrap()
                 .len(),
             1
         );
-        store.judges().put(a, &[], at).await.unwrap();
+        judges.put(a, &[], at).await.unwrap();
         assert!(
-            store
-                .judges()
+            judges
                 .list(minutes(1).to_std().unwrap())
                 .await
                 .unwrap()

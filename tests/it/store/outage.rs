@@ -510,20 +510,19 @@ async fn a_retry_whose_answer_is_lost_is_known_for_its_own() {
 async fn a_closed_store_answers_everything_as_unavailable() {
     for test in support::stores().await {
         let store = &test.store;
+        let jobs = store.jobs();
         let id = accept(store, new_job(None)).await;
         store.close().await;
         let worker = Uuid::now_v7();
         let errors = [
             // Before the claim, which leaves it unknown whether it was made.
-            store
-                .jobs()
-                .rescue_lost(gavel::store::Died::Somebody, 3, now())
+            jobs.rescue_lost(gavel::store::Died::Somebody, 3, now())
                 .await
                 .err(),
-            store.jobs().accept(new_job(None)).await.err(),
-            store.jobs().claim(&[id], worker, now()).await.err(),
-            store.jobs().retry(id, now()).await.err(),
-            store.jobs().get(id).await.err(),
+            jobs.accept(new_job(None)).await.err(),
+            jobs.claim(&[id], worker, now()).await.err(),
+            jobs.retry(id, now()).await.err(),
+            jobs.get(id).await.err(),
             store.ping().await.err(),
         ];
         for error in errors {

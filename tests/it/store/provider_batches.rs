@@ -114,85 +114,40 @@ async fn nothing_runs_while_replies_are_fetched_whatever_moves_the_batch() {
 async fn one_worker_at_a_time_looks_after_a_batch() {
     for test in support::stores().await {
         let store = &test.store;
+        let provider_batches = store.provider_batches();
         let (id, _) = asked(store, 1).await;
         let (one, other) = (Uuid::now_v7(), Uuid::now_v7());
+        assert!(provider_batches.lease(id, one, SILENT).await.unwrap());
+        assert!(!provider_batches.lease(id, other, SILENT).await.unwrap());
         assert!(
-            store
-                .provider_batches()
-                .lease(id, one, SILENT)
-                .await
-                .unwrap()
-        );
-        assert!(
-            !store
-                .provider_batches()
-                .lease(id, other, SILENT)
-                .await
-                .unwrap()
-        );
-        assert!(
-            store
-                .provider_batches()
+            provider_batches
                 .due(other, SILENT)
                 .await
                 .unwrap()
                 .is_empty()
         );
-        assert_eq!(
-            store.provider_batches().due(one, SILENT).await.unwrap(),
-            [id]
-        );
+        assert_eq!(provider_batches.due(one, SILENT).await.unwrap(), [id]);
         // The first one was silent for too long.
-        while !store
-            .provider_batches()
+        while !provider_batches
             .lease(id, other, Duration::ZERO)
             .await
             .unwrap()
         {
             // The database's clock hasn't moved on yet.
         }
-        assert!(
-            !store
-                .provider_batches()
-                .lease(id, one, SILENT)
-                .await
-                .unwrap()
-        );
+        assert!(!provider_batches.lease(id, one, SILENT).await.unwrap());
         // What the first one says doesn't count any more.
-        store
-            .provider_batches()
-            .leave(id, one, Some("no"))
-            .await
-            .unwrap();
-        assert!(
-            !store
-                .provider_batches()
-                .lease(id, one, SILENT)
-                .await
-                .unwrap()
-        );
-        store
-            .provider_batches()
+        provider_batches.leave(id, one, Some("no")).await.unwrap();
+        assert!(!provider_batches.lease(id, one, SILENT).await.unwrap());
+        provider_batches
             .leave(id, other, Some("it waits"))
             .await
             .unwrap();
-        let economy = store.provider_batches().get(id).await.unwrap().unwrap();
+        let economy = provider_batches.get(id).await.unwrap().unwrap();
         assert_eq!(economy.note.as_deref(), Some("it waits"));
-        assert!(
-            store
-                .provider_batches()
-                .lease(id, one, SILENT)
-                .await
-                .unwrap()
-        );
-        store.provider_batches().end(id).await.unwrap();
-        assert!(
-            !store
-                .provider_batches()
-                .lease(id, one, SILENT)
-                .await
-                .unwrap()
-        );
+        assert!(provider_batches.lease(id, one, SILENT).await.unwrap());
+        provider_batches.end(id).await.unwrap();
+        assert!(!provider_batches.lease(id, one, SILENT).await.unwrap());
     }
 }
 
@@ -200,10 +155,10 @@ async fn one_worker_at_a_time_looks_after_a_batch() {
 async fn an_item_is_in_one_chunk_until_that_is_known_not_to_have_arrived() {
     for test in support::stores().await {
         let store = &test.store;
+        let provider_batches = store.provider_batches();
         let (id, items) = asked(store, 3).await;
         let chunk = chunk_of(store, id, &items[..2]).await;
-        let left = store
-            .provider_batches()
+        let left = provider_batches
             .items_in_no_chunk(id, -1, 10)
             .await
             .unwrap();
@@ -212,53 +167,34 @@ async fn an_item_is_in_one_chunk_until_that_is_known_not_to_have_arrived() {
             items[2..]
         );
         let again = new_chunk(id, &items[1..]);
-        store
-            .provider_batches()
-            .make_chunk(&again)
-            .await
-            .unwrap_err();
-        assert_eq!(store.provider_batches().chunks(id).await.unwrap().len(), 1);
+        provider_batches.make_chunk(&again).await.unwrap_err();
+        assert_eq!(provider_batches.chunks(id).await.unwrap().len(), 1);
 
-        store
-            .provider_batches()
+        provider_batches
             .turn_chunk_away(chunk.tag, "it never arrived")
             .await
             .unwrap();
-        let left = store
-            .provider_batches()
+        let left = provider_batches
             .items_in_no_chunk(id, -1, 10)
             .await
             .unwrap();
         assert_eq!(left.len(), 3);
-        store.provider_batches().make_chunk(&again).await.unwrap();
+        provider_batches.make_chunk(&again).await.unwrap();
         let left_out = NewChunk {
             tag: Uuid::now_v7(),
             items: Vec::new(),
             left_out: vec![(items[0], "no question".to_owned())],
             ..again
         };
-        store
-            .provider_batches()
-            .make_chunk(&left_out)
-            .await
-            .unwrap();
-        let chunks = store.provider_batches().chunks(id).await.unwrap();
+        provider_batches.make_chunk(&left_out).await.unwrap();
+        let chunks = provider_batches.chunks(id).await.unwrap();
         let states: Vec<ChunkState> = chunks.iter().map(|chunk| chunk.state).collect();
         assert_eq!(
             states,
             [ChunkState::Failed, ChunkState::Making, ChunkState::Failed]
         );
         assert!(chunks.iter().all(|chunk| !chunk.was_turned_away()));
-        assert_eq!(
-            store
-                .provider_batches()
-                .get(id)
-                .await
-                .unwrap()
-                .unwrap()
-                .failed,
-            1
-        );
+        assert_eq!(provider_batches.get(id).await.unwrap().unwrap().failed, 1);
     }
 }
 
@@ -266,16 +202,15 @@ async fn an_item_is_in_one_chunk_until_that_is_known_not_to_have_arrived() {
 async fn an_answer_counts_once_however_often_it_is_kept() {
     for test in support::stores().await {
         let store = &test.store;
+        let provider_batches = store.provider_batches();
         let (id, items) = asked(store, 3).await;
         let chunk = chunk_of(store, id, &items).await;
-        store
-            .provider_batches()
+        provider_batches
             .chunk_submitted(chunk.tag, "batch_1", now())
             .await
             .unwrap();
         let ids: Vec<Uuid> = items.iter().map(|item| item.0).collect();
-        let waiting = store
-            .provider_batches()
+        let waiting = provider_batches
             .unanswered_of_chunk(chunk.tag, &ids)
             .await
             .unwrap();
@@ -291,8 +226,7 @@ async fn an_answer_counts_once_however_often_it_is_kept() {
         };
         let answers = [answer(items[0], &key, Some(0.5)), unusable];
         for _ in 0..2 {
-            store
-                .provider_batches()
+            provider_batches
                 .keep_answers(&chunk, &answers, now())
                 .await
                 .unwrap();
@@ -303,19 +237,17 @@ async fn an_answer_counts_once_however_often_it_is_kept() {
         // What it cost isn't known, and so it stays.
         assert_eq!(job(store, items[1]).await.usage.cost_usd, None);
         assert_eq!(store.get(&CacheKey(key)).await, Some(reply()));
-        let waiting = store
-            .provider_batches()
+        let waiting = provider_batches
             .unanswered_of_chunk(chunk.tag, &ids)
             .await
             .unwrap();
         assert_eq!(waiting.len(), 1);
 
-        store
-            .provider_batches()
+        provider_batches
             .end_chunk(chunk.tag, ChunkState::Collected, None)
             .await
             .unwrap();
-        let economy = store.provider_batches().get(id).await.unwrap().unwrap();
+        let economy = provider_batches.get(id).await.unwrap().unwrap();
         assert_eq!((economy.replied, economy.failed), (1, 2));
         let chunk = &economy.chunks[0];
         assert_eq!((chunk.state, chunk.done), (ChunkState::Collected, 3));
@@ -327,78 +259,47 @@ async fn an_answer_counts_once_however_often_it_is_kept() {
 async fn a_chunk_goes_out_only_while_its_batch_runs_and_by_who_looks_after_it() {
     for test in support::stores().await {
         let store = &test.store;
+        let provider_batches = store.provider_batches();
         let (id, items) = asked(store, 2).await;
         let new = new_chunk(id, &items);
         assert!(
-            !store.provider_batches().make_chunk(&new).await.unwrap(),
+            !provider_batches.make_chunk(&new).await.unwrap(),
             "nobody holds it"
         );
-        assert!(
-            store
-                .provider_batches()
-                .lease(id, OWNER, SILENT)
-                .await
-                .unwrap()
-        );
+        assert!(provider_batches.lease(id, OWNER, SILENT).await.unwrap());
         store.batches().pause(id).await.unwrap();
         assert!(
-            !store.provider_batches().make_chunk(&new).await.unwrap(),
+            !provider_batches.make_chunk(&new).await.unwrap(),
             "it is paused"
         );
-        assert!(
-            store
-                .provider_batches()
-                .chunks(id)
-                .await
-                .unwrap()
-                .is_empty()
-        );
+        assert!(provider_batches.chunks(id).await.unwrap().is_empty());
         store.batches().resume(id, now()).await.unwrap();
-        assert!(store.provider_batches().make_chunk(&new).await.unwrap());
+        assert!(provider_batches.make_chunk(&new).await.unwrap());
         assert!(
-            store
-                .provider_batches()
+            provider_batches
                 .may_hand_over(new.tag, OWNER)
                 .await
                 .unwrap()
         );
         let other = Uuid::now_v7();
         assert!(
-            !store
-                .provider_batches()
+            !provider_batches
                 .may_hand_over(new.tag, other)
                 .await
                 .unwrap()
         );
         store.batches().pause(id).await.unwrap();
         assert!(
-            !store
-                .provider_batches()
+            !provider_batches
                 .may_hand_over(new.tag, OWNER)
                 .await
                 .unwrap()
         );
-        store
-            .provider_batches()
-            .forget_chunk(new.tag, other)
-            .await
-            .unwrap();
-        assert_eq!(store.provider_batches().chunks(id).await.unwrap().len(), 1);
-        store
-            .provider_batches()
-            .forget_chunk(new.tag, OWNER)
-            .await
-            .unwrap();
-        assert!(
-            store
-                .provider_batches()
-                .chunks(id)
-                .await
-                .unwrap()
-                .is_empty()
-        );
-        let left = store
-            .provider_batches()
+        provider_batches.forget_chunk(new.tag, other).await.unwrap();
+        assert_eq!(provider_batches.chunks(id).await.unwrap().len(), 1);
+        provider_batches.forget_chunk(new.tag, OWNER).await.unwrap();
+        assert!(provider_batches.chunks(id).await.unwrap().is_empty());
+        let left = provider_batches
             .items_in_no_chunk(id, -1, 10)
             .await
             .unwrap();
@@ -410,33 +311,29 @@ async fn a_chunk_goes_out_only_while_its_batch_runs_and_by_who_looks_after_it() 
 async fn a_chunk_that_was_given_up_has_not_arrived_whoever_says_so() {
     for test in support::stores().await {
         let store = &test.store;
+        let provider_batches = store.provider_batches();
         let (id, items) = asked(store, 2).await;
         let chunk = chunk_of(store, id, &items[..1]).await;
         for _ in 0..2 {
-            let arrived = store
-                .provider_batches()
-                .chunk_submitted(chunk.tag, "batch_1", now());
+            let arrived = provider_batches.chunk_submitted(chunk.tag, "batch_1", now());
             assert!(
                 arrived.await.unwrap(),
                 "by the same name as often as you like"
             );
         }
         assert!(
-            !store
-                .provider_batches()
+            !provider_batches
                 .chunk_submitted(chunk.tag, "batch_2", now())
                 .await
                 .unwrap()
         );
         let lost = chunk_of(store, id, &items[1..]).await;
-        store
-            .provider_batches()
+        provider_batches
             .turn_chunk_away(lost.tag, "it never arrived")
             .await
             .unwrap();
         assert!(
-            !store
-                .provider_batches()
+            !provider_batches
                 .chunk_submitted(lost.tag, "batch_3", now())
                 .await
                 .unwrap()

@@ -79,27 +79,17 @@ async fn a_person_has_one_rating_of_a_score_and_one_of_its_session() {
 #[tokio::test]
 async fn what_is_not_there_can_not_be_rated() {
     for test in support::stores().await {
-        let store = &test.store;
+        let ratings = test.store.ratings();
         for of in [
             RatingOf::Score(Uuid::now_v7()),
             RatingOf::Session(Uuid::now_v7()),
         ] {
             let new = new_rating(of, "ann", Given::Total(1));
-            assert_eq!(store.ratings().put(&new).await.unwrap(), None);
-            assert!(
-                store
-                    .ratings()
-                    .list(of, None, 1)
-                    .await
-                    .unwrap()
-                    .items
-                    .is_empty()
-            );
+            assert_eq!(ratings.put(&new).await.unwrap(), None);
+            assert!(ratings.list(of, None, 1).await.unwrap().items.is_empty());
         }
         let cursor = Cursor("nowhere".to_owned());
-        let listed = store
-            .ratings()
-            .list(RatingOf::Session(Uuid::now_v7()), Some(&cursor), 1);
+        let listed = ratings.list(RatingOf::Session(Uuid::now_v7()), Some(&cursor), 1);
         assert!(matches!(listed.await, Err(StoreError::BadCursor(_))));
     }
 }
@@ -108,6 +98,7 @@ async fn what_is_not_there_can_not_be_rated() {
 async fn what_another_system_says_is_noted_once_and_again_when_it_changes() {
     for test in support::stores().await {
         let store = &test.store;
+        let ratings = store.ratings();
         let (one, other, unknown) = (stored(store).await, stored(store).await, Uuid::now_v7());
         let said = [
             (one, Quality::Inaccurate),
@@ -116,27 +107,17 @@ async fn what_another_system_says_is_noted_once_and_again_when_it_changes() {
             (unknown, Quality::Accurate),
         ];
         let at = now();
-        assert_eq!(store.ratings().note("tarsy", &said, at).await.unwrap(), 2);
+        assert_eq!(ratings.note("tarsy", &said, at).await.unwrap(), 2);
         let later = at + minutes(5);
-        assert_eq!(
-            store.ratings().note("tarsy", &said, later).await.unwrap(),
-            0
-        );
-        assert_eq!(store.ratings().note("tarsy", &[], later).await.unwrap(), 0);
+        assert_eq!(ratings.note("tarsy", &said, later).await.unwrap(), 0);
+        assert_eq!(ratings.note("tarsy", &[], later).await.unwrap(), 0);
         let changed = [(other, Quality::PartiallyAccurate)];
-        assert_eq!(
-            store
-                .ratings()
-                .note("tarsy", &changed, later)
-                .await
-                .unwrap(),
-            1
-        );
+        assert_eq!(ratings.note("tarsy", &changed, later).await.unwrap(), 1);
         for (id, quality, noted_at) in [
             (one, Quality::Accurate, at),
             (other, Quality::PartiallyAccurate, later),
         ] {
-            let listed = store.ratings().list(RatingOf::Session(id), None, 5).await;
+            let listed = ratings.list(RatingOf::Session(id), None, 5).await;
             let [row] = listed.unwrap().items.try_into().unwrap();
             assert_eq!((row.quality, row.at), (Some(quality), noted_at));
             assert_eq!((row.by.as_str(), row.score_id), ("tarsy", None));
@@ -157,6 +138,7 @@ async fn rate(store: &Store, of: RatingOf, by: &str, given: Given) {
 async fn a_rating_of_a_session_meets_its_newest_score_and_one_of_a_score_that_one() {
     for test in support::stores().await {
         let store = &test.store;
+        let ratings = store.ratings();
         let (id, other) = (stored(store).await, stored(store).await);
         let old = score(store, real(id, 'a', 40)).await;
         let newest = score(store, real(id, 'a', 50)).await;
@@ -191,7 +173,7 @@ async fn a_rating_of_a_session_meets_its_newest_score_and_one_of_a_score_that_on
             Given::Rating(Rating::Good),
         )
         .await;
-        let mut met = store.ratings().met(&hash('a')).await.unwrap();
+        let mut met = ratings.met(&hash('a')).await.unwrap();
         met.judged.sort_by_key(|judged| judged.ours);
         let rest = met.judged.split_off(2);
         assert_eq!(
@@ -212,17 +194,9 @@ async fn a_rating_of_a_session_meets_its_newest_score_and_one_of_a_score_that_on
         assert_eq!(met.people, [(Scale::Ratings, 1, 2), (Scale::Quality, 1, 2)]);
         assert_eq!(met.basis, Basis::Real);
         // Under other criteria both people's words of the session meet the one score there.
-        let other = store.ratings().met(&hash('b')).await.unwrap();
+        let other = ratings.met(&hash('b')).await.unwrap();
         assert_eq!(other.judged.iter().map(|judged| judged.n).sum::<u64>(), 2);
-        assert!(
-            store
-                .ratings()
-                .met(&hash('c'))
-                .await
-                .unwrap()
-                .judged
-                .is_empty()
-        );
+        assert!(ratings.met(&hash('c')).await.unwrap().judged.is_empty());
     }
 }
 

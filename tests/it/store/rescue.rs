@@ -57,6 +57,7 @@ async fn heartbeat(store: &Store, worker: Uuid, state: WorkerState) {
 async fn jobs_of_live_workers_stay_and_those_of_dead_or_unknown_ones_are_queued_again() {
     for test in support::stores().await {
         let store = &test.store;
+        let workers = store.workers();
         let [live, draining, stopped, unknown] = [1, 2, 3, 4].map(|_| Uuid::now_v7());
         let mut ids = Vec::new();
         for worker in [live, draining, stopped, unknown] {
@@ -64,8 +65,7 @@ async fn jobs_of_live_workers_stay_and_those_of_dead_or_unknown_ones_are_queued_
             claim(store, id, worker).await;
             ids.push(id);
         }
-        store
-            .workers()
+        workers
             .heartbeat(&support::beat(live, "host"), support::BEAT)
             .await
             .unwrap();
@@ -98,14 +98,14 @@ async fn jobs_of_live_workers_stay_and_those_of_dead_or_unknown_ones_are_queued_
         assert_eq!(job(store, ids[0]).await.state, JobState::Running);
 
         // A heartbeat that came meanwhile takes a death back, before it was declared or after.
-        let heard = store.workers().roll_call().await.unwrap().workers;
+        let heard = workers.roll_call().await.unwrap().workers;
         heartbeat(store, live, WorkerState::Running).await;
         let last: Vec<_> = heard
             .iter()
             .map(|pulse| (pulse.worker_id, pulse.heartbeat_at))
             .collect();
         assert_eq!(
-            store.workers().declare_dead(&last).await.unwrap(),
+            workers.declare_dead(&last).await.unwrap(),
             1,
             "the draining one"
         );
@@ -282,6 +282,7 @@ async fn more_lost_jobs_than_one_slice_are_found_in_one_call() {
 async fn due_jobs_come_in_order_by_lane_and_set_and_pages_follow_on() {
     for test in support::stores().await {
         let store = &test.store;
+        let jobs = store.jobs();
         let start = now() - minutes(60);
         let mut bulk = Vec::new();
         for n in 0..5 {
@@ -298,34 +299,30 @@ async fn due_jobs_come_in_order_by_lane_and_set_and_pages_follow_on() {
         let main = Lane::of_judge("main");
         let later = now() + minutes(1);
 
-        let first = store
-            .jobs()
+        let first = jobs
             .due(&main, Priority::Bulk, later, None, 3)
             .await
             .unwrap();
         let after = first.last().map(|due| (due.due_at, due.job_id));
-        let rest = store
-            .jobs()
+        let rest = jobs
             .due(&main, Priority::Bulk, later, after, 3)
             .await
             .unwrap();
         let ids: Vec<JobId> = first.iter().chain(&rest).map(|due| due.job_id).collect();
         assert_eq!(ids, bulk);
-        let due = store
-            .jobs()
+        let due = jobs
             .due(&main, Priority::Interactive, later, None, 9)
             .await
             .unwrap();
         assert_eq!(due[0].job_id, interactive);
         let before = start + minutes(1);
-        let due = store
-            .jobs()
+        let due = jobs
             .due(&main, Priority::Bulk, before, None, 9)
             .await
             .unwrap();
         assert_eq!(due.len(), 2);
         assert_eq!(
-            store.jobs().lanes().await.unwrap(),
+            jobs.lanes().await.unwrap(),
             [main.clone(), Lane::of_judge(Lane::NONE)]
         );
 
@@ -337,8 +334,7 @@ async fn due_jobs_come_in_order_by_lane_and_set_and_pages_follow_on() {
             waiting(WaitReason::Throttled, later - minutes(2)),
         )
         .await;
-        let due = store
-            .jobs()
+        let due = jobs
             .due(&main, Priority::Bulk, later, None, 9)
             .await
             .unwrap();

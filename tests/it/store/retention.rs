@@ -175,28 +175,21 @@ async fn nothing_of_a_batch_that_goes_is_queued_again() {
 async fn sessions_go_with_all_that_was_made_of_them_and_their_days_stay() {
     for test in support::stores().await {
         let store = &test.store;
+        let sessions = store.sessions();
         let (old, ended) = session_with_score(store, 70).await;
         let (busy, active) = session_with_job(store).await;
         let in_batch = Uuid::now_v7();
-        store
-            .sessions()
-            .put(&session(in_batch), now())
-            .await
-            .unwrap();
+        sessions.put(&session(in_batch), now()).await.unwrap();
         let (_, items) = batch_of(store, &[in_batch, Uuid::now_v7()]).await;
         end(store, &items[..1]).await;
         let (kept, _) = session_with_score(store, 40).await;
         let put = session(kept);
-        store
-            .sessions()
-            .put(&put, now() + minutes(9))
-            .await
-            .unwrap();
+        sessions.put(&put, now() + minutes(9)).await.unwrap();
 
         assert_eq!(prune(store, Aged::Sessions).await, 0, "the day is dirty");
         while store.analytics().roll_up_days().await.unwrap().more {}
         assert_eq!(prune(store, Aged::Sessions).await, 1);
-        assert!(store.sessions().get(old).await.unwrap().is_none());
+        assert!(sessions.get(old).await.unwrap().is_none());
         assert!(!is_there(store, ended).await);
         assert_eq!(calls(store, ended).await, 0);
         assert!(store.scores().of_session(old).await.unwrap().is_empty());
@@ -205,10 +198,7 @@ async fn sessions_go_with_all_that_was_made_of_them_and_their_days_stay() {
             (in_batch, "its batch goes on"),
             (kept, "it was put since"),
         ] {
-            assert!(
-                store.sessions().get(session).await.unwrap().is_some(),
-                "{why}"
-            );
+            assert!(sessions.get(session).await.unwrap().is_some(), "{why}");
         }
         assert!(is_there(store, active).await);
         assert_eq!(counted_scores(store).await, 2, "what was rolled up stays");

@@ -232,23 +232,16 @@ async fn a_put_leaves_scores_and_jobs() {
 async fn the_scoring_view_shows_the_active_job_the_score_and_failures_since_then() {
     for test in support::stores().await {
         let store = &test.store;
+        let sessions = store.sessions();
         assert!(
-            store
-                .sessions()
+            sessions
                 .scoring_view(Uuid::now_v7())
                 .await
                 .unwrap()
                 .is_none()
         );
         let (session_id, first) = session_with_job(store).await;
-        let view = async || {
-            store
-                .sessions()
-                .scoring_view(session_id)
-                .await
-                .unwrap()
-                .unwrap()
-        };
+        let view = async || sessions.scoring_view(session_id).await.unwrap().unwrap();
 
         let seen = view().await;
         assert_eq!(seen.status, SessionStatus::Completed);
@@ -280,8 +273,7 @@ async fn the_scoring_view_shows_the_active_job_the_score_and_failures_since_then
         let mut empty = session(Uuid::now_v7());
         empty.conversation.clear();
         put(store, &empty).await;
-        let seen = store
-            .sessions()
+        let seen = sessions
             .scoring_view(empty.session_id)
             .await
             .unwrap()

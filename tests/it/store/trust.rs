@@ -169,8 +169,8 @@ async fn the_largest_movers_come_first_and_as_many_as_are_wanted() {
 #[tokio::test]
 async fn criteria_are_found_by_how_their_hash_begins() {
     for test in support::stores().await {
-        let store = &test.store;
-        let found = store.criteria().beginning_with("aaaaaaaa").await.unwrap();
+        let criteria = test.store.criteria();
+        let found = criteria.beginning_with("aaaaaaaa").await.unwrap();
         assert!(found.is_empty());
         for (n, end) in ["00", "01"].iter().enumerate() {
             let statement = match n {
@@ -182,13 +182,10 @@ async fn criteria_are_found_by_how_their_hash_begins() {
                 }
             };
             support::execute(&test.url, statement).await.unwrap();
-            let one = store
-                .criteria()
-                .beginning_with(&format!("abcdef12{end}"))
-                .await;
+            let one = criteria.beginning_with(&format!("abcdef12{end}")).await;
             assert_eq!(one.unwrap().len(), 1);
         }
-        let both = store.criteria().beginning_with("abcdef12").await.unwrap();
+        let both = criteria.beginning_with("abcdef12").await.unwrap();
         let kinds: Vec<Kind> = both.iter().map(|(_, kind)| *kind).collect();
         assert_eq!(kinds, [Kind::Session, Kind::Query]);
     }
@@ -198,6 +195,7 @@ async fn criteria_are_found_by_how_their_hash_begins() {
 async fn the_items_of_a_panel_are_read_session_by_session_with_what_came() {
     for test in support::stores().await {
         let store = &test.store;
+        let batches = store.batches();
         let batch_id = Uuid::now_v7();
         let batch = NewBatch {
             batch_id,
@@ -210,7 +208,7 @@ async fn the_items_of_a_panel_are_read_session_by_session_with_what_came() {
             created_by: "ann".to_owned(),
             created_at: now(),
         };
-        store.batches().begin(&batch).await.unwrap();
+        batches.begin(&batch).await.unwrap();
         let (one, other) = (stored(store).await, stored(store).await);
         let item = |item_no: i64, session: Uuid, purpose: Purpose, judge: &str| NewJob {
             purpose,
@@ -224,25 +222,20 @@ async fn the_items_of_a_panel_are_read_session_by_session_with_what_came() {
             item(2, one, Purpose::Jury, "y"),
             item(3, one, Purpose::Score, "z"),
         ];
-        store.batches().add_items(batch_id, &items).await.unwrap();
-        store.batches().start(batch_id).await.unwrap();
+        batches.add_items(batch_id, &items).await.unwrap();
+        batches.start(batch_id).await.unwrap();
         let scored = Scored {
             purpose: Purpose::Jury,
             simulated: true,
             ..real(one, 'a', 64)
         };
         score_job(store, items[2].clone(), scored).await;
-        let found = store
-            .batches()
+        let found = batches
             .asked_of_panels(batch_id, (Uuid::nil(), Uuid::nil()))
             .await
             .unwrap();
         let after = (found[0].session_id, found[0].job_id);
-        let rest = store
-            .batches()
-            .asked_of_panels(batch_id, after)
-            .await
-            .unwrap();
+        let rest = batches.asked_of_panels(batch_id, after).await.unwrap();
         assert_eq!(rest, found[1..]);
         let found: Vec<_> = found
             .iter()
@@ -259,8 +252,7 @@ async fn the_items_of_a_panel_are_read_session_by_session_with_what_came() {
                 (other, "x", None, false),
             ]
         );
-        let none = store
-            .batches()
+        let none = batches
             .asked_of_panels(Uuid::now_v7(), (Uuid::nil(), Uuid::nil()))
             .await
             .unwrap();

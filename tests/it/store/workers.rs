@@ -63,16 +63,15 @@ async fn a_worker_is_alive_while_it_is_heard() {
 async fn a_heartbeat_keeps_the_start_and_a_stopped_worker_is_not_alive() {
     for test in support::stores().await {
         let store = &test.store;
+        let workers = store.workers();
         let id = Uuid::now_v7();
-        store
-            .workers()
+        workers
             .heartbeat(&support::beat(id, "host"), support::BEAT)
             .await
             .unwrap();
         let minute = Duration::from_secs(60);
-        let started_at = store.workers().list(minute).await.unwrap()[0].started_at;
-        store
-            .workers()
+        let started_at = workers.list(minute).await.unwrap()[0].started_at;
+        workers
             .heartbeat(
                 &gavel::store::Heartbeat {
                     in_hand: 2,
@@ -83,13 +82,12 @@ async fn a_heartbeat_keeps_the_start_and_a_stopped_worker_is_not_alive() {
             )
             .await
             .unwrap();
-        let worker = store.workers().list(minute).await.unwrap().remove(0);
+        let worker = workers.list(minute).await.unwrap().remove(0);
         assert_eq!(
             (worker.started_at, worker.in_hand, worker.alive),
             (started_at, 2, true)
         );
-        store
-            .workers()
+        workers
             .heartbeat(
                 &gavel::store::Heartbeat {
                     in_hand: 0,
@@ -100,7 +98,7 @@ async fn a_heartbeat_keeps_the_start_and_a_stopped_worker_is_not_alive() {
             )
             .await
             .unwrap();
-        assert!(!store.workers().list(minute).await.unwrap()[0].alive);
+        assert!(!workers.list(minute).await.unwrap()[0].alive);
     }
 }
 

@@ -179,10 +179,7 @@ impl Criteria {
     pub fn from_value(value: &Value) -> Result<Self, CriteriaError> {
         let read = read::definition(value)?;
         let content = content(&read);
-        let judge = match &read.llm_model {
-            Some(model) => format!("{}:{model}", read.llm_provider),
-            None => read.llm_provider,
-        };
+        let judge = judge_name(&read.llm_provider, read.llm_model.as_deref());
         Ok(Self {
             kind: read.kind,
             hash: hash(&content)?,
@@ -195,6 +192,22 @@ impl Criteria {
             trim: read.trim,
             case: read.case,
         })
+    }
+
+    /// The judge that a stored content names; empty where it names none.
+    pub fn judge_of(content: &Value) -> String {
+        let named = |key: &str| content.get("scoring")?.get(key)?.as_str();
+        judge_name(
+            named("llm_provider").unwrap_or_default(),
+            named("llm_model"),
+        )
+    }
+}
+
+fn judge_name(entry: &str, model: Option<&str>) -> String {
+    match model {
+        Some(model) => format!("{entry}:{model}"),
+        None => entry.to_owned(),
     }
 }
 
