@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::on_every_setup;
-use super::provider_batches::{completed, full, handed_over, provider, put, rescore, spent, until};
+use super::provider_batches::{
+    completed, full, handed_over, provider, put, rescore, rescored, spent, until,
+};
 use crate::support::client::PATIENCE;
 use crate::support::execute;
 use crate::support::home::{Home, JUDGE};
@@ -207,12 +209,8 @@ async fn a_provider_that_says_no_is_asked_again_and_leaves_no_failed_parts(mut h
     world.end().await;
 }
 
-async fn a_part_that_takes_too_long_is_cancelled_and_then_given_up(mut home: Home) {
-    let server = provider(&mut home, "openai").await;
-    let mut world = World::elsewhere(home).await;
-    world.work();
-    put(&world, 1).await;
-    let batch = rescore(&world, json!({})).await;
+async fn a_part_that_takes_too_long_is_cancelled_and_then_given_up(home: Home) {
+    let (server, world, batch) = rescored(home, "openai", 1).await;
     handed_over(&world, &batch, 1).await;
     // It goes on as if nobody had told it to end.
     server.troubles("POST /v1/batches/batch_0/cancel", 503);
@@ -243,12 +241,8 @@ async fn a_part_that_takes_too_long_is_cancelled_and_then_given_up(mut home: Hom
     world.end().await;
 }
 
-async fn a_part_that_a_provider_in_trouble_does_not_know_is_looked_for_again(mut home: Home) {
-    let server = provider(&mut home, "openai").await;
-    let mut world = World::elsewhere(home).await;
-    world.work();
-    put(&world, 2).await;
-    let batch = rescore(&world, json!({})).await;
+async fn a_part_that_a_provider_in_trouble_does_not_know_is_looked_for_again(home: Home) {
+    let (server, world, batch) = rescored(home, "openai", 2).await;
     handed_over(&world, &batch, 2).await;
     server.troubles("GET /v1/batches/batch_0", 404);
     let words = |found: &Value| found["economy"]["waits_for"].is_string();
@@ -266,12 +260,8 @@ async fn a_part_that_a_provider_in_trouble_does_not_know_is_looked_for_again(mut
     world.end().await;
 }
 
-async fn a_part_that_stays_unknown_is_cancelled_before_its_items_are_asked_in_full(mut home: Home) {
-    let server = provider(&mut home, "anthropic").await;
-    let mut world = World::elsewhere(home).await;
-    world.work();
-    put(&world, 1).await;
-    let batch = rescore(&world, json!({})).await;
+async fn a_part_that_stays_unknown_is_cancelled_before_its_items_are_asked_in_full(home: Home) {
+    let (server, world, batch) = rescored(home, "anthropic", 1).await;
     handed_over(&world, &batch, 1).await;
     server.troubles("GET /v1/messages/batches/batch_0", 404);
     let done = completed(&world, &batch).await;

@@ -53,6 +53,20 @@ pub(super) async fn put(world: &World, n: usize) -> Vec<Uuid> {
     ids
 }
 
+/// A service whose worker hands a rescore of `n` sessions to a provider.
+pub(super) async fn rescored(
+    mut home: Home,
+    family: &str,
+    n: usize,
+) -> (BatchServer, World, String) {
+    let server = provider(&mut home, family).await;
+    let mut world = World::elsewhere(home).await;
+    world.work();
+    put(&world, n).await;
+    let batch = rescore(&world, json!({})).await;
+    (server, world, batch)
+}
+
 pub(super) async fn rescore(world: &World, more: Value) -> String {
     let mut body = json!({ "economy": true });
     for (key, value) in more.as_object().unwrap() {
@@ -248,12 +262,8 @@ async fn a_step_that_was_cut_off_is_taken_up_by_another_worker_and_nothing_is_pa
     world.end().await;
 }
 
-async fn a_batch_that_is_cancelled_is_cancelled_at_the_provider_too(mut home: Home) {
-    let server = provider(&mut home, "anthropic").await;
-    let mut world = World::elsewhere(home).await;
-    world.work();
-    put(&world, 2).await;
-    let batch = rescore(&world, json!({})).await;
+async fn a_batch_that_is_cancelled_is_cancelled_at_the_provider_too(home: Home) {
+    let (server, world, batch) = rescored(home, "anthropic", 2).await;
     handed_over(&world, &batch, 2).await;
     world.api.post(&format!("{batch}/cancel")).await.expect(200);
     let ended = |found: &Value| found["economy"]["state"] == "collected";
@@ -265,12 +275,8 @@ async fn a_batch_that_is_cancelled_is_cancelled_at_the_provider_too(mut home: Ho
     world.end().await;
 }
 
-async fn replies_are_collected_while_a_batch_is_paused_and_nothing_runs(mut home: Home) {
-    let server = provider(&mut home, "openai").await;
-    let mut world = World::elsewhere(home).await;
-    world.work();
-    put(&world, 3).await;
-    let batch = rescore(&world, json!({})).await;
+async fn replies_are_collected_while_a_batch_is_paused_and_nothing_runs(home: Home) {
+    let (server, world, batch) = rescored(home, "openai", 3).await;
     handed_over(&world, &batch, 3).await;
     world.api.post(&format!("{batch}/pause")).await.expect(200);
     let path = format!("{batch}/budget");
