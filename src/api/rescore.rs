@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::api::ApiState;
 use crate::api::batches::accepted;
 use crate::api::batches::body::{check_budget, check_name};
-use crate::api::criteria::named::{beginning, stored};
+use crate::api::criteria::named::{beginning, wanted};
 use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
 use crate::api::http::idempotency::ReservedEffect;
@@ -59,9 +59,7 @@ async fn post_rescore(
     ApiJson(mut body): ApiJson<RescoreRequest>,
 ) -> Result<Response, ApiError> {
     params.finish()?;
-    if let Some(text) = body.criteria_hash.take().filter(|text| text != "current") {
-        body.criteria_hash = Some(stored(&state, "/criteria_hash", text).await?);
-    }
+    body.criteria_hash = wanted(&state, body.criteria_hash, FaultStatus::Unprocessable).await?;
     if let Some(text) = body.filter.criteria.take() {
         body.filter.criteria = Some(beginning(&state, "/filter/criteria", text).await?);
     }

@@ -134,7 +134,7 @@ impl Listing {
 /// Reads an id.
 pub(super) fn id(text: &str) -> Result<Uuid, String> {
     text.parse().map_err(|_| {
-        "an id is a UUID, such as 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f; the lists show them. By another tool's id: `gavel sessions list --q ID`"
+        "an id is a UUID, such as 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f; the lists show them. `gavel sessions list` finds a session by another tool's id (--q)"
             .to_owned()
     })
 }

@@ -187,7 +187,7 @@ impl Which {
         let broke_off = |error: ClientError| {
             CliError::incomplete(format!("the export broke off: {error}; try again"))
         };
-        // The first line names the columns. How many rows a Parquet file has isn't told here.
+        // The first line of CSV names the columns.
         let is_empty = |lines: usize| format == TableFormat::Csv && lines <= 1;
         let lines_of = |chunk: &[u8]| chunk.iter().filter(|byte| **byte == b'\n').count();
         let mut lines = 0;
@@ -209,9 +209,16 @@ impl Which {
             lines += lines_of(&chunk);
             file.write_all(&chunk).map_err(|e| failed(&e))?;
         }
+        let rows = match format {
+            TableFormat::Csv => i64::from(!is_empty(lines)),
+            TableFormat::Parquet => {
+                let written = file.reopen().map_err(|e| failed(&e))?;
+                report::rows_of(written).map_err(|e| failed(&e))?
+            }
+        };
         file.persist(path).map_err(|e| failed(&e.error))?;
         let path = path.display();
-        let why = match is_empty(lines) {
+        let why = match rows == 0 {
             true => format!(" without a row: {NO_ROW}"),
             false => String::new(),
         };

@@ -62,7 +62,8 @@ impl Score {
                 if target != "-" && !path.exists() {
                     return Err(CliError::usage(format!(
                         "{target}: there is no such file, and it is not the id of a session (a UUID) either; by another tool's id: \
-                         `gavel sessions list --q {target}`"
+                         `gavel sessions list --q {target}{}`",
+                        self.common.connection.again(global)
                     )));
                 }
                 let read = import::read(std::slice::from_ref(&path), None)?;

@@ -21,6 +21,7 @@ use super::user::SessionUser;
 use super::words::{self, Moment};
 use crate::api::{Params, criteria, problem};
 use crate::job::Kind;
+use crate::score::Criteria;
 use crate::wire::{CriteriaAdded, CriteriaVersion, NameRequest};
 
 /// The parts of criteria that are told at length.
@@ -47,6 +48,17 @@ pub(super) fn called(version: &CriteriaVersion) -> String {
         (None, Some(at)) => format!("of {} ({short})", at.format("%Y-%m-%d")),
         (None, None) => format!("not used yet ({short})"),
     }
+}
+
+/// The same of a hash; one that isn't stored stays as it is.
+pub(super) async fn called_by_hash(
+    state: &PageState,
+    user: &SessionUser,
+    hash: &str,
+) -> Result<String, Fault> {
+    let read = criteria::read(state.api(user)?, hash, Criteria::DEFAULT_KIND).await;
+    let stored = found(read)?;
+    Ok(stored.map_or_else(|| hash.to_owned(), |stored| called(&stored.version)))
 }
 
 struct Row {

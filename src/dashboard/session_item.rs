@@ -68,22 +68,36 @@ pub(super) fn called(item: &SessionItem) -> String {
     }
 }
 
-/// Sessions by their ids, as a table names them; those that are gone are left out.
-pub(super) async fn named(
+/// Sessions by their ids; those that are gone are left out.
+pub(super) async fn looked_up(
     state: &PageState,
     user: &SessionUser,
     ids: impl Iterator<Item = Uuid>,
-) -> Result<HashMap<Uuid, (String, Moment)>, Fault> {
+) -> Result<HashMap<Uuid, SessionItem>, Fault> {
     let ids: BTreeSet<String> = ids.map(|id| id.to_string()).collect();
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
     let (count, ids) = (ids.len(), Vec::from_iter(ids).join(","));
     let params = Params::of(&[("ids", ids.as_str()), ("limit", &count.to_string())]);
-    let found = sessions::list(state.api(user)?, params).await?;
+    let found = sessions::list(state.api(user)?, params).await?.items;
+    Ok(found
+        .into_iter()
+        .map(|item| (item.session_id, item))
+        .collect())
+}
+
+/// The same, as a table names them.
+pub(super) async fn named(
+    state: &PageState,
+    user: &SessionUser,
+    ids: impl Iterator<Item = Uuid>,
+) -> Result<HashMap<Uuid, (String, Moment)>, Fault> {
+    let found = looked_up(state, user, ids).await?.into_iter();
     let now = state.about.clock.now();
-    let named = |item: SessionItem| (item.session_id, (called(&item), listed(&item, now)));
-    Ok(found.items.into_iter().map(named).collect())
+    Ok(found
+        .map(|(id, item)| (id, (called(&item), listed(&item, now))))
+        .collect())
 }
 
 /// A session's name and time among those that were looked up.

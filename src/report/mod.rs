@@ -37,6 +37,7 @@ pub use batch::Batch;
 pub use decision::{GateDecision, GateResult, Judging};
 pub use format::Format;
 pub use item::{Item, ItemError, Outcome};
+pub use parquet::rows_of;
 pub use source::{Lines, Source};
 pub(crate) use write::beside;
 pub use write::{sum_up, write, write_all, write_file};

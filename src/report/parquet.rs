@@ -1,5 +1,6 @@
 //! Rows as Parquet. Holds one row group of them, however many there are, and writes it column by column.
 
+use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use ::parquet::basic::{LogicalType, Repetition, TimeUnit, Type as Physical};
 use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use ::parquet::errors::Result;
 use ::parquet::file::properties::WriterProperties;
+use ::parquet::file::reader::{FileReader as _, SerializedFileReader};
 use ::parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use ::parquet::schema::types::Type as Schema;
 use chrono::DateTime;
@@ -47,6 +49,15 @@ impl Holds {
             Self::Flag => (Physical::BOOLEAN, None),
         }
     }
+}
+
+/// How many rows a file of a table has.
+///
+/// # Errors
+/// It is no Parquet file, or can't be read.
+pub fn rows_of(file: File) -> Result<i64> {
+    let table = SerializedFileReader::new(file)?;
+    Ok(table.metadata().file_metadata().num_rows())
 }
 
 /// A table that is being written.

@@ -14,18 +14,16 @@ pub type ReadCase = Result<Box<dyn Scorable>, Vec<Fault>>;
 /// # Errors
 /// Every fault found, each with its JSON pointer.
 pub fn read_case(kind: Kind, payload: &Value) -> ReadCase {
-    (about(kind).read)(payload).map_err(|mut faults| {
+    (about(kind).read)(payload).map_err(|faults| {
         let meant = payload.as_object().and_then(kind_of);
         if let Some(meant) = meant.filter(|meant| *meant != kind && !has_own_field(kind, payload)) {
             let message =
                 format!("has the fields of kind {meant}, and none of {kind}: choose kind {meant}");
-            faults.insert(
-                0,
-                Fault {
-                    pointer: String::new(),
-                    message,
-                },
-            );
+            // What its fields lack of this kind is of no use then.
+            return vec![Fault {
+                pointer: String::new(),
+                message,
+            }];
         }
         faults
     })

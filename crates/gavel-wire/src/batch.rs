@@ -362,9 +362,9 @@ pub struct BatchRequest {
     #[serde(default)]
     #[schema(exclusive_minimum = 0)]
     pub budget_usd: Option<f64>,
-    /// 64 hex digits of stored criteria of the kind; left out: the current ones.
+    /// Stored criteria of the kind: 64 hex digits, at least the first 8, or `current`; left out: the current ones.
     #[serde(default)]
-    #[schema(pattern = "^[0-9a-f]{64}$")]
+    #[schema(pattern = "^([0-9A-Fa-f]{8,64}|current)$")]
     pub criteria_hash: Option<String>,
     /// Who waits: `bulk` (default) lets `interactive` work go first.
     #[serde(default)]

@@ -23,8 +23,8 @@ pub struct JobRequest {
     /// Whether cached replies are skipped, and of a session its existing score.
     #[serde(default)]
     pub force_rescore: bool,
-    /// 64 hex digits of stored criteria of the kind; left out: the current ones.
-    #[schema(pattern = "^[0-9a-f]{64}$")]
+    /// Stored criteria of the kind: 64 hex digits, at least the first 8, or `current`; left out: the current ones.
+    #[schema(pattern = "^([0-9A-Fa-f]{8,64}|current)$")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub criteria_hash: Option<String>,
 }
@@ -48,8 +48,8 @@ impl JobRequest {
 pub struct ScoreRequest {
     /// Whether an existing score and cached replies are skipped.
     pub force_rescore: bool,
-    /// 64 hex digits of stored criteria; left out: the current ones.
-    #[schema(pattern = "^[0-9a-f]{64}$")]
+    /// Stored criteria: 64 hex digits, at least the first 8, or `current`; left out: the current ones.
+    #[schema(pattern = "^([0-9A-Fa-f]{8,64}|current)$")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub criteria_hash: Option<String>,
 }

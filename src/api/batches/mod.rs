@@ -22,6 +22,7 @@ use self::body::{
     weight,
 };
 use crate::api::ApiState;
+use crate::api::criteria::named::wanted;
 
 use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
@@ -108,7 +109,7 @@ async fn post_batch(
         name: head.name,
         threshold: head.threshold,
         budget_usd: head.budget_usd,
-        criteria_hash: head.criteria_hash,
+        criteria_hash: wanted(&state, head.criteria_hash, FaultStatus::Unprocessable).await?,
         priority: head.priority.unwrap_or(Priority::Bulk),
         force: Force::of(head.force_rescore),
         triggered_by: caller.name(FaultStatus::Unprocessable)?,

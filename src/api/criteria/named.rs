@@ -77,6 +77,21 @@ pub(crate) async fn stored(
     })
 }
 
+/// The hash of the criteria that a request wants its score by; none for the current ones. Faults have the route's status.
+pub(crate) async fn wanted(
+    state: &ApiState,
+    text: Option<String>,
+    fault_status: FaultStatus,
+) -> Result<Option<String>, ApiError> {
+    let Some(text) = text.filter(|text| text != "current") else {
+        return Ok(None);
+    };
+    let found = stored(state, "/criteria_hash", text).await;
+    found
+        .map(Some)
+        .map_err(|error| error.with_status(fault_status))
+}
+
 /// [`stored`] for the beginning of a hash; any other text stays as it is.
 pub(crate) async fn beginning(
     state: &ApiState,

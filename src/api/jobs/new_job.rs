@@ -8,6 +8,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
+use crate::api::criteria::named::wanted;
 use crate::api::http::auth::Caller;
 use crate::api::http::body::ApiJson;
 use crate::api::http::body_memory::BodyMemory;
@@ -15,7 +16,7 @@ use crate::api::http::idempotency::ReservedEffect;
 use crate::api::http::params::Params;
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::api::http::wait::Prefer;
-use crate::api::scores::{accepted, check_hash};
+use crate::api::scores::accepted;
 use crate::api::{ApiState, jobs};
 use crate::enqueue::{Enqueued, ScoreCase, ScoreSession};
 use crate::job::{Force, Job, JobId, JobOptions};
@@ -65,8 +66,8 @@ async fn post_job(
     body: ApiJson<JobRequest>,
 ) -> Result<Response, ApiError> {
     params.finish()?;
-    let ApiJson(body) = body;
-    check_hash(body.criteria_hash.as_deref(), FaultStatus::Unprocessable)?;
+    let ApiJson(mut body) = body;
+    body.criteria_hash = wanted(&state, body.criteria_hash, FaultStatus::Unprocessable).await?;
     let options = JobOptions::of_request(&body, caller.name(FaultStatus::Unprocessable)?);
     let job = match body.kind.is_case() {
         false => session_job(&state, body, options, effect).await?,

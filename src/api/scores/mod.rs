@@ -11,6 +11,7 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
+use crate::api::criteria::named::wanted;
 use crate::api::http::auth::Caller;
 use crate::api::http::body::MAY_BE_LEFT_OUT;
 use crate::api::http::body::ScoringJson;
@@ -67,13 +68,14 @@ async fn score_session(
 ) -> Response {
     let asked = async {
         let session_id = uuid(&session_id, "session_id", FaultStatus::BadRequest)?;
-        let checked = params
-            .finish_with(FaultStatus::BadRequest)
-            .and(body)
-            .and_then(|ScoringJson(body)| {
-                check_hash(body.criteria_hash.as_deref(), FaultStatus::BadRequest).map(|()| body)
-            });
-        let request = match checked {
+        let read = async {
+            params.finish_with(FaultStatus::BadRequest)?;
+            let ScoringJson(mut body) = body?;
+            body.criteria_hash =
+                wanted(&state, body.criteria_hash, FaultStatus::BadRequest).await?;
+            Ok(body)
+        };
+        let request = match read.await {
             Ok(body) => ScoreSession {
                 session_id,
                 criteria_hash: body.criteria_hash,
@@ -88,19 +90,6 @@ async fn score_session(
         ask(&state, &request, prefer).await
     };
     prefer.mark(asked.await.unwrap_or_else(ApiError::into_response))
-}
-
-/// Criteria are named by 64 hex digits.
-pub(crate) fn check_hash(hash: Option<&str>, fault_status: FaultStatus) -> Result<(), ApiError> {
-    let hex = |hash: &str| hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit());
-    if hash.is_none_or(hex) {
-        return Ok(());
-    }
-    Err(ApiError::fault(
-        fault_status,
-        "/criteria_hash",
-        "must be 64 hex digits; GET /api/v1/scoring/criteria lists those that are stored",
-    ))
 }
 
 /// A session that can't be scored is told before a fault of the body.

@@ -78,6 +78,7 @@ impl Demo {
             simulated: simulator.is_some(),
             stays: !self.exit,
             judge: self.judge.clone(),
+            data_dir: self.data_dir.clone(),
         };
         let beside = async {
             let client = Client::new(&show.base, token)?;
@@ -175,6 +176,7 @@ struct Show {
     stays: bool,
     /// The judge that --judge names.
     judge: Option<String>,
+    data_dir: String,
 }
 
 impl Show {
@@ -220,8 +222,9 @@ impl Show {
         if failed {
             let remedy = match &self.judge {
                 Some(judge) => format!(
-                    ": the table says why. Correct the key, model or address of judge {judge} and run the demo again, or leave \
-                     --judge out for a simulated one"
+                    ": the table says why. Mend what judge {judge} lacks and run the demo again, or leave --judge out for a simulated \
+                     one. Commands that the table names take --data-dir {}",
+                    self.data_dir
                 ),
                 None => String::new(),
             };

@@ -1,5 +1,6 @@
 //! The service that `--server` names: whether it is well, and whether somebody would score what it is asked.
 
+use super::super::outcome::CliError;
 use super::Check;
 use crate::client::{Client, ClientError};
 use crate::wire::Judge;
@@ -9,7 +10,7 @@ pub(super) async fn check(client: &Client) -> Vec<Check> {
     let what = format!("service {}", client.address(""));
     let ready = match client.ready().await {
         Ok(ready) => ready,
-        Err(error) => return vec![Check::new(what, Err(error.to_string()))],
+        Err(error) => return vec![refused(what, error)],
     };
     let well = match ready.reasons.is_empty() {
         true => Ok("is ready".to_owned()),
@@ -23,7 +24,7 @@ pub(super) async fn check(client: &Client) -> Vec<Check> {
                 asked.map(|judge| Check::new(format!("judge {}", judge.name), state(judge))),
             );
         }
-        Err(error) => checks.push(refused("judges", &error)),
+        Err(error) => checks.push(refused("judges", error)),
     }
     match client.workers().await {
         Ok(workers) => {
@@ -34,7 +35,7 @@ pub(super) async fn check(client: &Client) -> Vec<Check> {
             };
             checks.push(Check::new("workers", found));
         }
-        Err(error) => checks.push(refused("workers", &error)),
+        Err(error) => checks.push(refused("workers", error)),
     }
     checks
 }
@@ -52,10 +53,16 @@ fn state(judge: &Judge) -> Result<String, String> {
             ))
         }
         (None, false) => Err(judge.remedy.clone().unwrap_or_default()),
-        (None, true) => Ok("can be asked".to_owned()),
+        (None, true) => match judge.gates.iter().find(|gate| gate.breaker == "open") {
+            Some(gate) => Err(format!(
+                "its breaker is open: {}",
+                gate.last_error.as_deref().unwrap_or("its calls fail")
+            )),
+            None => Ok("can be asked".to_owned()),
+        },
     }
 }
 
-fn refused(what: &str, error: &ClientError) -> Check {
-    Check::new(what, Err(error.to_string()))
+fn refused(what: impl Into<String>, error: ClientError) -> Check {
+    Check::new(what, Err(CliError::from(error).message))
 }

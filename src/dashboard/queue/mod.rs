@@ -2,7 +2,7 @@
 
 mod rows;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use askama::Template;
 use axum::Router;
@@ -10,6 +10,7 @@ use axum::extract::{Path, State};
 use axum::routing::{get, post};
 use chrono::{DateTime, Utc};
 use serde_json::json;
+use uuid::Uuid;
 
 use rows::{Control, JobRow, JudgeRow, WorkerRow, held};
 
@@ -20,11 +21,12 @@ use super::infrastructure::{self, Infrastructure, JudgeState};
 use super::links::segment;
 use super::page::{Fault, Page, go, html};
 use super::session::LEFT;
+use super::session_item::looked_up;
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
 use crate::api::{Params, jobs};
-use crate::wire::{Jobs, Judge};
+use crate::wire::{Jobs, Judge, SessionItem};
 
 /// The heading of what workers have in hand.
 const RUNNING: &str = "Running";
@@ -88,15 +90,18 @@ impl Body {
             of("failed"),
         )?;
         let jobs = [waiting, queued, running, failed];
+        let ids = jobs.iter().flat_map(|jobs| &jobs.items);
+        let ids = ids.filter_map(|job| job.subject_id);
+        let sessions = looked_up(state, user, ids).await?;
         Ok(Self::of(
             infrastructure,
-            jobs,
+            (jobs, &sessions),
             user,
             state.about.clock.now(),
         ))
     }
 
-    /// Draws what was read; the jobs are those that wait, are queued, run and failed.
+    /// Draws what was read; the jobs are those that wait, are queued, run and failed, with the sessions that they are about.
     fn of(
         Infrastructure {
             queue,
@@ -104,7 +109,7 @@ impl Body {
             judges,
             ..
         }: Infrastructure,
-        [waiting, queued, running, failed]: [Jobs; 4],
+        ([waiting, queued, running, failed], sessions): ([Jobs; 4], &HashMap<Uuid, SessionItem>),
         user: &SessionUser,
         now: DateTime<Utc>,
     ) -> Self {
@@ -120,11 +125,12 @@ impl Body {
         let mut group = |name, empty, jobs: Jobs| {
             let mut rows: Vec<JobRow> = Vec::new();
             for job in jobs.items {
-                let mut row = JobRow::of(job, now);
+                let session = job.subject_id.and_then(|id| sessions.get(&id));
+                let mut row = JobRow::of(job, session, now);
                 if left && name == RUNNING {
                     LEFT.clone_into(&mut row.why);
                 }
-                if !row.retry && !told.insert(row.remedy.clone()) {
+                if row.cancel && !told.insert(row.remedy.clone()) {
                     row.remedy.clear();
                 }
                 rows.push(row);
@@ -304,7 +310,7 @@ mod tests {
     fn page(hold: &Value, groups: [&[Value]; 4]) -> Body {
         Body::of(
             infrastructure(hold),
-            groups.map(jobs),
+            (groups.map(jobs), &HashMap::new()),
             &SessionUser::anybody(),
             now(),
         )
@@ -386,7 +392,7 @@ mod tests {
         };
         let body = Body::of(
             infrastructure,
-            groups.map(jobs),
+            (groups.map(jobs), &HashMap::new()),
             &SessionUser::anybody(),
             now(),
         );
@@ -466,7 +472,7 @@ mod tests {
             let none: [&[Value]; 4] = [&[]; 4];
             let body = Body::of(
                 infrastructure,
-                none.map(jobs),
+                (none.map(jobs), &HashMap::new()),
                 &SessionUser::anybody(),
                 now(),
             );

@@ -6,10 +6,11 @@ use uuid::Uuid;
 use super::super::batch_items::session_page;
 use super::super::infrastructure;
 use super::super::links::segment;
+use super::super::session_item::called;
 use super::super::waits::WaitWords as _;
 use super::super::words::{self, Moment};
 use crate::job::WaitReason;
-use crate::wire::{Health, Hold, Job, Judge, JudgePace, Meter, Worker};
+use crate::wire::{Health, Hold, Job, Judge, JudgePace, Meter, SessionItem, Worker};
 
 pub(super) struct JobRow {
     pub(super) id: Uuid,
@@ -100,9 +101,13 @@ fn place(job: &Job) -> (String, String) {
 }
 
 impl JobRow {
-    pub(super) fn of(job: Job, now: DateTime<Utc>) -> Self {
+    /// A job's row. Its session, if it is about one, has its name, and maybe a score that is newer than its failure.
+    pub(super) fn of(job: Job, session: Option<&SessionItem>, now: DateTime<Utc>) -> Self {
         let (what, to) = place(&job);
+        let what = session.map_or(what, called);
         let failed = job.error.is_some();
+        let score = session.and_then(|session| session.score.as_ref());
+        let is_scored_since = failed && score.map(|score| score.scored_at) > job.times.finished_at;
         let why = match (&job.error, &job.wait) {
             (Some(error), _) => format!("{}: {}", error.class.in_words(), error.message),
             (None, Some(wait)) => wait.says(job.judge.as_deref(), now),
@@ -117,6 +122,7 @@ impl JobRow {
             asked: words::moment(job.times.created_at, now),
             why,
             remedy: match (job.error, &job.wait) {
+                (Some(_), _) if is_scored_since => "Nothing: it was scored since.".to_owned(),
                 (Some(error), _) => error.remedy,
                 // What to do about workers stands above, once.
                 (None, Some(wait)) if !wait.lacks_a_worker() => {
@@ -124,7 +130,7 @@ impl JobRow {
                 }
                 (None, _) => String::new(),
             },
-            retry: failed,
+            retry: failed && !is_scored_since,
             cancel: !failed,
         }
     }

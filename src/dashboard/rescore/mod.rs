@@ -12,6 +12,7 @@ use axum::routing::{get, post};
 use uuid::Uuid;
 
 use super::address::Address;
+use super::criteria::called_by_hash;
 use super::form::Form;
 use super::frame::Frame;
 use super::page::{Fault, Page, go, html, with_status};
@@ -56,6 +57,8 @@ struct Ask {
     filled: Vec<(String, String)>,
     jurors: Vec<Juror>,
     faults: Vec<FieldFault>,
+    /// What the criteria are called that the address names; empty: it names none.
+    criteria: String,
 }
 
 impl Ask {
@@ -65,6 +68,12 @@ impl Ask {
         filled: Vec<(String, String)>,
         faults: Vec<FieldFault>,
     ) -> Result<Self, Fault> {
+        let named = filled.iter().find(|(name, _)| name == "with");
+        let named = named.map_or("", |(_, value)| value.as_str());
+        let criteria = match named {
+            "" => String::new(),
+            hash => called_by_hash(state, &user, hash).await?,
+        };
         let known = state.infrastructure(&user).await?.judges;
         let configured = known.into_iter().filter(|judge| judge.configured);
         let juror = |judge: crate::wire::Judge| Juror {
@@ -76,6 +85,7 @@ impl Ask {
             frame: Frame::of(state, user, "Rescore", "Score many sessions").await,
             filled,
             faults,
+            criteria,
         })
     }
 
@@ -157,7 +167,8 @@ async fn plan(State(state): State<PageState>, form: Form) -> Page {
             let user = form.user.clone();
             let frame = Frame::of(&state, user, "Rescore", "Score many sessions").await;
             let key = Uuid::new_v4().to_string();
-            html(&PlanPage::of(frame, &form, plan, key))
+            let criteria = called_by_hash(&state, &form.user, &plan.criteria_hash).await?;
+            html(&PlanPage::of(frame, &form, (plan, criteria), key))
         }
         Err(problem) => ask_again(&state, form, problem).await,
     }

@@ -12,7 +12,8 @@ use askama::Template;
 pub(super) struct PlanPage {
     frame: Frame,
     fields: Vec<(String, String)>,
-    short: String,
+    /// What they are called.
+    criteria: String,
     matching: String,
     to_score: u64,
     items: String,
@@ -28,13 +29,18 @@ pub(super) struct PlanPage {
 
 impl PlanPage {
     /// The page of what a form would come to.
-    pub(super) fn of(frame: Frame, form: &Form, plan: RescorePlan, key: String) -> Self {
+    pub(super) fn of(
+        frame: Frame,
+        form: &Form,
+        (plan, criteria): (RescorePlan, String),
+        key: String,
+    ) -> Self {
         let skipped = plan.skipped.reasons().into_iter();
         let skipped = skipped.filter(|(n, _)| *n > 0);
         let judges: Vec<&str> = plan.judges.iter().map(|j| j.judge.as_str()).collect();
         let fields = pinned(form, &plan);
         Self {
-            short: words::short(&plan.criteria_hash).to_owned(),
+            criteria,
             matching: words::grouped(plan.matching),
             to_score: plan.to_score,
             items: words::grouped(plan.items),

@@ -144,7 +144,9 @@ async fn a_score_that_fits_is_answered_and_nothing_is_queued() {
         let server = Server::over(db).await;
         let (session, score_id) = server.scored(72).await;
         let hash = server.enqueue.current_criteria().hash.0.clone();
-        for body in [json!({}), json!({ "criteria_hash": hash })] {
+        let named =
+            [hash.as_str(), &hash[..8], "current"].map(|name| json!({ "criteria_hash": name }));
+        for body in [json!({})].into_iter().chain(named) {
             let asked = server.post(&score_path(session)).json(&body);
             let score = json_of(asked.send().await.unwrap(), 200).await;
             assert_eq!(score["score_id"], json!(score_id));

@@ -98,6 +98,7 @@ fn the_stored_content_reads_back_to_the_same_criteria() {
         let first = Criteria::from_value(&value).unwrap();
         let again = Criteria::from_value(&first.content).unwrap();
         assert_eq!(again, first);
+        assert_eq!(Criteria::judge_of(&first.content), first.judge);
         assert!(first.content["scoring"].get("enabled").is_none());
     }
 }

@@ -33,6 +33,15 @@ pub const FIELDS: &[Field] = &[
     Field::text("dialect"),
 ];
 
+/// The fields that hold an answer. Without any of them nobody has answered.
+const ANSWERS: [&str; 5] = [
+    "generated_sql",
+    "actual_results",
+    "success",
+    "error",
+    "api_success",
+];
+
 /// Who answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Agent {
@@ -129,6 +138,16 @@ impl QasCase {
             reading.missing(
                 "api_success",
                 "for agent docking api_success or success, true or false,",
+            );
+        }
+        // A question that nobody has answered is no answer of 0.
+        let is_answered = ANSWERS
+            .iter()
+            .any(|name| payload.get(name).is_some_and(|value| !value.is_null()));
+        if agent == Agent::Sql && !is_answered {
+            reading.missing(
+                "generated_sql",
+                "what the agent answered (generated_sql and actual_results, or error), or ask agents by gavel evaluate FILE,",
             );
         }
         let threshold = reading.share("threshold").unwrap_or(THRESHOLD);

@@ -212,9 +212,14 @@ pub(crate) enum ApiError {
 impl ApiError {
     /// The same, of a route whose faults are 422.
     pub(crate) fn unprocessable(self) -> Self {
+        self.with_status(FaultStatus::Unprocessable)
+    }
+
+    /// The same, of a route whose faults have this status.
+    pub(crate) fn with_status(self, fault_status: FaultStatus) -> Self {
         if let Self::Invalid { faults, .. } = self {
             return Self::Invalid {
-                fault_status: FaultStatus::Unprocessable,
+                fault_status,
                 faults,
             };
         }
