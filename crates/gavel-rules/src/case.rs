@@ -95,3 +95,27 @@ pub fn field(kind: Kind, name: &str) -> Option<Field> {
 pub fn fields(kind: Kind) -> &'static [Field] {
     about(kind).fields
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_of_another_kind_is_told_its_kind_and_nothing_else() {
+        let payload = serde_json::json!({"generated_sql": "select 1", "golden_sql": "select 1", "thresholt": 2});
+        let told = |kind| {
+            let faults = read_case(kind, &payload).err().unwrap_or_default();
+            let said = faults.into_iter().map(|fault| fault.message);
+            said.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            told(Kind::Query),
+            ["has the fields of kind sql_metrics, and none of query: choose kind sql_metrics"]
+        );
+        assert!(
+            told(Kind::SqlMetrics)
+                .iter()
+                .all(|said| !said.contains("choose kind"))
+        );
+    }
+}

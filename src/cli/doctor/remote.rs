@@ -66,3 +66,26 @@ fn state(judge: &Judge) -> Result<String, String> {
 fn refused(what: impl Into<String>, error: ClientError) -> Check {
     Check::new(what, Err(CliError::from(error).message))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_judge_behind_an_open_breaker_is_a_fault() {
+        let judge = |breaker: &str| -> Judge {
+            let gate = json!({"worker_id": uuid::Uuid::nil(), "breaker": breaker, "reason": null, "until": null, "failures_in_row": 5,
+                "in_flight": 0, "last_error": "500 from the judge", "last_error_at": null, "pace": null, "updated_at": "2026-01-01T00:00:00Z"});
+            let spent = json!({"today_usd": 0.0, "month_usd": 0.0, "today_unpriced_calls": 0, "unpriced_calls": 0});
+            serde_json::from_value(json!({"name": "main", "configured": true, "remedy": null, "simulated": false, "kinds": ["session"],
+                "hold": null, "gates": [gate], "spent": spent, "cap": null}))
+            .unwrap()
+        };
+        assert_eq!(state(&judge("closed")), Ok("can be asked".to_owned()));
+        assert_eq!(
+            state(&judge("open")),
+            Err("its breaker is open: 500 from the judge".to_owned())
+        );
+    }
+}

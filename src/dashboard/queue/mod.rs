@@ -420,6 +420,32 @@ mod tests {
     }
 
     #[test]
+    fn a_failure_whose_session_was_scored_since_asks_for_nothing() {
+        let shown = |scored_at: &str| {
+            let score = json!({"score_id": uuid::Uuid::nil(), "total_score": 70, "rating": "adequate", "criteria_hash": "c", "is_current_criteria": true,
+                "simulated": false, "scored_at": scored_at, "scored_triggered_by": "ann"});
+            let session =
+                serde_json::from_value(crate::tests::session_item(&json!({"score": score})))
+                    .unwrap();
+            let mut failed =
+                job(&json!({"error": {"class": "refused", "message": "m", "remedy": "mend it"}}));
+            failed["times"]["finished_at"] = json!("2026-11-23T11:00:00Z");
+            let failed: Jobs = jobs(std::slice::from_ref(&failed));
+            let id = failed.items[0].subject_id.unwrap();
+            let groups = [jobs(&[]), jobs(&[]), jobs(&[]), failed];
+            let known = HashMap::from([(id, session)]);
+            let user = SessionUser::anybody();
+            let body = Body::of(infrastructure(&Value::Null), (groups, &known), &user, now());
+            body.render().unwrap()
+        };
+        let since = shown("2026-11-23T11:30:00Z");
+        assert!(since.contains("PodCrashLooping · kubernetes"), "{since}");
+        assert!(since.contains("it was scored since") && !since.contains(">Retry<"));
+        let before = shown("2026-11-23T10:30:00Z");
+        assert!(before.contains("mend it") && before.contains(">Retry<"));
+    }
+
+    #[test]
     fn what_to_do_about_a_wait_is_told_once() {
         let waits = |reason: &str| {
             let waits = json!({"state": "queued", "wait": {"reason": reason, "target": "judge", "until": null}, "error": null});

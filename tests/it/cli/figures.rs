@@ -61,4 +61,8 @@ fn what_the_demo_cost_is_unknown_and_what_it_scored_is_marked() {
     ];
     drop(place.run(&export).ends(4).says("nothing to export"));
     assert!(!place.path().join("t.jsonl").exists());
+    for name in ["s.csv", "s.parquet"] {
+        let table = place.run(&["export", "scores", "--output", name]).ends(0);
+        drop(table.says(&format!("wrote {name} without a row")));
+    }
 }

@@ -147,7 +147,7 @@ impl QasCase {
         if agent == Agent::Sql && !is_answered {
             reading.missing(
                 "generated_sql",
-                "what the agent answered (generated_sql and actual_results, or error), or ask agents by gavel evaluate FILE,",
+                "an answer of the agent (this, actual_results or error; gavel evaluate FILE asks agents)",
             );
         }
         let threshold = reading.share("threshold").unwrap_or(THRESHOLD);

@@ -384,6 +384,16 @@ fn every_fault_of_a_payload_is_told_at_once() {
             "/api_success is missing; for agent docking api_success or success, true or false, is expected"
         ]
     );
+    let unanswered = json!({ "generated_sql": null, "actual_results": null, "success": null });
+    assert_eq!(
+        faults(unanswered),
+        [
+            "/generated_sql is missing; an answer of the agent (this, actual_results or error; gavel evaluate FILE asks agents) is expected"
+        ]
+    );
+    let failed =
+        json!({ "generated_sql": null, "actual_results": null, "success": null, "error": "503" });
+    assert!(faults(failed).is_empty());
 }
 
 #[test]
