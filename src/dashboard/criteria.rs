@@ -21,7 +21,6 @@ use super::user::SessionUser;
 use super::words::{self, Moment};
 use crate::api::{Params, criteria, problem};
 use crate::job::Kind;
-use crate::score::Criteria;
 use crate::wire::{CriteriaAdded, CriteriaVersion, NameRequest};
 
 /// The parts of criteria that are told at length.
@@ -56,7 +55,7 @@ pub(super) async fn called_by_hash(
     user: &SessionUser,
     hash: &str,
 ) -> Result<String, Fault> {
-    let read = criteria::read(state.api(user)?, hash, Criteria::DEFAULT_KIND).await;
+    let read = criteria::read(state.api(user)?, hash, Kind::Session).await;
     let stored = found(read)?;
     Ok(stored.map_or_else(|| hash.to_owned(), |stored| called(&stored.version)))
 }

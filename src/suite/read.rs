@@ -19,6 +19,7 @@ use super::{Format, Row, SuiteError};
 use crate::job::Kind;
 use crate::memory::JsonShape;
 use crate::score::Field;
+use crate::wire::words;
 
 /// What items take on their way into the store: some chunks of 4 MiB.
 const CHUNKS_BYTES: u64 = 32 << 20;
@@ -188,20 +189,9 @@ fn parse(bytes: &[u8], limits: Limits) -> Result<Value, String> {
         return Err(TOO_MANY_VALUES.to_owned());
     }
     serde_json::from_slice(bytes).map_err(|error| match encoding(bytes) {
-        None => format!("is not JSON: {}", without_place(&error.to_string())),
+        None => format!("is not JSON: {}", words::json_fault(&error.to_string())),
         Some(encoding) => format!("is {encoding}: save the file as UTF-8"),
     })
-}
-
-/// A fault of JSON without the line that the parser counts: an item's own stands beside it. Where in a long item it is stays.
-fn without_place(fault: &str) -> String {
-    match fault.rsplit_once(" at line ") {
-        Some((what, place)) => match place.split_once(" column ") {
-            Some(("1", column)) => format!("{what} at its character {column}"),
-            Some(_) | None => fault.to_owned(),
-        },
-        None => fault.to_owned(),
-    }
 }
 
 /// What bytes seem to be written in that are no UTF-8; `None`: they are, and it is something else that is wrong.

@@ -24,6 +24,17 @@ pub fn counted(n: impl TryInto<i128>, one: &str) -> String {
     format!("{} {one}{plural}", grouped(n))
 }
 
+/// A fault of JSON without the line that the parser counts: an item's own stands beside it. Where in a long item it is stays.
+pub fn json_fault(fault: &str) -> String {
+    match fault.rsplit_once(" at line ") {
+        Some((what, place)) => match place.split_once(" column ") {
+            Some(("1", column)) => format!("{what} at its character {column}"),
+            Some(_) | None => fault.to_owned(),
+        },
+        None => fault.to_owned(),
+    }
+}
+
 /// Names to choose from: `query, qas or session`.
 pub fn one_of(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let names: Vec<_> = names.into_iter().collect();
@@ -65,6 +76,23 @@ pub fn clip(text: &str, most: usize) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fault_of_json_in_one_line_has_its_character_alone() {
+        for (fault, said) in [
+            (
+                "EOF while parsing at line 1 column 27",
+                "EOF while parsing at its character 27",
+            ),
+            (
+                "expected `:` at line 3 column 5",
+                "expected `:` at line 3 column 5",
+            ),
+            ("too deep", "too deep"),
+        ] {
+            assert_eq!(json_fault(fault), said);
+        }
+    }
 
     #[test]
     fn one_is_no_plural_and_thousands_stand_apart() {

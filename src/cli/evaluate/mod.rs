@@ -72,7 +72,12 @@ impl Evaluate {
             .as_ref()
             .is_some_and(|only| only.is_empty())
         {
-            output::note("nothing to run: every item of that run passed");
+            output::note(&match prepared.header.options.limit {
+                Some(limit) => {
+                    format!("nothing to run: of the first {limit} items (--limit) every one passed")
+                }
+                None => "nothing to run: every item of that run passed".to_owned(),
+            });
             return Ok(Exit::Nothing);
         }
         let opened = OnceCell::new();

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::format::{self, Document};
 use super::input::{InvalidSession, SessionFault, SessionInput};
-use crate::wire::SessionFormat;
+use crate::wire::{SessionFormat, words};
 
 /// Faults that are told of one file.
 const MAX_FAULTS: usize = 20;
@@ -178,7 +178,11 @@ impl Reading {
         for (place, piece) in pieces {
             match serde_json::from_str(piece) {
                 Ok(value) => documents.push(Document { place, value }),
-                Err(error) => self.fault(place, "", format!("is not JSON: {error}")),
+                Err(error) => self.fault(
+                    place,
+                    "",
+                    format!("is not JSON: {}", words::json_fault(&error.to_string())),
+                ),
             }
         }
         if !self.faults.is_empty() {

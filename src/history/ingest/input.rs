@@ -12,7 +12,7 @@ use crate::clock::read_time;
 use crate::score::hint;
 use crate::score::session::Message;
 use crate::store::SessionRecord;
-use crate::wire::SessionStatus;
+use crate::wire::{SessionStatus, words};
 
 /// The body of `PUT /api/v1/sessions/{id}`, and one entry of a session file. Lists that are left out or null are empty.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
@@ -127,7 +127,10 @@ impl SessionInput {
         let read: Self = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
             // A text that is cut off has no wrong keys.
             if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
-                return one_fault(String::new(), format!("is not JSON: {error}"));
+                return one_fault(
+                    String::new(),
+                    format!("is not JSON: {}", words::json_fault(&error.to_string())),
+                );
             }
             one_fault(
                 pointer(error.path()),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::agents::{AgentAnswer, AgentName};
 use crate::job::Kind;
-use crate::score::{Field, about, nearest, read_case};
+use crate::score::{Fault, Field, about, nearest, read_case};
 use crate::suite::{Row, SuiteError};
 
 /// Columns of question files beside the fields of a case: the origin's names for two of them.
@@ -46,28 +46,18 @@ impl Work {
                     let payload = Value::Object(case);
                     (Self::Case(payload.clone()), payload)
                 } else {
-                    let others: Vec<String> = case.keys().cloned().collect();
-                    let question = AgentQuestion::from_case(item_no, case).map_err(
-                        |Missing(name, remedy)| {
-                            let column = written.name(name);
-                            let is_missing = !others.iter().any(|other| other == name);
-                            let others = others.iter().map(String::as_str);
-                            let meant = is_missing.then(|| nearest(column, others)).flatten();
-                            let remedy = match meant {
-                                Some(meant) => {
-                                    format!("is missing; is it {meant:?}? {remedy}").into()
-                                }
-                                None => remedy,
+                    let asked = case.clone();
+                    match AgentQuestion::from_case(item_no, case) {
+                        Ok(question) => {
+                            let answered = AgentAnswer {
+                                success: Some(true),
+                                ..AgentAnswer::default()
                             };
-                            vec![Missing(column, remedy).at(line)]
-                        },
-                    )?;
-                    let answered = AgentAnswer {
-                        success: Some(true),
-                        ..AgentAnswer::default()
-                    };
-                    let payload = question.payload(&answered);
-                    (Self::Question(question), payload)
+                            let payload = question.payload(&answered);
+                            (Self::Question(question), payload)
+                        }
+                        Err(missing) => return Err(unfit(kind, &asked, missing, (line, &written))),
+                    }
                 }
             }
             false => {
@@ -75,48 +65,78 @@ impl Work {
                 (Self::Case(payload.clone()), payload)
             }
         };
-        let faults = read_case(kind, &payload).err().unwrap_or_default();
-        if faults.is_empty() {
-            return Ok(work);
+        match read_case(kind, &payload) {
+            Ok(_) => Ok(work),
+            Err(faults) => Err(faults
+                .into_iter()
+                .map(|fault| written.at(fault, line))
+                .collect()),
         }
-        Err(faults
-            .into_iter()
-            .map(|fault| SuiteError {
-                line: Some(line),
-                column: Some(column(&fault.pointer))
-                    .filter(|column| !column.is_empty())
-                    .map(|column| written.name(&column).to_owned()),
-                message: fault.message,
-            })
-            .collect())
     }
 }
 
+/// Every fault of a row that can't be asked: what an agent needs, and what its case lacks beside that.
+fn unfit(
+    kind: Kind,
+    asked: &Map<String, Value>,
+    missing: Vec<Missing>,
+    (line, written): (u64, &Written),
+) -> Vec<SuiteError> {
+    let mut faults = Vec::new();
+    for Missing(name, remedy) in &missing {
+        let column = written.name(name);
+        let others = asked.keys().map(String::as_str);
+        let is_missing = !asked.contains_key(*name);
+        let meant = is_missing.then(|| nearest(column, others)).flatten();
+        let remedy = match meant {
+            Some(meant) => format!("is missing; is it {meant:?}? {remedy}").into(),
+            None => remedy.clone(),
+        };
+        faults.push(Missing(column, remedy).at(line));
+    }
+    let mut case = asked.clone();
+    case.insert("success".to_owned(), Value::Bool(true));
+    let found = read_case(kind, &Value::Object(case)).err();
+    let is_told = |fault: &Fault| missing.iter().any(|it| it.0 == column(&fault.pointer));
+    let others = found.into_iter().flatten().filter(|fault| !is_told(fault));
+    faults.extend(others.map(|fault| written.at(fault, line)));
+    faults
+}
+
 impl AgentQuestion {
-    fn from_case(item_no: u64, case: Map<String, Value>) -> Result<Self, Missing> {
-        let text = |name: &'static str, remedy: &'static str| {
+    fn from_case(item_no: u64, case: Map<String, Value>) -> Result<Self, Vec<Missing>> {
+        let mut missing = Vec::new();
+        let mut text = |name: &'static str, remedy: &'static str| {
             let value = case.get(name).and_then(Value::as_str).map(str::trim);
-            value
-                .filter(|value| !value.is_empty())
-                .map(str::to_owned)
-                .ok_or(Missing(name, remedy.into()))
+            let value = value.filter(|value| !value.is_empty()).map(str::to_owned);
+            if value.is_none() {
+                missing.push(Missing(name, remedy.into()));
+            }
+            value.unwrap_or_default()
         };
-        let agent = text("agent_used", "say who is to answer: sql or docking")?;
-        let number = case.get("test_id").and_then(Value::as_number);
-        let test_id = match number {
+        let test_id = match case.get("test_id").and_then(Value::as_number) {
             Some(id) => id.to_string(),
-            None => text("test_id", "give each question an id of its own")?,
+            None => text("test_id", "give each question an id of its own"),
         };
-        Ok(Self {
-            item_no,
-            test_id,
-            agent: AgentName::parse(&agent).ok_or(Missing(
+        let named = text("agent_used", "say who is to answer: sql or docking");
+        let question = text("question", "give the question that the agent is asked");
+        let agent = AgentName::parse(&named);
+        if agent.is_none() && !named.is_empty() {
+            missing.push(Missing(
                 "agent_used",
-                format!("{agent:?} is no agent; give sql or docking").into(),
-            ))?,
-            text: text("question", "give the question that the agent is asked")?,
-            case,
-        })
+                format!("{named:?} is no agent; give sql or docking").into(),
+            ));
+        }
+        match agent.filter(|_| missing.is_empty()) {
+            Some(agent) => Ok(Self {
+                item_no,
+                test_id,
+                agent,
+                text: question,
+                case,
+            }),
+            None => Err(missing),
+        }
     }
 
     /// The id as its file has it: a number stays one.
@@ -168,6 +188,16 @@ impl Written {
     fn note(&mut self, fields: &Map<String, Value>) {
         self.id = !fields.contains_key("test_id");
         self.agent = !fields.contains_key("agent_used");
+    }
+
+    /// A fault of a case, told of its column.
+    fn at(&self, fault: Fault, line: u64) -> SuiteError {
+        let column = Some(column(&fault.pointer)).filter(|column| !column.is_empty());
+        SuiteError {
+            line: Some(line),
+            column: column.map(|column| self.name(&column).to_owned()),
+            message: fault.message,
+        }
     }
 
     /// What the file calls a field of a case.
@@ -337,5 +367,19 @@ mod tests {
             let faults = Work::read(Kind::Qas, row(fields)).unwrap_err();
             assert!(faults[0].to_string().starts_with(said), "{faults:?}");
         }
+    }
+
+    #[test]
+    fn all_that_a_question_lacks_is_told_at_once() {
+        let mut fields = question();
+        fields["question"] = json!(" ");
+        fields["agent"] = Value::Null;
+        fields["expected_answer_type"] = json!("numbr");
+        let faults = Work::read(Kind::Qas, row(fields)).unwrap_err();
+        let columns: Vec<_> = faults
+            .iter()
+            .map(|fault| fault.column.as_deref().unwrap())
+            .collect();
+        assert_eq!(columns, ["agent", "question", "expected_answer_type"]);
     }
 }
