@@ -183,7 +183,7 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
         lists: vec![
             ScoreList::of("Lowest scores", "/sessions?sort=lowest_score", lowest, now),
             ScoreList::of(
-                "Latest scored sessions",
+                "Newest sessions with a score",
                 "/sessions?scored=yes",
                 latest,
                 now,

@@ -23,7 +23,7 @@ use super::page::{Page, html};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
-use crate::api::{self, Params};
+use crate::api::{self, Params, problem};
 use crate::wire::{Batch, CriteriaVersion};
 
 /// How many of the last batches can be chosen.
@@ -74,6 +74,10 @@ async fn compare(
     };
     let batch = api::batches::read(state.api(&user)?, &a.to_string()).await;
     match found(batch)? {
+        Some(batch) if !batch.kind.is_case() => {
+            let fault = "is a batch of sessions: choose two versions of the criteria, which its scores are compared by";
+            Err(problem::of_field("a", fault).into())
+        }
         Some(_) => batches::compare(&state, user, pair).await,
         None => scores::compare(&state, user, pair).await,
     }

@@ -2,15 +2,24 @@
 
 use super::super::figures::{ENOUGH, percent};
 use super::super::words;
-use crate::wire::Agreement;
+use crate::wire::{Agreement, Scale};
 
 /// How far people and the judge agree, on one scale.
 pub(in super::super) struct Trust {
+    /// Of which scale, for people.
+    pub(in super::super) about: &'static str,
     pub(super) scale: String,
     pub(in super::super) says: String,
     pub(super) labels: Vec<String>,
     pub(super) rows: Vec<(String, Vec<u64>)>,
     pub(super) warnings: Vec<String>,
+}
+
+fn in_words(scale: Scale) -> &'static str {
+    match scale {
+        Scale::Ratings => "Ratings in five words",
+        Scale::Quality => "Quality in three words",
+    }
 }
 
 impl Trust {
@@ -22,6 +31,7 @@ impl Trust {
         let given = format!("{} by {people}", words::counted(scale.n, "rating"));
         if scale.n < ENOUGH {
             return Self {
+                about: in_words(scale.scale),
                 scale: scale.scale.to_string(),
                 says: format!("{given}: fewer than {ENOUGH} say nothing, so no figure is shown."),
                 labels: Vec::new(),
@@ -41,6 +51,7 @@ impl Trust {
         }
         let word = |label: &String| label.replace('_', " ");
         Self {
+            about: in_words(scale.scale),
             scale: scale.scale.to_string(),
             says: says + ".",
             rows: scale

@@ -27,6 +27,10 @@ pub(super) struct PlanPage {
     key: String,
 }
 
+/// Why a preview may find no session.
+const NOTHING_TO_PREVIEW: &str = "A preview takes sessions with a score by the current criteria, to compare with, and none has one. \
+    Score some by them first, or choose others: begin from the list of sessions with a filter, then Score many.";
+
 impl PlanPage {
     /// The page of what a form would come to.
     pub(super) fn of(
@@ -39,6 +43,8 @@ impl PlanPage {
         let skipped = skipped.filter(|(n, _)| *n > 0);
         let judges: Vec<&str> = plan.judges.iter().map(|j| j.judge.as_str()).collect();
         let fields = pinned(form, &plan);
+        let is_empty_preview = plan.to_score == 0 && form.text("purpose") == Some("preview");
+        let nothing = is_empty_preview.then(|| NOTHING_TO_PREVIEW.to_owned());
         Self {
             criteria,
             matching: words::grouped(plan.matching),
@@ -57,7 +63,7 @@ impl PlanPage {
                 says,
             ),
             took: took(form, plan.duration_s),
-            warnings: plan.warnings,
+            warnings: plan.warnings.into_iter().chain(nothing).collect(),
             fields,
             key,
             frame,

@@ -66,7 +66,7 @@ async fn the_overview_lists_the_lowest_and_the_latest_and_what_to_do_next() {
             &lowest,
             "PodCrashLooping · kube-agent",
             &middle,
-            "Latest scored sessions",
+            "Newest sessions with a score",
             &latest,
         ];
         in_order(&page, &parts);
