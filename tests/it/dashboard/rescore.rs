@@ -51,6 +51,29 @@ async fn repeats_and_juries_show_in_the_plan_what_they_do() {
         (&batch["purpose"], &batch["counts"]["total"]),
         (&json!("jury"), &json!(4))
     );
+    // Totals of sessions are no shares of 1: their batches don't stand side by side.
+    let id = batch["batch_id"].as_str().unwrap();
+    let other = server.get(&format!("/compare?a={id}&b={}", Uuid::now_v7()));
+    let refused = browser.send(other).await;
+    assert_eq!(refused.status, 422);
+    assert!(refused.text.contains("is a batch of sessions"));
+}
+
+#[tokio::test]
+async fn a_preview_that_finds_no_session_says_why() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    server.session().await;
+    for (purpose, says) in [("preview", true), ("score", false)] {
+        let fields = [("purpose", purpose), ("criteria", "current")];
+        let plan = browser.form("/rescore", &fields).await;
+        assert_eq!(plan.status, 200, "{}", plan.text);
+        assert!(plan.text.contains("Nothing to score"), "{}", plan.text);
+        let told = plan
+            .text
+            .contains("A preview takes sessions with a score by the current criteria");
+        assert_eq!(told, says, "{}", plan.text);
+    }
 }
 
 #[tokio::test]
