@@ -380,7 +380,7 @@ mod tests {
     #[test]
     fn no_more_than_twenty_faults_are_told_and_the_rest_is_counted() {
         let lines: String = (0..30)
-            .map(|_| "{\"id\": \"x\", \"question\": \"?\", \"agent\": \"robot\"}\n")
+            .map(|_| "{\"id\": \"x\", \"question\": \"?\", \"agent\": \"robot\", \"expected_answer_type\": \"number\"}\n")
             .collect();
         let (_dir, path) = suite("suite.jsonl", &lines);
         let bad = Plan::read(&path, None, None).unwrap_err();
