@@ -18,7 +18,6 @@ use uuid::Uuid;
 use super::address::Address;
 use super::batch_items::{Items, Section, Show};
 use super::batches::{BatchVerdict, BatchWords as _};
-use super::criteria::called_by_hash;
 use super::frame::Frame;
 use super::links::{query, segment};
 use super::page::{Fault, Page, html};
@@ -75,8 +74,6 @@ struct Body {
     pace: String,
     idle: String,
     filter: Vec<(String, String)>,
-    /// What its criteria are called.
-    criteria: String,
     sections: Vec<Section>,
     shows: Vec<(&'static str, String, bool)>,
     spread: Option<Spread>,
@@ -121,10 +118,6 @@ impl Body {
         };
         let panels = spread.iter().flat_map(|spread| &spread.items);
         let names = named(state, user, panels.map(|panel| panel.session_id)).await?;
-        let criteria = match &batch.criteria_hash {
-            Some(hash) => called_by_hash(state, user, hash).await?,
-            None => String::new(),
-        };
         let now = state.about.clock.now();
         let status_bar = state.status_bar(user).await;
         Ok(Self {
@@ -136,7 +129,6 @@ impl Body {
             idle: idle(&batch, status_bar.workers, now),
             filter: batch.filter.as_ref().map(filter_words).unwrap_or_default(),
             shows: show.choices(&batch),
-            criteria,
             sections,
             spread,
             names,

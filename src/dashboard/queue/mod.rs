@@ -421,7 +421,7 @@ mod tests {
 
     #[test]
     fn a_failure_whose_session_was_scored_since_asks_for_nothing() {
-        let shown = |scored_at: &str| {
+        let shown = |scored_at: &str, batch: Value| {
             let score = json!({"score_id": uuid::Uuid::nil(), "total_score": 70, "rating": "adequate", "criteria_hash": "c", "is_current_criteria": true,
                 "simulated": false, "scored_at": scored_at, "scored_triggered_by": "ann"});
             let session =
@@ -430,6 +430,7 @@ mod tests {
             let mut failed =
                 job(&json!({"error": {"class": "refused", "message": "m", "remedy": "mend it"}}));
             failed["times"]["finished_at"] = json!("2026-11-23T11:00:00Z");
+            failed["batch_id"] = batch;
             let failed: Jobs = jobs(std::slice::from_ref(&failed));
             let id = failed.items[0].subject_id.unwrap();
             let groups = [jobs(&[]), jobs(&[]), jobs(&[]), failed];
@@ -438,11 +439,14 @@ mod tests {
             let body = Body::of(infrastructure(&Value::Null), (groups, &known), &user, now());
             body.render().unwrap()
         };
-        let since = shown("2026-11-23T11:30:00Z");
+        let since = shown("2026-11-23T11:30:00Z", Value::Null);
         assert!(since.contains("PodCrashLooping · kubernetes"), "{since}");
         assert!(since.contains("it was scored since") && !since.contains(">Retry<"));
-        let before = shown("2026-11-23T10:30:00Z");
-        assert!(before.contains("mend it") && before.contains(">Retry<"));
+        let before = shown("2026-11-23T10:30:00Z", Value::Null);
+        let of_batch = shown("2026-11-23T11:30:00Z", json!(uuid::Uuid::nil()));
+        for text in [before, of_batch] {
+            assert!(text.contains("mend it") && text.contains(">Retry<"));
+        }
     }
 
     #[test]

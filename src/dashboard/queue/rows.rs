@@ -107,7 +107,10 @@ impl JobRow {
         let what = session.map_or(what, called);
         let failed = job.error.is_some();
         let score = session.and_then(|session| session.score.as_ref());
-        let is_scored_since = failed && score.map(|score| score.scored_at) > job.times.finished_at;
+        // An item of a batch may be a preview or a juror's, which no other score stands for.
+        let is_alone = failed && job.batch_id.is_none();
+        let is_scored_since =
+            is_alone && score.map(|score| score.scored_at) > job.times.finished_at;
         let why = match (&job.error, &job.wait) {
             (Some(error), _) => format!("{}: {}", error.class.in_words(), error.message),
             (None, Some(wait)) => wait.says(job.judge.as_deref(), now),
