@@ -145,12 +145,9 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
     }));
     let outdated = ever.scores.saturating_sub(distribution.scores);
     if outdated > 0 && ever.simulated == frame.status_bar.simulated {
-        let text = format!(
-            "{} of other criteria than the current ones: the mean and the spread of scores here leave {} out.",
-            words::counted(outdated, "score"),
-            if outdated == 1 { "it" } else { "them" }
-        );
-        alerts.push(alert(text, "/rescore?criteria=not_current"));
+        // The list has simulated ones, too, which no figure counts.
+        let text = "Some scores are of other criteria than the current ones: the mean and the spread of scores here leave them out.";
+        alerts.push(alert(text.to_owned(), "/rescore?criteria=not_current"));
     }
     let steps = if ever.scores < figures::ENOUGH {
         let unscored = [("scored", "no"), ("status", "completed"), ("limit", "1")];

@@ -71,6 +71,11 @@ impl Demo {
             data_dir: PathBuf::from(&context.settings.data_dir),
         };
         let app = App::open(context.settings.clone(), mode, Migrations::Apply).await?;
+        // Before anything is stored.
+        if let Some(judge) = &self.judge {
+            let checked = app.enqueue().check_judge(judge);
+            checked.map_err(|problem| CliError::usage(format!("--judge: {}", problem.named)))?;
+        }
         let stop = Stop::default();
         let show = Show {
             base: format!("http://{}", reachable(address)),

@@ -75,7 +75,7 @@ impl Choice {
         format!("/sessions{}", query(&pairs))
     }
 
-    /// Over how many days; 90 where nothing is chosen.
+    /// Over how many days; 90 where nothing is chosen, and there are scores enough in them.
     fn days(&self) -> Result<i64, Box<Problem>> {
         if self.days.is_empty() {
             return Ok(90);
@@ -216,9 +216,13 @@ impl Figures {
 async fn insights(
     State(state): State<PageState>,
     user: SessionUser,
-    Address(choice): Address<Choice>,
+    Address(mut choice): Address<Choice>,
 ) -> Page {
-    let figures = Box::pin(Figures::read(&state, &user, &choice)).await?;
+    let mut figures = Box::pin(Figures::read(&state, &user, &choice)).await?;
+    if choice.days.is_empty() && figures.distribution.scores < figures::ENOUGH {
+        "365".clone_into(&mut choice.days);
+        figures = Box::pin(Figures::read(&state, &user, &choice)).await?;
+    }
     let Figures {
         distribution,
         trend,

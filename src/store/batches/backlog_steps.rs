@@ -13,7 +13,7 @@ use super::{batch, columns, ids_of};
 use crate::job::{BatchPlace, Force, JobId, JobOptions, NewJob, SessionPayload};
 use crate::store::database::db::{Conn, Tx, retry_once};
 use crate::store::database::sql::{Arg, Row, Sql, decode, sql};
-use crate::store::jobs::accept::insert_statement;
+use crate::store::jobs::row::insert_statement;
 use crate::store::sessions::sort::{Among, Look, page};
 use crate::store::{
     BacklogPlan, BatchRow, Batches, Disposition, FoundPage, SessionPlace, StoreError,

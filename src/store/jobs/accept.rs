@@ -6,11 +6,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::job::{JobId, JobState, Kind, NewJob};
+use super::row::insert_statement;
+use crate::job::{JobId, Kind, NewJob};
 use crate::store::database::db::{Conn, retry_once};
 use crate::store::database::dedicated::DedicatedConnection;
 use crate::store::database::group;
-use crate::store::database::sql::{Arg, Sql, sql};
+use crate::store::database::sql::{Sql, sql};
 use crate::store::{Jobs, StoreError};
 
 /// How often an accept that met an active job which then ended is tried again.
@@ -194,41 +195,4 @@ async fn active_jobs(conn: &mut Conn, jobs: &[&NewJob]) -> sqlx::Result<Vec<(Kin
             ))
         })
         .collect()
-}
-
-/// Inserts jobs that nothing is in the way of; answers the ids of those.
-pub(in crate::store) fn insert_statement(jobs: &[&NewJob]) -> Sql {
-    const COLUMNS: &str = "job_id, kind, subject_id, purpose, payload, judge, lane, priority, state, due_at, \
-                           criteria_hash, force_rescore, triggered_by, batch_id, item_no, created_at";
-    let rows = jobs
-        .iter()
-        .map(|job| {
-            vec![
-                Arg::from(job.job_id.0),
-                job.kind.as_str().into(),
-                job.subject_id.into(),
-                job.purpose.as_str().into(),
-                (&job.payload).into(),
-                job.judge.as_deref().into(),
-                job.lane().as_str().into(),
-                job.priority.as_str().into(),
-                JobState::Queued.as_str().into(),
-                job.created_at.into(),
-                (&job.criteria_hash).into(),
-                job.force_rescore.into(),
-                (&job.triggered_by).into(),
-                job.batch.map(|place| place.batch_id).into(),
-                job.batch.map(|place| place.item_no).into(),
-                job.created_at.into(),
-            ]
-        })
-        .collect();
-    let mut statement = Sql::of_rows(COLUMNS, rows);
-    statement
-        .push("insert into scoring_jobs (")
-        .push(COLUMNS)
-        .push(") select ")
-        .push(COLUMNS)
-        .push(" from v where job_id is not null on conflict do nothing returning job_id");
-    statement
 }

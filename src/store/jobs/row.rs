@@ -1,9 +1,9 @@
-//! A row of `scoring_jobs` as a [`Job`].
+//! A row of `scoring_jobs`: how a [`Job`] is read from it, and what a new one begins with.
 
 use uuid::Uuid;
 
-use crate::job::{BatchPlace, Failure, Job, JobId, Lane, Usage, Wait};
-use crate::store::database::sql::{Row, decode};
+use crate::job::{BatchPlace, Failure, Job, JobId, JobState, Lane, NewJob, Usage, Wait};
+use crate::store::database::sql::{Arg, Row, Sql, decode};
 
 /// Every column that a [`Job`] is read from.
 macro_rules! job_columns {
@@ -87,4 +87,41 @@ pub(in crate::store) fn job(row: &Row) -> sqlx::Result<Job> {
 /// Reads every row as a job.
 pub(in crate::store) fn jobs(rows: &[Row]) -> sqlx::Result<Vec<Job>> {
     rows.iter().map(job).collect()
+}
+
+/// Inserts jobs that nothing is in the way of; answers the ids of those.
+pub(in crate::store) fn insert_statement(jobs: &[&NewJob]) -> Sql {
+    const COLUMNS: &str = "job_id, kind, subject_id, purpose, payload, judge, lane, priority, state, due_at, \
+                           criteria_hash, force_rescore, triggered_by, batch_id, item_no, created_at";
+    let rows = jobs
+        .iter()
+        .map(|job| {
+            vec![
+                Arg::from(job.job_id.0),
+                job.kind.as_str().into(),
+                job.subject_id.into(),
+                job.purpose.as_str().into(),
+                (&job.payload).into(),
+                job.judge.as_deref().into(),
+                job.lane().as_str().into(),
+                job.priority.as_str().into(),
+                JobState::Queued.as_str().into(),
+                job.created_at.into(),
+                (&job.criteria_hash).into(),
+                job.force_rescore.into(),
+                (&job.triggered_by).into(),
+                job.batch.map(|place| place.batch_id).into(),
+                job.batch.map(|place| place.item_no).into(),
+                job.created_at.into(),
+            ]
+        })
+        .collect();
+    let mut statement = Sql::of_rows(COLUMNS, rows);
+    statement
+        .push("insert into scoring_jobs (")
+        .push(COLUMNS)
+        .push(") select ")
+        .push(COLUMNS)
+        .push(" from v where job_id is not null on conflict do nothing returning job_id");
+    statement
 }

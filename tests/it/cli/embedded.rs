@@ -121,6 +121,16 @@ async fn who_refuses_the_key_ends_the_demo_and_a_score_with_what_to_correct() {
     }
 }
 
+#[test]
+fn a_judge_that_nobody_knows_is_refused_before_the_demo_stores_anything() {
+    let place = Place::new();
+    let args = ["demo", "--judge", "openai-defualt", "--bind", NOBODY];
+    drop(place.run(&args).ends(2).says("openai-defualt"));
+    let listed = place.run(&["criteria", "list", "--data-dir", "gavel-demo", "--json"]);
+    let listed = listed.ends(0);
+    assert_eq!(listed.json()["items"], json!([]), "{}", listed.out);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_demo_asks_the_judge_that_is_named_and_makes_nothing_up_in_the_place_of_its_scores() {
     let reply = |points: u64| {

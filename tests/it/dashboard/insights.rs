@@ -82,6 +82,28 @@ async fn figures_are_of_chosen_criteria_and_lead_to_the_sessions_of_an_agent_a_t
 }
 
 #[tokio::test]
+async fn the_page_opens_on_a_year_until_three_months_hold_scores_enough() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    let now = chrono::Utc::now();
+    let long_ago = (now - chrono::TimeDelta::days(200)).to_rfc3339();
+    server.scored_at(&long_ago, 40, false, &[]).await;
+    let year = "<option value=\"365\" selected>";
+    let page = browser.page("/insights").await;
+    in_order(&page, &[year, "40.0"]);
+    let page = browser.page("/insights?days=90").await;
+    in_order(
+        &page,
+        &["<option value=\"90\" selected>", "No score in this time."],
+    );
+    for _ in 0..20 {
+        server.scored_at(&now.to_rfc3339(), 70, false, &[]).await;
+    }
+    let page = browser.page("/insights").await;
+    in_order(&page, &["<option value=\"90\" selected>", "70.0"]);
+}
+
+#[tokio::test]
 async fn suites_stand_with_their_cost() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
