@@ -307,23 +307,12 @@ impl Printed for CriteriaList {
                 version.judge.clone(),
                 current.to_owned(),
                 version.scores.to_string(),
-                mean(version),
+                version.mean_in_words(),
                 or_empty(version.created_at.map(|at| at.date_naive())),
             ]
         };
         let head = ["criteria", "kind", "judge", "", "scores", "mean", "stored"];
         Ok(output::table(&head, self.items.iter().map(row))?)
-    }
-}
-
-/// The mean of what a real judge scored, with how many that are where others are counted beside them.
-fn mean(version: &CriteriaVersion) -> String {
-    let mean = output::rounded(version.mean_total, 2);
-    match version.mean_total {
-        Some(_) if version.real_scores < version.scores => {
-            format!("{mean} of {}", version.real_scores)
-        }
-        _ => mean,
     }
 }
 
@@ -339,7 +328,7 @@ impl Printed for CriteriaDetail {
             ("current", version.is_current.to_string()),
             ("judge", version.judge.clone()),
             ("scores", version.scores.to_string()),
-            ("mean", mean(version)),
+            ("mean", version.mean_in_words()),
             ("first score", at(version.first_scored_at)),
             ("stored", at(version.created_at)),
         ])?;

@@ -4,10 +4,10 @@ use clap::{Args, Subcommand};
 
 use super::connection::Common;
 use super::outcome::{CliError, Exit};
-use super::output::{self, Printed, Said, time};
+use super::output::{self, Printed, Said, or_empty, time};
 use super::{Global, judges};
 use crate::client::Client;
-use crate::wire;
+use crate::wire::{self, WorkerState};
 
 /// Show, pause and resume the queue
 #[derive(Debug, Args)]
@@ -93,16 +93,20 @@ impl Printed for Status {
             counts.cancelled_24h,
         ))?;
         let row = |worker: &wire::Worker| {
+            // Whoever died says nothing: what it had is another's by now.
+            let is_silent = !worker.alive && worker.state != WorkerState::Stopped;
             vec![
                 worker.name.clone(),
-                worker.state.to_string(),
-                worker.alive.to_string(),
-                worker.in_hand.to_string(),
+                match is_silent {
+                    true => "silent".to_owned(),
+                    false => worker.state.to_string(),
+                },
+                or_empty(worker.alive.then_some(worker.in_hand)),
                 time(worker.heartbeat_at),
                 worker.version.clone(),
             ]
         };
-        let head = ["worker", "state", "alive", "in hand", "heard", "version"];
+        let head = ["worker", "state", "in hand", "heard", "version"];
         output::table(&head, self.workers.iter().map(row))?;
         judges::print(&self.judges)
     }

@@ -81,6 +81,7 @@ impl Row {
         let compared = current.filter(|current| *current != version.criteria_hash);
         Self {
             short: words::short(&version.criteria_hash).to_owned(),
+            mean: version.mean_in_words(),
             name: version.name.unwrap_or_default(),
             note: version.note.unwrap_or_default(),
             judge: version.judge,
@@ -90,21 +91,6 @@ impl Row {
                 .map(|made| (made.by, words::moment(made.at, now))),
             first: version.first_scored_at.map(|at| words::moment(at, now)),
             scores: words::grouped(version.scores),
-            mean: match (version.mean_total, version.scores) {
-                (Some(mean), scores) => {
-                    let mean = match version.kind.is_case() {
-                        true => words::percent(mean),
-                        false => format!("{mean:.1}"),
-                    };
-                    match version.real_scores < scores {
-                        true => format!("{mean} of {}", words::grouped(version.real_scores)),
-                        false => mean,
-                    }
-                }
-                (None, 0) => "not yet".to_owned(),
-                // Means are made of real scores.
-                (None, _) => "simulated only".to_owned(),
-            },
             compare: compared
                 .filter(|_| !version.kind.is_case() && version.scores > 0)
                 .map(|current| {
@@ -402,7 +388,7 @@ mod tests {
         let known = [
             (row("session", 3, 3, Some(70.06)), "70.1", true),
             (row("query", 3, 3, Some(0.5)), "50%", false),
-            (row("query", 24, 2, Some(1.0)), "100% of 2", false),
+            (row("query", 24, 2, Some(1.0)), "100% of 2 real", false),
             (row("session", 0, 0, None), "not yet", false),
             (row("session", 7, 0, None), "simulated only", true),
         ];

@@ -124,7 +124,7 @@ pub(super) trait JudgeState {
 
 impl JudgeState for Judge {
     fn matters(&self) -> bool {
-        self.configured || !self.kinds.is_empty() || self.hold.is_some()
+        is_used(self) || reason(self).is_some()
     }
 
     fn failing(&self) -> Option<(String, String)> {
@@ -167,17 +167,22 @@ impl JudgeState for Judge {
     fn stopped(&self) -> Option<(String, String)> {
         let why = match reason(self) {
             Some(reason) => reason.brief(),
-            None if !self.configured && !self.kinds.is_empty() => "not configured",
+            None if !self.configured && is_used(self) => "not configured",
             None => return None,
         };
         Some((self.name.clone(), why.to_owned()))
     }
 }
 
-/// The reason that stops a judge, as the API names it.
+fn is_used(judge: &Judge) -> bool {
+    judge.configured || !judge.kinds.is_empty()
+}
+
+/// The reason that stops a judge, as the API names it. A cap of all judges holds those that nobody uses, too: nothing waits for them.
 fn reason(judge: &Judge) -> Option<WaitReason> {
-    let closed = || judge.gates.iter().find_map(|gate| gate.reason);
-    judge.hold.as_ref().map(|hold| hold.reason).or_else(closed)
+    let stops = |reason: &WaitReason| *reason != WaitReason::Budget || is_used(judge);
+    let held = judge.hold.as_ref().map(|hold| hold.reason).filter(stops);
+    held.or_else(|| judge.gates.iter().find_map(|gate| gate.reason))
 }
 
 #[cfg(test)]
@@ -228,6 +233,10 @@ pub(super) mod tests {
             judge("a:m2", Some("paused")),
             judge("b", None),
             judge("b:m1", Some("budget")),
+            Judge {
+                configured: false,
+                ..judge("unused", Some("budget"))
+            },
         ];
         let told: Vec<&str> = judges
             .iter()

@@ -47,8 +47,8 @@ struct Overview {
     /// An id for a first session of one's own.
     new_id: Uuid,
     sessions: u64,
-    /// The share of them with a score, whatever the criteria.
-    scored: String,
+    /// The share of them with a score, whatever the criteria, and what it is called: where real scores stand, simulated ones don't count.
+    scored: (String, &'static str),
     /// The share with one under the current criteria, which the figures beside it are of.
     current: String,
     mean: String,
@@ -163,7 +163,13 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
         here: here(&headers),
         new_id: Uuid::new_v4(),
         sessions: distribution.coverage.sessions,
-        scored: percent(ever.coverage.share),
+        scored: (
+            percent(ever.coverage.share),
+            match ever.scores > 0 && !ever.simulated {
+                true => "scored by a real judge",
+                false => "scored",
+            },
+        ),
         current: percent(distribution.coverage.share),
         mean: distribution
             .mean
@@ -234,7 +240,7 @@ mod tests {
             here: "http://gavel.example".to_owned(),
             new_id: Uuid::nil(),
             sessions,
-            scored: "50%".to_owned(),
+            scored: ("50%".to_owned(), "scored"),
             current: "25%".to_owned(),
             mean: "70.1".to_owned(),
             distribution: None,

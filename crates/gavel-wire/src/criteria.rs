@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::Kind;
+use crate::{Kind, words};
 
 /// One version of the criteria.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -42,6 +42,26 @@ pub struct CriteriaVersion {
     /// Who made it current, and when; null: the server's file names it, or it isn't current.
     #[serde(default)]
     pub made_current: Option<Signed>,
+}
+
+impl CriteriaVersion {
+    /// The mean of its real scores, with how many they are where there are simulated ones, too: `70.1`, `100% of 2 real`.
+    pub fn mean_in_words(&self) -> String {
+        match (self.mean_total, self.scores) {
+            (Some(mean), scores) => {
+                let mean = match self.kind.is_case() {
+                    true => words::percent(mean),
+                    false => format!("{mean:.1}"),
+                };
+                match self.real_scores < scores {
+                    true => format!("{mean} of {} real", words::grouped(self.real_scores)),
+                    false => mean,
+                }
+            }
+            (None, 0) => "not yet".to_owned(),
+            (None, _) => "simulated only".to_owned(),
+        }
+    }
 }
 
 /// Who did something, and when.

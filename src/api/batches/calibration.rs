@@ -25,7 +25,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 /// Measures whether the confidence of a stored suite predicts its correctness.
 ///
 /// For batches of kind `sql_metrics`, at any time: of what has ended so far, with the default targets and factor. Only the first 10,000 items
-/// are looked at; a report of the batch looks at all. Cases that a simulated judge graded are left out beside real ones. Below 20
+/// are looked at; a report of the batch looks at all. Cases that a simulated judge graded are left out beside a real one's. Below 20
 /// cases there is no score.
 #[utoipa::path(
     get, path = "/api/v1/batches/{batch_id}/calibration", tag = "metrics",
@@ -86,13 +86,13 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibr
     })
 }
 
-/// Whose grades count: those of judges, or simulated ones where there are no others.
+/// Whose grades count beside those that needed no judge: a judge's, or simulated ones where there are no others, as in reports.
 fn whose_grades_count(counts: &[ConfidenceCount]) -> MadeBy {
-    let real = |count: &ConfidenceCount| count.made_by == MadeBy::Judge;
-    if counts.is_empty() || counts.iter().any(real) {
-        MadeBy::Judge
-    } else {
+    let has = |made_by| counts.iter().any(|count| count.made_by == Some(made_by));
+    if has(MadeBy::Simulated) && !has(MadeBy::Judge) {
         MadeBy::Simulated
+    } else {
+        MadeBy::Judge
     }
 }
 
@@ -103,13 +103,13 @@ fn calibration(counts: &[ConfidenceCount], made_by: MadeBy, looked_at: i64) -> C
     let mut view = view(calibration, left_out);
     let simulated: u64 = counts
         .iter()
-        .filter(|count| count.made_by == MadeBy::Simulated)
+        .filter(|count| count.made_by == Some(MadeBy::Simulated))
         .map(|count| u64::from(count.cases))
         .sum();
     match made_by {
         MadeBy::Simulated => view
             .warnings
-            .push("all cases were graded by a simulated judge".to_owned()),
+            .push("graded by a simulated judge, but for cases that needed none".to_owned()),
         MadeBy::Judge if simulated > 0 => view.warnings.push(format!(
             "left out: {} that a simulated judge graded; those that needed no judge are counted, so that the suite looks better than it is",
             words::counted(simulated, "case")
@@ -123,7 +123,9 @@ fn cases(
     counts: &[ConfidenceCount],
     made_by: MadeBy,
 ) -> impl Iterator<Item = (Confidence, f64)> + '_ {
-    let counted = counts.iter().filter(move |count| count.made_by == made_by);
+    let counted = counts
+        .iter()
+        .filter(move |count| count.made_by.is_none_or(|by| by == made_by));
     counted.flat_map(|count| {
         let cases = usize::try_from(count.cases).unwrap_or(usize::MAX);
         std::iter::repeat_n((count.confidence, count.correctness), cases)

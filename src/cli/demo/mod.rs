@@ -74,7 +74,9 @@ impl Demo {
         // Before anything is stored.
         if let Some(judge) = &self.judge {
             let checked = app.enqueue().check_judge(judge);
-            checked.map_err(|problem| CliError::usage(format!("--judge: {}", problem.named)))?;
+            checked.map_err(|problem| {
+                CliError::usage(format!("--judge {judge}: {}", problem.named))
+            })?;
         }
         let stop = Stop::default();
         let show = Show {

@@ -3,7 +3,7 @@
 use super::super::outcome::CliError;
 use super::Check;
 use crate::client::{Client, ClientError};
-use crate::wire::Judge;
+use crate::wire::{Judge, WaitReason};
 
 /// Looks at it from outside; of one that doesn't answer there is nothing more to say.
 pub(super) async fn check(client: &Client) -> Vec<Check> {
@@ -47,10 +47,11 @@ fn state(judge: &Judge) -> Result<String, String> {
                 "" => String::new(),
                 said => format!(": {said}"),
             };
-            Err(format!(
-                "is stopped ({}){said}; `gavel judges resume {}` once that is mended",
-                hold.reason, judge.name
-            ))
+            let remedy = match hold.reason == WaitReason::Budget {
+                true => "it goes on by itself with the next day or month; to go on now, raise the cap and restart the workers".to_owned(),
+                false => format!("`gavel judges resume {}` once that is mended", judge.name),
+            };
+            Err(format!("is stopped ({}){said}; {remedy}", hold.reason))
         }
         (None, false) => Err(judge.remedy.clone().unwrap_or_default()),
         (None, true) => match judge.gates.iter().find(|gate| gate.breaker == "open") {
@@ -73,7 +74,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_judge_behind_an_open_breaker_is_a_fault() {
+    fn a_judge_that_is_stopped_or_behind_an_open_breaker_is_a_fault_with_its_remedy() {
         let judge = |breaker: &str| -> Judge {
             let gate = json!({"worker_id": uuid::Uuid::nil(), "breaker": breaker, "reason": null, "until": null, "failures_in_row": 5,
                 "in_flight": 0, "last_error": "500 from the judge", "last_error_at": null, "pace": null, "updated_at": "2026-01-01T00:00:00Z"});
@@ -87,5 +88,17 @@ mod tests {
             state(&judge("open")),
             Err("its breaker is open: 500 from the judge".to_owned())
         );
+        for (reason, remedy) in [
+            ("budget", "raise the cap"),
+            ("exhausted", "gavel judges resume main"),
+        ] {
+            let hold = json!({"reason": reason, "message": "", "set_by": "gavel", "since": "2026-01-01T00:00:00Z", "until": null});
+            let held = Judge {
+                hold: serde_json::from_value(hold).unwrap(),
+                ..judge("closed")
+            };
+            let said = state(&held).unwrap_err();
+            assert!(said.contains(remedy), "{said}");
+        }
     }
 }

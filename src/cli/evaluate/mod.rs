@@ -344,8 +344,8 @@ impl Evaluate {
                 .keys()
                 .all(|class| class == Outcome::Incomplete.as_str());
             Some(match lasts {
-                true => "another try gives those without a score none: mend what is said of them above, or allow so many with \
-                         --max-errors"
+                true => "items without a score will have none on another try either: correct what is named above, or allow some \
+                         with --max-errors"
                     .to_owned(),
                 false => format!("try those without a score again with: {go_on} --retry-errors"),
             })

@@ -14,8 +14,8 @@ pub struct ConfidenceCount {
     pub confidence: Confidence,
     /// How right it was, 0-1.
     pub correctness: f64,
-    /// Who said so.
-    pub made_by: MadeBy,
+    /// Who said so; `None`: nobody had to be asked.
+    pub made_by: Option<MadeBy>,
     pub cases: u32,
 }
 
@@ -28,14 +28,15 @@ impl Batches<'_> {
     ) -> Result<Vec<ConfidenceCount>, StoreError> {
         const ATTEMPTED: &str = "counting cases by their confidence";
         let statement = sql!(
-            "select confidence, correctness, simulated, count(*) as cases from (
+            "select confidence, correctness, simulated, judged, count(*) as cases from (
                 select lower(trim(j.payload ->> 'confidence')) as confidence,
                     cast(e.components ->> 'query_correctness' as double precision) as correctness,
-                    e.simulated as simulated
+                    e.simulated as simulated,
+                    j.result -> 'metrics' -> 'query_correctness' -> 'details' ->> 'judge' is not null as judged
                 from scoring_jobs j join evaluation_scores e on e.job_id = j.job_id
                 where j.batch_id = $1 and j.item_no < $2 and j.finished_at is not null) c
              where confidence in ('high', 'medium', 'low') and correctness is not null
-             group by confidence, correctness, simulated",
+             group by confidence, correctness, simulated, judged",
             batch_id,
             most
         );
@@ -48,9 +49,10 @@ fn count(row: &Row) -> sqlx::Result<ConfidenceCount> {
     Ok(ConfidenceCount {
         confidence: row.text_enum("confidence")?,
         correctness: row.get("correctness")?,
-        made_by: match row.get("simulated")? {
-            true => MadeBy::Simulated,
-            false => MadeBy::Judge,
+        made_by: match (row.get("simulated")?, row.get("judged")?) {
+            (true, _) => Some(MadeBy::Simulated),
+            (false, true) => Some(MadeBy::Judge),
+            (false, false) => None,
         },
         cases: row.int("cases")?,
     })

@@ -11,8 +11,8 @@ use crate::job::{JobId, NewJob};
 use crate::store::budgets::spent;
 use crate::store::database::db::{Conn, retry_once};
 use crate::store::database::sql::{Sql, all, sql};
-use crate::store::jobs::row::insert_statement;
 use crate::store::jobs::due::due_job;
+use crate::store::jobs::row::insert_statement;
 use crate::store::{Batches, DueJob, StoreError};
 use crate::wire::{BatchOrigin, BatchState};
 

@@ -1,6 +1,6 @@
 //! POST `/api/v1/metrics/calibration`: the figures of the rules, and every fault with its place.
 
-use gavel::store::NewEvaluation;
+use gavel::store::{MadeBy, NewEvaluation};
 
 use super::*;
 use crate::support::stores;
@@ -166,13 +166,18 @@ impl Server {
         let jobs = jobs["items"].as_array().unwrap().iter().rev().map(job_id);
         for (job, (_, correctness)) in jobs.zip(cases) {
             if let Some(correctness) = correctness {
-                self.grade(job, *correctness, simulated).await;
+                let by = match simulated {
+                    true => MadeBy::Simulated,
+                    false => MadeBy::Judge,
+                };
+                self.grade(job, *correctness, Some(by)).await;
             }
         }
         id
     }
 
-    async fn grade(&self, id: JobId, correctness: f64, simulated: bool) {
+    /// Ends a job as this right; `None`: nobody was asked.
+    async fn grade(&self, id: JobId, correctness: f64, by: Option<MadeBy>) {
         let job = self.claim(id).await;
         let score = NewEvaluation {
             score_id: Uuid::now_v7(),
@@ -184,9 +189,10 @@ impl Server {
             threshold: None,
             components: json!({ "query_correctness": correctness }),
             error: None,
-            simulated,
+            simulated: by == Some(MadeBy::Simulated),
         };
-        let result = json!({ "metrics": { "query_correctness": { "score": correctness } } });
+        let details = json!({ "judge": by.map(|_| json!({ "name": "judge" })) });
+        let result = json!({ "metrics": { "query_correctness": { "score": correctness, "details": details } } });
         let ending = Ending::Evaluated {
             score: Box::new(score),
             result,
@@ -253,7 +259,7 @@ async fn what_a_simulated_judge_graded_is_left_out_beside_real_grades_and_counte
         let suite = server.graded("sql", &cases, false).await;
         let open = format!("/api/v1/jobs?batch_id={suite}&state=queued");
         let open = job_id(&server.json_of(&open).await["items"][0]);
-        server.grade(open, 1.0, true).await;
+        server.grade(open, 1.0, Some(MadeBy::Simulated)).await;
         let path = format!("/api/v1/batches/{suite}/calibration");
         let found = server.json_of(&path).await;
         assert_eq!(
@@ -270,17 +276,20 @@ async fn what_a_simulated_judge_graded_is_left_out_beside_real_grades_and_counte
 }
 
 #[tokio::test]
-async fn a_suite_that_a_simulated_judge_graded_says_so() {
+async fn a_suite_that_a_simulated_judge_graded_says_so_with_what_needed_none_in_it() {
     for db in stores().await {
         let server = Server::over(db).await;
-        let suite = server
-            .graded("sql", &[(Some("low"), Some(0.5)); 3], true)
-            .await;
+        let mut cases = vec![(Some("low"), Some(0.5)); 3];
+        cases.push((Some("high"), None));
+        let suite = server.graded("sql", &cases, true).await;
+        let open = format!("/api/v1/jobs?batch_id={suite}&state=queued");
+        let open = job_id(&server.json_of(&open).await["items"][0]);
+        server.grade(open, 1.0, None).await;
         let path = format!("/api/v1/batches/{suite}/calibration");
         let found = server.json_of(&path).await;
         assert_eq!(
             (&found["simulated"], &found["n"], &found["score"]),
-            (&json!(true), &json!(3), &Value::Null)
+            (&json!(true), &json!(4), &Value::Null)
         );
         let warnings = found["warnings"].to_string();
         for part in ["graded by a simulated judge", "20 cases"] {
