@@ -13,7 +13,8 @@ use axum::http::{HeaderMap, Response, StatusCode};
 use axum::routing::post;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+
+use super::Served;
 
 /// The model that tests ask for; this judge says that it is whatever it was asked for.
 pub(crate) const MODEL: &str = "judge-1";
@@ -96,15 +97,8 @@ struct Shared {
 
 /// The running server; it ends with this value.
 pub(crate) struct JudgeServer {
-    address: std::net::SocketAddr,
+    server: Served,
     shared: Arc<Shared>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for JudgeServer {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
 }
 
 impl JudgeServer {
@@ -117,25 +111,17 @@ impl JudgeServer {
             most_in_flight: AtomicUsize::new(0),
             open: watch::Sender::new(false),
         });
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
         let router = Router::new()
             .route("/{tag}/chat/completions", post(complete))
             .layer(axum::extract::DefaultBodyLimit::max(64 << 20))
             .with_state(shared.clone());
-        let task = tokio::spawn(async move {
-            axum::serve(listener, router).await.unwrap();
-        });
-        Self {
-            address,
-            shared,
-            task,
-        }
+        let server = Served::start(router).await;
+        Self { server, shared }
     }
 
     /// The base address for one asker.
     pub(crate) fn url(&self, tag: &str) -> String {
-        format!("http://{}/{tag}", self.address)
+        format!("http://{}/{tag}", self.server.address)
     }
 
     /// From now on every call is answered with this.
