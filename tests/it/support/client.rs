@@ -6,6 +6,7 @@ use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::home::JUDGE;
 use super::sse::Stream;
 use super::wait::eventually;
 
@@ -152,6 +153,17 @@ impl Api {
     /// POST with a body.
     pub(crate) async fn post_json(&self, path: &str, body: Value) -> Answer {
         self.send("POST", path, Some(body), &[]).await
+    }
+
+    /// Tells a job to be retried or cancelled.
+    pub(crate) async fn tell_job(&self, job: Uuid, word: &str) -> Answer {
+        self.post(&format!("/api/v1/jobs/{job}/{word}")).await
+    }
+
+    /// Tells the judge that tests ask to pause or resume.
+    pub(crate) async fn tell_judge(&self, word: &str) -> Value {
+        let path = format!("/api/v1/judges/{JUDGE}/{word}");
+        self.post(&path).await.expect(200)
     }
 
     /// Puts a session and answers its id.
