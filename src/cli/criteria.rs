@@ -311,7 +311,15 @@ impl Printed for CriteriaList {
                 or_empty(version.created_at.map(|at| at.date_naive())),
             ]
         };
-        let head = ["criteria", "kind", "judge", "", "scores", "mean", "stored"];
+        let head = [
+            "criteria",
+            "kind",
+            "judge",
+            "",
+            "scores",
+            "real mean",
+            "stored",
+        ];
         Ok(output::table(&head, self.items.iter().map(row))?)
     }
 }
@@ -328,7 +336,7 @@ impl Printed for CriteriaDetail {
             ("current", version.is_current.to_string()),
             ("judge", version.judge.clone()),
             ("scores", version.scores.to_string()),
-            ("mean", version.mean_in_words()),
+            ("real mean", version.mean_in_words()),
             ("first score", at(version.first_scored_at)),
             ("stored", at(version.created_at)),
         ])?;

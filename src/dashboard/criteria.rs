@@ -388,9 +388,9 @@ mod tests {
         let known = [
             (row("session", 3, 3, Some(70.06)), "70.1", true),
             (row("query", 3, 3, Some(0.5)), "50%", false),
-            (row("query", 24, 2, Some(1.0)), "100% of 2 real", false),
+            (row("query", 24, 2, Some(1.0)), "100% of 2", false),
             (row("session", 0, 0, None), "not yet", false),
-            (row("session", 7, 0, None), "simulated only", true),
+            (row("session", 7, 0, None), "simulated", true),
         ];
         for (row, mean, is_compared) in known {
             assert_eq!(

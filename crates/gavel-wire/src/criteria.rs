@@ -45,7 +45,7 @@ pub struct CriteriaVersion {
 }
 
 impl CriteriaVersion {
-    /// The mean of its real scores, with how many they are where there are simulated ones, too: `70.1`, `100% of 2 real`.
+    /// The mean of its real scores, with how many they are where there are simulated ones, too: `70.1`, `100% of 2`.
     pub fn mean_in_words(&self) -> String {
         match (self.mean_total, self.scores) {
             (Some(mean), scores) => {
@@ -54,12 +54,12 @@ impl CriteriaVersion {
                     false => format!("{mean:.1}"),
                 };
                 match self.real_scores < scores {
-                    true => format!("{mean} of {} real", words::grouped(self.real_scores)),
+                    true => format!("{mean} of {}", words::grouped(self.real_scores)),
                     false => mean,
                 }
             }
             (None, 0) => "not yet".to_owned(),
-            (None, _) => "simulated only".to_owned(),
+            (None, _) => "simulated".to_owned(),
         }
     }
 }

@@ -56,9 +56,7 @@ async fn a_scores_missing_tools_are_counted_over_other_sessions_alone() {
             .await;
         // Scored again without the tool: what it missed before doesn't count.
         let mended = server.scored_at(DAY, 50, false, &["rare"]).await;
-        let again = json!({"force_rescore": true});
-        let again = server.post(&score_path(mended)).json(&again);
-        let job = job_id(&json_of(again.send().await.unwrap(), 202).await);
+        let job = job_id(&json_of(server.force(mended).await, 202).await);
         server.succeed(job, 60).await;
         let score = server.json_of(&score_path(session)).await;
         let path = format!(

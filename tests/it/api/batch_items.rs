@@ -1,7 +1,5 @@
 //! A batch's items: in their order, by how they stand, one of them whole; and two batches side by side.
 
-use gavel::store::NewEvaluation;
-
 use super::*;
 use crate::support::stores;
 use gavel::wire::ItemOutcome;
@@ -16,52 +14,27 @@ impl Server {
     pub(super) async fn cases(&self, names: &[&str]) -> (Uuid, Vec<JobId>) {
         let items: Vec<Value> = names.iter().map(|name| case(name)).collect();
         let body = json!({"kind": "query", "name": "nightly", "items": items});
-        let made = self
-            .post("/api/v1/batches")
-            .json(&body)
-            .send()
-            .await
-            .unwrap();
-        let batch = json_of(made, 202).await;
-        let id: Uuid = batch["batch_id"].as_str().unwrap().parse().unwrap();
-        let jobs = self
-            .json_of(&format!("/api/v1/jobs?batch_id={id}&limit=500"))
-            .await;
-        let mut jobs: Vec<JobId> = jobs["items"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(job_id)
-            .collect();
-        jobs.reverse();
-        (id, jobs)
+        self.begun(&body).await
+    }
+
+    /// A batch of this body: its id and its jobs in order.
+    pub(super) async fn begun(&self, body: &Value) -> (Uuid, Vec<JobId>) {
+        let id = crate::support::client::id_of(&self.batch_of(body).await["batch_id"]);
+        let path = format!("/api/v1/jobs?batch_id={id}&limit=500");
+        let jobs = self.json_of(&path).await;
+        // The list has the newest first.
+        let jobs = jobs["items"].as_array().unwrap().iter().rev();
+        (id, jobs.map(job_id).collect())
     }
 
     /// Lets a case end with a total.
     pub(super) async fn score_case(&self, id: JobId, total: f64) {
         let job = self.claim(id).await;
-        let score = NewEvaluation {
-            score_id: Uuid::now_v7(),
-            kind: job.kind,
-            batch: job.batch,
-            criteria_hash: job.criteria_hash.clone(),
-            total: Some(total),
-            passed: Some(total >= 0.9),
-            threshold: Some(0.9),
-            components: json!({ "schema_match": 1.0 }),
-            error: None,
-            simulated: false,
-        };
         let result = json!({ "total_score": total, "threshold": 0.9, "components": {
             "schema_match": { "score": 1.0, "weight": 0.25, "details": { "matched": ["Count"], "missing": [], "extra": [] } },
             "llm_grading": { "score": total, "weight": 0.25, "details": { "reasoning": "It **counts** <script>alert(1)</script>." } } } });
-        let score = Box::new(score);
-        let ending = Ending::Evaluated {
-            score,
-            result,
-            failure: None,
-        };
-        self.record(&job, ending).await;
+        self.evaluated(&job, evaluation(&job, Some(total)), result)
+            .await;
     }
 }
 
@@ -162,18 +135,8 @@ async fn items_of_sessions_have_their_scores() {
         let server = Server::over(db).await;
         let session = server.session().await;
         let body = json!({"kind": "session", "items": [{"session_id": session}]});
-        let made = server
-            .post("/api/v1/batches")
-            .json(&body)
-            .send()
-            .await
-            .unwrap();
-        let batch = json_of(made, 202).await;
-        let jobs = server
-            .json_of(batch["links"]["jobs"].as_str().unwrap())
-            .await;
-        server.succeed(job_id(&jobs["items"][0]), 72).await;
-        let id = batch["batch_id"].as_str().unwrap();
+        let (id, jobs) = server.begun(&body).await;
+        server.succeed(jobs[0], 72).await;
         let list = server
             .json_of(&format!("/api/v1/batches/{id}/items?outcome=scored"))
             .await;

@@ -2,12 +2,10 @@
 
 use gavel::job::BatchPlace;
 use gavel::report::Format;
-use gavel::store::{NewBatch, NewEvaluation};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 
 use super::*;
 use crate::support::stores;
-use gavel::wire::BatchOrigin;
 
 /// A batch of queries, its items without their ends.
 struct Batch<'a> {
@@ -18,17 +16,7 @@ struct Batch<'a> {
 impl<'a> Batch<'a> {
     /// A batch that runs, without items.
     async fn of(server: &'a Server, kind: Kind) -> Self {
-        let new = NewBatch {
-            batch_id: Uuid::now_v7(),
-            name: None,
-            kind,
-            origin: BatchOrigin::Suite,
-            threshold: None,
-            criteria_hash: "a".repeat(64),
-            budget_usd: None,
-            created_by: "ann".to_owned(),
-            created_at: SystemClock.now(),
-        };
+        let new = crate::support::new_batch(kind, SystemClock.now());
         server.store().batches().begin(&new).await.unwrap();
         server.store().batches().start(new.batch_id).await.unwrap();
         let id = new.batch_id;
@@ -61,18 +49,6 @@ impl<'a> Batch<'a> {
     /// Lets an item end with a total; without one its judge failed.
     async fn end(&self, id: JobId, total: Option<f64>) {
         let job = self.server.claim(id).await;
-        let score = NewEvaluation {
-            score_id: Uuid::now_v7(),
-            kind: job.kind,
-            batch: job.batch,
-            criteria_hash: job.criteria_hash.clone(),
-            total,
-            passed: total.map(|total| total >= 0.9),
-            threshold: Some(0.9),
-            components: json!({ "schema_match": 1.0 }),
-            error: None,
-            simulated: false,
-        };
         let result = json!({ "total_score": total, "threshold": 0.9, "components": {
             "schema_match": { "score": 1.0 },
             "llm_grading": { "score": total, "details": { "reasoning": "It counts." } },
@@ -85,7 +61,7 @@ impl<'a> Batch<'a> {
             .record(
                 &job,
                 Ending::Evaluated {
-                    score: Box::new(score),
+                    score: Box::new(evaluation(&job, total)),
                     result,
                     failure: total.is_none().then_some(failure),
                 },

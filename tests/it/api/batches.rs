@@ -31,10 +31,21 @@ impl Server {
             .await
     }
 
+    /// A batch of this body, which is taken.
+    pub(super) async fn batch_of(&self, body: &Value) -> Value {
+        json_of(self.json_batch(body).await, 202).await
+    }
+
+    /// The jobs of a batch, as the list has them.
+    pub(super) async fn jobs_of(&self, batch: &Value) -> Value {
+        let path = batch["links"]["jobs"].as_str().unwrap();
+        self.json_of(path).await
+    }
+
     /// A batch of so many queries, which runs; nobody works on it.
     pub(super) async fn batch(&self, items: usize) -> Value {
         let body = json!({"kind": "query", "name": "nightly", "items": queries(items)});
-        json_of(self.json_batch(&body).await, 202).await
+        self.batch_of(&body).await
     }
 }
 
@@ -89,9 +100,7 @@ async fn every_form_of_a_file_becomes_a_batch() {
             );
             assert_eq!(batch["verdict"], Value::Null);
             assert_eq!(location, this(&batch));
-            let jobs = server
-                .json_of(batch["links"]["jobs"].as_str().unwrap())
-                .await;
+            let jobs = server.jobs_of(&batch).await;
             let jobs = jobs["items"].as_array().unwrap();
             let places: Vec<&Value> = jobs.iter().map(|job| &job["item_no"]).collect();
             assert_eq!(places, [&json!(1), &json!(0)]);
@@ -160,10 +169,8 @@ async fn a_batch_with_a_fault_is_refused_whole_by_row_and_column() {
 
     let good =
         json!({"kind": "session", "items": [{"session_id": session, "force_rescore": true}]});
-    let batch = json_of(server.json_batch(&good).await, 202).await;
-    let jobs = server
-        .json_of(batch["links"]["jobs"].as_str().unwrap())
-        .await;
+    let batch = server.batch_of(&good).await;
+    let jobs = server.jobs_of(&batch).await;
     assert_eq!(jobs["items"][0]["subject_id"], json!(session));
     assert_eq!(jobs["items"][0]["force_rescore"], true);
 }
@@ -364,9 +371,7 @@ async fn a_batch_is_paused_resumed_and_cancelled_and_says_where_it_stands() {
     let paused = json_of(verb("pause").await, 200).await;
     assert_eq!(paused["state"], "paused");
     assert_eq!(paused["links"]["resume"], format!("{at}/resume"));
-    let jobs = server
-        .json_of(batch["links"]["jobs"].as_str().unwrap())
-        .await;
+    let jobs = server.jobs_of(&batch).await;
     assert_eq!(jobs["items"][0]["wait"]["reason"], "paused");
     json_of(verb("pause").await, 200).await;
     assert_eq!(json_of(verb("resume").await, 200).await["state"], "running");
@@ -418,10 +423,8 @@ async fn a_batch_whose_last_item_ends_is_completed_when_it_is_read() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     let body = json!({"kind": "session", "items": [{"session_id": session}]});
-    let batch = json_of(server.json_batch(&body).await, 202).await;
-    let jobs = server
-        .json_of(batch["links"]["jobs"].as_str().unwrap())
-        .await;
+    let batch = server.batch_of(&body).await;
+    let jobs = server.jobs_of(&batch).await;
     let id = job_id(&jobs["items"][0]);
     server.fail(id).await;
     let completed = server.json_of(&this(&batch)).await;
@@ -429,7 +432,7 @@ async fn a_batch_whose_last_item_ends_is_completed_when_it_is_read() {
     assert_eq!(completed["counts"]["failed"], 1);
     assert_eq!(completed["cost_usd"], 0.25);
     let retry = completed["links"]["retry_errors"].as_str().unwrap();
-    let again = json_of(server.post(retry).send().await.unwrap(), 200).await;
+    let again = server.posted(retry, 200).await;
     assert_eq!(
         (&again["queued_again"], &again["batch"]["state"]),
         (&json!(1), &json!("running"))

@@ -105,15 +105,9 @@ async fn faults_are_told_with_their_place() {
         "targets": { "high": 2, "medium": 0.5, "low": 0.1 }, "factor": 0,
     });
     let (status, problem) = post(&server, &body).await;
-    let pointers: Vec<&str> = problem["errors"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(|fault| fault["pointer"].as_str())
-        .collect();
     assert_eq!(status, 422);
     assert_eq!(
-        pointers,
+        pointers(&problem),
         [
             "/targets/high",
             "/factor",
@@ -152,19 +146,8 @@ impl Server {
         let case = |(confidence, _): &(Option<&str>, Option<f64>)| json!({"generated_sql": "select 1", "expected_sql": "select 2", "confidence": confidence});
         let items: Vec<Value> = cases.iter().map(case).collect();
         let body = json!({"kind": "sql_metrics", "name": name, "items": items});
-        let made = self
-            .post("/api/v1/batches")
-            .json(&body)
-            .send()
-            .await
-            .unwrap();
-        let batch = json_of(made, 202).await;
-        let id: Uuid = batch["batch_id"].as_str().unwrap().parse().unwrap();
-        let jobs = format!("/api/v1/jobs?batch_id={id}&limit=500");
-        let jobs = self.json_of(&jobs).await;
-        // Newest first.
-        let jobs = jobs["items"].as_array().unwrap().iter().rev().map(job_id);
-        for (job, (_, correctness)) in jobs.zip(cases) {
+        let (id, jobs) = self.begun(&body).await;
+        for (job, (_, correctness)) in jobs.into_iter().zip(cases) {
             if let Some(correctness) = correctness {
                 let by = match simulated {
                     true => MadeBy::Simulated,
@@ -180,25 +163,15 @@ impl Server {
     async fn grade(&self, id: JobId, correctness: f64, by: Option<MadeBy>) {
         let job = self.claim(id).await;
         let score = NewEvaluation {
-            score_id: Uuid::now_v7(),
-            kind: job.kind,
-            batch: job.batch,
-            criteria_hash: job.criteria_hash.clone(),
-            total: Some(correctness),
             passed: Some(correctness >= 1.0),
             threshold: None,
             components: json!({ "query_correctness": correctness }),
-            error: None,
             simulated: by == Some(MadeBy::Simulated),
+            ..evaluation(&job, Some(correctness))
         };
         let details = json!({ "judge": by.map(|_| json!({ "name": "judge" })) });
         let result = json!({ "metrics": { "query_correctness": { "score": correctness, "details": details } } });
-        let ending = Ending::Evaluated {
-            score: Box::new(score),
-            result,
-            failure: None,
-        };
-        self.record(&job, ending).await;
+        self.evaluated(&job, score, result).await;
     }
 }
 

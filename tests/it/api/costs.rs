@@ -8,22 +8,16 @@ use crate::support::stores;
 
 fn call(judge: &str, cost_usd: Option<f64>, ago: TimeDelta) -> CallRecord {
     CallRecord {
-        call_id: Uuid::now_v7(),
-        asked_for: Uuid::now_v7(),
         judge: judge.to_owned(),
-        model: "model-1".to_owned(),
         at: SystemClock.now() - ago,
         latency: Duration::from_millis(5),
-        error: None,
-        message: None,
-        status: Some(200),
         usage: CallUsage {
             tokens_in: 100,
             tokens_in_cached: 0,
             tokens_out: 10,
             cost_usd,
         },
-        reply: None,
+        ..crate::support::call(JobId::new())
     }
 }
 
@@ -112,15 +106,9 @@ async fn ends(server: &Server, id: JobId, cost_usd: Option<f64>) {
         },
         at: SystemClock.now(),
     };
-    let called = call("judge", cost_usd, TimeDelta::zero());
     server.store().log(CallRecord {
         asked_for: id.0,
-        usage: CallUsage {
-            tokens_in: 100,
-            tokens_out: 10,
-            ..called.usage
-        },
-        ..called
+        ..call("judge", cost_usd, TimeDelta::zero())
     });
     let ticket = server.store().jobs().record(record).await.unwrap();
     assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
@@ -130,10 +118,8 @@ async fn ends(server: &Server, id: JobId, cost_usd: Option<f64>) {
 async fn batch(server: &Server, name: Option<&str>, cost_usd: Option<f64>) {
     let case = json!({"generated_sql": "select 1", "expected_sql": "select 2"});
     let body = json!({"kind": "sql_metrics", "name": name, "items": [case, case]});
-    let made = server.post("/api/v1/batches").json(&body);
-    let made = json_of(made.send().await.unwrap(), 202).await;
-    let id = made["batch_id"].as_str().unwrap();
-    let jobs = server.json_of(&format!("/api/v1/jobs?batch_id={id}")).await;
+    let made = server.batch_of(&body).await;
+    let jobs = server.jobs_of(&made).await;
     for job in jobs["items"].as_array().unwrap() {
         ends(server, job_id(job), cost_usd).await;
     }

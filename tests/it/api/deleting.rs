@@ -19,9 +19,7 @@ async fn a_session_is_deleted_once_no_job_of_it_is_active() {
     for db in stores().await {
         let server = Server::over(db).await;
         let (session, score) = server.scored(80).await;
-        let again = server.post(&score_path(session));
-        let again = again.json(&json!({ "force_rescore": true }));
-        let active = job_id(&json_of(again.send().await.unwrap(), 202).await);
+        let active = job_id(&json_of(server.force(session).await, 202).await);
 
         let refused = problem_of(server.delete(session).await, 409, "scoring-in-progress").await;
         assert_eq!(refused["job"]["job_id"], json!(active.0), "{refused:#}");
@@ -86,8 +84,7 @@ async fn puts_scores_and_a_deletion_at_once_end_in_one_state() {
     for db in stores().await {
         let server = Server::over(db).await;
         for _ in 0..5 {
-            let session = server.session().await;
-            let job = server.queued(session).await;
+            let (session, job) = server.queued_session().await;
             let put = server.request(Method::PUT, &path(session));
             let (deleted, put, _) = tokio::join!(
                 server.delete(session),

@@ -541,14 +541,7 @@ async fn the_viewer_works_without_anything_from_elsewhere() {
     let server = Server::with(Setup::default()).await;
     let moved = server.get("/docs").send().await.unwrap();
     assert_eq!(header(&moved, "location").as_deref(), Some("/docs/"));
-    let page = server
-        .get("/docs/")
-        .send()
-        .await
-        .unwrap()
-        .text()
-        .await
-        .unwrap();
+    let page = server.text_of("/docs/").await;
     assert!(
         !page.contains("http://") && !page.contains("https://"),
         "{page}"
@@ -567,14 +560,7 @@ async fn the_viewer_works_without_anything_from_elsewhere() {
         loaded += 1;
     }
     assert!(loaded >= 3, "{page}");
-    let setup = server
-        .get("/docs/swagger-initializer.js")
-        .send()
-        .await
-        .unwrap()
-        .text()
-        .await
-        .unwrap();
+    let setup = server.text_of("/docs/swagger-initializer.js").await;
     assert!(
         setup.contains("/openapi.json") && setup.contains("\"validatorUrl\": \"none\""),
         "{setup}"

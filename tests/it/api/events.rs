@@ -48,8 +48,7 @@ async fn what_the_api_does_is_told_after_it_is_done() {
     let server = Server::with(Setup::default()).await;
     let mut stream = server.stream("").await;
     assert_eq!(stream.next().await.event, "hello");
-    let session = server.session().await;
-    let job = server.queued(session).await;
+    let (session, job) = server.queued_session().await;
     let queued = stream.next().await;
     assert_eq!(queued.event, "job.queued");
     assert_eq!(queued.data["type"], "job.queued");
@@ -65,7 +64,7 @@ async fn what_the_api_does_is_told_after_it_is_done() {
         "/api/v1/queue/pause".to_owned(),
         "/api/v1/queue/resume".to_owned(),
     ] {
-        json_of(server.post(&path).send().await.unwrap(), 200).await;
+        server.posted(&path, 200).await;
     }
     for expected in [
         "job.cancelled",
@@ -85,15 +84,9 @@ async fn what_the_api_does_is_told_after_it_is_done() {
     }
     let failed = server.queued(session).await;
     server.fail(failed).await;
-    json_of(
-        server
-            .post(&format!("/api/v1/jobs/{failed}/retry"))
-            .send()
-            .await
-            .unwrap(),
-        202,
-    )
-    .await;
+    server
+        .posted(&format!("/api/v1/jobs/{failed}/retry"), 202)
+        .await;
     assert_eq!(stream.next().await.event, "job.queued");
     assert_eq!(stream.next().await.event, "job.retried");
 }
@@ -152,15 +145,9 @@ async fn filters_leave_out_what_was_not_asked_for() {
     stream.next().await;
     for session in [other, mine] {
         let job = server.queued(session).await;
-        json_of(
-            server
-                .post(&format!("/api/v1/jobs/{job}/cancel"))
-                .send()
-                .await
-                .unwrap(),
-            200,
-        )
-        .await;
+        server
+            .posted(&format!("/api/v1/jobs/{job}/cancel"), 200)
+            .await;
     }
     let told = stream.next().await;
     assert_eq!(

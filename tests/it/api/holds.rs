@@ -1,7 +1,6 @@
 //! Pausing and resuming judges and the queue; workers.
 
 use gavel::store::{Hold, HoldTarget};
-use gavel::wire::WorkerState;
 use serde_json::json;
 
 use super::*;
@@ -53,11 +52,7 @@ async fn a_judge_is_paused_and_resumed() {
 async fn the_queue_is_paused_without_a_body_and_resumed() {
     for db in stores().await {
         let server = Server::over(db).await;
-        json_of(
-            server.post("/api/v1/queue/pause").send().await.unwrap(),
-            200,
-        )
-        .await;
+        server.posted("/api/v1/queue/pause", 200).await;
         let list = server.json_of("/api/v1/judges").await;
         assert_eq!(list["queue_hold"]["set_by"], "api-client");
         let resumed = server.post("/api/v1/queue/resume").send().await.unwrap();
@@ -177,19 +172,11 @@ async fn workers_are_listed() {
         let server = Server::over(db).await;
         assert_eq!(server.json_of("/api/v1/workers").await["items"], json!([]));
         let id = server.worker_id;
-        server
-            .store()
-            .workers()
-            .heartbeat(
-                &gavel::store::Heartbeat {
-                    in_hand: 3,
-                    state: WorkerState::Running,
-                    ..crate::support::beat(id, "host-1")
-                },
-                crate::support::BEAT,
-            )
-            .await
-            .unwrap();
+        let busy = Heartbeat {
+            in_hand: 3,
+            ..crate::support::beat(id, "host-1")
+        };
+        crate::support::heartbeat(server.store(), &busy).await;
         let list = server.json_of("/api/v1/workers").await;
         let worker = &list["items"][0];
         assert_eq!(
@@ -285,14 +272,9 @@ async fn a_batch_whose_judges_are_all_stopped_says_why_and_no_end_is_foretold() 
         let sessions = [server.session().await, server.session().await];
         let items = sessions.map(|session| json!({ "session_id": session }));
         let body = json!({ "kind": "session", "items": items });
-        let sent = server.post("/api/v1/batches").json(&body).send().await;
-        let batch = json_of(sent.unwrap(), 202).await;
+        let batch = server.batch_of(&body).await;
         assert_eq!(batch["stopped"], Value::Null);
-        let items = format!(
-            "/api/v1/jobs?batch_id={}",
-            batch["batch_id"].as_str().unwrap()
-        );
-        let items = server.json_of(&items).await;
+        let items = server.jobs_of(&batch).await;
         let job = &items["items"][0];
         let until = SystemClock.now() + chrono::Duration::hours(1);
         let hold = Hold {

@@ -109,8 +109,7 @@ async fn a_refusal_frees_the_key() {
 #[tokio::test]
 async fn every_post_of_the_document_takes_a_key() {
     let server = Server::with(Setup::default()).await;
-    let session = server.session().await;
-    let job = server.queued(session).await;
+    let (session, job) = server.queued_session().await;
     let (_, score) = server.scored(50).await;
     let import = server.post("/api/v1/sessions/import").send().await.unwrap();
     let import = json_of(import, 202).await;
@@ -457,7 +456,7 @@ async fn a_death_between_an_import_and_the_answer_leads_to_the_same_import() {
         forget_the_answer(&server.db).await;
         assert_eq!(begin().await["import_id"], first["import_id"]);
         let cancel = first["links"]["cancel"].as_str().unwrap();
-        json_of(server.post(cancel).send().await.unwrap(), 200).await;
+        server.posted(cancel, 200).await;
         forget_the_answer(&server.db).await;
         let late = begin().await;
         assert_eq!(
@@ -472,8 +471,7 @@ async fn a_death_between_an_import_and_the_answer_leads_to_the_same_import() {
 #[tokio::test]
 async fn a_retry_that_was_done_before_the_death_is_not_done_again() {
     let server = Server::with(Setup::default()).await;
-    let session = server.session().await;
-    let job = server.queued(session).await;
+    let (_, job) = server.queued_session().await;
     server.fail(job).await;
     let retry = async || {
         let retry = server.post(&format!("/api/v1/jobs/{job}/retry"));

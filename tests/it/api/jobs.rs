@@ -1,7 +1,7 @@
 //! One job: its body, its wait, cancel and retry.
 
+use gavel::judge::CallLog as _;
 use gavel::judge::gate::{BreakerState, Denial, GateSnapshot, HeldBack, LastError};
-use gavel::judge::{CallLog as _, CallRecord, CallUsage};
 use gavel::store::{Hold, HoldTarget};
 use serde_json::json;
 
@@ -16,8 +16,7 @@ fn path(id: JobId) -> String {
 async fn a_job_is_answered_as_its_body_is_promised() {
     for db in stores().await {
         let server = Server::over(db).await;
-        let session = server.session().await;
-        let id = server.queued(session).await;
+        let (session, id) = server.queued_session().await;
         server.fail(id).await;
         let job = server.json_of(&path(id)).await;
         let document = server.json_of("/openapi.json").await;
@@ -44,13 +43,9 @@ async fn a_job_is_answered_as_its_body_is_promised() {
 async fn the_result_of_a_session_job_is_the_body_of_its_own_score() {
     for db in stores().await {
         let server = Server::over(db).await;
-        let session = server.session().await;
-        let first = server.queued(session).await;
+        let (session, first) = server.queued_session().await;
         server.succeed(first, 77).await;
-        let again = server
-            .post(&score_path(session))
-            .json(&json!({ "force_rescore": true }));
-        let second = job_id(&json_of(again.send().await.unwrap(), 202).await);
+        let second = job_id(&json_of(server.force(session).await, 202).await);
         server.succeed(second, 33).await;
         let job = server.json_of(&path(second)).await;
         assert_eq!(job["result"], server.json_of(&score_path(session)).await);
@@ -69,26 +64,12 @@ async fn the_result_of_a_session_job_is_the_body_of_its_own_score() {
 async fn raw_replies_are_shown_when_asked_for() {
     for db in stores().await {
         let server = Server::over(db).await;
-        let session = server.session().await;
-        let id = server.queued(session).await;
-        server.store().log(CallRecord {
-            call_id: Uuid::now_v7(),
-            asked_for: id.0,
-            judge: "judge-a".to_owned(),
-            model: "model-1".to_owned(),
-            at: SystemClock.now(),
-            latency: Duration::from_millis(1_500),
-            error: None,
-            message: None,
-            status: Some(200),
-            usage: CallUsage {
-                tokens_in: 10,
-                tokens_in_cached: 4,
-                tokens_out: 5,
-                cost_usd: None,
-            },
-            reply: Some("{\"total_score\":1}".to_owned()),
-        });
+        let (_, id) = server.queued_session().await;
+        let mut call = crate::support::call(id);
+        call.latency = Duration::from_millis(1_500);
+        call.usage.cost_usd = None;
+        call.reply = Some("{\"total_score\":1}".to_owned());
+        server.store().log(call);
         assert!(server.json_of(&path(id)).await.get("calls").is_none());
         let calls = server.json_of(&format!("{}?calls=true", path(id))).await["calls"].clone();
         assert_eq!(calls.as_array().unwrap().len(), 1);
@@ -101,8 +82,7 @@ async fn raw_replies_are_shown_when_asked_for() {
 #[tokio::test]
 async fn a_client_may_wait_for_a_jobs_end() {
     let server = Server::with(Setup::default()).await;
-    let session = server.session().await;
-    let id = server.queued(session).await;
+    let (_, id) = server.queued_session().await;
     let path = path(id);
     let asked = |wait: &'static str| server.get(&path).header("prefer", wait).send();
     assert_eq!(
@@ -127,29 +107,23 @@ fn said(message: &str) -> Option<LastError> {
 
 fn gate(closed: Option<Denial>) -> GateSnapshot {
     GateSnapshot {
-        judge: "judge-a".to_owned(),
         breaker: match closed {
             Some(_) => BreakerState::Open,
             None => BreakerState::Closed,
         },
         failures_in_row: 5,
         closed,
-        in_flight: 0,
-        sharing: gavel::judge::gate::Sharing::Alone,
-        pace: gavel::judge::gate::PaceSnapshot::default(),
         last_error: said("it answered 503"),
+        ..crate::support::gate("judge-a")
     }
 }
 
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "one story of all reasons")]
 async fn every_wait_has_a_reason() {
     for db in stores().await {
         let server = Server::over(db).await;
-        let session = server.session().await;
-        let id = server.queued(session).await;
-        let later = server.session().await;
-        let next = server.queued(later).await;
+        let (_, id) = server.queued_session().await;
+        let (_, next) = server.queued_session().await;
         let wait = |id: JobId| {
             let path = path(id);
             let server = &server;
@@ -162,12 +136,11 @@ async fn every_wait_has_a_reason() {
         );
         let store = server.store();
         let can_ask = async |judge: &str| {
-            let beat = gavel::store::Heartbeat {
+            let beat = Heartbeat {
                 judges: Some(vec![judge.to_owned()]),
                 ..crate::support::beat(server.worker_id, "test")
             };
-            let beaten = store.workers().heartbeat(&beat, crate::support::BEAT);
-            beaten.await.unwrap();
+            crate::support::heartbeat(store, &beat).await;
         };
         can_ask("judge-b").await;
         let unasked = wait(next).await;
@@ -197,11 +170,7 @@ async fn every_wait_has_a_reason() {
         assert_eq!(behind["last_error"], "it answered 503");
 
         let other = Uuid::now_v7();
-        store
-            .workers()
-            .heartbeat(&crate::support::beat(other, "other"), crate::support::BEAT)
-            .await
-            .unwrap();
+        crate::support::heartbeat(store, &crate::support::beat(other, "other")).await;
         store
             .judges()
             .put(other, &[gate(None)], SystemClock.now())
@@ -260,8 +229,7 @@ async fn every_wait_has_a_reason() {
 async fn an_active_job_is_cancelled_and_an_ended_one_is_409() {
     for db in stores().await {
         let server = Server::over(db).await;
-        let session = server.session().await;
-        let id = server.queued(session).await;
+        let (_, id) = server.queued_session().await;
         let cancel = |id: JobId| server.post(&format!("{}/cancel", path(id))).send();
         for _ in 0..2 {
             assert_eq!(
@@ -269,8 +237,7 @@ async fn an_active_job_is_cancelled_and_an_ended_one_is_409() {
                 "cancelled"
             );
         }
-        let session = server.session().await;
-        let id = server.queued(session).await;
+        let (_, id) = server.queued_session().await;
         server.succeed(id, 60).await;
         let problem = problem_of(cancel(id).await.unwrap(), 409, "job-ended").await;
         assert_eq!(problem["job"]["state"], "succeeded");
@@ -282,8 +249,7 @@ async fn an_active_job_is_cancelled_and_an_ended_one_is_409() {
 async fn a_failed_job_is_retried_under_its_id_and_no_other_is() {
     for db in stores().await {
         let server = Server::over(db).await;
-        let session = server.session().await;
-        let id = server.queued(session).await;
+        let (session, id) = server.queued_session().await;
         let retry = |id: JobId| server.post(&format!("{}/retry", path(id))).send();
         problem_of(retry(id).await.unwrap(), 409, "job-not-failed").await;
         server.fail(id).await;
@@ -305,8 +271,7 @@ async fn a_failed_job_is_retried_under_its_id_and_no_other_is() {
 #[tokio::test]
 async fn a_client_may_wait_for_a_retry() {
     let server = Server::with(Setup::default()).await;
-    let session = server.session().await;
-    let id = server.queued(session).await;
+    let (_, id) = server.queued_session().await;
     server.queue.next().await;
     server.fail(id).await;
     let asked = server

@@ -56,8 +56,7 @@ async fn sessions_are_narrowed_by_each_filter() {
         })).await;
         let running = server.session().await;
         server.queued(running).await;
-        let failed = server.session().await;
-        let job = server.queued(failed).await;
+        let (failed, job) = server.queued_session().await;
         server.fail(job).await;
         let hash = server.enqueue.current_criteria().hash.0.clone();
         let all = vec![good, weak, other, running, failed];
@@ -165,10 +164,7 @@ async fn sessions_are_listed_by_score_page_after_page() {
 async fn a_line_of_sessions_shows_the_score_and_the_active_job() {
     let server = Server::with(Setup::default()).await;
     let (session, score_id) = server.scored(80).await;
-    let forced = server
-        .post(&score_path(session))
-        .json(&json!({ "force_rescore": true }));
-    let job = job_id(&json_of(forced.send().await.unwrap(), 202).await);
+    let job = job_id(&json_of(server.force(session).await, 202).await);
     let page = server.json_of("/api/v1/sessions").await;
     let item = &page["items"][0];
     assert_eq!(item["score"]["score_id"], json!(score_id));
@@ -189,10 +185,8 @@ async fn a_line_of_sessions_shows_the_score_and_the_active_job() {
 async fn jobs_are_narrowed_by_each_filter() {
     for db in stores().await {
         let server = Server::over(db).await;
-        let first = server.session().await;
-        let queued = server.queued(first).await;
-        let second = server.session().await;
-        let failed = server.queued(second).await;
+        let (first, queued) = server.queued_session().await;
+        let (_, failed) = server.queued_session().await;
         server.fail(failed).await;
         for (query, expected) in [
             ("state=failed".to_owned(), vec![failed]),

@@ -55,7 +55,9 @@ use gavel::job::{
 use gavel::memory::MemoryBudget;
 use gavel::score::Criteria;
 use gavel::score::session::{AlternativeApproach, Flag, MissingTool, SessionScore};
-use gavel::store::{Accepted, Ending, Fence, NewSessionScore, Record, Recorded, Store};
+use gavel::store::{
+    Accepted, Ending, Fence, Heartbeat, NewEvaluation, NewSessionScore, Record, Recorded, Store,
+};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -63,6 +65,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
+use crate::support::client::score_path;
 use crate::support::{TestStore, sqlite};
 use fakes::{Condition, Priced, Pushed};
 
@@ -299,9 +302,38 @@ impl Server {
         id
     }
 
+    /// What a POST without a body is answered with this status.
+    async fn posted(&self, path: &str, status: u16) -> Value {
+        json_of(self.post(path).send().await.unwrap(), status).await
+    }
+
+    /// The text of a page or a file.
+    async fn text_of(&self, path: &str) -> String {
+        let answer = self.get(path).send().await.unwrap();
+        answer.text().await.unwrap()
+    }
+
     /// Asks for a score without force or criteria.
     async fn ask(&self, session: Uuid) -> Response {
         self.post(&score_path(session)).send().await.unwrap()
+    }
+
+    /// Asks for a score with this body.
+    async fn ask_with(&self, session: Uuid, body: Value) -> Response {
+        let asked = self.post(&score_path(session)).json(&body);
+        asked.send().await.unwrap()
+    }
+
+    /// Asks for a score anew.
+    async fn force(&self, session: Uuid) -> Response {
+        self.ask_with(session, json!({ "force_rescore": true }))
+            .await
+    }
+
+    /// A session whose score is asked for: its id and the job's.
+    async fn queued_session(&self) -> (Uuid, JobId) {
+        let session = self.session().await;
+        (session, self.queued(session).await)
     }
 
     /// Asks for a score and answers the job's id.
@@ -314,18 +346,17 @@ impl Server {
         self.store().jobs().get(id).await.unwrap().unwrap()
     }
 
+    /// The worker under whose id tests run jobs is heard.
+    async fn heartbeat(&self) {
+        let beat = crate::support::beat(self.worker_id, "test");
+        crate::support::heartbeat(self.store(), &beat).await;
+    }
+
     /// Takes a job as a live worker would.
     async fn claim(&self, id: JobId) -> Job {
-        let store = self.store();
-        store
-            .workers()
-            .heartbeat(
-                &crate::support::beat(self.worker_id, "test"),
-                crate::support::BEAT,
-            )
-            .await
-            .unwrap();
-        let claimed = store
+        self.heartbeat().await;
+        let claimed = self
+            .store()
             .jobs()
             .claim(&[id], self.worker_id, SystemClock.now())
             .await
@@ -352,6 +383,16 @@ impl Server {
         };
         let ticket = self.store().jobs().record(record).await.unwrap();
         assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
+    }
+
+    /// Lets a case end with this score.
+    async fn evaluated(&self, job: &Job, score: NewEvaluation, result: Value) {
+        let ending = Ending::Evaluated {
+            score: Box::new(score),
+            result,
+            failure: None,
+        };
+        self.record(job, ending).await;
     }
 
     /// Lets a job end with a score; answers the score's id.
@@ -492,8 +533,20 @@ fn session_score(total: u8) -> SessionScore {
     }
 }
 
-fn score_path(session: Uuid) -> String {
-    format!("/api/v1/scoring/sessions/{session}/score")
+/// How a real judge grades a case with this total; 0.9 passes.
+fn evaluation(job: &Job, total: Option<f64>) -> NewEvaluation {
+    NewEvaluation {
+        score_id: Uuid::now_v7(),
+        kind: job.kind,
+        batch: job.batch,
+        criteria_hash: job.criteria_hash.clone(),
+        total,
+        passed: total.map(|total| total >= 0.9),
+        threshold: Some(0.9),
+        components: json!({ "schema_match": 1.0 }),
+        error: None,
+        simulated: false,
+    }
 }
 
 fn job_id(body: &Value) -> JobId {

@@ -1,28 +1,16 @@
 //! Repeats and juries over HTTP: what a batch's scores of one session come to.
 
 use gavel::job::BatchPlace;
-use gavel::store::NewBatch;
 
 use super::*;
-use gavel::wire::BatchOrigin;
 
 /// The judges that are asked, and what each gives, if anything.
 type Votes = &'static [(&'static str, Option<u8>)];
 
 /// A batch of panels that runs: for each session the judges and what each gives, if anything.
 async fn panels(server: &Server, purpose: Purpose, asked: &[(Uuid, Votes)]) -> Uuid {
-    let batch_id = Uuid::now_v7();
-    let batch = NewBatch {
-        batch_id,
-        name: None,
-        kind: Kind::Session,
-        origin: BatchOrigin::Suite,
-        threshold: None,
-        criteria_hash: "a".repeat(64),
-        budget_usd: None,
-        created_by: "ann".to_owned(),
-        created_at: SystemClock.now(),
-    };
+    let batch = crate::support::new_batch(Kind::Session, SystemClock.now());
+    let batch_id = batch.batch_id;
     server.store().batches().begin(&batch).await.unwrap();
     let (mut items, mut given) = (Vec::new(), Vec::new());
     for (session, judges) in asked {

@@ -6,18 +6,25 @@ use uuid::Uuid;
 use super::*;
 use crate::support::stores;
 
+impl Server {
+    /// Asks for a score with this preference.
+    async fn ask_and(&self, session: Uuid, prefer: &str) -> Response {
+        let asked = self.post(&score_path(session)).header("prefer", prefer);
+        asked.send().await.unwrap()
+    }
+}
+
+fn applied(response: &Response) -> Option<String> {
+    header(response, "preference-applied")
+}
+
 #[tokio::test]
 async fn an_unknown_session_is_404_even_with_a_bad_body() {
     let server = Server::with(Setup::default()).await;
-    let path = score_path(Uuid::now_v7());
-    problem_of(
-        server.post(&path).send().await.unwrap(),
-        404,
-        "session-not-found",
-    )
-    .await;
-    let bad = server.post(&path).json(&json!({ "force_rescore": 1 }));
-    problem_of(bad.send().await.unwrap(), 404, "session-not-found").await;
+    let unknown = Uuid::now_v7();
+    problem_of(server.ask(unknown).await, 404, "session-not-found").await;
+    let bad = server.ask_with(unknown, json!({ "force_rescore": 1 }));
+    problem_of(bad.await, 404, "session-not-found").await;
 }
 
 #[tokio::test]
@@ -34,10 +41,8 @@ async fn a_session_that_has_not_ended_is_400() {
         let session = server.session_with(fields).await;
         let body = problem_of(server.ask(session).await, 400, "session-not-completed").await;
         assert!(body["detail"].as_str().unwrap().contains(status), "{body}");
-        let bad = server
-            .post(&score_path(session))
-            .json(&json!({ "typo": 1 }));
-        problem_of(bad.send().await.unwrap(), 400, "session-not-completed").await;
+        let bad = server.ask_with(session, json!({ "typo": 1 })).await;
+        problem_of(bad, 400, "session-not-completed").await;
     }
 }
 
@@ -147,8 +152,7 @@ async fn a_score_that_fits_is_answered_and_nothing_is_queued() {
         let named =
             [hash.as_str(), &hash[..8], "current"].map(|name| json!({ "criteria_hash": name }));
         for body in [json!({})].into_iter().chain(named) {
-            let asked = server.post(&score_path(session)).json(&body);
-            let score = json_of(asked.send().await.unwrap(), 200).await;
+            let score = json_of(server.ask_with(session, body).await, 200).await;
             assert_eq!(score["score_id"], json!(score_id));
         }
         assert_eq!(
@@ -171,8 +175,7 @@ async fn another_criteria_hash_or_force_makes_a_new_job_and_the_old_score_stays_
             json!({ "criteria_hash": other }),
         ] {
             let (session, old) = server.scored(72).await;
-            let asked = server.post(&score_path(session)).json(&body);
-            let job = job_id(&json_of(asked.send().await.unwrap(), 202).await);
+            let job = job_id(&json_of(server.ask_with(session, body).await, 202).await);
             assert_eq!(
                 server.json_of(&score_path(session)).await["score_id"],
                 json!(old)
@@ -190,12 +193,9 @@ async fn another_criteria_hash_or_force_makes_a_new_job_and_the_old_score_stays_
 async fn an_active_job_under_other_criteria_is_409_with_that_job() {
     let server = Server::with(Setup::default()).await;
     let other = server.other_criteria().await;
-    let session = server.session().await;
-    let job = server.queued(session).await;
-    let asked = server
-        .post(&score_path(session))
-        .json(&json!({ "criteria_hash": other }));
-    let body = problem_of(asked.send().await.unwrap(), 409, "scoring-in-progress").await;
+    let (session, job) = server.queued_session().await;
+    let asked = server.ask_with(session, json!({ "criteria_hash": other }));
+    let body = problem_of(asked.await, 409, "scoring-in-progress").await;
     assert_eq!(body["job"]["job_id"], json!(job));
 }
 
@@ -212,48 +212,26 @@ async fn a_queued_job_is_answered_raised_and_forced() {
             (Priority::Interactive, false)
         );
         assert_eq!(server.queue.next().await.priority, Priority::Interactive);
-        let forced = server
-            .post(&score_path(session))
-            .json(&json!({ "force_rescore": true }));
-        assert_eq!(
-            job_id(&json_of(forced.send().await.unwrap(), 202).await),
-            job
-        );
+        let forced = json_of(server.force(session).await, 202).await;
+        assert_eq!(job_id(&forced), job);
         assert!(server.job(job).await.force_rescore);
     }
 }
 
 #[tokio::test]
-async fn a_waiting_job_is_answered() {
+async fn a_waiting_job_and_a_running_one_are_answered_and_force_on_a_running_one_is_409() {
     for db in stores().await {
         let server = Server::over(db).await;
-        let session = server.session().await;
-        let job = server.queued(session).await;
-        server.make_wait(job).await;
-        let body = json_of(server.ask(session).await, 202).await;
-        assert_eq!(
-            (job_id(&body), body["state"].as_str()),
-            (job, Some("waiting"))
-        );
-    }
-}
-
-#[tokio::test]
-async fn a_running_job_is_answered_and_force_is_409() {
-    for db in stores().await {
-        let server = Server::over(db).await;
-        let session = server.session().await;
-        let job = server.queued(session).await;
-        server.claim(job).await;
-        let body = json_of(server.ask(session).await, 202).await;
-        assert_eq!(
-            (job_id(&body), body["state"].as_str()),
-            (job, Some("running"))
-        );
-        let forced = server
-            .post(&score_path(session))
-            .json(&json!({ "force_rescore": true }));
-        let body = problem_of(forced.send().await.unwrap(), 409, "scoring-in-progress").await;
+        let waiting = server.queued_session().await;
+        server.make_wait(waiting.1).await;
+        let running = server.queued_session().await;
+        server.claim(running.1).await;
+        for ((session, job), state) in [(waiting, "waiting"), (running, "running")] {
+            let body = json_of(server.ask(session).await, 202).await;
+            assert_eq!((job_id(&body), body["state"].as_str()), (job, Some(state)));
+        }
+        let (session, job) = running;
+        let body = problem_of(server.force(session).await, 409, "scoring-in-progress").await;
         assert_eq!(body["job"]["links"]["self"], format!("/api/v1/jobs/{job}"));
     }
 }
@@ -263,20 +241,13 @@ async fn a_client_that_waits_gets_the_score() {
     for db in stores().await {
         let server = Server::over(db).await;
         let session = server.session().await;
-        let asked = server
-            .post(&score_path(session))
-            .header("prefer", "wait=3600")
-            .send();
+        let asked = server.ask_and(session, "wait=3600");
         let work = async {
             let job = server.queue.next().await.id;
             server.succeed(job, 81).await
         };
         let (response, score_id) = tokio::join!(asked, work);
-        let response = response.unwrap();
-        assert_eq!(
-            header(&response, "preference-applied").as_deref(),
-            Some("wait=60")
-        );
+        assert_eq!(applied(&response).as_deref(), Some("wait=60"));
         let body = json_of(response, 200).await;
         assert_eq!(body["score_id"], json!(score_id));
         assert_eq!(body["rating"], "good");
@@ -287,21 +258,14 @@ async fn a_client_that_waits_gets_the_score() {
 async fn a_client_that_waits_is_told_how_the_judge_failed() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
-    let asked = server
-        .post(&score_path(session))
-        .header("prefer", "wait=30")
-        .send();
+    let asked = server.ask_and(session, "wait=30");
     let work = async {
         let job = server.queue.next().await.id;
         server.fail(job).await;
         job
     };
     let (response, job) = tokio::join!(asked, work);
-    let response = response.unwrap();
-    assert_eq!(
-        header(&response, "preference-applied").as_deref(),
-        Some("wait=30")
-    );
+    assert_eq!(applied(&response).as_deref(), Some("wait=30"));
     let body = problem_of(response, 502, "judge-failed").await;
     assert_eq!(body["class"], "unparsable");
     assert_eq!(body["detail"], "the reply was not what the schema asks for");
@@ -320,10 +284,7 @@ async fn a_client_that_waits_is_told_how_the_judge_failed() {
 async fn a_client_that_waits_is_told_of_a_cancelled_job() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
-    let asked = server
-        .post(&score_path(session))
-        .header("prefer", "wait=30")
-        .send();
+    let asked = server.ask_and(session, "wait=30");
     let work = async {
         let job = server.queue.next().await.id;
         server
@@ -334,7 +295,7 @@ async fn a_client_that_waits_is_told_of_a_cancelled_job() {
     };
     let (response, cancelled) = tokio::join!(asked, work);
     assert_eq!(cancelled.status(), OK);
-    problem_of(response.unwrap(), 409, "job-cancelled").await;
+    problem_of(response, 409, "job-cancelled").await;
 }
 
 #[tokio::test]
@@ -342,19 +303,12 @@ async fn a_wait_that_is_over_or_meets_a_stopping_process_is_202() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     for wait in ["wait=0", "wait=1"] {
-        let asked = server.post(&score_path(session)).header("prefer", wait);
-        let response = asked.send().await.unwrap();
-        assert_eq!(
-            header(&response, "preference-applied").as_deref(),
-            Some(wait)
-        );
+        let response = server.ask_and(session, wait).await;
+        assert_eq!(applied(&response).as_deref(), Some(wait));
         json_of(response, 202).await;
     }
     server.health.draining.store(true, Ordering::Relaxed);
-    let asked = server
-        .post(&score_path(session))
-        .header("prefer", "wait=60");
-    json_of(asked.send().await.unwrap(), 202).await;
+    json_of(server.ask_and(session, "wait=60").await, 202).await;
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::*;
+use crate::support::client::SCORE_FIELDS;
 use crate::support::stores;
 
 #[tokio::test]
@@ -12,26 +13,7 @@ async fn a_score_is_answered_exactly_as_its_body_is_promised() {
         let server = Server::over(db).await;
         let (session, score_id) = server.scored(61).await;
         let score = server.json_of(&score_path(session)).await;
-        let promised = [
-            "score_id",
-            "session_id",
-            "criteria_hash",
-            "total_score",
-            "score_breakdown",
-            "score_reasoning",
-            "missing_tools",
-            "alternative_approaches",
-            "scored_triggered_by",
-            "scored_at",
-            "is_current_criteria",
-            "rating",
-            "judge",
-            "simulated",
-            "flags",
-            "usage",
-            "job_id",
-        ];
-        assert_eq!(keys(&score), sorted(promised));
+        assert_eq!(keys(&score), sorted(SCORE_FIELDS));
         assert_eq!(score["score_id"], json!(score_id));
         assert_eq!(score["session_id"], json!(session));
         assert_eq!(score["total_score"], 61);
@@ -137,15 +119,9 @@ async fn earlier_scores_are_kept_and_a_failed_rescore_hides_none() {
     for db in stores().await {
         let server = Server::over(db).await;
         let (session, first) = server.scored(40).await;
-        let force = || {
-            server
-                .post(&score_path(session))
-                .json(&json!({ "force_rescore": true }))
-                .send()
-        };
-        let job = job_id(&json_of(force().await.unwrap(), 202).await);
+        let job = job_id(&json_of(server.force(session).await, 202).await);
         let second = server.succeed(job, 80).await;
-        let job = job_id(&json_of(force().await.unwrap(), 202).await);
+        let job = job_id(&json_of(server.force(session).await, 202).await);
         server.fail(job).await;
         let history = server.json_of(&format!("{}s", score_path(session))).await;
         let items = history["items"].as_array().unwrap();

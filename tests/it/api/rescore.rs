@@ -16,19 +16,18 @@ impl Server {
         json_of(self.rescore(&body).await, 200).await
     }
 
+    /// How many batches there are.
+    async fn batches(&self) -> usize {
+        let batches = self.store().batches();
+        let all = batches.list(Default::default(), None, 5).await.unwrap();
+        all.items.len()
+    }
+
     /// How many sessions a filter finds.
     async fn matching(&self, filter: Value) -> i64 {
         let plan = self.plan(json!({ "filter": filter })).await;
         plan["matching"].as_i64().unwrap()
     }
-}
-
-fn pointers(problem: &Value) -> Vec<&str> {
-    let errors = problem["errors"].as_array().unwrap();
-    errors
-        .iter()
-        .map(|e| e["pointer"].as_str().unwrap())
-        .collect()
 }
 
 #[tokio::test]
@@ -37,8 +36,7 @@ async fn each_word_of_the_filter_narrows() {
         let server = Server::over(db).await;
         let (low, _) = server.scored(40).await;
         let (high, _) = server.scored(95).await;
-        let failed = server.session().await;
-        let job = server.queued(failed).await;
+        let (_, job) = server.queued_session().await;
         server.fail(job).await;
         let waits = server
             .session_with(
@@ -93,8 +91,7 @@ async fn a_dry_run_says_what_then_runs_and_stores_nothing() {
         for _ in 0..4 {
             server.session().await;
         }
-        let busy = server.session().await;
-        let job = server.queued(busy).await;
+        let (busy, job) = server.queued_session().await;
         server.session_with(json!({"status": "in_progress"})).await;
         let unknown = Uuid::now_v7();
         let plan = server.plan(json!({})).await;
@@ -222,9 +219,7 @@ async fn a_sample_is_the_same_whenever_it_is_drawn() {
         let body = json!({"purpose": "preview", "sample": {"size": 4, "seed": seed}});
         let made = json_of(server.rescore(&body).await, 202).await;
         assert_eq!(made["counts"]["total"], 4);
-        let jobs = server
-            .json_of(made["links"]["jobs"].as_str().unwrap())
-            .await;
+        let jobs = server.jobs_of(&made).await;
         let of = |job: &Value| job["subject_id"].as_str().unwrap().to_owned();
         let mut sessions: Vec<String> = jobs["items"].as_array().unwrap().iter().map(of).collect();
         sessions.sort();
@@ -249,13 +244,7 @@ async fn a_request_with_a_key_makes_one_batch() {
         ids.push(made["batch_id"].clone());
     }
     assert_eq!(ids[0], ids[1]);
-    let all = server
-        .store()
-        .batches()
-        .list(Default::default(), None, 5)
-        .await
-        .unwrap();
-    assert_eq!(all.items.len(), 1);
+    assert_eq!(server.batches().await, 1);
 }
 
 /// Bodies whose filter is refused: where, and what is said.
@@ -360,13 +349,7 @@ async fn bad_requests_name_the_place_and_the_remedy() {
             assert!(detail.contains(says), "{body}: {detail}");
         }
     }
-    let all = server
-        .store()
-        .batches()
-        .list(Default::default(), None, 5)
-        .await
-        .unwrap();
-    assert!(all.items.is_empty());
+    assert_eq!(server.batches().await, 0);
 }
 
 #[tokio::test]
@@ -416,8 +399,7 @@ async fn a_batch_of_given_items_takes_a_budget_too() {
     let server = Server::with(Setup::default()).await;
     let item = json!({"id": "q1", "generated_kql": "T | take 1", "expected_kql": "T | take 1"});
     let body = json!({"kind": "query", "budget_usd": 5, "items": [item]});
-    let sent = server.post("/api/v1/batches").json(&body).send().await;
-    let made = json_of(sent.unwrap(), 202).await;
+    let made = server.batch_of(&body).await;
     assert_eq!(
         (&made["budget_usd"], &made["expanded"]),
         (&json!(5.0), &json!(true))
@@ -432,9 +414,7 @@ async fn a_session_whose_newest_job_failed_is_wanted_whatever_older_score_it_has
         let server = Server::over(db).await;
         server.scored(70).await;
         let (session, _) = server.scored(80).await;
-        let force = json!({"force_rescore": true});
-        let again = server.post(&score_path(session)).json(&force);
-        let again = json_of(again.send().await.unwrap(), 202).await;
+        let again = json_of(server.force(session).await, 202).await;
         server.fail(job_id(&again)).await;
         let failed = json!({"filter": {"scored": "failed"}});
         let plan = server.plan(failed.clone()).await;

@@ -36,11 +36,7 @@ async fn is_sent_again(server: &Server, id: Uuid) {
         ended["next_attempt_at"].is_null() && !ended["ended_at"].is_null(),
         "{ended:#}"
     );
-    let again = json_of(
-        server.post(&format!("{path}/resend")).send().await.unwrap(),
-        202,
-    )
-    .await;
+    let again = server.posted(&format!("{path}/resend"), 202).await;
     assert_eq!(
         (&again["state"], &again["attempts"], &again["delivery_id"]),
         (&json!("pending"), &json!(0), &json!(id))
@@ -81,8 +77,7 @@ async fn a_webhook_is_made_shown_without_its_secret_and_deleted_with_its_log() {
             "{listed}"
         );
 
-        let session = server.session().await;
-        let job = server.queued(session).await;
+        let (_, job) = server.queued_session().await;
         server.succeed(job, 80).await;
         let job = server.queued(server.session().await).await;
         server.fail(job).await;
@@ -122,7 +117,7 @@ async fn a_webhook_is_made_shown_without_its_secret_and_deleted_with_its_log() {
         let path = format!("{PATH}/deliveries/{id}");
 
         let delete = format!("{PATH}/{}/delete", created["webhook_id"].as_str().unwrap());
-        json_of(server.post(&delete).send().await.unwrap(), 200).await;
+        server.posted(&delete, 200).await;
         for request in [
             server.post(&delete),
             server.get(&path),

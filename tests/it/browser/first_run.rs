@@ -97,7 +97,7 @@ async fn other_criteria(site: &Site) -> String {
     let judge = |name: &str| (name == "DEFAULT_LLM_PROVIDER").then(|| "simulated".to_owned());
     let body = gavel::config::yaml::resolve("criteria", &text, &judge).unwrap();
     let path = "/api/v1/scoring/criteria";
-    let added = site.api.send("POST", path, Some(body), &[]).await;
+    let added = site.api.post_json(path, body).await;
     assert!((200..300).contains(&added.status), "{added:?}");
     added.body["criteria_hash"].as_str().unwrap().to_owned()
 }

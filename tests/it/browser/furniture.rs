@@ -101,7 +101,7 @@ fn session(total: u8, hours: i64, alert_type: &str, tag: &str) -> Value {
 
 impl Showroom {
     async fn post(&self, path: &str, body: Value) -> Value {
-        let answer = self.site.api.send("POST", path, Some(body), &[]).await;
+        let answer = self.site.api.post_json(path, body).await;
         assert!((200..300).contains(&answer.status), "{path}: {answer:?}");
         answer.body
     }

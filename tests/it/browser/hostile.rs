@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::support::client::id_of;
-use crate::support::home::Home;
 use crate::support::judge_server::{Call, Say, good_reply};
 
 const SCRIPT: &str = "<script>alert(1)</script>";
@@ -30,29 +29,18 @@ fn judge(call: &Call) -> Say {
 
 #[tokio::test]
 async fn what_agents_and_judges_write_runs_nothing_and_fetches_nothing() {
-    let world = async {
-        let world = World::start(Home::embedded(), Say::Refusal).await;
-        world.judge.rule(judge);
-        world
-    };
-    let Some(site) = Site::over(world).await else {
+    let Some(site) = Site::over(judged_by(judge)).await else {
         return;
     };
     let (id, _) = site.api.enqueue(session()).await;
     let score = id_of(&site.api.scored(id).await["score_id"]);
     let rating = json!({"rating": "weak", "by": SCRIPT, "comment": MARKDOWN});
     let path = format!("/api/v1/scores/{score}/ratings");
-    site.api
-        .send("POST", &path, Some(rating), &[])
-        .await
-        .expect(201);
+    site.api.post_json(&path, rating).await.expect(201);
     let item =
         json!({"id": SCRIPT, "prompt": SCRIPT, "generated_kql": MARKDOWN, "expected_kql": SCRIPT});
     let suite = json!({"kind": "query", "name": SCRIPT, "items": [item]});
-    let made = site
-        .api
-        .send("POST", "/api/v1/batches", Some(suite), &[])
-        .await;
+    let made = site.api.post_json("/api/v1/batches", suite).await;
     let batch = id_of(&made.expect(202)["batch_id"]);
     for path in [
         "/".to_owned(),

@@ -26,6 +26,8 @@ use thirtyfour::prelude::*;
 use tokio::process::Command;
 
 use crate::support::client::{Api, PATIENCE};
+use crate::support::home::Home;
+use crate::support::judge_server::{Call, Say};
 use crate::support::process::{Process, free_address, gavel, program};
 use crate::support::wait::eventually;
 use crate::support::world::World;
@@ -63,6 +65,13 @@ enum Judge {
 enum Scripts {
     Run,
     Off,
+}
+
+/// A Gavel whose judge answers as this rule says.
+async fn judged_by(judge: fn(&Call) -> Say) -> World {
+    let world = World::start(Home::embedded(), Say::Refusal).await;
+    world.judge.rule(judge);
+    world
 }
 
 impl Site {

@@ -1,7 +1,6 @@
 //! Suites: a file with a wrong row, the same file mended, and what becomes of it.
 
 use super::*;
-use crate::support::home::Home;
 use crate::support::judge_server::{Call, Say};
 
 const HEAD: &str = "id,prompt,generated_kql,expected_kql,generated_results,expected_results\n";
@@ -44,12 +43,7 @@ pub(super) const WHOLE: &[&str] = &RIGHT;
 
 #[tokio::test]
 async fn a_suite_is_refused_by_row_and_column_then_taken_and_followed_to_its_report() {
-    let world = async {
-        let world = World::start(Home::embedded(), Say::Refusal).await;
-        world.judge.rule(judge);
-        world
-    };
-    let Some(site) = Site::over(world).await else {
+    let Some(site) = Site::over(judged_by(judge)).await else {
         return;
     };
     site.open("/batches").await;

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::Place;
 use super::embedded::{place_with_judge, session};
-use super::{Place, Run};
 
 /// A place with one session that was scored under two versions of the criteria; the session, its score, the other version.
 fn scored_twice() -> (Place, Uuid, String, String) {
@@ -32,10 +32,12 @@ fn text(value: &Value, pointer: &str) -> String {
         .to_owned()
 }
 
-/// A line of stderr that tells a fault of this row.
+/// A file of ratings is refused for these faults, and nothing of it is stored.
 #[track_caller]
-fn faults(run: Run, expected: &[&str]) {
-    let mut run = run.ends(2).says("nothing is stored");
+fn faults(place: &Place, ratings: &str, expected: &[&str]) {
+    place.write("faulty.csv", ratings);
+    let mut run = place.run(&["ratings", "import", "faulty.csv"]);
+    run = run.ends(2).says("nothing is stored");
     for part in expected {
         run = run.says(part);
     }
@@ -44,11 +46,8 @@ fn faults(run: Run, expected: &[&str]) {
 #[test]
 fn a_file_of_ratings_is_checked_whole_and_stored_once() {
     let (place, id, score, _) = scored_twice();
-    place.write(
-        "faulty.csv",
-        &format!(
-            "session_id,score_id,total,quality,at\n{id},{score},1,,\n{id},,101,,\n,,1,,\n{id},,,good,\n{id},,1,,soon\nnone,,1,,\n"
-        ),
+    let ratings = format!(
+        "session_id,score_id,total,quality,at\n{id},{score},1,,\n{id},,101,,\n,,1,,\n{id},,,good,\n{id},,1,,soon\nnone,,1,,\n"
     );
     let told = [
         "faulty.csv: row 2: holds both session_id and score_id",
@@ -58,53 +57,41 @@ fn a_file_of_ratings_is_checked_whole_and_stored_once() {
         "row 6, column at: \"soon\" is not a time",
         "row 7, column session_id: is \"none\"",
     ];
-    faults(place.run(&["ratings", "import", "faulty.csv"]), &told);
+    faults(&place, &ratings, &told);
     let stranger = Uuid::now_v7();
-    place.write(
-        "unknown.csv",
-        &format!("session_id,total\n{id},5\n{stranger},6\n"),
-    );
+    let ratings = format!("session_id,total\n{id},5\n{stranger},6\n");
     let told = ["row 3, column session_id", "is not known"];
-    faults(place.run(&["ratings", "import", "unknown.csv"]), &told);
-    place.write(
-        "both.csv",
-        &format!("session_id,total\n{id},101\n{stranger},6\n"),
-    );
+    faults(&place, &ratings, &told);
+    let ratings = format!("session_id,total\n{id},101\n{stranger},6\n");
     let told = [
         "row 2, column total: is 101",
         "row 3, column session_id: session",
     ];
-    faults(place.run(&["ratings", "import", "both.csv"]), &told);
+    faults(&place, &ratings, &told);
     // Which of two is meant, nobody knows.
-    place.write(
-        "twice.csv",
-        &format!(
-            "session_id,score_id,total,by\n{id},,5,ann\n{id},,5,bob\n,{score},7,ann\n{id},,9, ann \n{id},,1,\n,{score},8,ann\n{id},,2,\n"
-        ),
+    let ratings = format!(
+        "session_id,score_id,total,by\n{id},,5,ann\n{id},,5,bob\n,{score},7,ann\n{id},,9, ann \n{id},,1,\n,{score},8,ann\n{id},,2,\n"
     );
     let told = [
         "row 5, column session_id: rates this session for \"ann\" again, as row 2 does: keep one",
         "row 7, column score_id: rates this score for \"ann\" again, as row 4 does",
         "row 8, column session_id: rates this session for the same person again, as row 6 does",
     ];
-    faults(place.run(&["ratings", "import", "twice.csv"]), &told);
-    place.write("columns.csv", &format!("session_id,stars\n{id},5\n"));
-    faults(
-        place.run(&["ratings", "import", "columns.csv"]),
-        &[
-            "column stars: is no field; there are [session_id, score_id, total, rating, quality, by, comment, at]",
-        ],
-    );
+    faults(&place, &ratings, &told);
+    let ratings = format!("session_id,stars\n{id},5\n");
+    let told = [
+        "column stars: is no field; there are [session_id, score_id, total, rating, quality, by, comment, at]",
+    ];
+    faults(&place, &ratings, &told);
     // What the service refuses of a time must not be met when the rows before it are stored.
-    place.write(
-        "times.csv",
-        &format!("session_id,total,at\n{id},5,\n{id},6,9999-01-01T00:00:00Z\n{id},7,0000-01-01T00:00:00Z\n"),
+    let ratings = format!(
+        "session_id,total,at\n{id},5,\n{id},6,9999-01-01T00:00:00Z\n{id},7,0000-01-01T00:00:00Z\n"
     );
     let told = [
         "row 3, column at: lies in the future",
         "row 4, column at: \"0000-01-01T00:00:00Z\" lies outside of the years 1 to 9999",
     ];
-    faults(place.run(&["ratings", "import", "times.csv"]), &told);
+    faults(&place, &ratings, &told);
     let listed = place.run(&["ratings", "list", &id.to_string(), "--json"]);
     assert_eq!(
         listed.ends(0).json()["items"],

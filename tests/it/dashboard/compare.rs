@@ -46,10 +46,7 @@ async fn two_scores_of_a_session_stand_side_by_side() {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
         let (session, old) = server.scored(70).await;
-        let again = server
-            .post(&score_path(session))
-            .json(&json!({"force_rescore": true}));
-        let job = job_id(&json_of(again.send().await.unwrap(), 202).await);
+        let job = job_id(&json_of(server.force(session).await, 202).await);
         let new = server.succeed(job, 64).await;
         let page = browser.page(&format!("/compare?a={old}&b={new}")).await;
         in_order(
@@ -68,18 +65,22 @@ async fn two_scores_of_a_session_stand_side_by_side() {
     }
 }
 
+/// A session with a total under the current criteria, and then one under others; answers the hash of those.
+async fn moved(server: &Server, total: u8, then: u8) -> String {
+    let (session, _) = server.scored(total).await;
+    let other = server.other_criteria().await;
+    let again = json!({"force_rescore": true, "criteria_hash": other});
+    let again = json_of(server.ask_with(session, again).await, 202).await;
+    server.succeed(job_id(&again), then).await;
+    other
+}
+
 #[tokio::test]
 async fn two_versions_of_the_criteria_are_compared_by_their_sessions_and_their_texts() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
-        let (session, _) = server.scored(80).await;
-        let other = server.other_criteria().await;
-        let asked = server
-            .post(&score_path(session))
-            .json(&json!({"force_rescore": true, "criteria_hash": other}));
-        let job = job_id(&json_of(asked.send().await.unwrap(), 202).await);
-        server.succeed(job, 50).await;
+        let other = moved(&server, 80, 50).await;
         let page = browser.page(&format!("/compare?a=current&b={other}")).await;
         let parts = [
             "only 1 session:",
@@ -113,13 +114,7 @@ async fn two_versions_of_the_criteria_are_compared_by_their_sessions_and_their_t
 async fn versions_under_which_no_total_moved_have_no_table_of_movers() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
-    let (session, _) = server.scored(80).await;
-    let other = server.other_criteria().await;
-    let asked = server
-        .post(&score_path(session))
-        .json(&json!({"force_rescore": true, "criteria_hash": other}));
-    let job = job_id(&json_of(asked.send().await.unwrap(), 202).await);
-    server.succeed(job, 80).await;
+    let other = moved(&server, 80, 80).await;
     let page = browser.page(&format!("/compare?a=current&b={other}")).await;
     let parts = ["The largest movers", "No total moved.", "What was changed"];
     in_order(&page, &parts);

@@ -205,8 +205,7 @@ async fn criteria_that_could_not_be_read_are_told_where_the_criteria_stand() {
 async fn without_scripts_the_server_asks_before_it_pauses_cancels_or_pays_again() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
-    let queued = server.session().await;
-    let job = server.queued(queued).await;
+    let (_, job) = server.queued_session().await;
     let (scored, _) = server.scored(72).await;
     let cancel = format!("/jobs/{job}/cancel");
     let again = format!("/sessions/{scored}/score-now");

@@ -1,5 +1,7 @@
 //! What criteria, suites and money do over time, as a page.
 
+use gavel::judge::{CallLog as _, CallUsage};
+
 use super::*;
 use crate::support::stores;
 
@@ -113,27 +115,14 @@ async fn suites_stand_with_their_cost() {
         "{page}"
     );
     let (_, jobs) = server.cases(&["a", "b"]).await;
-    gavel::judge::CallLog::log(
-        server.store(),
-        gavel::judge::CallRecord {
-            call_id: uuid::Uuid::now_v7(),
-            asked_for: jobs[0].0,
-            judge: "judge".to_owned(),
-            model: "model-1".to_owned(),
-            at: chrono::Utc::now(),
-            latency: std::time::Duration::from_millis(5),
-            error: None,
-            message: None,
-            status: Some(200),
-            usage: gavel::judge::CallUsage {
-                tokens_in: 1_200,
-                tokens_out: 300,
-                cost_usd: Some(0.25),
-                ..gavel::judge::CallUsage::default()
-            },
-            reply: None,
-        },
-    );
+    let mut call = crate::support::call(jobs[0]);
+    call.usage = CallUsage {
+        tokens_in: 1_200,
+        tokens_out: 300,
+        cost_usd: Some(0.25),
+        ..CallUsage::default()
+    };
+    server.store().log(call);
     server.score_case(jobs[0], 1.0).await;
     let page = browser.page("/insights").await;
     in_order(

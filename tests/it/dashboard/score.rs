@@ -1,6 +1,6 @@
 //! A score as a page.
 
-use gavel::judge::{CallLog as _, CallRecord, CallUsage, ErrorClass};
+use gavel::judge::{CallLog as _, CallRecord, ErrorClass};
 use gavel::store::SessionScoreRow;
 
 use super::*;
@@ -77,22 +77,9 @@ async fn current(server: &Server, session: Uuid) -> SessionScoreRow {
 /// A call for a job, with its reply.
 fn call(job: JobId, reply: String) -> CallRecord {
     CallRecord {
-        call_id: Uuid::now_v7(),
-        asked_for: job.0,
         judge: "judge-a".to_owned(),
-        model: "model-1".to_owned(),
-        at: SystemClock.now(),
-        latency: Duration::from_millis(5),
-        error: None,
-        message: None,
-        status: Some(200),
-        usage: CallUsage {
-            tokens_in: 10,
-            tokens_in_cached: 0,
-            tokens_out: 5,
-            cost_usd: None,
-        },
         reply: Some(reply),
+        ..crate::support::call(job)
     }
 }
 
@@ -174,8 +161,7 @@ async fn tries_are_counted_while_it_is_scored_and_stand_beside_the_score() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
-        let session = server.session().await;
-        let job = server.queued(session).await;
+        let (session, job) = server.queued_session().await;
         server.claim(job).await;
         let state = format!("/sessions/{session}/state");
         let page = browser.page(&state).await;

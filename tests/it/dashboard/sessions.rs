@@ -8,8 +8,7 @@ async fn a_session_whose_scoring_failed_says_so_and_offers_another_try() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
-        let session = server.session().await;
-        let job = server.queued(session).await;
+        let (session, job) = server.queued_session().await;
         server.fail(job).await;
         let list = browser.page("/sessions").await;
         in_order(

@@ -1,7 +1,6 @@
 //! What pages claim: of judges, waits, verdicts and what needs somebody; and that none grows with what it shows.
 
-use gavel::judge::gate::{BreakerState, GateSnapshot, LastError, PaceSnapshot};
-use gavel::store::NewEvaluation;
+use gavel::judge::gate::{GateSnapshot, LastError};
 
 use super::*;
 
@@ -11,56 +10,43 @@ const MOST: usize = 150 << 10;
 impl Server {
     /// Says of a judge what a live worker's gate would.
     async fn gate(&self, judge: &str, failures_in_row: u32) {
-        let store = self.store();
-        store
-            .workers()
-            .heartbeat(
-                &crate::support::beat(self.worker_id, "test"),
-                crate::support::BEAT,
-            )
-            .await
-            .unwrap();
         let gate = GateSnapshot {
-            judge: judge.to_owned(),
-            breaker: BreakerState::Closed,
             failures_in_row,
-            closed: None,
-            in_flight: 0,
-            sharing: gavel::judge::gate::Sharing::Alone,
-            pace: PaceSnapshot::default(),
             last_error: Some(LastError {
                 message: "Connection refused".to_owned(),
                 ago: Duration::from_secs(90),
             }),
+            ..crate::support::gate(judge)
         };
-        store
+        self.heartbeat().await;
+        self.store()
             .judges()
             .put(self.worker_id, &[gate], SystemClock.now())
             .await
             .unwrap();
     }
 
+    /// Ann pauses the queue or a judge.
+    async fn pause(&self, what: &str, message: &str) {
+        let asked = self.post(&format!("/api/v1/{what}/pause"));
+        let asked = asked.header("x-forwarded-user", "ann");
+        let paused = asked.json(&json!({ "message": message })).send().await;
+        json_of(paused.unwrap(), 200).await;
+    }
+
+    async fn resume(&self, what: &str) {
+        self.posted(&format!("/api/v1/{what}/resume"), 200).await;
+    }
+
     /// Lets a case end with a score of a simulated judge.
     async fn simulate_case(&self, id: JobId) {
         let job = self.claim(id).await;
         let score = NewEvaluation {
-            score_id: Uuid::now_v7(),
-            kind: job.kind,
-            batch: job.batch,
-            criteria_hash: job.criteria_hash.clone(),
-            total: Some(1.0),
-            passed: Some(true),
-            threshold: Some(0.9),
-            components: json!({ "schema_match": 1.0 }),
-            error: None,
             simulated: true,
+            ..evaluation(&job, Some(1.0))
         };
-        let ending = Ending::Evaluated {
-            score: Box::new(score),
-            result: json!({ "total_score": 1.0, "threshold": 0.9, "components": {} }),
-            failure: None,
-        };
-        self.record(&job, ending).await;
+        let result = json!({ "total_score": 1.0, "threshold": 0.9, "components": {} });
+        self.evaluated(&job, score, result).await;
     }
 }
 
@@ -79,12 +65,8 @@ async fn reports_that_a_page_leads_to_say_what_the_page_says() {
             "report.junit.xml\"",
         ],
     );
-    let junit = server
-        .get(&format!("/batches/{id}/report.junit.xml"))
-        .send()
-        .await
-        .unwrap();
-    let junit = junit.text().await.unwrap();
+    let junit = format!("/batches/{id}/report.junit.xml");
+    let junit = server.text_of(&junit).await;
     assert!(
         junit.contains("name=\"verdict\" value=\"INCOMPLETE\""),
         "{junit}"
@@ -96,15 +78,7 @@ async fn reports_that_a_page_leads_to_say_what_the_page_says() {
 async fn judges_are_said_to_answer_only_once_they_did() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
-    server
-        .store()
-        .workers()
-        .heartbeat(
-            &crate::support::beat(server.worker_id, "test"),
-            crate::support::BEAT,
-        )
-        .await
-        .unwrap();
+    server.heartbeat().await;
     let strip = browser.page("/status-bar").await;
     assert!(!strip.contains("all judges answer"), "{strip}");
     let queue = browser.page("/queue").await;
@@ -130,15 +104,7 @@ async fn judges_are_said_to_answer_only_once_they_did() {
 async fn a_wait_says_what_is_stopped_by_whom_and_where_it_stands_in_line() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
-    server
-        .store()
-        .workers()
-        .heartbeat(
-            &crate::support::beat(server.worker_id, "test"),
-            crate::support::BEAT,
-        )
-        .await
-        .unwrap();
+    server.heartbeat().await;
     let first = server.session().await;
     server.queued(first).await;
     let session = server.session().await;
@@ -148,25 +114,13 @@ async fn a_wait_says_what_is_stopped_by_whom_and_where_it_stands_in_line() {
         page.contains("it waits for its turn, number 2 in line"),
         "{page}"
     );
-    let pause = server
-        .post("/api/v1/judges/judge-a/pause")
-        .header("x-forwarded-user", "ann");
-    let pause = pause.json(&json!({"message": "key rotation"}));
-    json_of(pause.send().await.unwrap(), 200).await;
+    server.pause("judges/judge-a", "key rotation").await;
     let says = "judge-a is paused by ann (key rotation)";
     let page = browser.page(&format!("/sessions/{session}")).await;
     assert!(page.contains(says), "{page}");
     assert!(browser.page("/queue").await.contains(says));
     let waiting = server.session().await;
-    json_of(
-        server
-            .post("/api/v1/judges/judge-a/resume")
-            .send()
-            .await
-            .unwrap(),
-        200,
-    )
-    .await;
+    server.resume("judges/judge-a").await;
     let job = server.queued(waiting).await;
     server.make_wait(job).await;
     let page = browser.page(&format!("/sessions/{waiting}")).await;
@@ -177,16 +131,10 @@ async fn a_wait_says_what_is_stopped_by_whom_and_where_it_stands_in_line() {
 async fn attention_is_asked_for_until_it_was_given() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
-    let session = server.session().await;
-    let job = server.queued(session).await;
+    let (session, job) = server.queued_session().await;
     server.fail(job).await;
-    let pause = server
-        .post("/api/v1/queue/pause")
-        .header("x-forwarded-user", "ann");
-    let pause = pause.json(&json!({"message": "the database moves"}));
-    json_of(pause.send().await.unwrap(), 200).await;
-    let other = server.session().await;
-    let job = server.queued(other).await;
+    server.pause("queue", "the database moves").await;
+    let (other, job) = server.queued_session().await;
     server.fail(job).await;
     let ids = format!("name=\"ids\" value=\"{other},{session}\"");
     in_order(
@@ -201,11 +149,7 @@ async fn attention_is_asked_for_until_it_was_given() {
             "Retry all",
         ],
     );
-    json_of(
-        server.post("/api/v1/queue/resume").send().await.unwrap(),
-        200,
-    )
-    .await;
+    server.resume("queue").await;
     // All of a cause are tried again by one plan, which says what it costs.
     let both = format!("{other},{session}");
     let fields = [("scored", "failed"), ("ids", both.as_str())];

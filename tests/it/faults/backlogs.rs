@@ -50,11 +50,7 @@ async fn a_backlog_survives_the_death_of_its_api_and_its_workers_and_scores_each
         fleet.worker("b", &judge.url("b"), 8),
         fleet.worker("c", &judge.url("c"), 8),
     ];
-    fleet.serve = Process::spawn(
-        "serve-again",
-        fleet.home.dir(),
-        gavel(fleet.home.env(), &["serve"]),
-    );
+    fleet.serve_again();
     all_scored_once(&fleet.home, SESSIONS).await;
 
     let path = made["links"]["self"].as_str().unwrap();
@@ -98,9 +94,7 @@ async fn a_worker_that_is_killed_with_a_providers_batch_open_leaves_it_to_anothe
         fleet.api.put(session()).await;
     }
     let economy = json!({ "economy": true });
-    let made = fleet
-        .api
-        .send("POST", "/api/v1/rescore", Some(economy), &[]);
+    let made = fleet.api.post_json("/api/v1/rescore", economy);
     let made = made.await.expect(202);
     let worker =
         |name| Process::spawn(name, fleet.home.dir(), gavel(fleet.home.env(), &["worker"]));

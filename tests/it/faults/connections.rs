@@ -6,13 +6,12 @@ use futures::future::join_all;
 use sqlx::Connection as _;
 
 use super::fleet::end;
-use super::{DEADLINE, all_scored_once, enqueue, shared};
+use super::{all_scored_once, enqueue, shared};
 use crate::support::home::Home;
 use crate::support::judge_server::{JudgeServer, Say};
 use crate::support::pooler::Pooler;
 use crate::support::process::{Fleet, run};
 use crate::support::sessions::session;
-use crate::support::wait::eventually;
 
 /// Does some work; answers the most sessions that the processes had at once meanwhile.
 async fn most_sessions(home: &Home, work: impl Future<Output = ()>) -> i64 {
@@ -132,10 +131,7 @@ async fn behind_a_pooler_of_whole_sessions_a_killed_worker_loses_no_job() {
     let direct = home.database_url();
     home.set("DATABASE_URL", pooler.url(&direct));
     let judge = JudgeServer::start(Say::Score(70)).await;
-    judge.rule(|call| match call.tag.as_str() {
-        "killed" => Say::held(1),
-        _ => Say::Score(70),
-    });
+    judge.holds_calls_of("killed");
     let mut fleet = Fleet::start(home).await;
     let ready = fleet.api.get("/readyz").await;
     assert_eq!(ready.body["status"], "ok", "{:#}", ready.body);
@@ -144,10 +140,7 @@ async fn behind_a_pooler_of_whole_sessions_a_killed_worker_loses_no_job() {
     fleet.home.set("DATABASE_URL", direct);
     let mut killed = worker("killed", &judge.url("killed"));
     enqueue(&fleet.api, JOBS).await;
-    eventually(DEADLINE, "jobs are in hand", || async {
-        (judge.in_flight() == 8).then_some(())
-    })
-    .await;
+    judge.until_in_flight(8).await;
     killed.kill();
     killed.exit_code().await;
     let mut other = worker("b", &judge.url("b"));

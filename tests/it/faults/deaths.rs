@@ -18,20 +18,11 @@ async fn a_worker_killed_with_fifty_jobs_in_hand_loses_none_and_none_is_scored_t
     const JOBS: usize = 50;
     let Some(home) = shared().await else { return };
     let judge = JudgeServer::start(Say::Score(70)).await;
-    judge.rule(|call| {
-        if call.tag == "killed" {
-            Say::held(1)
-        } else {
-            Say::Score(70)
-        }
-    });
+    judge.holds_calls_of("killed");
     let fleet = Fleet::start(home).await;
     let mut killed = fleet.worker("killed", &judge.url("killed"), JOBS);
     enqueue(&fleet.api, JOBS).await;
-    eventually(DEADLINE, "fifty jobs are in hand", || async {
-        (judge.in_flight() == JOBS).then_some(())
-    })
-    .await;
+    judge.until_in_flight(JOBS).await;
     let mut others = [
         fleet.worker("b", &judge.url("b"), 16),
         fleet.worker("c", &judge.url("c"), 16),
@@ -65,10 +56,7 @@ async fn on_a_redis_cluster_a_killed_worker_loses_no_job_either() {
     // One node is all that the processes are told, and mostly not the one that has the keys.
     home.set("REDIS_URL", &nodes[0]);
     let judge = JudgeServer::start(Say::Score(70)).await;
-    judge.rule(|call| match call.tag.as_str() {
-        "killed" => Say::held(1),
-        _ => Say::Score(70),
-    });
+    judge.holds_calls_of("killed");
     let fleet = Fleet::start(home).await;
     let mut events = fleet.api.events("?types=job.succeeded", None).await;
     assert_eq!(events.next().await.event, "hello");
@@ -76,10 +64,7 @@ async fn on_a_redis_cluster_a_killed_worker_loses_no_job_either() {
     assert_eq!(ready.body["status"], "ok", "{:#}", ready.body);
     let mut killed = fleet.worker("killed", &judge.url("killed"), 8);
     enqueue(&fleet.api, JOBS).await;
-    eventually(DEADLINE, "jobs are in hand", || async {
-        (judge.in_flight() == 8).then_some(())
-    })
-    .await;
+    judge.until_in_flight(8).await;
     killed.kill();
     killed.exit_code().await;
     let mut other = fleet.worker("b", &judge.url("b"), 8);

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command as BlockingCommand;
-use std::time::Duration;
 
-use super::{DEADLINE, shared};
+use sqlx::Connection as _;
+
+use super::{DEADLINE, on_its_own_postgres, shared, without_heartbeats};
 use crate::support::client::{Api, PATIENCE};
-use crate::support::home::{Home, JUDGE, built_in, providers};
+use crate::support::home::{JUDGE, built_in, providers};
 use crate::support::judge_server::{JudgeServer, Say};
-use crate::support::process::{Fleet, PrivatePostgres, Process, free_address, gavel, run};
+use crate::support::process::{Fleet, Process, free_address, gavel, run};
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 
@@ -35,6 +36,17 @@ async fn is_ready(port: &Api) {
         (ready.status == 200).then_some(())
     })
     .await;
+}
+
+/// Waits until a worker says that it isn't ready, for the sake of this.
+async fn is_not_ready(port: &Api, for_sake_of: &str) {
+    let reasons = eventually(DEADLINE, "the worker is not ready", || async {
+        let ready = port.get("/readyz").await;
+        (ready.status == 503).then(|| ready.body["reasons"].clone())
+    })
+    .await;
+    let first = reasons[0].as_str().unwrap();
+    assert!(first.contains(for_sake_of), "{reasons}");
 }
 
 /// The metrics of one process.
@@ -121,11 +133,7 @@ async fn a_workers_port_tells_whether_it_works_and_every_metric_is_documented() 
 
     let (_, job) = fleet.api.enqueue(session()).await;
     assert_eq!(fleet.api.ended(job).await["state"], "succeeded");
-    fleet
-        .api
-        .post(&format!("/api/v1/judges/{JUDGE}/pause"))
-        .await
-        .expect(200);
+    fleet.api.tell_judge("pause").await;
     counts(&port, "gavel_judge_cost_usd{").await;
     counts(&fleet.api, "gavel_cluster_stopped{").await;
     // The worker has seen the pause: it takes nothing of this lane any more.
@@ -238,33 +246,15 @@ for family in text_string_to_metric_families(open(sys.argv[1]).read()):
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_whose_database_is_gone_is_alive_and_not_ready() {
-    let (Some(mut postgres), Some(redis)) = (
-        PrivatePostgres::start().await,
-        crate::support::redis_server(),
-    ) else {
+    let Some((home, mut postgres)) = on_its_own_postgres().await else {
         return;
     };
-    let mut home = Home::embedded();
-    home.set("DATABASE_URL", postgres.url());
-    home.set("REDIS_URL", redis);
-    home.set(
-        "GAVEL_REDIS_QUEUE",
-        format!("test-{}", uuid::Uuid::now_v7().simple()),
-    );
     let judge = JudgeServer::start(Say::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let (mut working, port) = worker(&fleet, "a", &providers(&judge.url("a"), ""));
     is_ready(&port).await;
     postgres.kill().await;
-    let reasons = eventually(DEADLINE, "the worker is not ready", || async {
-        let ready = port.get("/readyz").await;
-        (ready.status == 503).then(|| ready.body["reasons"].clone())
-    })
-    .await;
-    assert!(
-        reasons[0].as_str().unwrap().contains("database"),
-        "{reasons}"
-    );
+    is_not_ready(&port, "database").await;
     port.get("/livez").await.expect(200);
     postgres.again().await;
     is_ready(&port).await;
@@ -280,28 +270,9 @@ async fn a_stopped_heartbeat_makes_a_worker_not_ready() {
     let fleet = Fleet::start(home).await;
     let (mut working, port) = worker(&fleet, "a", &providers(&judge.url("a"), ""));
     is_ready(&port).await;
-    // Nobody's heartbeat is accepted while the table is locked; everybody reads it.
-    let mut db = <sqlx::PgConnection as sqlx::Connection>::connect(fleet.home.get("DATABASE_URL"))
-        .await
-        .unwrap();
-    sqlx::raw_sql("begin; lock table workers in share mode")
-        .execute(&mut db)
-        .await
-        .unwrap();
-    let reasons = eventually(
-        Duration::from_secs(30),
-        "the worker is not ready",
-        || async {
-            let ready = port.get("/readyz").await;
-            (ready.status == 503).then(|| ready.body["reasons"].clone())
-        },
-    )
-    .await;
-    assert!(
-        reasons[0].as_str().unwrap().contains("heartbeat"),
-        "{reasons}"
-    );
-    sqlx::raw_sql("rollback").execute(&mut db).await.unwrap();
+    let lock = without_heartbeats(&fleet.home).await;
+    is_not_ready(&port, "heartbeat").await;
+    lock.close().await.unwrap();
     is_ready(&port).await;
     counts(&port, "gavel_heartbeats_missed_total ").await;
     working.stop().await;

@@ -69,7 +69,7 @@ async fn a_worker_told_to_stop_finishes_its_jobs_and_takes_no_more() {
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 5);
     enqueue(&fleet.api, 5).await;
-    in_flight(&judge, 5).await;
+    judge.until_in_flight(5).await;
     worker.terminate();
     enqueue(&fleet.api, 2).await;
     stays(
@@ -101,17 +101,11 @@ async fn a_drain_that_takes_too_long_gives_its_jobs_back_at_once() {
     // Not the lease is what gives them back.
     home.set("GAVEL_WORKER_LEASE_S", "120");
     let judge = JudgeServer::start(Say::Score(70)).await;
-    judge.rule(|call| {
-        if call.tag == "a" {
-            Say::held(1)
-        } else {
-            Say::Score(70)
-        }
-    });
+    judge.holds_calls_of("a");
     let fleet = Fleet::start(home).await;
     let mut stuck = fleet.worker("a", &judge.url("a"), 5);
     enqueue(&fleet.api, 5).await;
-    in_flight(&judge, 5).await;
+    judge.until_in_flight(5).await;
     stuck.terminate();
     assert_eq!(stuck.exit_code().await, Some(0), "{}", stuck.output());
     let mut next = fleet.worker("b", &judge.url("b"), 5);
@@ -124,13 +118,6 @@ async fn a_drain_that_takes_too_long_gives_its_jobs_back_at_once() {
     assert_eq!(lost, 0);
     next.stop().await;
     end(fleet).await;
-}
-
-async fn in_flight(judge: &JudgeServer, calls: usize) {
-    eventually(DEADLINE, "the judge is asked", || async {
-        (judge.in_flight() == calls).then_some(())
-    })
-    .await;
 }
 
 /// Stops the API in good order and drops the database.

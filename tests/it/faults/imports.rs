@@ -43,6 +43,15 @@ async fn until_held(server: &TarsyServer, count: usize) {
     .await;
 }
 
+/// Begins an import and waits until half of its sessions are fetched; answers its id.
+async fn half_done(fleet: &Fleet, server: &TarsyServer, count: usize) -> Uuid {
+    let body = json!({ "from": server.url(), "rps": 0 });
+    let begun = fleet.api.post_json("/api/v1/sessions/import", body).await;
+    let id = id_of(&begun.expect(202)["import_id"]);
+    until_held(server, count).await;
+    id
+}
+
 /// The ids in the table of sessions.
 async fn stored(home: &Home) -> BTreeSet<Uuid> {
     let (url, text) = (home.database_url(), "select session_id from alert_sessions");
@@ -123,21 +132,11 @@ async fn an_import_whose_api_process_dies_is_taken_over_by_another() {
     };
     let mut fleet = Fleet::start(home).await;
     let server = half_held(120).await;
-    let body = json!({ "from": server.url(), "rps": 0 });
-    let begun = fleet
-        .api
-        .send("POST", "/api/v1/sessions/import", Some(body), &[])
-        .await;
-    let id = id_of(&begun.expect(202)["import_id"]);
-    until_held(&server, 120).await;
+    let id = half_done(&fleet, &server, 120).await;
     fleet.serve.kill();
     fleet.serve.exit_code().await;
     server.release();
-    fleet.serve = Process::spawn(
-        "serve-2",
-        fleet.home.dir(),
-        gavel(fleet.home.env(), &["serve"]),
-    );
+    fleet.serve_again();
     let path = format!("/api/v1/sessions/imports/{id}");
     let ended = eventually(PATIENCE, "the import is taken over and ends", || async {
         let answer = fleet.api.try_send("GET", &path, None, &[]).await?;
@@ -179,13 +178,7 @@ async fn a_process_with_a_shorter_lease_takes_no_import_from_one_that_lives() {
         env.insert(key.to_owned(), value);
     }
     let server = half_held(40).await;
-    let body = json!({ "from": server.url(), "rps": 0 });
-    let begun = fleet
-        .api
-        .send("POST", "/api/v1/sessions/import", Some(body), &[])
-        .await;
-    let id = id_of(&begun.expect(202)["import_id"]);
-    until_held(&server, 40).await;
+    let id = half_done(&fleet, &server, 40).await;
     let (owner, mut heard) = held_by(&fleet.home).await;
     let mut hasty = Process::spawn("hasty", fleet.home.dir(), gavel(&env, &["serve"]));
     // The owner is silent for seconds between two heartbeats, and the other one looks meanwhile.

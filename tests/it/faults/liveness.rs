@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use sqlx::{Connection as _, Executor as _};
+use sqlx::Connection as _;
 
 use super::fleet::end;
-use super::{DEADLINE, all_scored_once, enqueue, number, shared};
+use super::{DEADLINE, all_scored_once, enqueue, number, shared, without_heartbeats};
 use crate::support::judge_server::{JudgeServer, Say};
 use crate::support::process::{Fleet, Process};
 use crate::support::wait::eventually;
@@ -20,21 +20,26 @@ async fn pass(fleet: &Fleet, seconds: i64) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_that_was_frozen_for_longer_than_its_lease_keeps_its_own_jobs() {
-    const JOBS: usize = 4;
-    let Some(mut home) = shared().await else {
-        return;
-    };
-    home.set("GAVEL_WORKER_LEASE_S", "1.5");
+/// How many jobs a full worker has in hand.
+const JOBS: usize = 4;
+
+/// A worker with this lease that has all it can take in hand; `None` without servers.
+async fn full_worker(lease_s: &str) -> Option<(Fleet, JudgeServer, Process)> {
+    let mut home = shared().await?;
+    home.set("GAVEL_WORKER_LEASE_S", lease_s);
     let judge = JudgeServer::start(Say::held(70)).await;
     let fleet = Fleet::start(home).await;
-    let mut worker = fleet.worker("a", &judge.url("a"), JOBS);
+    let worker = fleet.worker("a", &judge.url("a"), JOBS);
     enqueue(&fleet.api, JOBS).await;
-    eventually(DEADLINE, "the worker is full", || async {
-        (judge.in_flight() == JOBS).then_some(())
-    })
-    .await;
+    judge.until_in_flight(JOBS).await;
+    Some((fleet, judge, worker))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_was_frozen_for_longer_than_its_lease_keeps_its_own_jobs() {
+    let Some((fleet, judge, mut worker)) = full_worker("1.5").await else {
+        return;
+    };
     worker.freeze();
     pass(&fleet, 4).await;
     worker.thaw();
@@ -49,19 +54,9 @@ async fn a_worker_that_was_frozen_for_longer_than_its_lease_keeps_its_own_jobs()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_with_a_shorter_lease_takes_nothing_from_one_with_a_longer_lease() {
-    const JOBS: usize = 4;
-    let Some(mut home) = shared().await else {
+    let Some((mut fleet, judge, mut slow)) = full_worker("9").await else {
         return;
     };
-    home.set("GAVEL_WORKER_LEASE_S", "9");
-    let judge = JudgeServer::start(Say::held(70)).await;
-    let mut fleet = Fleet::start(home).await;
-    let mut slow = fleet.worker("slow", &judge.url("slow"), JOBS);
-    enqueue(&fleet.api, JOBS).await;
-    eventually(DEADLINE, "the worker is full", || async {
-        (judge.in_flight() == JOBS).then_some(())
-    })
-    .await;
     fleet.home.set("GAVEL_WORKER_LEASE_S", "1.2");
     let mut quick = fleet.worker("quick", &judge.url("quick"), JOBS);
     // A heartbeat of the one comes every three seconds.
@@ -159,7 +154,6 @@ async fn one_worker_keeps_house_and_another_takes_over_when_it_is_killed() {
 
 /// The process that leads: a worker is named for its host and process.
 async fn leader_pid(url: &str) -> u32 {
-    use sqlx::Connection as _;
     let mut db = sqlx::PgConnection::connect(url).await.unwrap();
     let name: String = sqlx::query_scalar(
         "select w.name from leaders l join workers w on w.worker_id = l.worker_id",
@@ -178,13 +172,7 @@ async fn a_worker_that_starts_while_no_heartbeat_can_be_written_works_once_one_i
     };
     let judge = JudgeServer::start(Say::Score(70)).await;
     let fleet = Fleet::start(home).await;
-    let mut db = sqlx::PgConnection::connect(&fleet.home.database_url())
-        .await
-        .unwrap();
-    let mut lock = db.begin().await.unwrap();
-    lock.execute("lock table workers in exclusive mode")
-        .await
-        .unwrap();
+    let lock = without_heartbeats(&fleet.home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 2);
     eventually(DEADLINE, "its first heartbeat came to nothing", || async {
         worker
@@ -193,7 +181,7 @@ async fn a_worker_that_starts_while_no_heartbeat_can_be_written_works_once_one_i
             .then_some(())
     })
     .await;
-    lock.rollback().await.unwrap();
+    lock.close().await.unwrap();
     enqueue(&fleet.api, 2).await;
     all_scored_once(&fleet.home, 2).await;
     worker.stop().await;
@@ -210,13 +198,7 @@ async fn nothing_is_claimed_while_no_heartbeat_is_written() {
     let mut worker = fleet.worker("a", &judge.url("a"), 2);
     enqueue(&fleet.api, 1).await;
     all_scored_once(&fleet.home, 1).await;
-    let mut db = sqlx::PgConnection::connect(&fleet.home.database_url())
-        .await
-        .unwrap();
-    let mut lock = db.begin().await.unwrap();
-    lock.execute("lock table workers in exclusive mode")
-        .await
-        .unwrap();
+    let lock = without_heartbeats(&fleet.home).await;
     let missed = async |worker: &Process, times: usize| {
         eventually(DEADLINE, "heartbeats come to nothing", || async {
             let count = worker.output().matches("missed a heartbeat").count();
@@ -230,7 +212,7 @@ async fn nothing_is_claimed_while_no_heartbeat_is_written() {
     missed(&worker, 3).await;
     let claimed = "select count(*) from scoring_jobs where claim_no > 0";
     assert_eq!(number(&fleet.home, claimed).await, 1);
-    lock.rollback().await.unwrap();
+    lock.close().await.unwrap();
     all_scored_once(&fleet.home, 3).await;
     worker.stop().await;
     end(fleet).await;

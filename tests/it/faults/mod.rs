@@ -25,6 +25,7 @@ use uuid::Uuid;
 
 use crate::support::client::Api;
 use crate::support::home::Home;
+use crate::support::process::PrivatePostgres;
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 
@@ -38,6 +39,25 @@ async fn shared() -> Option<Home> {
         eprintln!("NOT TESTED: DATABASE_URL and REDIS_URL name no servers");
     }
     home
+}
+
+/// A set-up on a Postgres of its own, which the test may stop; says so where there is none.
+async fn on_its_own_postgres() -> Option<(Home, PrivatePostgres)> {
+    let Some(redis) = crate::support::redis_server() else {
+        eprintln!("NOT TESTED: REDIS_URL names no server");
+        return None;
+    };
+    let postgres = PrivatePostgres::start().await?;
+    Some((Home::on(&postgres.url(), &redis), postgres))
+}
+
+/// Keeps every heartbeat from being written until this connection is closed; everybody reads the table.
+async fn without_heartbeats(home: &Home) -> sqlx::PgConnection {
+    let db = sqlx::PgConnection::connect(home.get("DATABASE_URL"));
+    let mut db = db.await.unwrap();
+    let lock = sqlx::raw_sql("begin; lock table workers in exclusive mode");
+    lock.execute(&mut db).await.unwrap();
+    db
 }
 
 /// Puts so many sessions and asks for the score of each.

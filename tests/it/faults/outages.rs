@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::fleet::end;
-use super::{DEADLINE, all_scored_once, enqueue, number, shared};
+use super::{DEADLINE, all_scored_once, enqueue, number, on_its_own_postgres, shared};
 use crate::support::home::Home;
 use crate::support::judge_server::{JudgeServer, Say};
-use crate::support::process::{Fleet, PrivatePostgres, PrivateRedis, free_address};
+use crate::support::process::{Fleet, PrivateRedis, free_address};
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 
@@ -22,10 +22,7 @@ async fn a_queue_that_loses_its_keys_loses_no_job() {
         fleet.worker("b", &judge.url("b"), 8),
     ];
     enqueue(&fleet.api, JOBS).await;
-    eventually(DEADLINE, "both workers are full", || async {
-        (judge.in_flight() == 16).then_some(())
-    })
-    .await;
+    judge.until_in_flight(16).await;
     let deleted = delete_keys(&fleet.home).await;
     assert!(deleted > 0, "there was something to lose");
     judge.release();
@@ -151,10 +148,7 @@ async fn where_nobody_reaches_redis_somebody_leads_all_the_same() {
     let fleet = Fleet::start(home).await;
     let mut workers = ["a", "b"].map(|name| fleet.worker(name, &judge.url(name), 1));
     enqueue(&fleet.api, 1).await;
-    eventually(DEADLINE, "one has it in hand", || async {
-        (judge.in_flight() == 1).then_some(())
-    })
-    .await;
+    judge.until_in_flight(1).await;
     let held_by = "select cast(substring(w.name from '[0-9]+$') as bigint)
         from scoring_jobs j join workers w on w.worker_id = j.worker_id";
     let pid = number(&fleet.home, held_by).await;
@@ -172,10 +166,7 @@ async fn redis_unreachable_at_start_degrades_and_stops_nothing() {
     let Some(mut home) = shared().await else {
         return;
     };
-    home.set(
-        "REDIS_URL",
-        format!("redis://{}", crate::support::process::free_address()),
-    );
+    home.set("REDIS_URL", format!("redis://{}", free_address()));
     let judge = JudgeServer::start(Say::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 4);
@@ -191,28 +182,14 @@ async fn redis_unreachable_at_start_degrades_and_stops_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_goes_away_for_a_moment_loses_nothing() {
     const JOBS: usize = 12;
-    let Some(redis) = crate::support::redis_server() else {
-        eprintln!("NOT TESTED: REDIS_URL names no server");
+    let Some((home, mut postgres)) = on_its_own_postgres().await else {
         return;
     };
-    let Some(mut postgres) = PrivatePostgres::start().await else {
-        return;
-    };
-    let mut home = Home::embedded();
-    home.set("DATABASE_URL", postgres.url());
-    home.set("REDIS_URL", redis);
-    home.set(
-        "GAVEL_REDIS_QUEUE",
-        format!("test-{}", uuid::Uuid::now_v7().simple()),
-    );
     let judge = JudgeServer::start(Say::held(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 6);
     enqueue(&fleet.api, JOBS).await;
-    eventually(DEADLINE, "the worker is full", || async {
-        (judge.in_flight() == 6).then_some(())
-    })
-    .await;
+    judge.until_in_flight(6).await;
 
     postgres.kill().await;
     let refused = fleet.api.ask(uuid::Uuid::now_v7()).await;
@@ -227,10 +204,7 @@ async fn a_database_that_goes_away_for_a_moment_loses_nothing() {
     not_ready.expect(503);
     // The judge answers while nothing can be recorded.
     judge.release();
-    eventually(Duration::from_secs(30), "the replies are in", || async {
-        (judge.in_flight() == 0).then_some(())
-    })
-    .await;
+    judge.until_in_flight(0).await;
 
     postgres.again().await;
     all_scored_once(&fleet.home, JOBS).await;
@@ -252,29 +226,15 @@ async fn a_database_that_goes_away_for_a_moment_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_is_stopped_while_the_database_is_away_ends_all_the_same() {
-    let Some(redis) = crate::support::redis_server() else {
-        eprintln!("NOT TESTED: REDIS_URL names no server");
+    let Some((mut home, mut postgres)) = on_its_own_postgres().await else {
         return;
     };
-    let Some(mut postgres) = PrivatePostgres::start().await else {
-        return;
-    };
-    let mut home = Home::embedded();
-    home.set("DATABASE_URL", postgres.url());
-    home.set("REDIS_URL", redis);
-    home.set(
-        "GAVEL_REDIS_QUEUE",
-        format!("test-{}", uuid::Uuid::now_v7().simple()),
-    );
     home.set("GAVEL_WORKER_DRAIN_TIMEOUT_S", 1);
     let judge = JudgeServer::start(Say::held(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 2);
     enqueue(&fleet.api, 2).await;
-    eventually(DEADLINE, "the worker is full", || async {
-        (judge.in_flight() == 2).then_some(())
-    })
-    .await;
+    judge.until_in_flight(2).await;
     postgres.kill().await;
     judge.release();
     worker.terminate();

@@ -163,10 +163,7 @@ async fn a_worker_whose_judge_hangs_gives_back_and_ends_in_time() {
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 4);
     enqueue(&fleet.api, 4).await;
-    eventually(DEADLINE, "the worker is full", || async {
-        (judge.in_flight() == 4).then_some(())
-    })
-    .await;
+    judge.until_in_flight(4).await;
     let told = Instant::now();
     worker.terminate();
     let code = worker.exit_code().await;

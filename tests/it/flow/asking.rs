@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::on_every_setup;
-use crate::support::client::{id_of, score_path};
+use crate::support::client::{SCORE_FIELDS, id_of, score_path};
 use crate::support::home::{Home, JUDGE, KEY};
 use crate::support::judge_server::{MODEL, Say, TOKENS_IN, TOKENS_OUT};
 use crate::support::sessions::session;
@@ -87,26 +87,7 @@ async fn the_body_of_a_score_has_the_fields_of_the_rules_and_no_others(home: Hom
         .keys()
         .map(String::as_str)
         .collect();
-    let expected = [
-        "score_id",
-        "session_id",
-        "criteria_hash",
-        "total_score",
-        "score_breakdown",
-        "score_reasoning",
-        "missing_tools",
-        "alternative_approaches",
-        "scored_triggered_by",
-        "scored_at",
-        "is_current_criteria",
-        "rating",
-        "judge",
-        "simulated",
-        "flags",
-        "usage",
-        "job_id",
-    ];
-    assert_eq!(fields, BTreeSet::from(expected));
+    assert_eq!(fields, BTreeSet::from(SCORE_FIELDS));
     let breakdown = score["score_breakdown"].as_object().unwrap();
     let dimensions: BTreeSet<&str> = breakdown.keys().map(String::as_str).collect();
     let four = [

@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sqlx::{Connection, Executor};
 
-use super::backlogs::{ask, call_cost, put, rescore, until};
+use super::backlogs::{ask, put, rescore, until};
 use super::on_every_setup;
 use crate::support::client::{PATIENCE, id_of};
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Say, call_cost};
 use crate::support::wait::{eventually, stays};
 use crate::support::world::World;
 

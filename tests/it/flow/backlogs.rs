@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::on_every_setup;
 use crate::support::client::{PATIENCE, id_of};
 use crate::support::home::Home;
-use crate::support::judge_server::{Say, TOKENS_IN, TOKENS_OUT};
+use crate::support::judge_server::{Say, TOKENS_IN, call_cost};
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 use crate::support::world::World;
@@ -20,17 +20,8 @@ on_every_setup!(
     what_a_dry_run_says_is_what_then_runs_and_costs,
 );
 
-/// What a call costs: USD 1 and 2 for a million tokens.
-pub(super) fn call_cost() -> f64 {
-    let tokens = i32::try_from(TOKENS_IN + 2 * TOKENS_OUT).unwrap();
-    f64::from(tokens) / 1e6
-}
-
 pub(super) async fn ask(world: &World, body: Value) -> crate::support::client::Answer {
-    world
-        .api
-        .send("POST", "/api/v1/rescore", Some(body), &[])
-        .await
+    world.api.post_json("/api/v1/rescore", body).await
 }
 
 /// Asks for a backlog; answers its path.
@@ -210,11 +201,7 @@ async fn a_spent_budget_stops_a_backlog_and_a_larger_one_lets_it_go_on(mut home:
 
     let more = json!({"budget_usd": 1.0});
     let path = format!("{at}/budget");
-    let raised = world
-        .api
-        .send("POST", &path, Some(more), &[])
-        .await
-        .expect(200);
+    let raised = world.api.post_json(&path, more).await.expect(200);
     assert_eq!(
         (&raised["state"], &raised["budget_usd"]),
         (&json!("running"), &json!(1.0))

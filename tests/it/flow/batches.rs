@@ -27,7 +27,7 @@ fn items() -> usize {
 async fn batch(world: &World, body: Value) -> String {
     let made = world
         .api
-        .send("POST", "/api/v1/batches", Some(body), &[])
+        .post_json("/api/v1/batches", body)
         .await
         .expect(202);
     made["links"]["self"].as_str().unwrap().to_owned()
@@ -76,10 +76,7 @@ async fn a_paused_batch_begins_nothing_and_goes_on_where_it_was(mut home: Home) 
     home.set("GAVEL_WORKER_CONCURRENCY", "1");
     let world = World::start(home, Say::held(70)).await;
     let at = sessions(&world, 3).await;
-    eventually(PATIENCE, "the judge is asked", || async {
-        (world.judge.in_flight() == 1).then_some(())
-    })
-    .await;
+    world.judge.until_in_flight(1).await;
     let paused = world.api.post(&format!("{at}/pause")).await.expect(200);
     assert_eq!(paused["state"], "paused");
     world.judge.release();

@@ -33,10 +33,7 @@ async fn enqueue_and_fail_five(world: &World) -> Vec<(uuid::Uuid, uuid::Uuid)> {
     for _ in 0..JOBS {
         jobs.push(world.api.enqueue(session()).await);
     }
-    eventually(PATIENCE, "five calls are in flight", || async {
-        (world.judge.in_flight() == 5).then_some(())
-    })
-    .await;
+    world.judge.until_in_flight(5).await;
     world.judge.release();
     jobs
 }

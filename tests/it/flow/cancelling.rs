@@ -1,11 +1,9 @@
 //! A cancelled job has no score, whenever it was cancelled.
 
 use super::on_every_setup;
-use crate::support::client::PATIENCE;
 use crate::support::home::Home;
 use crate::support::judge_server::Say;
 use crate::support::sessions::session;
-use crate::support::wait::eventually;
 use crate::support::world::World;
 
 on_every_setup!(
@@ -17,15 +15,8 @@ async fn the_result_of_a_job_that_was_cancelled_while_it_ran_is_dropped(mut home
     home.set("GAVEL_WORKER_CONCURRENCY", "1");
     let world = World::start(home, Say::held(70)).await;
     let (id, job) = world.api.enqueue(session()).await;
-    eventually(PATIENCE, "the judge is asked", || async {
-        (world.judge.in_flight() == 1).then_some(())
-    })
-    .await;
-    let cancelled = world
-        .api
-        .post(&format!("/api/v1/jobs/{job}/cancel"))
-        .await
-        .expect(200);
+    world.judge.until_in_flight(1).await;
+    let cancelled = world.api.tell_job(job, "cancel").await.expect(200);
     assert_eq!(cancelled["state"], "cancelled");
     // One slot: when the next job is scored, the cancelled one's end has been handed over.
     let (next, next_job) = world.api.enqueue(session()).await;
@@ -46,12 +37,8 @@ async fn the_result_of_a_job_that_was_cancelled_while_it_ran_is_dropped(mut home
 async fn a_job_that_is_cancelled_before_it_runs_asks_nobody(home: Home) {
     let mut world = World::idle(home, Say::Score(70)).await;
     let (id, job) = world.api.enqueue(session()).await;
-    world
-        .api
-        .post(&format!("/api/v1/jobs/{job}/cancel"))
-        .await
-        .expect(200);
-    let ended = world.api.post(&format!("/api/v1/jobs/{job}/cancel")).await;
+    world.api.tell_job(job, "cancel").await.expect(200);
+    let ended = world.api.tell_job(job, "cancel").await;
     assert!([200, 409].contains(&ended.status), "{ended:?}");
     world.work();
     let (next, _) = world.api.enqueue(session()).await;

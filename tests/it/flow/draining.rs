@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use super::on_every_setup;
-use crate::support::client::PATIENCE;
 use crate::support::home::Home;
 use crate::support::judge_server::Say;
 use crate::support::sessions::session;
-use crate::support::wait::{eventually, stays};
+use crate::support::wait::stays;
 use crate::support::world::World;
 
 on_every_setup!(
@@ -16,18 +15,11 @@ on_every_setup!(
     a_drain_that_takes_too_long_becomes_hard_by_itself,
 );
 
-async fn in_flight(world: &World, calls: usize) {
-    eventually(PATIENCE, "the judge is asked", || async {
-        (world.judge.in_flight() == calls).then_some(())
-    })
-    .await;
-}
-
 async fn a_soft_stop_lets_running_jobs_finish_and_takes_no_more(home: Home) {
     let world = World::idle(home, Say::held(70)).await;
     let worker = world.worker();
     let (_, first) = world.api.enqueue(session()).await;
-    in_flight(&world, 1).await;
+    world.judge.until_in_flight(1).await;
     worker.stop.soft.cancel();
     let (_, second) = world.api.enqueue(session()).await;
     stays(
@@ -47,7 +39,7 @@ async fn a_hard_stop_gives_back_what_is_not_finished_and_another_worker_scores_i
     let mut world = World::idle(home, Say::held(70)).await;
     let worker = world.worker();
     let (id, job) = world.api.enqueue(session()).await;
-    in_flight(&world, 1).await;
+    world.judge.until_in_flight(1).await;
     worker.stop.soft.cancel();
     worker.stop.hard.cancel();
     worker.ended().await;
@@ -71,7 +63,7 @@ async fn a_drain_that_takes_too_long_becomes_hard_by_itself(mut home: Home) {
     let world = World::idle(home, Say::held(70)).await;
     let worker = world.worker();
     let (_, job) = world.api.enqueue(session()).await;
-    in_flight(&world, 1).await;
+    world.judge.until_in_flight(1).await;
     worker.drain().await;
     assert_eq!(world.api.job(job).await["state"], "queued");
     world.end().await;

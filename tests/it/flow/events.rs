@@ -117,7 +117,7 @@ async fn a_pause_that_ends_by_itself_is_told_at_both_ends(home: Home) {
     let pause = format!("/api/v1/judges/{JUDGE}/pause");
     let soon = chrono::Utc::now() + chrono::TimeDelta::seconds(3);
     let body = serde_json::json!({ "until": soon });
-    let paused = world.api.send("POST", &pause, Some(body), &[]).await;
+    let paused = world.api.post_json(&pause, body).await;
     paused.expect(200);
     let told = take(&mut stream, 2).await;
     assert_eq!(names(&told), ["judge.closed", "judge.opened"]);
@@ -261,11 +261,7 @@ async fn a_kill_between_the_job_and_its_answer_makes_no_second_job() {
     fleet.serve.kill();
     assert!(asking.await.unwrap().is_none(), "killed before it answered");
 
-    fleet.serve = crate::support::process::Process::spawn(
-        "serve-again",
-        fleet.home.dir(),
-        crate::support::process::gavel(fleet.home.env(), &["serve"]),
-    );
+    fleet.serve_again();
     // The key is locked by the dead for a while, then the same request goes on.
     let headers = [("Idempotency-Key", "one")];
     let (api, path, body) = (&fleet.api, &path, &body);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::on_every_setup;
+use super::{on_every_setup, stays_held};
 use crate::support::client::PATIENCE;
 use crate::support::home::{Home, JUDGE};
 use crate::support::judge_server::Say;
@@ -30,13 +30,7 @@ async fn pause_and_resume(home: Home, what: &str) {
     world.api.post(&format!("{what}/pause")).await.expect(200);
     let (id, job) = world.api.enqueue(session()).await;
     world.work();
-    stays(Duration::from_millis(1_200), "nothing is asked", || async {
-        world.judge.count() == 0
-    })
-    .await;
-    let held = world.api.job(job).await;
-    assert_eq!(held["state"], "queued");
-    assert_eq!(held["wait"]["reason"], "paused");
+    stays_held(&world, 0, job, "paused").await;
 
     world.api.post(&format!("{what}/resume")).await.expect(200);
     assert_eq!(world.api.scored(id).await["total_score"], 70);
@@ -50,11 +44,7 @@ async fn pause_and_resume(home: Home, what: &str) {
 
 async fn a_live_worker_obeys_a_pause(home: Home) {
     let world = World::start(home, Say::Score(70)).await;
-    world
-        .api
-        .post(&format!("/api/v1/judges/{JUDGE}/pause"))
-        .await
-        .expect(200);
+    world.api.tell_judge("pause").await;
     // The worker reads the holds twice a second; what it takes before that is scored.
     let held = eventually(PATIENCE, "a new job stays queued", || async {
         let (_, job) = world.api.enqueue(session()).await;
@@ -72,11 +62,7 @@ async fn a_live_worker_obeys_a_pause(home: Home) {
         world.judge.count() == calls
     })
     .await;
-    world
-        .api
-        .post(&format!("/api/v1/judges/{JUDGE}/resume"))
-        .await
-        .expect(200);
+    world.api.tell_judge("resume").await;
     assert_eq!(world.api.ended(held).await["state"], "succeeded");
     world.end().await;
 }
@@ -100,11 +86,7 @@ async fn a_resume_before_the_known_reset_is_obeyed_at_once(home: Home) {
     })
     .await;
     world.judge.says(Say::Score(70));
-    world
-        .api
-        .post(&format!("/api/v1/judges/{JUDGE}/resume"))
-        .await
-        .expect(200);
+    world.api.tell_judge("resume").await;
     world.api.scored(id).await;
     world.end().await;
 }

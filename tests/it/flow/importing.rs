@@ -39,7 +39,7 @@ pub(super) fn all_of(server: &TarsyServer) -> Value {
 }
 
 async fn begun(api: &Api, body: Value) -> Uuid {
-    let answer = api.send("POST", PATH, Some(body), &[]).await;
+    let answer = api.post_json(PATH, body).await;
     let id = id_of(&answer.body["import_id"]);
     let this = format!("/api/v1/sessions/imports/{id}");
     assert_eq!(answer.header("location"), Some(this.as_str()));
@@ -369,7 +369,7 @@ async fn an_import_that_crawls_is_sped_up_by_asking_again(home: Home) {
     })
     .await;
     body["rps"] = json!(0);
-    let again = world.api.send("POST", PATH, Some(body), &[]).await;
+    let again = world.api.post_json(PATH, body).await;
     let again = again.expect(200);
     assert_eq!(
         (&again["import_id"], &again["rps"]),
@@ -385,10 +385,7 @@ async fn the_same_import_runs_once_and_can_be_cancelled(home: Home) {
     let server = tarsy_go::start(kept(30)).await;
     server.rule(|_, asked| asked.path.contains("/timeline").then_some(Fault::Held));
     let id = begun(&world.api, all_of(&server)).await;
-    let again = world
-        .api
-        .send("POST", PATH, Some(all_of(&server)), &[])
-        .await;
+    let again = world.api.post_json(PATH, all_of(&server)).await;
     assert_eq!(again.expect(200)["import_id"], json!(id));
     eventually(PATIENCE, "sessions are fetched", || async {
         (server.asked("/timeline") >= 8).then_some(())

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::on_every_setup;
+use super::{on_every_setup, stays_held};
 use crate::support::client::{Api, PATIENCE};
 use crate::support::home::{Home, JUDGE};
 use crate::support::judge_server::{Call, Say};
 use crate::support::sessions::session;
-use crate::support::wait::{eventually, stays};
+use crate::support::wait::eventually;
 use crate::support::world::World;
 
 on_every_setup!(
@@ -178,19 +178,9 @@ async fn a_wrong_key_fails_the_job_and_closes_the_lane_until_resume(home: Home) 
 
     world.judge.says(Say::Score(70));
     let (id, job) = world.api.enqueue(session()).await;
-    stays(Duration::from_millis(800), "nothing is asked", || async {
-        world.judge.count() == 1
-    })
-    .await;
-    let held = world.api.job(job).await;
-    assert_eq!(held["state"], "queued");
-    assert_eq!(held["wait"]["reason"], "misconfigured");
+    stays_held(&world, 1, job, "misconfigured").await;
 
-    world
-        .api
-        .post(&format!("/api/v1/judges/{JUDGE}/resume"))
-        .await
-        .expect(200);
+    world.api.tell_judge("resume").await;
     assert_eq!(world.api.scored(id).await["total_score"], 70);
     assert_eq!(world.judge.count(), 2);
     world.end().await;
@@ -208,22 +198,10 @@ async fn a_used_up_quota_makes_the_job_wait_and_the_next_ones_stay_queued(home: 
     assert_eq!(row["hold"]["reason"], "exhausted", "{row:#}");
 
     let (second, job) = world.api.enqueue(session()).await;
-    stays(Duration::from_millis(800), "nothing is asked", || async {
-        world.judge.count() == 1
-    })
-    .await;
-    let held = world.api.job(job).await;
-    assert_eq!(
-        (&held["state"], &held["wait"]["reason"]),
-        (&json!("queued"), &json!("exhausted"))
-    );
+    stays_held(&world, 1, job, "exhausted").await;
 
     world.judge.says(Say::Score(70));
-    world
-        .api
-        .post(&format!("/api/v1/judges/{JUDGE}/resume"))
-        .await
-        .expect(200);
+    world.api.tell_judge("resume").await;
     world.api.scored(first).await;
     world.api.scored(second).await;
     assert_eq!(world.judge.count(), 3);

@@ -34,6 +34,42 @@ mod statements;
 mod webhooks;
 mod window;
 
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::client::id_of;
+use crate::support::wait::stays;
+use crate::support::world::World;
+
+/// Asks for a case of this kind; answers its job once it has ended.
+async fn ended_case(world: &World, kind: &str, payload: Value) -> Value {
+    let body = json!({ "kind": kind, "payload": payload });
+    let answer = world.api.post_json("/api/v1/jobs", body).await;
+    world.api.ended(id_of(&answer.expect(202)["job_id"])).await
+}
+
+/// Asks for a case while its judge is down; answers its job's id and its incomplete result.
+async fn incomplete_case(world: &World, kind: &str, payload: Value) -> (Uuid, Value) {
+    let job = ended_case(world, kind, payload).await;
+    let ended = (&job["state"], &job["error"]["class"]);
+    assert_eq!(ended, (&json!("failed"), &json!("transient")), "{job:#}");
+    assert_eq!(job["result"]["status"], "incomplete", "{job:#}");
+    (id_of(&job["job_id"]), job["result"].clone())
+}
+
+/// The judge is asked no more than so often, and this job stays queued for this reason.
+async fn stays_held(world: &World, calls: usize, job: Uuid, reason: &str) {
+    stays(Duration::from_millis(1_200), "nothing is asked", || async {
+        world.judge.count() == calls
+    })
+    .await;
+    let held = world.api.job(job).await;
+    assert_eq!(held["state"], "queued", "{held:#}");
+    assert_eq!(held["wait"]["reason"], reason, "{held:#}");
+}
+
 /// Makes each `async fn name(home: Home)` of a module into a test per set-up.
 macro_rules! on_every_setup {
     ($($name:ident),+ $(,)?) => {

@@ -40,10 +40,7 @@ async fn a_judge_that_takes_two_at_once_is_never_asked_more_and_no_job_waits(mut
     let mut world = World::idle_with(home, Say::held(75), "  max_concurrency: 2\n").await;
     let jobs = enqueued(&world, 40).await;
     world.work();
-    eventually(PATIENCE, "two calls are in flight", || async {
-        (world.judge.in_flight() == 2).then_some(())
-    })
-    .await;
+    world.judge.until_in_flight(2).await;
     let running = states(&world, &jobs).await;
     let of = |state: &str| running.iter().filter(|job| job["state"] == state).count();
     assert_eq!(

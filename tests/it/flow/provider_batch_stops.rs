@@ -6,13 +6,15 @@ use chrono::{SecondsFormat, TimeDelta, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::backlogs::until;
 use super::on_every_setup;
 use super::provider_batches::{
-    completed, full, handed_over, provider, put, rescore, rescored, spent, until,
+    collected, completed, provider, put, rescore, rescored, spent, waits_for,
 };
 use crate::support::client::PATIENCE;
 use crate::support::execute;
 use crate::support::home::{Home, JUDGE};
+use crate::support::judge_server::call_cost;
 use crate::support::sessions::session_about;
 use crate::support::wait::{eventually, stays};
 use crate::support::world::World;
@@ -46,18 +48,13 @@ async fn nothing_while_paused(mut home: Home, what: &str) {
     put(&world, 2).await;
     let batch = rescore(&world, json!({})).await;
     world.work();
-    let words = |found: &Value| found["economy"]["waits_for"].is_string();
-    let found = until(&world, &batch, "it says what it waits for", words).await;
-    let said = found["economy"]["waits_for"].as_str().unwrap();
-    assert!(said.contains("stopped (paused)"), "{said}");
+    waits_for(&world, &batch, "stopped (paused)").await;
     stays(Duration::from_millis(500), "nothing goes out", || async {
         server.seen().is_empty()
     })
     .await;
     world.api.post(&format!("{what}/resume")).await.expect(200);
-    let done = completed(&world, &batch).await;
-    assert_eq!(done["counts"]["succeeded"], 2, "{done:#}");
-    assert_eq!((server.batches().len(), server.asked().len()), (1, 0));
+    collected(&world, &batch, &server, (2, 1)).await;
     world.end().await;
 }
 
@@ -90,9 +87,7 @@ async fn a_pause_stops_the_parts_that_have_not_gone_out(mut home: Home) {
     })
     .await;
     world.api.post(&format!("{batch}/resume")).await.expect(200);
-    let done = completed(&world, &batch).await;
-    assert_eq!(done["counts"]["succeeded"], 4, "{done:#}");
-    assert_eq!((server.batches().len(), server.asked().len()), (4, 0));
+    collected(&world, &batch, &server, (4, 4)).await;
     world.end().await;
 }
 
@@ -127,19 +122,12 @@ async fn a_part_that_is_on_its_way_arrives_before_its_worker_ends(mut home: Home
     assert_eq!(part["state"], "submitted", "{found:#}");
     server.finish();
     world.work();
-    let done = completed(&world, &batch).await;
-    assert_eq!(done["counts"]["succeeded"], 2, "{done:#}");
-    assert_eq!((server.batches().len(), server.asked().len()), (1, 0));
+    collected(&world, &batch, &server, (2, 1)).await;
     world.end().await;
 }
 
-async fn a_reply_to_what_a_session_was_before_is_paid_and_not_kept(mut home: Home) {
-    let server = provider(&mut home, "openai").await;
-    let mut world = World::elsewhere(home).await;
-    world.work();
-    let sessions = put(&world, 2).await;
-    let batch = rescore(&world, json!({})).await;
-    handed_over(&world, &batch, 2).await;
+async fn a_reply_to_what_a_session_was_before_is_paid_and_not_kept(home: Home) {
+    let (server, world, batch, sessions) = rescored(home, "openai", 2).await;
     let path = format!("/api/v1/sessions/{}", sessions[0]);
     let changed = session_about(&format!("{}-changed", Uuid::now_v7()));
     let put = world.api.send("PUT", &path, Some(changed), &[]).await;
@@ -154,17 +142,12 @@ async fn a_reply_to_what_a_session_was_before_is_paid_and_not_kept(mut home: Hom
     assert_eq!(asked.len(), 1);
     assert!(asked[0].to_string().contains("-changed"));
     // Both were answered there, and one was asked again in full.
-    spent(&done, 2.0 * full() / 2.0 + full());
+    spent(&done, 2.0 * call_cost() / 2.0 + call_cost());
     world.end().await;
 }
 
-async fn an_item_that_somebody_waits_for_is_asked_at_once(mut home: Home) {
-    let server = provider(&mut home, "openai").await;
-    let mut world = World::elsewhere(home).await;
-    world.work();
-    let sessions = put(&world, 2).await;
-    let batch = rescore(&world, json!({})).await;
-    handed_over(&world, &batch, 2).await;
+async fn an_item_that_somebody_waits_for_is_asked_at_once(home: Home) {
+    let (server, world, batch, sessions) = rescored(home, "openai", 2).await;
     let items = server.batches()[0].calls.clone();
     for (id, _) in &items {
         let job = world
@@ -185,7 +168,7 @@ async fn an_item_that_somebody_waits_for_is_asked_at_once(mut home: Home) {
     let done = completed(&world, &batch).await;
     assert_eq!(done["counts"]["succeeded"], 2, "{done:#}");
     assert_eq!(server.asked().len(), 1);
-    spent(&done, full() + 2.0 * full() / 2.0);
+    spent(&done, call_cost() + 2.0 * call_cost() / 2.0);
     world.end().await;
 }
 
@@ -202,16 +185,14 @@ async fn a_provider_that_says_no_is_asked_again_and_leaves_no_failed_parts(mut h
     .await;
     server.finishes_at_once();
     server.recovers();
-    let done = completed(&world, &batch).await;
+    let done = collected(&world, &batch, &server, (1, 1)).await;
     let parts = done["economy"]["parts"].as_array().unwrap();
     assert_eq!(parts.len(), 1, "{done:#}");
-    assert_eq!((server.batches().len(), server.asked().len()), (1, 0));
     world.end().await;
 }
 
 async fn a_part_that_takes_too_long_is_cancelled_and_then_given_up(home: Home) {
-    let (server, world, batch) = rescored(home, "openai", 1).await;
-    handed_over(&world, &batch, 1).await;
+    let (server, world, batch, _) = rescored(home, "openai", 1).await;
     // It goes on as if nobody had told it to end.
     server.troubles("POST /v1/batches/batch_0/cancel", 503);
     let url = world.home.database_url();
@@ -242,27 +223,20 @@ async fn a_part_that_takes_too_long_is_cancelled_and_then_given_up(home: Home) {
 }
 
 async fn a_part_that_a_provider_in_trouble_does_not_know_is_looked_for_again(home: Home) {
-    let (server, world, batch) = rescored(home, "openai", 2).await;
-    handed_over(&world, &batch, 2).await;
+    let (server, world, batch, _) = rescored(home, "openai", 2).await;
     server.troubles("GET /v1/batches/batch_0", 404);
-    let words = |found: &Value| found["economy"]["waits_for"].is_string();
-    let found = until(&world, &batch, "it says what it waits for", words).await;
-    let said = found["economy"]["waits_for"].as_str().unwrap();
-    assert!(said.contains("404"), "{said}");
+    let found = waits_for(&world, &batch, "404").await;
     let part = &found["economy"]["parts"][0];
     assert_eq!(part["state"], "submitted", "{found:#}");
     server.finish();
     server.recovers();
-    let done = completed(&world, &batch).await;
-    assert_eq!(done["counts"]["succeeded"], 2, "{done:#}");
-    assert_eq!((server.batches().len(), server.asked().len()), (1, 0));
-    spent(&done, 2.0 * full() / 2.0);
+    let done = collected(&world, &batch, &server, (2, 1)).await;
+    spent(&done, 2.0 * call_cost() / 2.0);
     world.end().await;
 }
 
 async fn a_part_that_stays_unknown_is_cancelled_before_its_items_are_asked_in_full(home: Home) {
-    let (server, world, batch) = rescored(home, "anthropic", 1).await;
-    handed_over(&world, &batch, 1).await;
+    let (server, world, batch, _) = rescored(home, "anthropic", 1).await;
     server.troubles("GET /v1/messages/batches/batch_0", 404);
     let done = completed(&world, &batch).await;
     assert_eq!(done["counts"]["succeeded"], 1, "{done:#}");

@@ -3,11 +3,12 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::backlogs::until;
 use super::on_every_setup;
 use crate::support::batch_server::{BatchServer, Fate, marker};
 use crate::support::client::PATIENCE;
 use crate::support::home::Home;
-use crate::support::judge_server::{Say, TOKENS_IN, TOKENS_OUT};
+use crate::support::judge_server::{Say, TOKENS_IN, call_cost};
 use crate::support::sessions::session_about;
 use crate::support::wait::eventually;
 use crate::support::world::World;
@@ -24,12 +25,6 @@ on_every_setup!(
     a_part_that_is_refused_is_asked_one_by_one,
     what_economy_cant_go_with_is_refused_in_words,
 );
-
-/// What a call costs: USD 1 and 2 for a million tokens.
-pub(super) fn full() -> f64 {
-    let tokens = i32::try_from(TOKENS_IN + 2 * TOKENS_OUT).unwrap();
-    f64::from(tokens) / 1e6
-}
 
 pub(super) async fn provider(home: &mut Home, family: &str) -> BatchServer {
     let server = BatchServer::start(Fate::Score(70)).await;
@@ -53,18 +48,19 @@ pub(super) async fn put(world: &World, n: usize) -> Vec<Uuid> {
     ids
 }
 
-/// A service whose worker hands a rescore of `n` sessions to a provider.
+/// A service whose worker has handed a rescore of `n` sessions to a provider: the batch, and the sessions.
 pub(super) async fn rescored(
     mut home: Home,
     family: &str,
     n: usize,
-) -> (BatchServer, World, String) {
+) -> (BatchServer, World, String, Vec<Uuid>) {
     let server = provider(&mut home, family).await;
     let mut world = World::elsewhere(home).await;
     world.work();
-    put(&world, n).await;
+    let sessions = put(&world, n).await;
     let batch = rescore(&world, json!({})).await;
-    (server, world, batch)
+    handed_over(&world, &batch, n as i64).await;
+    (server, world, batch, sessions)
 }
 
 pub(super) async fn rescore(world: &World, more: Value) -> String {
@@ -72,24 +68,20 @@ pub(super) async fn rescore(world: &World, more: Value) -> String {
     for (key, value) in more.as_object().unwrap() {
         body[key] = value.clone();
     }
-    let answer = world.api.send("POST", "/api/v1/rescore", Some(body), &[]);
+    let answer = world.api.post_json("/api/v1/rescore", body);
     let made = answer.await.expect(202);
     // Whoever asks for it may be done before the answer is written.
     assert!(made["economy"]["state"].is_string(), "{made:#}");
     made["links"]["self"].as_str().unwrap().to_owned()
 }
 
-pub(super) async fn until(
-    world: &World,
-    batch: &str,
-    what: &str,
-    is: impl Fn(&Value) -> bool,
-) -> Value {
-    eventually(PATIENCE, what, || async {
-        let found = world.api.get(batch).await.expect(200);
-        is(&found).then_some(found)
-    })
-    .await
+/// Waits until a batch says what it waits for, which holds these words.
+pub(super) async fn waits_for(world: &World, batch: &str, words: &str) -> Value {
+    let says = |found: &Value| found["economy"]["waits_for"].is_string();
+    let found = until(world, batch, "it says what it waits for", says).await;
+    let said = found["economy"]["waits_for"].as_str().unwrap();
+    assert!(said.contains(words), "{said}");
+    found
 }
 
 pub(super) async fn completed(world: &World, batch: &str) -> Value {
@@ -98,7 +90,21 @@ pub(super) async fn completed(world: &World, batch: &str) -> Value {
     until(world, batch, "the batch is completed", done).await
 }
 
-pub(super) async fn handed_over(world: &World, batch: &str, requests: i64) -> Value {
+/// Waits until so many items are scored, by so many of the provider's batches and by no other call.
+pub(super) async fn collected(
+    world: &World,
+    batch: &str,
+    server: &BatchServer,
+    (items, batches): (i64, usize),
+) -> Value {
+    let done = completed(world, batch).await;
+    assert_eq!(done["counts"]["succeeded"], items, "{done:#}");
+    let asked = (server.batches().len(), server.asked().len());
+    assert_eq!(asked, (batches, 0));
+    done
+}
+
+async fn handed_over(world: &World, batch: &str, requests: i64) -> Value {
     until(world, batch, "everything is handed over", |found| {
         let parts = found["economy"]["parts"].as_array().unwrap();
         let there = parts.iter().filter(|part| part["state"] == "submitted");
@@ -137,7 +143,7 @@ async fn replies_are_collected(mut home: Home, family: &str) {
     let sessions = put(&world, 5).await;
     let plan = |economy: bool| {
         let body = json!({ "economy": economy, "dry_run": true });
-        world.api.send("POST", "/api/v1/rescore", Some(body), &[])
+        world.api.post_json("/api/v1/rescore", body)
     };
     let (cheap, dear) = (plan(true).await.expect(200), plan(false).await.expect(200));
     let cost = |plan: &Value| plan["cost_usd"]["expected"].as_f64().unwrap();
@@ -162,7 +168,7 @@ async fn replies_are_collected(mut home: Home, family: &str) {
     );
     assert_eq!(economy["parts"][0]["done"], 5);
     assert_eq!((server.batches().len(), server.asked().len()), (1, 0));
-    spent(&done, 5.0 * full() / 2.0);
+    spent(&done, 5.0 * call_cost() / 2.0);
     assert_eq!(done["tokens"]["in"], 5 * TOKENS_IN);
     for session in sessions {
         world.api.scored(session).await;
@@ -177,7 +183,7 @@ async fn replies_are_collected(mut home: Home, family: &str) {
         assert_eq!(calls.len(), 1, "{job:#}");
         let half = |of: &Value| {
             let cost = of["usage"]["cost_usd"].as_f64().unwrap();
-            assert!((cost - full() / 2.0).abs() < 1e-9, "{of:#}");
+            assert!((cost - call_cost() / 2.0).abs() < 1e-9, "{of:#}");
         };
         half(&calls[0]);
         half(&job);
@@ -208,7 +214,7 @@ async fn what_a_providers_batch_leaves_unanswered_is_asked_as_ever(mut home: Hom
     );
     assert_eq!(server.asked().len(), 5);
     // The good one and the one that can't be used were paid for by half, and five in full.
-    spent(&done, full() + 5.0 * full());
+    spent(&done, call_cost() + 5.0 * call_cost());
     world.end().await;
 }
 
@@ -255,16 +261,13 @@ async fn a_step_that_was_cut_off_is_taken_up_by_another_worker_and_nothing_is_pa
 
     let mut world = world.restart().await;
     world.work();
-    let done = completed(&world, &batch).await;
-    assert_eq!(done["counts"]["succeeded"], 3, "{done:#}");
-    assert_eq!((server.batches().len(), server.asked().len()), (1, 0));
-    spent(&done, 3.0 * full() / 2.0);
+    let done = collected(&world, &batch, &server, (3, 1)).await;
+    spent(&done, 3.0 * call_cost() / 2.0);
     world.end().await;
 }
 
 async fn a_batch_that_is_cancelled_is_cancelled_at_the_provider_too(home: Home) {
-    let (server, world, batch) = rescored(home, "anthropic", 2).await;
-    handed_over(&world, &batch, 2).await;
+    let (server, world, batch, _) = rescored(home, "anthropic", 2).await;
     world.api.post(&format!("{batch}/cancel")).await.expect(200);
     let ended = |found: &Value| found["economy"]["state"] == "collected";
     let done = until(&world, &batch, "the parts have ended", ended).await;
@@ -276,19 +279,18 @@ async fn a_batch_that_is_cancelled_is_cancelled_at_the_provider_too(home: Home) 
 }
 
 async fn replies_are_collected_while_a_batch_is_paused_and_nothing_runs(home: Home) {
-    let (server, world, batch) = rescored(home, "openai", 3).await;
-    handed_over(&world, &batch, 3).await;
+    let (server, world, batch, _) = rescored(home, "openai", 3).await;
     world.api.post(&format!("{batch}/pause")).await.expect(200);
     let path = format!("{batch}/budget");
     let budget = json!({ "budget_usd": 5 });
-    let refused = world.api.send("POST", &path, Some(budget), &[]).await;
+    let refused = world.api.post_json(&path, budget).await;
     let problem = refused.expect(422);
     assert_eq!(
         problem["errors"][0]["pointer"], "/budget_usd",
         "{problem:#}"
     );
     let none = json!({ "budget_usd": null });
-    let none = world.api.send("POST", &path, Some(none), &[]).await;
+    let none = world.api.post_json(&path, none).await;
     none.expect(200);
     server.finish();
     let replied = |found: &Value| found["economy"]["replied"] == 3;
@@ -327,7 +329,7 @@ async fn a_large_batch_goes_out_in_parts_and_in_smaller_ones_where_there_is_no_r
     // Two were turned away: a quarter of a part goes.
     assert_eq!(sizes(), [4, 2, 1, 1, 1, 1, 1, 1]);
     assert_eq!(server.asked().len(), 0);
-    spent(&done, 6.0 * full() / 2.0);
+    spent(&done, 6.0 * call_cost() / 2.0);
     world.end().await;
 }
 
@@ -338,16 +340,12 @@ async fn a_provider_that_is_away_is_waited_for_in_words(mut home: Home) {
     world.work();
     put(&world, 1).await;
     let batch = rescore(&world, json!({})).await;
-    let words = |found: &Value| found["economy"]["waits_for"].is_string();
-    let found = until(&world, &batch, "it says what it waits for", words).await;
-    let said = found["economy"]["waits_for"].as_str().unwrap();
-    assert!(said.contains("503"), "{said}");
+    let found = waits_for(&world, &batch, "503").await;
     assert_eq!(found["counts"]["queued"], 1, "{found:#}");
     server.finishes_at_once();
     server.recovers();
-    let done = completed(&world, &batch).await;
+    let done = collected(&world, &batch, &server, (1, 1)).await;
     assert_eq!(done["economy"]["waits_for"], Value::Null);
-    assert_eq!((server.batches().len(), server.asked().len()), (1, 0));
     world.end().await;
 }
 
@@ -364,7 +362,7 @@ async fn a_part_that_is_refused_is_asked_one_by_one(mut home: Home) {
     assert_eq!(part["state"], "failed", "{done:#}");
     assert!(part["error"].as_str().unwrap().contains("400"), "{part}");
     assert_eq!((server.batches().len(), server.asked().len()), (0, 2));
-    spent(&done, 2.0 * full());
+    spent(&done, 2.0 * call_cost());
     world.end().await;
 }
 
@@ -386,10 +384,7 @@ async fn what_economy_cant_go_with_is_refused_in_words(home: Home) {
     ] {
         let mut body = body;
         body["economy"] = json!(true);
-        let answer = world
-            .api
-            .send("POST", "/api/v1/rescore", Some(body), &[])
-            .await;
+        let answer = world.api.post_json("/api/v1/rescore", body).await;
         let problem = answer.expect(422);
         let fault = &problem["errors"][0];
         assert_eq!(fault["pointer"], pointer, "{problem:#}");

@@ -1,10 +1,8 @@
 //! What is past its time goes, by the worker that is there.
 
-use std::time::Duration;
-
 use chrono::TimeDelta;
 use gavel::job::{Failure, FailureClass, JobId, Kind, NewJob, Usage};
-use gavel::judge::{CallLog, CallRecord, CallUsage};
+use gavel::judge::CallLog as _;
 use gavel::store::{Ending, Fence, Record};
 use serde_json::json;
 use uuid::Uuid;
@@ -27,19 +25,9 @@ async fn a_worker_prunes_judge_calls_that_are_older_than_they_are_kept(mut home:
     let store = world.app().store().clone();
     let [old, young] = [31, 29].map(|days| (JobId::new(), TimeDelta::days(days)));
     for (job, age) in [old, young] {
-        store.log(CallRecord {
-            call_id: Uuid::now_v7(),
-            asked_for: job.0,
-            judge: "j".to_owned(),
-            model: "m".to_owned(),
-            at: chrono::Utc::now() - age,
-            latency: Duration::from_secs(1),
-            error: None,
-            message: None,
-            status: Some(200),
-            usage: CallUsage::default(),
-            reply: None,
-        });
+        let mut call = crate::support::call(job);
+        call.at -= age;
+        store.log(call);
         assert_eq!(store.calls().of_job(job).await.unwrap().len(), 1);
     }
     world.work();

@@ -1,10 +1,8 @@
 //! Kind `qas` from POST to result: what is computed, what the judge says, and what is left where it says nothing.
 
 use serde_json::{Value, json};
-use uuid::Uuid;
 
-use super::on_every_setup;
-use crate::support::client::id_of;
+use super::{ended_case, incomplete_case, on_every_setup};
 use crate::support::home::Home;
 use crate::support::judge_server::{MODEL, Say};
 use crate::support::world::World;
@@ -31,20 +29,10 @@ fn payload() -> Value {
     })
 }
 
-async fn post(world: &World, payload: Value) -> Uuid {
-    let body = json!({ "kind": "qas", "payload": payload });
-    let answer = world
-        .api
-        .send("POST", "/api/v1/jobs", Some(body), &[])
-        .await;
-    id_of(&answer.expect(202)["job_id"])
-}
-
 async fn a_case_is_scored_by_its_judge_and_asked_about_once(home: Home) {
     let world = World::start(home, opinion(0.85)).await;
     for _ in 0..2 {
-        let id = post(&world, payload()).await;
-        let job = world.api.ended(id).await;
+        let job = ended_case(&world, "qas", payload()).await;
         assert_eq!(job["state"], "succeeded", "{job:#}");
         let result = &job["result"];
         assert_eq!(result["final_score"], 0.94, "{result:#}");
@@ -72,8 +60,7 @@ async fn identical_queries_make_no_call(home: Home) {
     let world = World::start(home, Say::Status(500)).await;
     let mut same = payload();
     same["generated_sql"] = json!("select name from customers order by spent desc limit 3;");
-    let id = post(&world, same).await;
-    let job = world.api.ended(id).await;
+    let job = ended_case(&world, "qas", same).await;
     assert_eq!(
         (&job["state"], &job["result"]["final_score"]),
         (&json!("succeeded"), &json!(1.0)),
@@ -89,8 +76,7 @@ async fn two_open_questions_are_two_calls(home: Home) {
     both["expected_answer_type"] = json!("analysis");
     both["expected_results"] = json!("Ada, Bo and Cy.");
     both["actual_results"] = json!({ "customers": ["Ada", "Bo"], "why": "spent most" });
-    let id = post(&world, both).await;
-    let job = world.api.ended(id).await;
+    let job = ended_case(&world, "qas", both).await;
     assert_eq!(job["result"]["final_score"], 0.6, "{job:#}");
     assert_eq!(world.judge.count(), 2);
     world.end().await;
@@ -98,15 +84,7 @@ async fn two_open_questions_are_two_calls(home: Home) {
 
 async fn a_judge_that_is_down_leaves_what_is_computed_and_a_retry_finishes(home: Home) {
     let world = World::start(home, Say::Status(500)).await;
-    let id = post(&world, payload()).await;
-    let job = world.api.ended(id).await;
-    assert_eq!(
-        (&job["state"], &job["error"]["class"]),
-        (&json!("failed"), &json!("transient")),
-        "{job:#}"
-    );
-    let result = &job["result"];
-    assert_eq!(result["status"], "incomplete", "{result:#}");
+    let (id, result) = incomplete_case(&world, "qas", payload()).await;
     assert_eq!(
         (
             &result["final_score"],
@@ -121,11 +99,7 @@ async fn a_judge_that_is_down_leaves_what_is_computed_and_a_retry_finishes(home:
     );
 
     world.judge.says(opinion(0.85));
-    world
-        .api
-        .post(&format!("/api/v1/jobs/{id}/retry"))
-        .await
-        .expect(202);
+    world.api.tell_job(id, "retry").await.expect(202);
     let job = world.api.ended(id).await;
     assert_eq!(
         (&job["state"], &job["result"]["final_score"]),
@@ -143,17 +117,9 @@ async fn every_fault_of_a_payload_is_told(home: Home) {
     bad["success"] = json!("yes");
     bad["generated_sq"] = json!("select 1");
     let body = json!({ "kind": "qas", "payload": bad });
-    let problem = world
-        .api
-        .send("POST", "/api/v1/jobs", Some(body), &[])
-        .await
-        .expect(422);
-    let pointers: Vec<&str> = problem["errors"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(|fault| fault["pointer"].as_str())
-        .collect();
+    let problem = world.api.post_json("/api/v1/jobs", body).await.expect(422);
+    let errors = problem["errors"].as_array().unwrap().iter();
+    let pointers: Vec<&Value> = errors.map(|fault| &fault["pointer"]).collect();
     assert_eq!(
         pointers,
         [

@@ -58,11 +58,7 @@ async fn rescoring_under_other_criteria_leaves_both_scores_readable(home: Home) 
     // The first definition is stored, so it can still be asked for.
     world.judge.says(Say::Score(79));
     let body = json!({ "criteria_hash": first["criteria_hash"] });
-    let accepted = world
-        .api
-        .send("POST", &score_path(id), Some(body), &[])
-        .await
-        .expect(202);
+    let accepted = world.api.post_json(&score_path(id), body).await.expect(202);
     world.api.ended(id_of(&accepted["job_id"])).await;
     let third = world.api.score(id).await.expect(200);
     assert_eq!(third["criteria_hash"], first["criteria_hash"]);

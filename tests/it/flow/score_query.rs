@@ -156,7 +156,7 @@ async fn a_judge_that_fails_leaves_an_incomplete_score_that_a_retry_completes(ho
     assert_eq!(&job["result"], score);
 
     world.judge.says(grade(1.0));
-    let retry = world.api.post(&format!("/api/v1/jobs/{id}/retry")).await;
+    let retry = world.api.tell_job(id, "retry").await;
     assert!([200, 202].contains(&retry.status), "{retry:?}");
     let job = world.api.ended(id).await;
     assert_eq!(job["state"], "succeeded");
@@ -222,7 +222,7 @@ async fn faults_are_told_at_once_with_pointers_into_the_body(home: Home) {
     );
     // As a job, the same faults stand below the payload.
     let job = json!({"kind": "query", "payload": {"expected_kql": "T"}});
-    let problem = world.api.send("POST", "/api/v1/jobs", Some(job), &[]).await;
+    let problem = world.api.post_json("/api/v1/jobs", job).await;
     assert_eq!(
         problem.expect(422)["errors"][0]["pointer"],
         "/payload/generated_kql"
@@ -352,7 +352,7 @@ async fn a_cancelled_job_is_told_to_whoever_waits(home: Home) {
     let api = world.api.clone();
     let asking = tokio::spawn(async move { post(&api, minor_difference(), &[]).await });
     let id = the_only_job(&world.api).await;
-    let cancelled = world.api.post(&format!("/api/v1/jobs/{id}/cancel")).await;
+    let cancelled = world.api.tell_job(id, "cancel").await;
     cancelled.expect(200);
     let problem = asking.await.unwrap().expect(409);
     assert_eq!(problem["type"], "urn:gavel:problem:job-cancelled");

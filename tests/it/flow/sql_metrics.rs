@@ -15,9 +15,8 @@ use gavel::worker::process::Pipeline;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::on_every_setup;
+use super::{ended_case, incomplete_case, on_every_setup};
 use crate::support;
-use crate::support::client::id_of;
 use crate::support::home::Home;
 use crate::support::judge_server::{JudgeServer, Say, TOKENS_IN, TOKENS_OUT};
 use crate::support::world::World;
@@ -40,20 +39,10 @@ fn payload() -> Value {
     })
 }
 
-async fn post(world: &World, payload: Value) -> Uuid {
-    let body = json!({ "kind": "sql_metrics", "payload": payload });
-    let answer = world
-        .api
-        .send("POST", "/api/v1/jobs", Some(body), &[])
-        .await;
-    id_of(&answer.expect(202)["job_id"])
-}
-
 async fn a_case_has_the_judges_label_among_its_metrics_and_is_asked_about_once(home: Home) {
     let world = World::start(home, label("partial")).await;
     for _ in 0..2 {
-        let id = post(&world, payload()).await;
-        let job = world.api.ended(id).await;
+        let job = ended_case(&world, "sql_metrics", payload()).await;
         assert_eq!(job["state"], "succeeded", "{job:#}");
         let result = &job["result"];
         assert_eq!(
@@ -76,8 +65,7 @@ async fn a_case_has_the_judges_label_among_its_metrics_and_is_asked_about_once(h
 async fn identical_queries_make_no_call(home: Home) {
     let world = World::start(home, Say::Status(500)).await;
     let same = json!({ "generated_sql": "select 1 /* one */", "expected_sql": "SELECT 1;" });
-    let id = post(&world, same).await;
-    let job = world.api.ended(id).await;
+    let job = ended_case(&world, "sql_metrics", same).await;
     assert_eq!(
         (&job["state"], &job["result"]["passed"]),
         (&json!("succeeded"), &json!(true)),
@@ -93,20 +81,12 @@ async fn identical_queries_make_no_call(home: Home) {
 
 async fn a_judge_that_is_down_leaves_the_other_metrics_and_a_retry_finishes(home: Home) {
     let world = World::start(home, Say::Status(500)).await;
-    let id = post(&world, payload()).await;
-    let job = world.api.ended(id).await;
-    assert_eq!(
-        (&job["state"], &job["error"]["class"]),
-        (&json!("failed"), &json!("transient")),
-        "{job:#}"
-    );
-    let result = &job["result"];
+    let (id, result) = incomplete_case(&world, "sql_metrics", payload()).await;
     assert_eq!(
         (&result["total"], &result["passed"]),
         (&Value::Null, &Value::Null),
         "{result:#}"
     );
-    assert_eq!(result["status"], "incomplete");
     let correctness = &result["metrics"]["query_correctness"];
     assert_eq!(
         (&correctness["score"], &correctness["error"]["class"]),
@@ -121,11 +101,7 @@ async fn a_judge_that_is_down_leaves_the_other_metrics_and_a_retry_finishes(home
     assert_eq!(result["metrics"]["safety_validation"]["score"], 1.0);
 
     world.judge.says(label("correct"));
-    world
-        .api
-        .post(&format!("/api/v1/jobs/{id}/retry"))
-        .await
-        .expect(202);
+    world.api.tell_job(id, "retry").await.expect(202);
     let job = world.api.ended(id).await;
     assert_eq!(
         (&job["state"], &job["result"]["passed"]),

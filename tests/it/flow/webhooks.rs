@@ -76,11 +76,7 @@ async fn what_happened_to_a_job_arrives_signed_in_order_and_again_until_it_is_ta
     came(&receiver, 1).await;
     // It is scored long before the first try is repeated.
     world.judge.rule(|_| Say::Score(70));
-    world
-        .api
-        .post(&format!("/api/v1/jobs/{job}/retry"))
-        .await
-        .expect(202);
+    world.api.tell_job(job, "retry").await.expect(202);
     assert_eq!(world.api.ended(job).await["state"], "succeeded");
 
     let hooks = came(&receiver, 3).await;
@@ -207,7 +203,7 @@ async fn a_batch_tells_its_end_once_and_whether_its_mean_dropped(home: Home) {
         body["name"] = json!(format!("nightly{commit}"));
         let made = world
             .api
-            .send("POST", "/api/v1/batches", Some(body), &[])
+            .post_json("/api/v1/batches", body)
             .await
             .expect(202);
         // The next one is after this one.

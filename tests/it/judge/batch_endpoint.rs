@@ -55,6 +55,14 @@ impl Lane {
         self.judge.batch_endpoint().unwrap()
     }
 
+    /// From now on calls end as this says, by their askers.
+    fn ends(&self, rule: fn(&str) -> Fate) {
+        self.server.rule(move |body| {
+            let text = body["messages"][0]["content"].as_str().unwrap_or_default();
+            rule(text.split_whitespace().nth(3).unwrap_or_default())
+        });
+    }
+
     /// Hands over a question for each of these askers.
     async fn hand_over(&self, askers: &[u128]) -> Result<String, JudgeError> {
         let endpoint = self.batch_endpoint();
@@ -210,15 +218,12 @@ async fn what_is_collected_twice_is_the_same_call() {
 async fn an_answer_that_cant_be_used_says_why_and_is_paid_for_if_there_was_one() {
     for family in FAMILIES {
         let lane = Lane::of(family).await;
-        lane.server.rule(|body| {
-            let text = body["messages"][0]["content"].as_str().unwrap_or_default();
-            match text.split_whitespace().nth(3) {
-                Some("1") => Fate::Content("not JSON".to_owned()),
-                Some("2") => Fate::Errored(400),
-                Some("3") => Fate::Expired,
-                Some("4") => Fate::Content(r#"{"why": "because", "total": 7000}"#.to_owned()),
-                _ => Fate::Content(GOOD.to_owned()),
-            }
+        lane.ends(|asker| match asker {
+            "1" => Fate::Content("not JSON".to_owned()),
+            "2" => Fate::Errored(400),
+            "3" => Fate::Expired,
+            "4" => Fate::Content(r#"{"why": "because", "total": 7000}"#.to_owned()),
+            _ => Fate::Content(GOOD.to_owned()),
         });
         let batch = lane.hand_over(&[1, 2, 3, 4, 5]).await.unwrap();
         lane.server.finish();
@@ -259,13 +264,10 @@ async fn an_answer_that_cant_be_used_says_why_and_is_paid_for_if_there_was_one()
 async fn a_line_that_says_nothing_or_is_not_there_leaves_its_call_unanswered() {
     for family in FAMILIES {
         let lane = Lane::of(family).await;
-        lane.server.rule(|body| {
-            let text = body["messages"][0]["content"].as_str().unwrap_or_default();
-            match text.split_whitespace().nth(3) {
-                Some("1") => Fate::Rubbish,
-                Some("2") => Fate::Missing,
-                _ => Fate::Content(GOOD.to_owned()),
-            }
+        lane.ends(|asker| match asker {
+            "1" => Fate::Rubbish,
+            "2" => Fate::Missing,
+            _ => Fate::Content(GOOD.to_owned()),
         });
         let batch = lane.hand_over(&[1, 2, 3]).await.unwrap();
         lane.server.finish();
@@ -279,12 +281,9 @@ async fn a_line_that_says_nothing_or_is_not_there_leaves_its_call_unanswered() {
 async fn a_line_too_long_to_be_a_reply_is_passed_over_and_the_next_one_read() {
     for family in FAMILIES {
         let lane = Lane::of(family).await;
-        lane.server.rule(|body| {
-            let text = body["messages"][0]["content"].as_str().unwrap_or_default();
-            match text.split_whitespace().nth(3) {
-                Some("2") => Fate::Content("x".repeat(5 << 20)),
-                _ => Fate::Content(GOOD.to_owned()),
-            }
+        lane.ends(|asker| match asker {
+            "2" => Fate::Content("x".repeat(5 << 20)),
+            _ => Fate::Content(GOOD.to_owned()),
         });
         let batch = lane.hand_over(&[1, 2, 3]).await.unwrap();
         lane.server.finish();

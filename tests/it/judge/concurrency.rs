@@ -10,7 +10,7 @@ use gavel::judge::{
 use tokio::sync::Notify;
 
 use super::patience::down;
-use super::stage::{Stage, context, good, question, reply_of, says};
+use super::stage::{Stage, context, good, question, reply_of, says, wait_of};
 
 /// Notes when turns begin and end, and what was used in them; has none while `taken`.
 #[derive(Debug, Clone, Default)]
@@ -120,22 +120,8 @@ async fn where_no_turn_is_near_nothing_is_asked_and_nothing_spent() {
         taken: true,
         ..Ledger::default()
     };
-    let asked = ledger.ask(&stage).await;
-    assert!(
-        matches!(
-            asked,
-            AskOutcome {
-                end: AskEnd::Wait {
-                    why: HeldBack::Busy,
-                    retry_in: None,
-                    ..
-                },
-                retries_spent: 0,
-                ..
-            }
-        ),
-        "{asked:?}"
-    );
+    let (held, retries_spent, _) = wait_of(ledger.ask(&stage).await);
+    assert_eq!((held, retries_spent), ((HeldBack::Busy, None), 0));
     assert!(stage.requests().await.is_empty());
 }
 
@@ -176,17 +162,8 @@ async fn who_joined_a_question_that_finds_no_turn_goes_back_with_it_and_the_next
     };
     let (first, joined, ()) = tokio::join!(biased; ask(), ask(), refuse);
     for asked in [first, joined] {
-        let busy = matches!(
-            asked,
-            AskOutcome {
-                end: AskEnd::Wait {
-                    why: HeldBack::Busy,
-                    ..
-                },
-                ..
-            }
-        );
-        assert!(busy, "{asked:?}");
+        let ((why, _), ..) = wait_of(asked);
+        assert_eq!(why, HeldBack::Busy);
     }
     assert!(stage.requests().await.is_empty());
     let ledger = Ledger::default();

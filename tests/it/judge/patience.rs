@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gavel::judge::gate::{BreakerState, GateOptions, HeldBack};
-use gavel::judge::{AskContext, AskEnd, AskOutcome, ErrorClass};
+use gavel::judge::{AskContext, ErrorClass};
 use serde_json::json;
 use wiremock::ResponseTemplate;
 
@@ -59,26 +59,11 @@ async fn five_failed_calls_open_the_breaker_and_the_next_question_waits_and_spen
     let stage = Stage::new(vec![down()]).await;
     error_of(stage.ask().await);
     // The fifth failure in a row is this question's first call; its retry is refused.
-    let AskOutcome {
-        end: AskEnd::Wait { why, .. },
-        retries_spent,
-        ..
-    } = stage.ask().await
-    else {
-        panic!("expected a wait");
-    };
+    let ((why, _), retries_spent, _) = wait_of(stage.ask().await);
     assert_eq!((why, retries_spent), (HeldBack::BreakerOpen, 1));
     assert_eq!(stage.requests().await.len(), 5);
 
-    let AskOutcome {
-        end: AskEnd::Wait { why, retry_in, .. },
-        retries_spent,
-        usage,
-        ..
-    } = stage.ask().await
-    else {
-        panic!("expected a wait");
-    };
+    let ((why, retry_in), retries_spent, usage) = wait_of(stage.ask().await);
     assert_eq!((why, retries_spent), (HeldBack::BreakerOpen, 0));
     let wait = retry_in.unwrap();
     assert!(wait > Duration::from_secs(20) && wait <= Duration::from_secs(30));
@@ -137,27 +122,13 @@ async fn a_short_retry_after_on_a_429_is_obeyed_in_the_slot_and_spends_nothing()
 async fn a_long_retry_after_on_a_429_makes_the_job_wait() {
     let throttled = fails(429, json!({})).insert_header("retry-after", "60");
     let stage = Stage::new(vec![throttled]).await;
-    let wait = stage.ask().await;
-    let AskOutcome {
-        end: AskEnd::Wait { why, retry_in, .. },
-        retries_spent,
-        ..
-    } = wait
-    else {
-        panic!("expected a wait, got {wait:?}");
-    };
+    let ((why, retry_in), retries_spent, _) = wait_of(stage.ask().await);
     assert_eq!((why, retries_spent), (HeldBack::Throttled, 0));
     assert_eq!(retry_in, Some(Duration::from_secs(60)));
     assert_eq!(stage.gate.closed("test").unwrap().why, HeldBack::Throttled);
     assert_eq!(stage.gate.snapshot()[0].failures_in_row, 0);
     // The lane is closed: the next question makes no call.
-    assert!(matches!(
-        stage.ask().await,
-        AskOutcome {
-            end: AskEnd::Wait { .. },
-            ..
-        }
-    ));
+    wait_of(stage.ask().await);
     assert_eq!(stage.requests().await.len(), 1);
 }
 
@@ -171,13 +142,7 @@ async fn a_429_without_a_delay_closes_the_lane_for_the_throttles_own() {
         ..Staging::default()
     };
     let stage = Stage::with(staging, vec![fails(429, json!({}))]).await;
-    let AskOutcome {
-        end: AskEnd::Wait { why, retry_in, .. },
-        ..
-    } = stage.ask().await
-    else {
-        panic!("expected a wait");
-    };
+    let ((why, retry_in), ..) = wait_of(stage.ask().await);
     assert_eq!(why, HeldBack::Throttled);
     assert!(retry_in.unwrap() > Duration::from_secs(30));
 }
@@ -186,14 +151,7 @@ async fn a_429_without_a_delay_closes_the_lane_for_the_throttles_own() {
 async fn a_long_retry_after_on_a_503_waits_and_spends_a_retry_but_closes_no_lane() {
     let loading = fails(503, json!({})).insert_header("retry-after", "30");
     let stage = Stage::new(vec![loading]).await;
-    let AskOutcome {
-        end: AskEnd::Wait { retry_in, .. },
-        retries_spent,
-        ..
-    } = stage.ask().await
-    else {
-        panic!("expected a wait");
-    };
+    let ((_, retry_in), retries_spent, _) = wait_of(stage.ask().await);
     assert_eq!(retry_in, Some(Duration::from_secs(30)));
     assert_eq!(retries_spent, 1);
     assert_eq!(stage.gate.closed("test"), None);
@@ -203,24 +161,12 @@ async fn a_long_retry_after_on_a_503_waits_and_spends_a_retry_but_closes_no_lane
 async fn a_used_up_quota_closes_the_lane_and_the_job_waits_for_somebody() {
     let body = json!({ "error": { "message": "You exceeded your current quota", "code": "insufficient_quota" } });
     let stage = Stage::new(vec![fails(429, body)]).await;
-    let AskOutcome {
-        end: AskEnd::Wait { why, retry_in, .. },
-        ..
-    } = stage.ask().await
-    else {
-        panic!("expected a wait");
-    };
-    assert_eq!((why, retry_in), (HeldBack::Exhausted, None));
+    let (held, ..) = wait_of(stage.ask().await);
+    assert_eq!(held, (HeldBack::Exhausted, None));
     let closures = stage.gate.take_closures();
     assert_eq!(closures[0].why, HeldBack::Exhausted);
     assert!(closures[0].message.contains("current quota"));
-    assert!(matches!(
-        stage.ask().await,
-        AskOutcome {
-            end: AskEnd::Wait { .. },
-            ..
-        }
-    ));
+    wait_of(stage.ask().await);
     assert_eq!(stage.requests().await.len(), 1);
     stage.gate.open("test");
     stage.ask().await;
@@ -231,14 +177,8 @@ async fn a_used_up_quota_closes_the_lane_and_the_job_waits_for_somebody() {
 async fn a_paused_judge_is_not_called() {
     let stage = Stage::new(vec![good()]).await;
     stage.gate.close("test", HeldBack::Paused, None);
-    let AskOutcome {
-        end: AskEnd::Wait { why, retry_in, .. },
-        ..
-    } = stage.ask().await
-    else {
-        panic!("expected a wait");
-    };
-    assert_eq!((why, retry_in), (HeldBack::Paused, None));
+    let (held, ..) = wait_of(stage.ask().await);
+    assert_eq!(held, (HeldBack::Paused, None));
     assert_eq!(stage.requests().await.len(), 0);
 }
 

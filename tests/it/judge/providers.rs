@@ -12,13 +12,13 @@ mod openai;
 
 use std::time::Duration;
 
+use gavel::judge::ErrorClass;
 use gavel::judge::gate::HeldBack;
-use gavel::judge::{AskEnd, AskOutcome, ErrorClass};
 use serde_json::{Value, json};
 use wiremock::{MockServer, ResponseTemplate};
 
 use super::stage::*;
-use family::{Family, Refusal, Reply, Told};
+use family::{Family, Headers, Refusal, Reply, Told};
 
 const FAMILIES: [&dyn Family; 3] = [&openai::OpenAi, &anthropic::Anthropic, &gemini::Gemini];
 const MODEL: &str = "judge-model";
@@ -186,20 +186,9 @@ async fn a_wait_that_is_asked_for_is_kept_in_each_of_its_forms() {
         for (answer, seconds) in [(own, 17), (by_header, 23)] {
             let stage = stage(family, vec![answer]).await;
             let name = family.name();
-            let AskOutcome {
-                end:
-                    AskEnd::Wait {
-                        why,
-                        retry_in: Some(wait),
-                        ..
-                    },
-                retries_spent,
-                ..
-            } = stage.ask().await
-            else {
-                panic!("{name}: expected a wait");
-            };
+            let ((why, wait), retries_spent, _) = wait_of(stage.ask().await);
             assert_eq!((why, retries_spent), (HeldBack::Throttled, 0), "{name}");
+            let wait = wait.unwrap();
             // A reset at a point in time is read a moment after it was written.
             let asked = Duration::from_secs(seconds);
             let range = asked.saturating_sub(Duration::from_secs(3))..=asked;
@@ -213,13 +202,7 @@ async fn a_used_up_quota_closes_the_lane_and_a_wrong_key_is_not_shown() {
     for family in FAMILIES {
         let name = family.name();
         let used_up = stage(family, vec![refuses(family, Refusal::UsedUp)]).await;
-        let AskOutcome {
-            end: AskEnd::Wait { why, .. },
-            ..
-        } = used_up.ask().await
-        else {
-            panic!("{name}: expected a wait");
-        };
+        let ((why, _), ..) = wait_of(used_up.ask().await);
         assert_eq!(why, HeldBack::Exhausted, "{name}");
         let closed = used_up.gate.closed("test").unwrap();
         assert_eq!(closed.why, HeldBack::Exhausted, "{name}");
@@ -404,14 +387,7 @@ async fn what_replies_say_of_limits_paces_the_lane_good_or_bad() {
         assert_eq!((pace.held_for, pace.shrunk_for), (None, None), "{name}");
 
         let asked = stage.judge.ask(&question("other"), context()).await;
-        let AskOutcome {
-            end: AskEnd::Wait { why, retry_in, .. },
-            retries_spent,
-            ..
-        } = asked
-        else {
-            panic!("{name}: expected a wait, got {asked:?}");
-        };
+        let ((why, retry_in), retries_spent, _) = wait_of(asked);
         // The call that failed spends a retry as ever; the pace spends none.
         assert_eq!((why, retries_spent), (HeldBack::Paced, 1), "{name}");
         assert!(

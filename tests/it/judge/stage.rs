@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use gavel::clock::SystemClock;
-use gavel::judge::gate::{Gate, GateOptions};
+use gavel::judge::gate::{Gate, GateOptions, HeldBack};
 use gavel::judge::{
     AskContext, AskEnd, AskOutcome, CacheKey, CachedReply, CallLog, CallRecord, CallUsage,
     ErrorClass, Fault, Judge, JudgeError, JudgeWiring, Judges, Precomputed, Providers, Question,
@@ -263,5 +263,17 @@ pub(super) fn error_of(asked: AskOutcome) -> (JudgeError, u32, CallUsage) {
             usage,
         } => (error, retries_spent, usage),
         other => panic!("expected an error, got {other:?}"),
+    }
+}
+
+/// Why the question waits and for how long, where that is known.
+pub(super) fn wait_of(asked: AskOutcome) -> ((HeldBack, Option<Duration>), u32, CallUsage) {
+    match asked {
+        AskOutcome {
+            end: AskEnd::Wait { why, retry_in, .. },
+            retries_spent,
+            usage,
+        } => ((why, retry_in), retries_spent, usage),
+        other => panic!("expected a wait, got {other:?}"),
     }
 }

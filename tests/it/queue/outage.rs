@@ -23,6 +23,16 @@ fn queue_at(address: std::net::SocketAddr) -> RedisQueue {
     RedisQueue::new(options, Arc::new(SystemClock)).unwrap()
 }
 
+/// Where the Redis server listens; says so where there is none.
+fn redis_address() -> Option<String> {
+    let Some(url) = redis_server() else {
+        no_redis("not tested");
+        return None;
+    };
+    let address = url.trim_start_matches("redis://");
+    Some(address.trim_end_matches('/').to_owned())
+}
+
 #[tokio::test]
 async fn a_queue_is_made_while_its_server_is_down_and_says_so_soon() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -56,14 +66,9 @@ async fn a_server_that_never_answers_is_an_error_and_not_a_hang() {
 
 #[tokio::test]
 async fn a_queue_connects_again_by_itself() {
-    let Some(server) = redis_server() else {
-        no_redis("not tested");
+    let Some(server) = redis_address() else {
         return;
     };
-    let server = server
-        .trim_start_matches("redis://")
-        .trim_end_matches('/')
-        .to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let queue = queue_at(address);
@@ -92,14 +97,9 @@ async fn a_queue_connects_again_by_itself() {
 
 #[tokio::test]
 async fn a_connection_that_swallows_requests_is_replaced() {
-    let Some(server) = redis_server() else {
-        no_redis("not tested");
+    let Some(server) = redis_address() else {
         return;
     };
-    let server = server
-        .trim_start_matches("redis://")
-        .trim_end_matches('/')
-        .to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let queue = queue_at(listener.local_addr().unwrap());
     let stall = CancellationToken::new();

@@ -3,13 +3,14 @@
 use chrono::{DateTime, NaiveDate, Utc};
 use gavel::score::session::{AlternativeApproach, MissingTool, SessionScore};
 use gavel::store::{
-    By, Ending, MadeBy, Named, NewSessionScore, ScoreFilter, SessionFilter, SessionOrder,
-    SessionRecord, Store,
+    By, MadeBy, Named, NewSessionScore, ScoreFilter, SessionFilter, SessionOrder, SessionRecord,
+    Store,
 };
-use serde_json::json;
 use uuid::Uuid;
 
-use super::fixtures::{accept, claim, hash, new_job, new_score, now, record, score_of, session};
+use super::fixtures::{
+    hash, new_job, new_score, now, record, run_of, score_of, scored_with, session,
+};
 use crate::support;
 
 pub(super) fn at(text: &str) -> DateTime<Utc> {
@@ -54,18 +55,13 @@ pub(super) async fn scored_at(
 }
 
 pub(super) async fn rescored(store: &Store, session_id: Uuid, score: SessionScore, criteria: char) {
-    let id = accept(store, new_job(Some(session_id))).await;
-    let run = claim(store, id, Uuid::now_v7()).await;
+    let run = run_of(store, new_job(Some(session_id))).await;
     let score = NewSessionScore {
         score,
         criteria_hash: hash(criteria),
         ..new_score(session_id, 0)
     };
-    let ending = Ending::Scored {
-        score: Box::new(score),
-        result: json!({}),
-    };
-    record(store, &run, ending).await;
+    record(store, &run, scored_with(score)).await;
 }
 
 pub(super) const DAY: &str = "2026-01-02T12:00:00Z";

@@ -17,7 +17,8 @@ use gavel::worker::{Expansion, ExpansionOutcome};
 use uuid::Uuid;
 
 use super::fixtures::{
-    accept, claim, hash, job, minutes, new_job, now, record, scored, scored_session, session,
+    accept, claim, current_score, hash, job, minutes, new_job, new_score, now, record,
+    scored_session, scored_with, session, session_with_job,
 };
 use crate::support;
 use gavel::wire::SessionStatus;
@@ -27,15 +28,9 @@ use gavel::wire::{BatchOrigin, BatchState, PausedBy, Skipped};
 pub(super) fn new_backlog() -> NewBacklog {
     NewBacklog {
         batch: NewBatch {
-            batch_id: Uuid::now_v7(),
             name: Some("spring".to_owned()),
-            kind: Kind::Session,
             origin: BatchOrigin::Rescore,
-            threshold: None,
-            criteria_hash: hash('a'),
-            budget_usd: None,
-            created_by: "ann".to_owned(),
-            created_at: now(),
+            ..support::new_batch(Kind::Session, now())
         },
         filter: SessionFilter::default(),
         plan: BacklogPlan {
@@ -298,15 +293,11 @@ async fn what_needs_no_score_or_can_have_none_is_passed_over_and_counted() {
 async fn a_simulated_score_is_current_for_simulated_judges_alone() {
     for test in support::stores().await {
         let store = &test.store;
-        let (session_id, id) = super::fixtures::session_with_job(store).await;
+        let (session_id, id) = session_with_job(store).await;
         let run = claim(store, id, Uuid::now_v7()).await;
-        let mut score = super::fixtures::new_score(session_id, 70);
+        let mut score = new_score(session_id, 70);
         score.score.simulated = true;
-        let end = gavel::store::Ending::Scored {
-            score: Box::new(score),
-            result: serde_json::json!({}),
-        };
-        record(store, &run, end).await;
+        record(store, &run, scored_with(score)).await;
         for (simulated, expected) in [
             (false, Disposition::ToScore),
             (true, Disposition::AlreadyCurrent),
@@ -456,18 +447,16 @@ async fn repeats_and_juries_make_several_items_of_a_session_and_previews_mind_no
                 assert_eq!(item.lane.as_str(), item.judge.clone().unwrap());
                 asked.push(item.judge.unwrap());
                 let run = claim(store, item.job_id, Uuid::now_v7()).await;
-                let mut end = scored(session, 10);
-                if let gavel::store::Ending::Scored { score, .. } = &mut end {
-                    score.purpose = purpose;
-                }
-                record(store, &run, end).await;
+                let mut score = new_score(session, 10);
+                score.purpose = purpose;
+                record(store, &run, scored_with(score)).await;
             }
             if purpose == Purpose::Jury {
                 assert_eq!(asked, judges);
             }
             assert!(store.batches().complete(id, now()).await.unwrap().is_some());
         }
-        let current = store.scores().current(session).await.unwrap().unwrap();
+        let current = current_score(store, session).await;
         assert_eq!(current.score.total_score, 70);
     }
 }

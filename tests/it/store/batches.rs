@@ -20,19 +20,13 @@ use super::fixtures::{
 use crate::support;
 use crate::support::client::PATIENCE;
 use crate::support::wait::eventually;
-use gavel::wire::{BatchOrigin, BatchState, PausedBy};
+use gavel::wire::{BatchState, PausedBy};
 
 fn new_batch() -> NewBatch {
     NewBatch {
-        batch_id: Uuid::now_v7(),
         name: Some("nightly".to_owned()),
-        kind: Kind::Query,
-        origin: BatchOrigin::Suite,
         threshold: Some(0.9),
-        criteria_hash: "a".repeat(64),
-        budget_usd: None,
-        created_by: "ann".to_owned(),
-        created_at: now(),
+        ..support::new_batch(Kind::Query, now())
     }
 }
 

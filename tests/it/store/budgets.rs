@@ -6,25 +6,15 @@ use gavel::judge::{CallLog as _, CallRecord, CallUsage};
 use gavel::store::{Added, BatchRow, Died, Moved, NewBatch, Recorded, Store};
 use uuid::Uuid;
 
-use super::fixtures::{
-    accept, claim, failed, hash, minutes, new_job, now, record_of, recorded, waiting,
-};
-use super::judge_memory::call;
-use crate::support;
-use gavel::wire::{BatchOrigin, BatchState, PausedBy, UsageBy};
+use super::fixtures::{accept, claim, failed, minutes, new_job, now, record_of, recorded, waiting};
+use crate::support::{self, call};
+use gavel::wire::{BatchState, PausedBy, UsageBy};
 
 /// A batch that runs, with so many items and a budget.
 async fn running(store: &Store, items: i64, budget_usd: Option<f64>) -> (Uuid, Vec<JobId>) {
     let new = NewBatch {
-        batch_id: Uuid::now_v7(),
-        name: None,
-        kind: Kind::Query,
-        origin: BatchOrigin::Suite,
-        threshold: None,
-        criteria_hash: hash('a'),
         budget_usd,
-        created_by: "ann".to_owned(),
-        created_at: now(),
+        ..support::new_batch(Kind::Query, now())
     };
     let batch_id = new.batch_id;
     store.batches().begin(&new).await.unwrap();

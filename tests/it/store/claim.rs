@@ -1,15 +1,21 @@
 //! Claiming: each id once, only what is due, and a number that only rises.
 
+use chrono::{DateTime, Utc};
 use futures::future::join_all;
-use gavel::job::{JobId, JobState, WaitReason};
-use gavel::store::Recorded;
+use gavel::job::{Job, JobId, JobState, WaitReason};
+use gavel::store::{Recorded, Store};
 use uuid::Uuid;
 
 use super::fixtures::{
-    accept, claim, job, minutes, new_job, now, record, record_of, recorded, scored,
+    accept, claim, current_score, job, minutes, new_job, now, record, record_of, recorded, scored,
     session_with_job, waiting,
 };
 use crate::support;
+
+/// What a claim of these jobs gets.
+async fn claims(store: &Store, ids: &[JobId], worker: Uuid, at: DateTime<Utc>) -> Vec<Job> {
+    store.jobs().claim(ids, worker, at).await.unwrap()
+}
 
 #[tokio::test]
 async fn a_claim_takes_queued_jobs_and_says_whose_they_are() {
@@ -17,26 +23,15 @@ async fn a_claim_takes_queued_jobs_and_says_whose_they_are() {
         let worker = Uuid::now_v7();
         let id = accept(&test.store, new_job(None)).await;
         let at = now() + minutes(1);
-        let claimed = test
-            .store
-            .jobs()
-            .claim(&[id, JobId::new()], worker, at)
-            .await
-            .unwrap();
+        let asked = [id, JobId::new()];
+        let claimed = claims(&test.store, &asked, worker, at).await;
         assert_eq!(claimed.len(), 1);
         assert_eq!(claimed[0].state, JobState::Running);
         assert_eq!(claimed[0].claim_no, 1);
         assert_eq!(claimed[0].worker_id, Some(worker));
         assert_eq!(claimed[0].started_at, Some(at));
         assert_eq!(claimed[0], job(&test.store, id).await);
-        assert!(
-            test.store
-                .jobs()
-                .claim(&[], worker, at)
-                .await
-                .unwrap()
-                .is_empty()
-        );
+        assert!(claims(&test.store, &[], worker, at).await.is_empty());
     }
 }
 
@@ -72,55 +67,24 @@ async fn two_claimers_of_the_same_ids_get_each_id_once() {
 #[tokio::test]
 async fn running_and_ended_jobs_and_waits_that_last_are_not_claimed() {
     for test in support::stores().await {
-        let worker = Uuid::now_v7();
-        let id = accept(&test.store, new_job(None)).await;
-        let claimed = claim(&test.store, id, worker).await;
+        let (store, worker) = (&test.store, Uuid::now_v7());
+        let id = accept(store, new_job(None)).await;
+        let claimed = claim(store, id, worker).await;
         let late = now() + minutes(600);
-        assert!(
-            test.store
-                .jobs()
-                .claim(&[id], worker, late)
-                .await
-                .unwrap()
-                .is_empty()
-        );
+        assert!(claims(store, &[id], worker, late).await.is_empty());
         let due_at = now() + minutes(60);
-        record(
-            &test.store,
-            &claimed,
-            waiting(WaitReason::Throttled, due_at),
-        )
-        .await;
+        record(store, &claimed, waiting(WaitReason::Throttled, due_at)).await;
         let before = due_at - minutes(1);
-        assert!(
-            test.store
-                .jobs()
-                .claim(&[id], worker, before)
-                .await
-                .unwrap()
-                .is_empty()
-        );
-        let later = test.store.jobs().due_later(&[id], before).await.unwrap();
+        assert!(claims(store, &[id], worker, before).await.is_empty());
+        let later = store.jobs().due_later(&[id], before).await.unwrap();
         assert_eq!(later[0].job_id, id, "it comes again when it is due");
-        let due = test.store.jobs().due_later(&[id], due_at).await.unwrap();
+        let due = store.jobs().due_later(&[id], due_at).await.unwrap();
         assert!(due.is_empty());
-        let again = test
-            .store
-            .jobs()
-            .claim(&[id], worker, due_at)
-            .await
-            .unwrap();
+        let again = claims(store, &[id], worker, due_at).await;
         assert_eq!(again[0].claim_no, 2);
         assert!(again[0].wait.is_none());
-        test.store.jobs().cancel(id, now()).await.unwrap().unwrap();
-        assert!(
-            test.store
-                .jobs()
-                .claim(&[id], worker, late)
-                .await
-                .unwrap()
-                .is_empty()
-        );
+        store.jobs().cancel(id, now()).await.unwrap().unwrap();
+        assert!(claims(store, &[id], worker, late).await.is_empty());
     }
 }
 
@@ -147,23 +111,11 @@ async fn a_run_that_lost_its_claim_records_nothing() {
         other_worker.fence.worker_id = lost.worker_id.unwrap();
         assert_eq!(recorded(&test.store, other_worker).await, Recorded::Stale);
         assert_eq!(job(&test.store, id).await, before);
-        assert!(
-            test.store
-                .scores()
-                .of_session(session_id)
-                .await
-                .unwrap()
-                .is_empty()
-        );
+        let none = test.store.scores().of_session(session_id).await.unwrap();
+        assert!(none.is_empty());
 
         record(&test.store, &current, scored(session_id, 80)).await;
-        let score = test
-            .store
-            .scores()
-            .current(session_id)
-            .await
-            .unwrap()
-            .unwrap();
+        let score = current_score(&test.store, session_id).await;
         assert_eq!(score.score.total_score, 80);
     }
 }
@@ -178,14 +130,8 @@ async fn a_job_cancelled_while_running_ends_at_once_and_its_result_is_dropped() 
         let late = record_of(&claimed, scored(session_id, 50));
         assert_eq!(recorded(&test.store, late).await, Recorded::Stale);
         assert_eq!(job(&test.store, id).await, cancelled);
-        assert!(
-            test.store
-                .scores()
-                .current(session_id)
-                .await
-                .unwrap()
-                .is_none()
-        );
+        let none = test.store.scores().current(session_id).await.unwrap();
+        assert!(none.is_none());
         // The subject is free again.
         accept(&test.store, new_job(Some(session_id))).await;
     }
@@ -232,11 +178,7 @@ async fn a_row_that_cannot_be_read_is_put_off_and_leaves_the_others_of_its_claim
         };
         support::execute(&test.url, newest).await.unwrap();
         let (worker, at) = (Uuid::now_v7(), now());
-        let claimed = store
-            .jobs()
-            .claim(&[strange, good], worker, at)
-            .await
-            .unwrap();
+        let claimed = claims(store, &[strange, good], worker, at).await;
         assert_eq!(
             claimed.iter().map(|job| job.job_id).collect::<Vec<_>>(),
             [good]

@@ -1,6 +1,7 @@
 //! Figures of the whole installation, and which judges workers can ask.
 
 use gavel::job::{JobState, Priority, WaitReason};
+use gavel::store::Heartbeat;
 use uuid::Uuid;
 
 use super::fixtures::{accept, claim, failed, minutes, new_job, now, record, waiting};
@@ -53,20 +54,16 @@ async fn what_a_worker_published_is_read_back_and_nothing_is_unknown() {
         let workers = store.workers();
         let [one, other] = [1, 2].map(|_| Uuid::now_v7());
         for id in [one, other] {
-            workers
-                .heartbeat(&support::beat(id, "host"), support::BEAT)
-                .await
-                .unwrap();
+            support::heartbeat(store, &support::beat(id, "host")).await;
         }
         let judges = vec!["a".to_owned(), "b:*".to_owned()];
-        let says = gavel::store::Heartbeat {
+        let says = Heartbeat {
             judges: Some(judges.clone()),
             ..support::beat(one, "host")
         };
         // One that says nothing leaves them alone.
         for beat in [says, support::beat(one, "host")] {
-            let beaten = workers.heartbeat(&beat, support::BEAT);
-            beaten.await.unwrap();
+            support::heartbeat(store, &beat).await;
         }
         let published = workers.judges_of(&[one, other]).await.unwrap();
         assert_eq!(published.len(), 1);

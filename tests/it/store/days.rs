@@ -140,31 +140,20 @@ async fn agrees(store: &Store, history: &History, filter: &ScoreFilter, criteria
     };
     let of_all: BTreeMap<_, u64> = stored.iter().map(|c| (key(c), c.scores)).collect();
     assert_eq!(of_all, totals, "{filter:?}");
-    let stored = store
-        .analytics()
-        .totals_over_time(filter, By::Day)
-        .await
-        .unwrap();
-    let of_days: BTreeMap<_, u64> = stored
-        .iter()
-        .map(|c| ((c.day.unwrap(), key(c)), c.scores))
-        .collect();
-    assert_eq!(of_days, days, "{filter:?}");
     let mut months = BTreeMap::new();
-    for ((day, key), scores) in days {
-        let month = chrono::Datelike::with_day(&day, 1).unwrap();
-        *months.entry((month, key)).or_insert(0_u64) += scores;
+    for ((day, key), scores) in &days {
+        let month = chrono::Datelike::with_day(day, 1).unwrap();
+        *months.entry((month, key.clone())).or_insert(0_u64) += scores;
     }
-    let stored = store
-        .analytics()
-        .totals_over_time(filter, By::Month)
-        .await
-        .unwrap();
-    let of_months: BTreeMap<_, u64> = stored
-        .iter()
-        .map(|c| ((c.day.unwrap(), key(c)), c.scores))
-        .collect();
-    assert_eq!(of_months, months, "{filter:?}");
+    for (by, expected) in [(By::Day, days), (By::Month, months)] {
+        let stored = store.analytics().totals_over_time(filter, by).await;
+        let over_time: BTreeMap<_, u64> = stored
+            .unwrap()
+            .iter()
+            .map(|c| ((c.day.unwrap(), key(c)), c.scores))
+            .collect();
+        assert_eq!(over_time, expected, "{filter:?}");
+    }
     let names = store
         .analytics()
         .names(Named::MissingTools, filter, MadeBy::Judge, 50);

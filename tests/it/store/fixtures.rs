@@ -6,7 +6,8 @@ use gavel::job::{
 };
 use gavel::score::session::{AlternativeApproach, Flag, Message, MissingTool, SessionScore};
 use gavel::store::{
-    Accepted, Ending, Fence, NewSessionScore, Record, Recorded, SessionRecord, Store,
+    Accepted, Ending, Fence, NewSessionScore, Record, Recorded, SessionRecord, SessionScoreRow,
+    Store,
 };
 use gavel::wire::SessionStatus;
 use serde_json::json;
@@ -108,9 +109,13 @@ pub(super) fn new_score(session_id: Uuid, total_score: u8) -> NewSessionScore {
 }
 
 pub(super) fn scored(session_id: Uuid, total_score: u8) -> Ending {
+    scored_with(new_score(session_id, total_score))
+}
+
+pub(super) fn scored_with(score: NewSessionScore) -> Ending {
     Ending::Scored {
-        score: Box::new(new_score(session_id, total_score)),
-        result: json!({"total_score": total_score}),
+        result: json!({"total_score": score.score.total_score}),
+        score: Box::new(score),
     }
 }
 
@@ -171,6 +176,12 @@ pub(super) async fn accept(store: &Store, job: NewJob) -> JobId {
     id
 }
 
+/// Accepts a job that must be new, and claims it.
+pub(super) async fn run_of(store: &Store, job: NewJob) -> Job {
+    let id = accept(store, job).await;
+    claim(store, id, Uuid::now_v7()).await
+}
+
 /// Claims one job that must be claimable.
 pub(super) async fn claim(store: &Store, id: JobId, worker_id: Uuid) -> Job {
     let mut claimed = store
@@ -197,6 +208,12 @@ pub(super) async fn recorded(store: &Store, record: Record) -> Recorded {
 
 pub(super) async fn job(store: &Store, id: JobId) -> Job {
     store.jobs().get(id).await.unwrap().unwrap()
+}
+
+/// The current score of a session that has one.
+pub(super) async fn current_score(store: &Store, session_id: Uuid) -> SessionScoreRow {
+    let current = store.scores().current(session_id).await.unwrap();
+    current.expect("it has a score")
 }
 
 /// A session that was scored once.

@@ -6,15 +6,14 @@ use gavel::job::{JobId, WaitReason};
 use gavel::judge::gate::{
     BreakerState, Denial, GateSnapshot, HeldBack, LastError, MeterSnapshot, PaceSnapshot,
 };
-use gavel::judge::{
-    CacheKey, CachedReply, CallLog as _, CallRecord, CallUsage, ErrorClass, ReplyCache as _,
-};
+use gavel::judge::{CacheKey, CachedReply, CallLog as _, CallUsage, ErrorClass, ReplyCache as _};
+use gavel::store::Heartbeat;
 use gavel::wire::WorkerState;
 use serde_json::json;
 use uuid::Uuid;
 
 use super::fixtures::{minutes, now};
-use crate::support;
+use crate::support::{self, call};
 
 fn reply(value: serde_json::Value) -> CachedReply {
     CachedReply {
@@ -23,27 +22,6 @@ fn reply(value: serde_json::Value) -> CachedReply {
         reply: value,
         simulated: true,
         repaired: false,
-    }
-}
-
-pub(super) fn call(job_id: JobId) -> CallRecord {
-    CallRecord {
-        call_id: Uuid::now_v7(),
-        asked_for: job_id.0,
-        judge: "main".to_owned(),
-        model: "model-1".to_owned(),
-        at: now(),
-        latency: Duration::from_micros(1_234_567),
-        error: None,
-        message: None,
-        status: Some(200),
-        usage: CallUsage {
-            tokens_in: 10,
-            tokens_in_cached: 4,
-            tokens_out: 3,
-            cost_usd: Some(0.01),
-        },
-        reply: Some("{\"total_score\": 3}".to_owned()),
     }
 }
 
@@ -181,6 +159,17 @@ async fn calls_logged_before_close_are_written() {
     }
 }
 
+/// From now on no call of the judge `bad` can be written.
+pub(super) async fn refuse_bad_calls(url: &str) {
+    let refuse = if url.starts_with("postgres") {
+        "alter table judge_calls add constraint refuses check (judge <> 'bad')"
+    } else {
+        "create trigger refuses before insert on judge_calls when new.judge = 'bad'
+         begin select raise(abort, 'refused'); end"
+    };
+    support::execute(url, refuse).await.unwrap();
+}
+
 fn snapshot(judge: &str, closed: Option<Denial>) -> GateSnapshot {
     GateSnapshot {
         judge: judge.to_owned(),
@@ -220,7 +209,8 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
         let known = [snapshot("y", None), snapshot("x", Some(denial))];
         judges.put(a, &known, at).await.unwrap();
         judges.put(b, &known[..1], at).await.unwrap();
-        let rows = judges.list(minutes(1).to_std().unwrap()).await.unwrap();
+        let minute = Duration::from_secs(60);
+        let rows = judges.list(minute).await.unwrap();
         let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["x", "y", "y"]);
         assert_eq!(rows[0].closed, Some(WaitReason::BreakerOpen));
@@ -243,42 +233,15 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
         assert_eq!((rows[1].closed, rows[1].updated_at), (None, at));
 
         judges.put(a, &known[..1], at).await.unwrap();
-        assert_eq!(
-            judges
-                .list(minutes(1).to_std().unwrap())
-                .await
-                .unwrap()
-                .len(),
-            2
-        );
-        store
-            .workers()
-            .heartbeat(
-                &gavel::store::Heartbeat {
-                    in_hand: 0,
-                    state: WorkerState::Stopped,
-                    ..support::beat(b, "host")
-                },
-                support::BEAT,
-            )
-            .await
-            .unwrap();
-        assert_eq!(
-            judges
-                .list(minutes(1).to_std().unwrap())
-                .await
-                .unwrap()
-                .len(),
-            1
-        );
+        assert_eq!(judges.list(minute).await.unwrap().len(), 2);
+        let stopped = Heartbeat {
+            state: WorkerState::Stopped,
+            ..support::beat(b, "host")
+        };
+        support::heartbeat(store, &stopped).await;
+        assert_eq!(judges.list(minute).await.unwrap().len(), 1);
         judges.put(a, &[], at).await.unwrap();
-        assert!(
-            judges
-                .list(minutes(1).to_std().unwrap())
-                .await
-                .unwrap()
-                .is_empty()
-        );
+        assert!(judges.list(minute).await.unwrap().is_empty());
     }
 }
 
@@ -291,12 +254,11 @@ async fn a_worker_with_a_longer_lease_is_heard_for_as_long() {
         let written = now() - minutes(2);
         store.judges().put(worker, &known, written).await.unwrap();
         assert_eq!(store.judges().list(minute).await.unwrap(), []);
-        let patient = gavel::store::Heartbeat {
+        let patient = Heartbeat {
             lease: 10 * minute,
             ..support::beat(worker, "host")
         };
-        let beating = store.workers().heartbeat(&patient, support::BEAT);
-        beating.await.unwrap();
+        support::heartbeat(store, &patient).await;
         assert_eq!(store.judges().list(minute).await.unwrap().len(), 1);
     }
 }
@@ -304,13 +266,7 @@ async fn a_worker_with_a_longer_lease_is_heard_for_as_long() {
 #[tokio::test]
 async fn a_call_that_cant_be_written_takes_no_other_with_it() {
     for test in support::stores().await {
-        let refuse = if test.url.starts_with("postgres") {
-            "alter table judge_calls add constraint refuses check (judge <> 'bad')"
-        } else {
-            "create trigger refuses before insert on judge_calls when new.judge = 'bad'
-             begin select raise(abort, 'refused'); end"
-        };
-        support::execute(&test.url, refuse).await.unwrap();
+        refuse_bad_calls(&test.url).await;
         let job_id = JobId::new();
         let mut bad = call(job_id);
         bad.judge = "bad".to_owned();

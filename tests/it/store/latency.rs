@@ -8,8 +8,7 @@ use gavel::judge::{CallLog as _, CallRecord, ErrorClass};
 use gavel::store::Store;
 use gavel::wire::LatencyItem;
 
-use super::judge_memory::call;
-use crate::support;
+use crate::support::{self, call};
 
 fn day(text: &str) -> NaiveDate {
     text.parse().unwrap()

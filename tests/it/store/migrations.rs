@@ -1,11 +1,23 @@
 //! The schema goes up, down, and up again.
 
-use gavel::store::{Dialect, Store, StoreError, StoreOptions};
+use gavel::store::{Dialect, Store, StoreError};
 use sqlx::Connection as _;
 use sqlx::Executor as _;
 
 use super::fixtures::{accept, new_job};
 use crate::support;
+
+/// The schema is in the way, which is said in these words.
+#[track_caller]
+fn is_refused<T: std::fmt::Debug>(answer: Result<T, StoreError>, words: &str) {
+    let error = answer.unwrap_err();
+    assert!(matches!(error, StoreError::Schema(_)), "{error}");
+    assert!(error.to_string().contains(words), "{error}");
+}
+
+async fn connect(url: &str) -> Store {
+    Store::connect(support::options(url)).await.unwrap()
+}
 
 async fn unmigrated() -> Vec<(Store, Option<tempfile::TempDir>)> {
     let (sqlite, dir) = support::sqlite_database();
@@ -15,12 +27,7 @@ async fn unmigrated() -> Vec<(Store, Option<tempfile::TempDir>)> {
     }
     let mut stores = Vec::new();
     for (url, dir) in urls {
-        let options = StoreOptions {
-            url,
-            max_connections: 4,
-            connect_timeout: std::time::Duration::from_secs(10),
-        };
-        stores.push((Store::connect(options).await.unwrap(), dir));
+        stores.push((connect(&url).await, dir));
     }
     stores
 }
@@ -67,33 +74,19 @@ async fn the_schema_goes_up_down_and_up_again() {
 #[tokio::test]
 async fn a_store_without_its_schema_says_what_to_do() {
     for (store, _dir) in unmigrated().await {
-        let error = store.jobs().accept(new_job(None)).await.unwrap_err();
-        assert!(matches!(error, StoreError::Schema(_)), "{error}");
-        assert!(error.to_string().contains("gavel migrate"), "{error}");
+        is_refused(store.jobs().accept(new_job(None)).await, "gavel migrate");
     }
 }
 
 #[tokio::test]
 async fn a_database_that_knows_a_newer_version_is_refused() {
     for (url, _dir) in support::databases().await {
-        let options = StoreOptions {
-            url: url.clone(),
-            max_connections: 2,
-            connect_timeout: std::time::Duration::from_secs(10),
-        };
-        let store = Store::connect(options).await.unwrap();
+        let store = connect(&url).await;
         store.migrate().await.unwrap();
         let newer = "insert into _sqlx_migrations (version, description, success, checksum, execution_time)
                      select 9999, 'newer', success, checksum, 0 from _sqlx_migrations where version = 1";
-        if url.starts_with("postgres") {
-            let mut conn = sqlx::PgConnection::connect(&url).await.unwrap();
-            conn.execute(newer).await.unwrap();
-        } else {
-            let mut conn = sqlx::SqliteConnection::connect(&url).await.unwrap();
-            conn.execute(newer).await.unwrap();
-        }
-        let error = store.pending_migrations().await.unwrap_err();
-        assert!(matches!(error, StoreError::Schema(_)), "{error}");
+        support::execute(&url, newer).await.unwrap();
+        is_refused(store.pending_migrations().await, "run a newer gavel");
         assert!(store.migrate().await.is_err());
     }
 }
@@ -104,40 +97,26 @@ async fn a_version_that_was_applied_with_another_text_is_refused() {
         let other = "update _sqlx_migrations set checksum = (select checksum from _sqlx_migrations where version = 2)
                      where version = 1";
         support::execute(&test.url, other).await.unwrap();
-        let error = test.store.pending_migrations().await.unwrap_err();
-        assert!(matches!(error, StoreError::Schema(_)), "{error}");
-        assert!(error.to_string().contains("another text"), "{error}");
+        is_refused(test.store.pending_migrations().await, "another text");
     }
 }
 
 #[tokio::test]
 async fn a_migration_that_meets_a_table_of_its_name_says_what_failed() {
     for (url, _dir) in support::databases().await {
-        let options = StoreOptions {
-            url: url.clone(),
-            max_connections: 2,
-            connect_timeout: std::time::Duration::from_secs(10),
-        };
-        let store = Store::connect(options).await.unwrap();
+        let store = connect(&url).await;
         store.pending_migrations().await.unwrap();
         support::execute(&url, "create table alert_sessions (x text)")
             .await
             .unwrap();
-        let error = store.migrate().await.unwrap_err();
-        assert!(matches!(error, StoreError::Schema(_)), "{error}");
-        assert!(error.to_string().contains("alert_sessions"), "{error}");
+        is_refused(store.migrate().await, "alert_sessions");
     }
 }
 
 #[tokio::test]
 async fn a_newer_version_is_accepted_where_it_says_that_this_binary_works_with_it() {
     for (url, _dir) in support::databases().await {
-        let options = StoreOptions {
-            url: url.clone(),
-            max_connections: 2,
-            connect_timeout: std::time::Duration::from_secs(10),
-        };
-        let store = Store::connect(options).await.unwrap();
+        let store = connect(&url).await;
         store.migrate().await.unwrap();
         let newer =
             "insert into schema_versions (version, description, success, checksum, execution_time)
@@ -151,9 +130,7 @@ async fn a_newer_version_is_accepted_where_it_says_that_this_binary_works_with_i
 
         let breaking = "update schema_versions set compatible_since = 9998 where version = 9999";
         support::execute(&url, breaking).await.unwrap();
-        let error = store.pending_migrations().await.unwrap_err();
-        assert!(matches!(error, StoreError::Schema(_)), "{error}");
-        assert!(error.to_string().contains("run a newer gavel"), "{error}");
+        is_refused(store.pending_migrations().await, "run a newer gavel");
         store.close().await;
     }
 }
@@ -163,12 +140,7 @@ async fn a_migration_that_waits_for_a_table_holds_up_nobody_behind_it() {
     let Some(url) = support::postgres_database().await else {
         return;
     };
-    let options = StoreOptions {
-        url: url.clone(),
-        max_connections: 4,
-        connect_timeout: std::time::Duration::from_secs(10),
-    };
-    let store = Store::connect(options).await.unwrap();
+    let store = connect(&url).await;
     let versions = store.migrate().await.unwrap();
     // Back to before version 20, which adds a column to the table of jobs.
     let newest = versions.iter().filter(|version| **version >= 20).count();

@@ -6,7 +6,9 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use gavel::job::{JobId, JobState, WaitReason};
 use gavel::judge::CallLog as _;
-use gavel::store::{Accepted, Ending, JobFilter, Recorded, Store, StoreError, StoreOptions, Use};
+use gavel::store::{
+    Accepted, Died, Ending, JobFilter, Recorded, Store, StoreError, StoreOptions, Use,
+};
 use gavel::wire::UsageBy;
 use sqlx::Connection as _;
 use sqlx::Executor as _;
@@ -17,11 +19,11 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::fixtures::{
-    accept, claim, failed, job, new_job, now, record_of, recorded, scored, session_with_job,
-    waiting,
+    accept, claim, failed, job, new_job, now, record, record_of, recorded, run_of, scored,
+    session_with_job, waiting,
 };
-use super::judge_memory::call;
-use crate::support;
+use super::judge_memory::refuse_bad_calls;
+use crate::support::{self, END_SESSIONS, call};
 
 /// What a wire does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,13 +55,8 @@ impl Wire {
         let (mode, _) = watch::channel(Mode::Connected);
         let mut tasks = JoinSet::new();
         tasks.spawn(relay(listener, server.to_owned(), mode.clone()));
-        let store = Store::connect(StoreOptions {
-            url: format!("postgres://gavel@{address}/{database}"),
-            max_connections: 10,
-            connect_timeout: Duration::from_secs(10),
-        })
-        .await
-        .unwrap();
+        let options = support::options(&format!("postgres://gavel@{address}/{database}"));
+        let store = Store::connect(options).await.unwrap();
         Some(Self {
             mode,
             store,
@@ -148,6 +145,13 @@ async fn pipe(
     }
 }
 
+/// What was asked for says that the database is away.
+#[track_caller]
+fn is_away<T>(answer: Result<T, StoreError>) {
+    let error = answer.err().unwrap();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+}
+
 /// What the calls of today and yesterday came to: how many, and USD.
 async fn counted(store: &Store) -> (i64, f64) {
     let today = now().date_naive();
@@ -163,7 +167,6 @@ async fn calls_made_while_the_database_is_away_are_counted_when_it_is_back() {
     // With the second figure, more than the log holds.
     for calls in [3, 9_000] {
         let Some(wire) = Wire::new().await else {
-            eprintln!("NOT TESTED: DATABASE_URL names no Postgres");
             return;
         };
         let store = &wire.store;
@@ -187,12 +190,10 @@ async fn calls_made_while_the_database_is_away_are_counted_when_it_is_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sums_whose_commit_was_not_answered_count_once() {
     let Some(wire) = Wire::new().await else {
-        eprintln!("NOT TESTED: DATABASE_URL names no Postgres");
         return;
     };
     let store = &wire.store;
-    let refuse = "alter table judge_calls add constraint refuses check (judge <> 'bad')";
-    support::execute(&wire.direct.url, refuse).await.unwrap();
+    refuse_bad_calls(&wire.direct.url).await;
     let mut first = call(JobId::new());
     first.judge = "good".to_owned();
     store.log(first);
@@ -210,7 +211,6 @@ async fn sums_whose_commit_was_not_answered_count_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_closes_though_its_calls_cant_be_written() {
     let Some(wire) = Wire::new().await else {
-        eprintln!("NOT TESTED: DATABASE_URL names no Postgres");
         return;
     };
     wire.cut();
@@ -231,15 +231,9 @@ async fn a_store_outlives_the_end_of_every_connection() {
     for _ in 0..3 {
         let id = accept(store, new_job(None)).await;
         let run = claim(store, id, worker).await;
-        assert_eq!(
-            recorded(store, record_of(&run, failed())).await,
-            Recorded::Applied
-        );
+        record(store, &run, failed()).await;
         store.calls().of_job(id).await.unwrap();
-        let mut conn = sqlx::PgConnection::connect(&test.url).await.unwrap();
-        let end = "select pg_terminate_backend(pid) from pg_stat_activity
-                   where datname = current_database() and pid <> pg_backend_pid()";
-        conn.execute(end).await.unwrap();
+        support::execute(&test.url, END_SESSIONS).await.unwrap();
     }
     store.ping().await.unwrap();
 }
@@ -250,22 +244,13 @@ async fn while_the_database_is_away_accepts_fail_and_records_wait() {
         return;
     };
     let store = &wire.store;
-    let id = accept(store, new_job(None)).await;
-    let run = claim(store, id, Uuid::now_v7()).await;
+    let run = run_of(store, new_job(None)).await;
+    let id = run.job_id;
     wire.cut();
-    let error = store.jobs().accept(new_job(None)).await.unwrap_err();
-    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
-    let error = store
-        .jobs()
-        .claim(&[id], Uuid::now_v7(), now())
-        .await
-        .unwrap_err();
-    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
-    let ticket = store
-        .jobs()
-        .record(record_of(&run, failed()))
-        .await
-        .unwrap();
+    is_away(store.jobs().accept(new_job(None)).await);
+    is_away(store.jobs().claim(&[id], Uuid::now_v7(), now()).await);
+    let ended = record_of(&run, failed());
+    let ticket = store.jobs().record(ended).await.unwrap();
     wire.mend();
     assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
     assert_eq!(job(store, id).await.state, JobState::Failed);
@@ -306,7 +291,6 @@ async fn everything_works(store: &Store) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_go_silent_are_opened_anew() {
     let Some(wire) = Wire::new().await else {
-        eprintln!("NOT TESTED: DATABASE_URL names no Postgres");
         return;
     };
     everything_works(&wire.store).await;
@@ -317,7 +301,6 @@ async fn connections_that_go_silent_are_opened_anew() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_of_a_server_that_was_read_only_are_opened_anew() {
     let Some(test) = support::postgres().await else {
-        eprintln!("NOT TESTED: DATABASE_URL names no Postgres");
         return;
     };
     let store = &test.store;
@@ -326,11 +309,8 @@ async fn sessions_of_a_server_that_was_read_only_are_opened_anew() {
     let mut other = sqlx::PgConnection::connect(&test.url).await.unwrap();
     let set = format!("alter database \"{database}\" set default_transaction_read_only = on");
     other.execute(sqlx::AssertSqlSafe(set)).await.unwrap();
-    let end = "select pg_terminate_backend(pid) from pg_stat_activity
-               where datname = current_database() and pid <> pg_backend_pid()";
-    other.execute(end).await.unwrap();
-    let error = store.jobs().accept(new_job(None)).await.unwrap_err();
-    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    other.execute(END_SESSIONS).await.unwrap();
+    is_away(store.jobs().accept(new_job(None)).await);
     let reset = format!("alter database \"{database}\" reset default_transaction_read_only");
     other.execute(sqlx::AssertSqlSafe(reset)).await.unwrap();
     everything_works(store).await;
@@ -339,7 +319,6 @@ async fn sessions_of_a_server_that_was_read_only_are_opened_anew() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_waits_for_a_lock_leaves_no_row_in_nobodys_hand() {
     let Some(test) = support::postgres().await else {
-        eprintln!("NOT TESTED: DATABASE_URL names no Postgres");
         return;
     };
     let store = &test.store;
@@ -348,12 +327,7 @@ async fn a_claim_that_waits_for_a_lock_leaves_no_row_in_nobodys_hand() {
     let mut lock = other.begin().await.unwrap();
     let take = "lock table scoring_jobs in share mode";
     sqlx::Executor::execute(&mut *lock, take).await.unwrap();
-    let error = store
-        .jobs()
-        .claim(&[id], Uuid::now_v7(), now())
-        .await
-        .unwrap_err();
-    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    is_away(store.jobs().claim(&[id], Uuid::now_v7(), now()).await);
     // The server ended the claim itself: it is not made later, when nobody waits for it.
     lock.rollback().await.unwrap();
     assert_eq!(job(store, id).await.state, JobState::Queued);
@@ -399,10 +373,7 @@ async fn a_claim_whose_answer_is_lost_is_given_back_and_made_again() {
     let given_back: Vec<JobId> = given_back.iter().map(|due| due.job_id).collect();
     assert_eq!(given_back, [id], "its id may have left the queue meanwhile");
     assert_eq!(store.jobs().take_given_back().await, []);
-    assert_eq!(
-        recorded(store, record_of(&run, failed())).await,
-        Recorded::Applied
-    );
+    record(store, &run, failed()).await;
 }
 
 #[tokio::test]
@@ -439,17 +410,21 @@ async fn a_record_that_waits_for_the_database_is_given_up_at_close() {
         return;
     };
     let store = &wire.store;
-    let id = accept(store, new_job(None)).await;
-    let run = claim(store, id, Uuid::now_v7()).await;
+    let run = run_of(store, new_job(None)).await;
     wire.cut();
-    let ticket = store
-        .jobs()
-        .record(record_of(&run, failed()))
-        .await
-        .unwrap();
+    let ended = record_of(&run, failed());
+    let ticket = store.jobs().record(ended).await.unwrap();
     store.close().await;
-    let error = ticket.committed().await.unwrap_err();
-    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    is_away(ticket.committed().await);
+}
+
+/// Why no store opens at an address.
+async fn cannot_connect(url: &str) -> StoreError {
+    let options = StoreOptions {
+        connect_timeout: Duration::ZERO,
+        ..support::options(url)
+    };
+    Store::connect(options).await.err().unwrap()
 }
 
 #[tokio::test]
@@ -457,14 +432,7 @@ async fn a_server_that_is_not_there_is_unavailable_after_the_time_given() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let error = Store::connect(StoreOptions {
-        url: format!("postgres://gavel@{address}/none"),
-        max_connections: 1,
-        connect_timeout: Duration::ZERO,
-    })
-    .await
-    .err()
-    .unwrap();
+    let error = cannot_connect(&format!("postgres://gavel@{address}/none")).await;
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
 }
 
@@ -489,13 +457,9 @@ async fn a_retry_whose_answer_is_lost_is_known_for_its_own() {
     let store = &wire.store;
     let mut failed_jobs = Vec::new();
     for _ in 0..2 {
-        let id = accept(store, new_job(None)).await;
-        let run = claim(store, id, Uuid::now_v7()).await;
-        assert_eq!(
-            recorded(store, record_of(&run, failed())).await,
-            Recorded::Applied
-        );
-        failed_jobs.push(id);
+        let run = run_of(store, new_job(None)).await;
+        record(store, &run, failed()).await;
+        failed_jobs.push(run.job_id);
     }
     // The first prepares the statement; the second sends its id, and no text.
     store.jobs().retry(failed_jobs[0], now()).await.unwrap();
@@ -514,35 +478,20 @@ async fn a_closed_store_answers_everything_as_unavailable() {
         let id = accept(store, new_job(None)).await;
         store.close().await;
         let worker = Uuid::now_v7();
-        let errors = [
-            // Before the claim, which leaves it unknown whether it was made.
-            jobs.rescue_lost(gavel::store::Died::Somebody, 3, now())
-                .await
-                .err(),
-            jobs.accept(new_job(None)).await.err(),
-            jobs.claim(&[id], worker, now()).await.err(),
-            jobs.retry(id, now()).await.err(),
-            jobs.get(id).await.err(),
-            store.ping().await.err(),
-        ];
-        for error in errors {
-            let error = error.unwrap();
-            assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
-        }
+        // Before the claim, which leaves it unknown whether it was made.
+        is_away(jobs.rescue_lost(Died::Somebody, 3, now()).await);
+        is_away(jobs.accept(new_job(None)).await);
+        is_away(jobs.claim(&[id], worker, now()).await);
+        is_away(jobs.retry(id, now()).await);
+        is_away(jobs.get(id).await);
+        is_away(store.ping().await);
     }
 }
 
 #[tokio::test]
 async fn an_address_that_cant_be_read_is_said_to_be_one() {
     for url in ["postgres://host:notaport/db", "sqlite://x?mode=odd"] {
-        let error = Store::connect(StoreOptions {
-            url: url.to_owned(),
-            max_connections: 1,
-            connect_timeout: Duration::ZERO,
-        })
-        .await
-        .err()
-        .unwrap();
+        let error = cannot_connect(url).await;
         assert!(matches!(error, StoreError::Unexpected { .. }), "{error}");
         assert!(error.to_string().contains("database url"), "{error}");
     }

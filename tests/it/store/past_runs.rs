@@ -1,12 +1,26 @@
 //! How fast a judge's jobs ended while any of them ran.
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use gavel::job::Usage;
-use gavel::store::Recorded;
+use gavel::store::{Recorded, Store};
 use uuid::Uuid;
 
 use super::fixtures::{minutes, now, record_of, recorded, scored, session_with_job};
 use crate::support;
+
+/// Scores a session from then on, for two seconds.
+async fn run(store: &Store, began: DateTime<Utc>) {
+    let (session, job) = session_with_job(store).await;
+    let claimed = store.jobs().claim(&[job], Uuid::now_v7(), began).await;
+    let mut end = record_of(&claimed.unwrap()[0], scored(session, 70));
+    end.usage = Usage {
+        tokens_in: 100,
+        tokens_out: 10,
+        cost_usd: Some(0.1),
+    };
+    end.at = began + TimeDelta::seconds(2);
+    assert_eq!(recorded(store, end).await, Recorded::Applied);
+}
 
 #[tokio::test]
 async fn a_pace_is_of_the_time_in_which_anything_ran() {
@@ -17,21 +31,7 @@ async fn a_pace_is_of_the_time_in_which_anything_ran() {
         let begins = [0, 10, 20, 30, 30, 31];
         let busy = [2.0, 4.0, 6.0, 8.0, 8.0, 9.0];
         for (n, (begin, busy)) in begins.into_iter().zip(busy).enumerate() {
-            let (session, job) = session_with_job(store).await;
-            let began = start + TimeDelta::seconds(begin);
-            let run = store
-                .jobs()
-                .claim(&[job], Uuid::now_v7(), began)
-                .await
-                .unwrap();
-            let mut end = record_of(&run[0], scored(session, 70));
-            end.usage = Usage {
-                tokens_in: 100,
-                tokens_out: 10,
-                cost_usd: Some(0.1),
-            };
-            end.at = began + TimeDelta::seconds(2);
-            assert_eq!(recorded(store, end).await, Recorded::Applied);
+            run(store, start + TimeDelta::seconds(begin)).await;
             let later = start + TimeDelta::seconds(50) + minutes(5);
             let pace = store.judges().recent_pace("main", later).await.unwrap();
             let jobs = f64::from(u32::try_from(n).unwrap() + 1);
@@ -47,19 +47,7 @@ async fn a_pace_is_of_the_time_in_which_anything_ran() {
 async fn what_a_judge_used_is_found_behind_all_that_ended_without_asking_it() {
     for test in support::stores().await {
         let store = &test.store;
-        let (session, job) = session_with_job(store).await;
-        let run = store
-            .jobs()
-            .claim(&[job], Uuid::now_v7(), now())
-            .await
-            .unwrap();
-        let mut end = record_of(&run[0], scored(session, 70));
-        end.usage = Usage {
-            tokens_in: 100,
-            tokens_out: 10,
-            cost_usd: Some(0.1),
-        };
-        assert_eq!(recorded(store, end).await, Recorded::Applied);
+        run(store, now()).await;
         let cancelled = if test.url.starts_with("postgres") {
             "insert into scoring_jobs (job_id, kind, subject_id, purpose, payload, judge, lane, priority, state, due_at, criteria_hash,
                 force_rescore, triggered_by, created_at, finished_at)

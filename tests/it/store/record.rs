@@ -7,8 +7,8 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::fixtures::{
-    accept, claim, failed, job, minutes, new_job, new_score, now, record, record_of, recorded,
-    scored, session_with_job, waiting,
+    accept, claim, current_score, failed, job, minutes, new_job, new_score, now, record, record_of,
+    recorded, run_of, scored, scored_with, session_with_job, waiting,
 };
 use crate::support;
 
@@ -19,11 +19,7 @@ async fn a_scored_run_ends_the_job_and_makes_the_current_score() {
         let claimed = claim(&test.store, id, Uuid::now_v7()).await;
         let mut new = new_score(session_id, 71);
         new.score.simulated = true;
-        let ending = Ending::Scored {
-            score: Box::new(new.clone()),
-            result: json!({"total_score": 71}),
-        };
-        let mut end = record_of(&claimed, ending);
+        let mut end = record_of(&claimed, scored_with(new.clone()));
         end.retries = 2;
         end.usage = Usage {
             tokens_in: 900,
@@ -40,13 +36,7 @@ async fn a_scored_run_ends_the_job_and_makes_the_current_score() {
         assert_eq!((ended.retries, ended.usage), (2, end.usage));
         assert_eq!(ended.worker_id, claimed.worker_id);
 
-        let score = test
-            .store
-            .scores()
-            .current(session_id)
-            .await
-            .unwrap()
-            .unwrap();
+        let score = current_score(&test.store, session_id).await;
         assert_eq!(score.score, new.score);
         assert_eq!(score.score_id, new.score_id);
         assert_eq!(score.job_id, id);
@@ -63,43 +53,23 @@ async fn a_new_score_supersedes_the_earlier_one_and_a_failure_does_not() {
         let run = claim(&test.store, first, Uuid::now_v7()).await;
         record(&test.store, &run, scored(session_id, 40)).await;
 
-        let second = accept(&test.store, new_job(Some(session_id))).await;
-        let run = claim(&test.store, second, Uuid::now_v7()).await;
+        let run = run_of(&test.store, new_job(Some(session_id))).await;
         record(&test.store, &run, failed()).await;
-        let current = test
-            .store
-            .scores()
-            .current(session_id)
-            .await
-            .unwrap()
-            .unwrap();
+        let current = current_score(&test.store, session_id).await;
         assert_eq!(current.score.total_score, 40);
 
-        let third = accept(&test.store, new_job(Some(session_id))).await;
-        let run = claim(&test.store, third, Uuid::now_v7()).await;
+        let run = run_of(&test.store, new_job(Some(session_id))).await;
         record(&test.store, &run, scored(session_id, 90)).await;
         let scores = test.store.scores().of_session(session_id).await.unwrap();
         let totals: Vec<u8> = scores.iter().map(|s| s.score.total_score).collect();
         assert_eq!(totals, [90, 40]);
         assert_eq!(scores[0].superseded_at, None);
         assert_eq!(scores[1].superseded_at, Some(scores[0].scored_at));
-        let read = test
-            .store
-            .scores()
-            .get(scores[1].score_id)
-            .await
-            .unwrap()
-            .unwrap();
+        let by_id = async |id| test.store.scores().get(id).await.unwrap();
+        let read = by_id(scores[1].score_id).await.unwrap();
         assert_eq!(read, scores[1]);
         assert_eq!(read.score.missing_tools.len(), 2);
-        assert!(
-            test.store
-                .scores()
-                .get(Uuid::now_v7())
-                .await
-                .unwrap()
-                .is_none()
-        );
+        assert!(by_id(Uuid::now_v7()).await.is_none());
     }
 }
 
@@ -116,29 +86,18 @@ async fn a_score_for_another_purpose_takes_nobodys_place() {
                     purpose,
                     ..new_job(Some(session_id))
                 };
-                let id = accept(&test.store, job).await;
-                let run = claim(&test.store, id, Uuid::now_v7()).await;
+                let run = run_of(&test.store, job).await;
                 let score = NewSessionScore {
                     purpose,
                     ..new_score(session_id, total)
                 };
                 let score_id = score.score_id;
-                let end = Ending::Scored {
-                    score: Box::new(score),
-                    result: json!({}),
-                };
-                record(&test.store, &run, end).await;
+                record(&test.store, &run, scored_with(score)).await;
                 let read = test.store.scores().get(score_id).await.unwrap().unwrap();
                 assert_eq!((read.purpose, read.superseded_at), (purpose, None));
             }
         }
-        let current = test
-            .store
-            .scores()
-            .current(session_id)
-            .await
-            .unwrap()
-            .unwrap();
+        let current = current_score(&test.store, session_id).await;
         assert_eq!(
             (current.score.total_score, current.superseded_at),
             (40, None)
@@ -153,10 +112,9 @@ async fn a_score_for_another_purpose_takes_nobodys_place() {
 #[tokio::test]
 async fn a_failed_run_keeps_its_class_and_its_words() {
     for test in support::stores().await {
-        let id = accept(&test.store, new_job(None)).await;
-        let run = claim(&test.store, id, Uuid::now_v7()).await;
+        let run = run_of(&test.store, new_job(None)).await;
         record(&test.store, &run, failed()).await;
-        let ended = job(&test.store, id).await;
+        let ended = job(&test.store, run.job_id).await;
         let failure = ended.failure.unwrap();
         assert_eq!(ended.state, JobState::Failed);
         assert_eq!(failure.class, FailureClass::Rejected);
@@ -300,15 +258,8 @@ async fn the_same_record_twice_in_one_group_is_applied_once() {
         let end = record_of(&run, scored(session_id, 60));
         let twice = join_all([1, 2].map(|_| recorded(&test.store, end.clone()))).await;
         assert_eq!(twice, [Recorded::Applied, Recorded::Stale]);
-        assert_eq!(
-            test.store
-                .scores()
-                .of_session(session_id)
-                .await
-                .unwrap()
-                .len(),
-            1
-        );
+        let scores = test.store.scores().of_session(session_id).await.unwrap();
+        assert_eq!(scores.len(), 1);
     }
 }
 
@@ -329,13 +280,7 @@ async fn texts_with_nul_characters_are_recorded() {
             result,
         };
         record(&test.store, &run, ending).await;
-        let score = test
-            .store
-            .scores()
-            .current(session_id)
-            .await
-            .unwrap()
-            .unwrap();
+        let score = current_score(&test.store, session_id).await;
         assert_eq!(score.score.score_reasoning, "a\u{fffd}b");
         assert_eq!(score.score.missing_tools[0].tool_name, "t\u{fffd}");
         assert_eq!(

@@ -10,7 +10,7 @@ use sqlx::Executor as _;
 use uuid::Uuid;
 
 use super::fixtures::{claim, failed, job, record_of, recorded, scored, session_with_job};
-use crate::support::{self, TestStore};
+use crate::support::{self};
 
 /// How long what must happen may take.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -92,17 +92,11 @@ async fn lock_row(by: &mut sqlx::PgTransaction<'_>, job: &Job) {
     locked.await.unwrap();
 }
 
-async fn postgres() -> Option<TestStore> {
-    let test = support::postgres().await;
-    if test.is_none() {
-        eprintln!("NOT TESTED: DATABASE_URL names no Postgres");
-    }
-    test
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_whose_row_is_locked_holds_up_no_other() {
-    let Some(test) = postgres().await else { return };
+    let Some(test) = support::postgres().await else {
+        return;
+    };
     let store = &test.store;
     let runs = runs(store, 200).await;
     let mut other = sqlx::PgConnection::connect(&test.url).await.unwrap();
@@ -115,7 +109,9 @@ async fn a_result_whose_row_is_locked_holds_up_no_other() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_that_takes_too_long_holds_up_no_other() {
-    let Some(test) = postgres().await else { return };
+    let Some(test) = support::postgres().await else {
+        return;
+    };
     let store = &test.store;
     let runs = runs(store, 200).await;
     let mut other = sqlx::PgConnection::connect(&test.url).await.unwrap();
@@ -160,7 +156,9 @@ async fn a_result_that_is_refused_fails_alone_and_holds_up_no_other() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn results_that_wait_for_a_table_are_all_recorded_when_it_is_free() {
-    let Some(test) = postgres().await else { return };
+    let Some(test) = support::postgres().await else {
+        return;
+    };
     let store = &test.store;
     let runs = runs(store, 60).await;
     let mut other = sqlx::PgConnection::connect(&test.url).await.unwrap();
@@ -183,7 +181,9 @@ async fn results_that_wait_for_a_table_are_all_recorded_when_it_is_free() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_that_is_held_up_is_given_up_at_close() {
-    let Some(test) = postgres().await else { return };
+    let Some(test) = support::postgres().await else {
+        return;
+    };
     let store = &test.store;
     let runs = runs(store, 2).await;
     let mut other = sqlx::PgConnection::connect(&test.url).await.unwrap();

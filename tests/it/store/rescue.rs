@@ -1,8 +1,8 @@
 //! Rescue: what was lost is found again, and what kills its workers ends.
 
 use gavel::job::{FailureClass, Job, JobId, JobState, Lane, Priority, WaitReason};
-use gavel::judge::gate::{BreakerState, GateSnapshot, LastError, PaceSnapshot};
-use gavel::store::{Died, Ending, Rescued, Store};
+use gavel::judge::gate::{BreakerState, GateSnapshot, LastError};
+use gavel::store::{Died, Ending, Heartbeat, Rescued, Store};
 use gavel::wire::WorkerState;
 use uuid::Uuid;
 
@@ -39,18 +39,12 @@ async fn lose(store: &Store, id: JobId) -> Job {
 }
 
 async fn heartbeat(store: &Store, worker: Uuid, state: WorkerState) {
-    store
-        .workers()
-        .heartbeat(
-            &gavel::store::Heartbeat {
-                in_hand: 1,
-                state,
-                ..support::beat(worker, "host")
-            },
-            support::BEAT,
-        )
-        .await
-        .unwrap();
+    let beat = Heartbeat {
+        in_hand: 1,
+        state,
+        ..support::beat(worker, "host")
+    };
+    support::heartbeat(store, &beat).await;
 }
 
 #[tokio::test]
@@ -65,10 +59,7 @@ async fn jobs_of_live_workers_stay_and_those_of_dead_or_unknown_ones_are_queued_
             claim(store, id, worker).await;
             ids.push(id);
         }
-        workers
-            .heartbeat(&support::beat(live, "host"), support::BEAT)
-            .await
-            .unwrap();
+        support::heartbeat(store, &support::beat(live, "host")).await;
         heartbeat(store, draining, WorkerState::Draining).await;
         heartbeat(store, stopped, WorkerState::Stopped).await;
         assert_eq!(declare_dead(store, stopped).await, 1);
@@ -373,17 +364,12 @@ async fn only_waiting_counts_towards_the_longest_wait() {
         old.created_at = now() - minutes(9000);
         let old = accept(store, old).await;
         let gate = GateSnapshot {
-            judge: "main".to_owned(),
             breaker: BreakerState::Open,
-            closed: None,
-            failures_in_row: 5,
-            in_flight: 0,
-            sharing: gavel::judge::gate::Sharing::Alone,
-            pace: PaceSnapshot::default(),
             last_error: Some(LastError {
                 message: "it answered 503".to_owned(),
                 ago: std::time::Duration::from_secs(90),
             }),
+            ..support::gate("main")
         };
         let gates = [gate];
         let known = store.judges().put(Uuid::now_v7(), &gates, now());
@@ -422,11 +408,7 @@ async fn behind_a_long_backlog_the_jobs_of_a_dead_worker_are_found_at_once_each_
         let accepts = (0..10_010).map(|_| store.jobs().accept(new_job(None)));
         futures::future::join_all(accepts).await;
         let worker = Uuid::now_v7();
-        store
-            .workers()
-            .heartbeat(&support::beat(worker, "host"), support::BEAT)
-            .await
-            .unwrap();
+        support::heartbeat(store, &support::beat(worker, "host")).await;
         let quiet = async |store: &Store| {
             store
                 .jobs()

@@ -4,19 +4,17 @@ use gavel::job::{JobId, JobState, Kind, NewJob};
 use gavel::judge::{CacheKey, CachedReply, CallLog as _, ReplyCache as _};
 use gavel::score::trust::Given;
 use gavel::store::{
-    Aged, CancelStep, Cancelling, Erased, Erasure, KeptAnswer, KeyUse, Moved, NewBatch, NewRating,
-    Pruning, RatingOf, Reserved, ScoreFilter, Store,
+    Aged, CancelStep, Cancelling, Erased, Erasure, KeptAnswer, KeyUse, Moved, NewRating, Pruning,
+    RatingOf, Reserved, ScoreFilter, Store,
 };
-use gavel::wire::BatchOrigin;
 use serde_json::json;
 use uuid::Uuid;
 
 use super::fixtures::{
-    accept, claim, failed, hash, job, minutes, new_job, now, record, record_of, scored, session,
-    session_with_job,
+    accept, claim, current_score, failed, job, minutes, new_job, now, record, record_of, scored,
+    session, session_with_job,
 };
-use super::judge_memory::call;
-use crate::support;
+use crate::support::{self, call};
 
 /// Runs the steps to their end; answers how many went.
 async fn prune(store: &Store, aged: Aged) -> u64 {
@@ -70,17 +68,7 @@ async fn session_with_score(store: &Store, total: u8) -> (Uuid, JobId) {
 
 /// A batch that runs, with an item for each of these sessions.
 async fn batch_of(store: &Store, sessions: &[Uuid]) -> (Uuid, Vec<JobId>) {
-    let new = NewBatch {
-        batch_id: Uuid::now_v7(),
-        name: None,
-        kind: Kind::Session,
-        origin: BatchOrigin::Suite,
-        threshold: None,
-        criteria_hash: hash('a'),
-        budget_usd: None,
-        created_by: "ann".to_owned(),
-        created_at: now(),
-    };
+    let new = support::new_batch(Kind::Session, now());
     let batch_id = new.batch_id;
     store.batches().begin(&new).await.unwrap();
     let items: Vec<NewJob> = (0..)
@@ -116,7 +104,7 @@ async fn jobs_that_ended_go_and_what_is_needed_of_them_stays() {
         assert!(!is_there(store, ended).await && is_there(store, active).await);
         assert!(is_there(store, items[0]).await, "its batch goes on");
         assert_eq!(calls(store, ended).await, 0);
-        let score = store.scores().current(session_id).await.unwrap().unwrap();
+        let score = current_score(store, session_id).await;
         assert_eq!((score.score.total_score, score.job_id), (70, ended));
         assert!(store.sessions().get(waiting_one).await.unwrap().is_some());
         assert!(store.batches().get(going_on).await.unwrap().is_some());

@@ -8,7 +8,8 @@ use uuid::Uuid;
 use gavel::score::criteria::{Frame, Prompt};
 
 use super::fixtures::{
-    accept, claim, hash, minutes, new_job, new_score, now, record, scored_session, session_with_job,
+    accept, claim, hash, minutes, new_job, new_score, now, record, scored, scored_session,
+    scored_with, session_with_job,
 };
 use crate::support;
 
@@ -58,7 +59,7 @@ async fn who_looks_by_hand_finds_the_one_score_that_counts() {
         let session_id = scored_session(&test.store, 40).await;
         let again = accept(&test.store, new_job(Some(session_id))).await;
         let run = claim(&test.store, again, Uuid::now_v7()).await;
-        record(&test.store, &run, super::fixtures::scored(session_id, 71)).await;
+        record(&test.store, &run, scored(session_id, 71)).await;
         let others = "delete from session_scores where score_id not in (select score_id from current_session_scores)";
         support::execute(&test.url, others).await.unwrap();
         let left = test.store.scores().of_session(session_id).await.unwrap();
@@ -75,39 +76,17 @@ async fn a_mean_counts_superseded_scores_and_no_simulated_ones() {
         let session_id = scored_session(store, 40).await;
         let again = accept(store, new_job(Some(session_id))).await;
         let run = claim(store, again, Uuid::now_v7()).await;
-        record(store, &run, super::fixtures::scored(session_id, 71)).await;
+        record(store, &run, scored(session_id, 71)).await;
         let (simulated, id) = session_with_job(store).await;
         let run = claim(store, id, Uuid::now_v7()).await;
         let mut new = new_score(simulated, 100);
         new.score.simulated = true;
-        let result = json!({});
-        record(
-            store,
-            &run,
-            gavel::store::Ending::Scored {
-                score: Box::new(new),
-                result,
-            },
-        )
-        .await;
+        record(store, &run, scored_with(new)).await;
         let stored = store.criteria().get(&hash('a')).await.unwrap().unwrap();
         assert_eq!((stored.scores, stored.mean_total), (3, Some(55.5)));
         assert_eq!(store.criteria().list().await.unwrap(), [stored]);
-        assert!(
-            store
-                .scores()
-                .current(Uuid::now_v7())
-                .await
-                .unwrap()
-                .is_none()
-        );
-        assert!(
-            store
-                .scores()
-                .of_session(Uuid::now_v7())
-                .await
-                .unwrap()
-                .is_empty()
-        );
+        let (scores, nobody) = (store.scores(), Uuid::now_v7());
+        assert!(scores.current(nobody).await.unwrap().is_none());
+        assert!(scores.of_session(nobody).await.unwrap().is_empty());
     }
 }

@@ -9,8 +9,8 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::fixtures::{
-    accept, claim, failed, hash, minutes, new_job, new_score, now, record, scored, scored_session,
-    session, session_with_job,
+    accept, claim, current_score, failed, hash, minutes, new_job, new_score, now, record, scored,
+    scored_session, scored_with, session, session_with_job,
 };
 use crate::support;
 use gavel::wire::{Outdated, PutOutcome, Scored, SessionStatus};
@@ -209,14 +209,8 @@ async fn a_put_leaves_scores_and_jobs() {
         let mut changed = session(session_id);
         changed.agent = None;
         assert_eq!(put(&test.store, &changed).await, PutOutcome::Updated);
-        assert!(
-            test.store
-                .scores()
-                .current(session_id)
-                .await
-                .unwrap()
-                .is_some()
-        );
+        let score = current_score(&test.store, session_id).await;
+        assert_eq!(score.score.total_score, 66);
         let view = test
             .store
             .sessions()
@@ -263,7 +257,7 @@ async fn the_scoring_view_shows_the_active_job_the_score_and_failures_since_then
         record(store, &run, scored(session_id, 77)).await;
         let seen = view().await;
         assert!(seen.active_job.is_none() && seen.last_failed_job.is_none());
-        let current = store.scores().current(session_id).await.unwrap().unwrap();
+        let current = current_score(store, session_id).await;
         let score = seen.current_score.unwrap();
         assert_eq!(
             (score.score_id, score.criteria_hash, score.simulated),
@@ -342,7 +336,7 @@ async fn a_line_shows_the_session_its_score_and_its_active_job() {
             .await
             .unwrap();
         let line = &page.items[0];
-        let current = store.scores().current(session_id).await.unwrap().unwrap();
+        let current = current_score(store, session_id).await;
         let by = "tester".to_owned();
         let at = current.scored_at;
         let score = (current.score_id, 66, hash('a'), false, at, by);
@@ -530,16 +524,7 @@ async fn filters_on_the_score_read_the_current_one() {
         let run = claim(store, again, Uuid::now_v7()).await;
         let mut new = new_score(weak, 59);
         new.criteria_hash = hash('b');
-        let result = json!({});
-        record(
-            store,
-            &run,
-            gavel::store::Ending::Scored {
-                score: Box::new(new),
-                result,
-            },
-        )
-        .await;
+        record(store, &run, scored_with(new)).await;
 
         let by = SessionFilter::default;
         let cases = [

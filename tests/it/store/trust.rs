@@ -2,13 +2,11 @@
 
 use gavel::job::{BatchPlace, Kind, NewJob, Purpose};
 use gavel::score::trust::PairCount;
-use gavel::store::{Basis, Ending, NewBatch, Store};
-use serde_json::json;
+use gavel::store::{Basis, Store};
 use uuid::Uuid;
 
-use super::fixtures::{accept, claim, hash, new_job, new_score, now, record, session};
+use super::fixtures::{accept, claim, hash, new_job, new_score, now, record, scored_with, session};
 use crate::support;
-use gavel::wire::BatchOrigin;
 
 pub(super) async fn stored(store: &Store) -> Uuid {
     let id = Uuid::now_v7();
@@ -58,11 +56,7 @@ async fn score_job(store: &Store, job: NewJob, scored: Scored) -> Uuid {
     new.purpose = scored.purpose;
     new.score.simulated = scored.simulated;
     let score_id = new.score_id;
-    let ending = Ending::Scored {
-        score: Box::new(new),
-        result: json!({}),
-    };
-    record(store, &claimed, ending).await;
+    record(store, &claimed, scored_with(new)).await;
     score_id
 }
 
@@ -196,18 +190,8 @@ async fn the_items_of_a_panel_are_read_session_by_session_with_what_came() {
     for test in support::stores().await {
         let store = &test.store;
         let batches = store.batches();
-        let batch_id = Uuid::now_v7();
-        let batch = NewBatch {
-            batch_id,
-            name: None,
-            kind: Kind::Session,
-            origin: BatchOrigin::Suite,
-            threshold: None,
-            criteria_hash: "a".repeat(64),
-            budget_usd: None,
-            created_by: "ann".to_owned(),
-            created_at: now(),
-        };
+        let batch = support::new_batch(Kind::Session, now());
+        let batch_id = batch.batch_id;
         batches.begin(&batch).await.unwrap();
         let (one, other) = (stored(store).await, stored(store).await);
         let item = |item_no: i64, session: Uuid, purpose: Purpose, judge: &str| NewJob {

@@ -7,8 +7,8 @@ use gavel::store::{Store, UsageSum};
 use gavel::wire::UsageBy;
 use sqlx::Connection as _;
 
-use super::judge_memory::call;
-use crate::support;
+use super::judge_memory::refuse_bad_calls;
+use crate::support::{self, call};
 
 fn at(text: &str) -> DateTime<Utc> {
     text.parse().unwrap()
@@ -153,13 +153,7 @@ async fn the_sums_outlive_the_calls() {
 #[tokio::test]
 async fn a_call_that_the_database_refuses_is_counted_all_the_same() {
     for test in support::stores().await {
-        let refuse = if test.url.starts_with("postgres") {
-            "alter table judge_calls add constraint refuses check (judge <> 'bad')"
-        } else {
-            "create trigger refuses before insert on judge_calls when new.judge = 'bad'
-             begin select raise(abort, 'refused'); end"
-        };
-        support::execute(&test.url, refuse).await.unwrap();
+        refuse_bad_calls(&test.url).await;
         for judge in ["a", "bad", "a"] {
             test.store.log(call_of(judge, "2026-01-02T08:00:00Z"));
         }

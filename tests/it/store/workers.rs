@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use gavel::judge::gate::{BreakerState, GateSnapshot};
+use gavel::store::Heartbeat;
 use gavel::wire::WorkerState;
 use uuid::Uuid;
 
@@ -14,24 +14,14 @@ async fn a_worker_is_alive_while_it_is_heard() {
     for test in support::stores().await {
         let store = &test.store;
         let [first, second] = [1, 2].map(|_| Uuid::now_v7());
-        store
-            .workers()
-            .heartbeat(&support::beat(first, "host-1"), support::BEAT)
-            .await
-            .unwrap();
+        support::heartbeat(store, &support::beat(first, "host-1")).await;
         // A heartbeat of a worker whose row is gone registers it again.
-        store
-            .workers()
-            .heartbeat(
-                &gavel::store::Heartbeat {
-                    in_hand: 3,
-                    state: WorkerState::Draining,
-                    ..support::beat(second, "host-2")
-                },
-                support::BEAT,
-            )
-            .await
-            .unwrap();
+        let drains = Heartbeat {
+            in_hand: 3,
+            state: WorkerState::Draining,
+            ..support::beat(second, "host-2")
+        };
+        support::heartbeat(store, &drains).await;
         let workers = store.workers().list(Duration::from_secs(60)).await.unwrap();
         assert_eq!(workers.len(), 2);
         let of = |id| workers.iter().find(|w| w.worker_id == id).unwrap();
@@ -65,39 +55,24 @@ async fn a_heartbeat_keeps_the_start_and_a_stopped_worker_is_not_alive() {
         let store = &test.store;
         let workers = store.workers();
         let id = Uuid::now_v7();
-        workers
-            .heartbeat(&support::beat(id, "host"), support::BEAT)
-            .await
-            .unwrap();
+        support::heartbeat(store, &support::beat(id, "host")).await;
         let minute = Duration::from_secs(60);
         let started_at = workers.list(minute).await.unwrap()[0].started_at;
-        workers
-            .heartbeat(
-                &gavel::store::Heartbeat {
-                    in_hand: 2,
-                    state: WorkerState::Running,
-                    ..support::beat(id, "host")
-                },
-                support::BEAT,
-            )
-            .await
-            .unwrap();
+        let busy = Heartbeat {
+            in_hand: 2,
+            ..support::beat(id, "host")
+        };
+        support::heartbeat(store, &busy).await;
         let worker = workers.list(minute).await.unwrap().remove(0);
         assert_eq!(
             (worker.started_at, worker.in_hand, worker.alive),
             (started_at, 2, true)
         );
-        workers
-            .heartbeat(
-                &gavel::store::Heartbeat {
-                    in_hand: 0,
-                    state: WorkerState::Stopped,
-                    ..support::beat(id, "host")
-                },
-                support::BEAT,
-            )
-            .await
-            .unwrap();
+        let stopped = Heartbeat {
+            state: WorkerState::Stopped,
+            ..support::beat(id, "host")
+        };
+        support::heartbeat(store, &stopped).await;
         assert!(!workers.list(minute).await.unwrap()[0].alive);
     }
 }
@@ -106,11 +81,7 @@ async fn a_heartbeat_keeps_the_start_and_a_stopped_worker_is_not_alive() {
 async fn forgotten_workers_are_stopped() {
     for test in support::stores().await {
         let store = &test.store;
-        store
-            .workers()
-            .heartbeat(&support::beat(Uuid::now_v7(), "host"), support::BEAT)
-            .await
-            .unwrap();
+        support::heartbeat(store, &support::beat(Uuid::now_v7(), "host")).await;
         store.workers().forget().await.unwrap();
         let workers = store.workers().list(Duration::from_secs(60)).await.unwrap();
         assert_eq!(
@@ -126,26 +97,9 @@ async fn a_worker_that_is_silent_for_a_week_is_forgotten_with_what_it_knew() {
         let store = &test.store;
         let now = chrono::Utc::now();
         let [old, new] = [1, 2].map(|_| Uuid::now_v7());
-        store
-            .workers()
-            .heartbeat(&support::beat(old, "old"), support::BEAT)
-            .await
-            .unwrap();
-        store
-            .workers()
-            .heartbeat(&support::beat(new, "new"), support::BEAT)
-            .await
-            .unwrap();
-        let known = GateSnapshot {
-            judge: "j".to_owned(),
-            breaker: BreakerState::Closed,
-            failures_in_row: 0,
-            closed: None,
-            in_flight: 0,
-            sharing: gavel::judge::gate::Sharing::Alone,
-            pace: gavel::judge::gate::PaceSnapshot::default(),
-            last_error: None,
-        };
+        support::heartbeat(store, &support::beat(old, "old")).await;
+        support::heartbeat(store, &support::beat(new, "new")).await;
+        let known = support::gate("j");
         store
             .judges()
             .put(old, std::slice::from_ref(&known), now - TimeDelta::days(8))

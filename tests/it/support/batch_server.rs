@@ -18,8 +18,8 @@ use axum::middleware::{self, Next};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
 
+use super::Served;
 use super::judge_server::{TOKENS_IN, TOKENS_OUT, good_reply};
 
 /// How one call ends.
@@ -99,19 +99,19 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap()
     }
+
+    /// Keeps the body of a single call; answers how the call ends.
+    fn asked(&self, body: &Value) -> Fate {
+        let mut inner = self.lock();
+        inner.asked.push(body.clone());
+        inner.single.clone()
+    }
 }
 
 /// The running server; it ends with this value.
 pub(crate) struct BatchServer {
-    address: std::net::SocketAddr,
+    server: Served,
     shared: Shared,
-    task: JoinHandle<()>,
-}
-
-impl Drop for BatchServer {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
 }
 
 impl BatchServer {
@@ -131,8 +131,6 @@ impl BatchServer {
             cut: None,
             held: None,
         })));
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
         let router = Router::new()
             .route("/v1/chat/completions", post(openai::complete))
             .route("/v1/files", post(openai::upload))
@@ -148,21 +146,15 @@ impl BatchServer {
             .layer(axum::extract::DefaultBodyLimit::max(256 << 20))
             .layer(middleware::from_fn_with_state(shared.clone(), watched))
             .with_state(shared.clone());
-        let task = tokio::spawn(async move {
-            axum::serve(listener, router).await.unwrap();
-        });
-        Self {
-            address,
-            shared,
-            task,
-        }
+        let server = Served::start(router).await;
+        Self { server, shared }
     }
 
     /// The `base_url` of a family.
     pub(crate) fn url(&self, family: &str) -> String {
         match family {
-            "openai" => format!("http://{}/v1", self.address),
-            _ => format!("http://{}", self.address),
+            "openai" => format!("http://{}/v1", self.server.address),
+            _ => format!("http://{}", self.server.address),
         }
     }
 
@@ -360,6 +352,14 @@ fn respond(status: u16, body: String) -> Response<Body> {
         .header("content-type", "application/json")
         .body(Body::from(body))
         .unwrap()
+}
+
+/// A batch as its family shows it, or that there is none.
+fn shown(batch: Option<Value>) -> Response<Body> {
+    match batch {
+        Some(batch) => respond(200, batch.to_string()),
+        None => fault(404, "no such batch"),
+    }
 }
 
 fn fault(status: u16, message: &str) -> Response<Body> {

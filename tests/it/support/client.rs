@@ -6,8 +6,30 @@ use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::home::JUDGE;
 use super::sse::Stream;
 use super::wait::eventually;
+
+/// The fields of a score's body.
+pub(crate) const SCORE_FIELDS: [&str; 17] = [
+    "score_id",
+    "session_id",
+    "criteria_hash",
+    "total_score",
+    "score_breakdown",
+    "score_reasoning",
+    "missing_tools",
+    "alternative_approaches",
+    "scored_triggered_by",
+    "scored_at",
+    "is_current_criteria",
+    "rating",
+    "judge",
+    "simulated",
+    "flags",
+    "usage",
+    "job_id",
+];
 
 /// How long a job may take in a test before the test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -128,6 +150,22 @@ impl Api {
         self.send("POST", path, None, &[]).await
     }
 
+    /// POST with a body.
+    pub(crate) async fn post_json(&self, path: &str, body: Value) -> Answer {
+        self.send("POST", path, Some(body), &[]).await
+    }
+
+    /// Tells a job to be retried or cancelled.
+    pub(crate) async fn tell_job(&self, job: Uuid, word: &str) -> Answer {
+        self.post(&format!("/api/v1/jobs/{job}/{word}")).await
+    }
+
+    /// Tells the judge that tests ask to pause or resume.
+    pub(crate) async fn tell_judge(&self, word: &str) -> Value {
+        let path = format!("/api/v1/judges/{JUDGE}/{word}");
+        self.post(&path).await.expect(200)
+    }
+
     /// Puts a session and answers its id.
     pub(crate) async fn put(&self, session: Value) -> Uuid {
         let id = Uuid::now_v7();
@@ -146,8 +184,7 @@ impl Api {
     /// Asks for a session's score anew.
     pub(crate) async fn force(&self, session: Uuid) -> Answer {
         let body = json!({ "force_rescore": true });
-        self.send("POST", &score_path(session), Some(body), &[])
-            .await
+        self.post_json(&score_path(session), body).await
     }
 
     /// Puts a session, asks for its score, and answers the ids of both.

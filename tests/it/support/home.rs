@@ -34,15 +34,19 @@ impl Home {
     pub(crate) async fn shared() -> Option<Self> {
         let redis = super::redis_server()?;
         let database = super::postgres_database().await?;
-        let mut home = Self::embedded();
-        home.set("DATABASE_URL", &database);
-        home.set("REDIS_URL", redis);
-        home.set(
-            "GAVEL_REDIS_QUEUE",
-            format!("test-{}", Uuid::now_v7().simple()),
-        );
+        let mut home = Self::on(&database, &redis);
         home.database = Some(database);
         Some(home)
+    }
+
+    /// This database, and a queue of its own on this Redis.
+    pub(crate) fn on(database: &str, redis: &str) -> Self {
+        let mut home = Self::embedded();
+        home.set("DATABASE_URL", database);
+        home.set("REDIS_URL", redis);
+        let queue = format!("test-{}", Uuid::now_v7().simple());
+        home.set("GAVEL_REDIS_QUEUE", queue);
+        home
     }
 
     fn with_defaults(mut self) -> Self {

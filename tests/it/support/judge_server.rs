@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -13,7 +13,9 @@ use axum::http::{HeaderMap, Response, StatusCode};
 use axum::routing::post;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+
+use super::Served;
+use super::wait::eventually;
 
 /// The model that tests ask for; this judge says that it is whatever it was asked for.
 pub(crate) const MODEL: &str = "judge-1";
@@ -21,6 +23,12 @@ pub(crate) const MODEL: &str = "judge-1";
 pub(crate) const TOKENS_IN: i64 = 1_000;
 /// What each good reply says it used.
 pub(crate) const TOKENS_OUT: i64 = 200;
+
+/// What a good reply costs: USD 1 and 2 for a million tokens.
+pub(crate) fn call_cost() -> f64 {
+    let tokens = i32::try_from(TOKENS_IN + 2 * TOKENS_OUT).unwrap();
+    f64::from(tokens) / 1e6
+}
 
 /// What to answer to one call.
 #[derive(Debug, Clone)]
@@ -96,15 +104,8 @@ struct Shared {
 
 /// The running server; it ends with this value.
 pub(crate) struct JudgeServer {
-    address: std::net::SocketAddr,
+    server: Served,
     shared: Arc<Shared>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for JudgeServer {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
 }
 
 impl JudgeServer {
@@ -117,25 +118,17 @@ impl JudgeServer {
             most_in_flight: AtomicUsize::new(0),
             open: watch::Sender::new(false),
         });
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
         let router = Router::new()
             .route("/{tag}/chat/completions", post(complete))
             .layer(axum::extract::DefaultBodyLimit::max(64 << 20))
             .with_state(shared.clone());
-        let task = tokio::spawn(async move {
-            axum::serve(listener, router).await.unwrap();
-        });
-        Self {
-            address,
-            shared,
-            task,
-        }
+        let server = Served::start(router).await;
+        Self { server, shared }
     }
 
     /// The base address for one asker.
     pub(crate) fn url(&self, tag: &str) -> String {
-        format!("http://{}/{tag}", self.address)
+        format!("http://{}/{tag}", self.server.address)
     }
 
     /// From now on every call is answered with this.
@@ -155,6 +148,14 @@ impl JudgeServer {
     /// From now on every call is answered as the rule says.
     pub(crate) fn rule(&self, rule: impl Fn(&Call) -> Say + Send + Sync + 'static) {
         *self.shared.rule.write().unwrap() = Arc::new(rule);
+    }
+
+    /// From now on the calls of this asker are held, and all others scored with 70.
+    pub(crate) fn holds_calls_of(&self, tag: &'static str) {
+        self.rule(move |call| match call.tag == tag {
+            true => Say::held(1),
+            false => Say::Score(70),
+        });
     }
 
     /// Lets held calls go on, those to come included.
@@ -180,6 +181,15 @@ impl JudgeServer {
     /// How many calls are being answered now.
     pub(crate) fn in_flight(&self) -> usize {
         self.shared.in_flight.load(Ordering::SeqCst)
+    }
+
+    /// Waits until so many calls are being answered.
+    #[track_caller]
+    pub(crate) fn until_in_flight(&self, calls: usize) -> impl Future<Output = ()> {
+        let what = "so many calls are in flight";
+        eventually(Duration::from_secs(150), what, move || async move {
+            (self.in_flight() == calls).then_some(())
+        })
     }
 
     /// The most calls that were ever being answered at once.

@@ -17,13 +17,19 @@ pub(crate) mod tarsy_python;
 pub(crate) mod wait;
 pub(crate) mod world;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gavel::job::{JobOptions, Priority};
-use gavel::store::{Store, StoreOptions};
+use chrono::{DateTime, SubsecRound as _, Utc};
+use gavel::job::{JobId, JobOptions, Kind, Priority};
+use gavel::judge::gate::{BreakerState, GateSnapshot, PaceSnapshot, Sharing};
+use gavel::judge::{CallRecord, CallUsage};
+use gavel::store::{Heartbeat, NewBatch, Store, StoreOptions};
+use gavel::wire::{BatchOrigin, WorkerState};
 use sqlx::Connection as _;
 use sqlx::Executor as _;
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 /// A migrated store in a database of its own.
@@ -126,9 +132,12 @@ pub(crate) async fn sqlite() -> TestStore {
     }
 }
 
-/// A migrated Postgres store; `None` without a server.
+/// A migrated Postgres store; `None`, with a line that says so, without a server.
 pub(crate) async fn postgres() -> Option<TestStore> {
-    let url = postgres_database().await?;
+    let Some(url) = postgres_database().await else {
+        eprintln!("NOT TESTED ON POSTGRES: DATABASE_URL names none");
+        return None;
+    };
     let store = Store::connect(options(&url)).await.unwrap();
     store.migrate().await.unwrap();
     Some(TestStore {
@@ -141,10 +150,7 @@ pub(crate) async fn postgres() -> Option<TestStore> {
 /// Every store there is to test on.
 pub(crate) async fn stores() -> Vec<TestStore> {
     let mut stores = vec![sqlite().await];
-    match postgres().await {
-        Some(store) => stores.push(store),
-        None => eprintln!("DATABASE_URL names no Postgres: tested on SQLite alone"),
-    }
+    stores.extend(postgres().await);
     stores
 }
 
@@ -176,20 +182,99 @@ pub(crate) async fn execute(url: &str, statement: &'static str) -> Result<(), sq
     }
 }
 
-/// The longest that a test's heartbeat may take.
-pub(crate) const BEAT: std::time::Duration = std::time::Duration::from_secs(10);
+/// An HTTP server on a port of its own; it ends with this value.
+pub(crate) struct Served {
+    pub(crate) address: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl Served {
+    pub(crate) async fn start(router: axum::Router) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { address, task }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Ends every session of a Postgres database but the one that says so.
+pub(crate) const END_SESSIONS: &str = "select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid()";
+
+/// Writes a worker's heartbeat.
+pub(crate) async fn heartbeat(store: &Store, beat: &Heartbeat) {
+    let written = store.workers().heartbeat(beat, Duration::from_secs(10));
+    written.await.unwrap();
+}
 
 /// What a test's worker says of itself.
-pub(crate) fn beat(worker_id: uuid::Uuid, name: &str) -> gavel::store::Heartbeat {
-    gavel::store::Heartbeat {
+pub(crate) fn beat(worker_id: Uuid, name: &str) -> Heartbeat {
+    Heartbeat {
         worker_id,
         name: name.to_owned(),
         version: "0.1".to_owned(),
         in_hand: 0,
-        state: gavel::wire::WorkerState::Running,
-        lease: std::time::Duration::from_secs(5),
+        state: WorkerState::Running,
+        lease: Duration::from_secs(5),
         judges: None,
         queue_away: false,
+    }
+}
+
+/// What a gate that lets everything through says of its judge.
+pub(crate) fn gate(judge: &str) -> GateSnapshot {
+    GateSnapshot {
+        judge: judge.to_owned(),
+        breaker: BreakerState::Closed,
+        failures_in_row: 0,
+        closed: None,
+        in_flight: 0,
+        sharing: Sharing::Alone,
+        pace: PaceSnapshot::default(),
+        last_error: None,
+    }
+}
+
+/// A call of just now that was answered well.
+pub(crate) fn call(asked_for: JobId) -> CallRecord {
+    CallRecord {
+        call_id: Uuid::now_v7(),
+        asked_for: asked_for.0,
+        judge: "main".to_owned(),
+        model: "model-1".to_owned(),
+        at: Utc::now().trunc_subsecs(6),
+        latency: Duration::from_micros(1_234_567),
+        error: None,
+        message: None,
+        status: Some(200),
+        usage: CallUsage {
+            tokens_in: 10,
+            tokens_in_cached: 4,
+            tokens_out: 3,
+            cost_usd: Some(0.01),
+        },
+        reply: Some("{\"total_score\": 3}".to_owned()),
+    }
+}
+
+/// A suite without a name, a threshold or a budget, by criteria `a`.
+pub(crate) fn new_batch(kind: Kind, created_at: DateTime<Utc>) -> NewBatch {
+    NewBatch {
+        batch_id: Uuid::now_v7(),
+        name: None,
+        kind,
+        origin: BatchOrigin::Suite,
+        threshold: None,
+        criteria_hash: "a".repeat(64),
+        budget_usd: None,
+        created_by: "ann".to_owned(),
+        created_at,
     }
 }
 

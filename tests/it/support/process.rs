@@ -168,6 +168,12 @@ impl Fleet {
         fleet
     }
 
+    /// Starts the API anew, once its process is gone.
+    pub(crate) fn serve_again(&mut self) {
+        let serve = gavel(self.home.env(), &["serve"]);
+        self.serve = Process::spawn("serve-again", self.home.dir(), serve);
+    }
+
     /// Starts a worker whose judge has this address.
     pub(crate) fn worker(&self, name: &str, judge_url: &str, concurrency: usize) -> Process {
         self.starter(concurrency)(name, judge_url)

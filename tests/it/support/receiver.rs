@@ -7,7 +7,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+
+use super::Served;
 
 /// A secret that receivers check signatures with.
 pub(crate) const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -44,15 +45,8 @@ struct Shared {
 
 /// The running receiver; it ends with this value.
 pub(crate) struct Receiver {
-    address: std::net::SocketAddr,
+    server: Served,
     shared: Arc<Shared>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
 }
 
 impl Receiver {
@@ -62,15 +56,9 @@ impl Receiver {
             rule: Mutex::new(Box::new(rule)),
             hooks: Mutex::default(),
         });
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
         let router = Router::new().fallback(take).with_state(shared.clone());
-        let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self {
-            address,
-            shared,
-            task,
-        }
+        let server = Served::start(router).await;
+        Self { server, shared }
     }
 
     /// Answers so from now on.
@@ -84,7 +72,7 @@ impl Receiver {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}/hook", self.address)
+        format!("http://{}/hook", self.server.address)
     }
 
     /// Itself as an endpoint of the settings.

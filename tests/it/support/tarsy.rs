@@ -10,8 +10,9 @@ use axum::extract::{Request, State};
 use axum::http::Response;
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use uuid::Uuid;
+
+use super::Served;
 
 /// Beginning of the first session, microseconds.
 const FIRST_US: i64 = 1_767_225_600_000_000; // 2026-01-01
@@ -121,14 +122,7 @@ pub(crate) struct Archive {
 /// A running stand-in; it ends with this value.
 pub(crate) struct TarsyServer {
     pub(crate) archive: Arc<Archive>,
-    address: std::net::SocketAddr,
-    task: JoinHandle<()>,
-}
-
-impl Drop for TarsyServer {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    server: Served,
 }
 
 impl TarsyServer {
@@ -141,22 +135,16 @@ impl TarsyServer {
             times: Mutex::default(),
             open: watch::Sender::new(false),
         });
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
         let router = Router::new()
             .fallback(answer)
             .with_state((archive.clone(), answers));
-        let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self {
-            archive,
-            address,
-            task,
-        }
+        let server = Served::start(router).await;
+        Self { archive, server }
     }
 
     /// Its address.
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.server.address)
     }
 
     /// From now on: what to answer instead, if anything. The rule may change what is kept.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::stage::KEY;
-use super::{Family, MODEL, Refusal, Reply, Told};
+use super::{Family, Headers, MODEL, Refusal, Reply, Told};
 
 pub(super) struct Anthropic;
 
@@ -24,15 +24,11 @@ impl Family for Anthropic {
         "anthropic"
     }
 
-    fn base(&self) -> &'static str {
-        ""
-    }
-
     fn path(&self) -> &'static str {
         "/v1/messages"
     }
 
-    fn headers(&self) -> Vec<(&'static str, String)> {
+    fn headers(&self) -> Headers {
         vec![
             ("x-api-key", KEY.to_owned()),
             ("anthropic-version", "2023-06-01".to_owned()),
@@ -124,19 +120,11 @@ impl Family for Anthropic {
         }
     }
 
-    fn limits(
-        &self,
-        limit: u64,
-        remaining: u64,
-        reset_s: u64,
-    ) -> Result<Vec<(&'static str, String)>, &'static str> {
+    fn limits(&self, limit: u64, left: u64, reset_s: u64) -> Result<Headers, &'static str> {
         let reset = chrono::Utc::now() + chrono::TimeDelta::seconds(reset_s.cast_signed());
         Ok(vec![
             ("anthropic-ratelimit-requests-limit", limit.to_string()),
-            (
-                "anthropic-ratelimit-requests-remaining",
-                remaining.to_string(),
-            ),
+            ("anthropic-ratelimit-requests-remaining", left.to_string()),
             ("anthropic-ratelimit-requests-reset", reset.to_rfc3339()),
         ])
     }
@@ -158,23 +146,6 @@ impl Family for Anthropic {
             (None, None) => "prompt",
             (Some(_), Some(_)) | (None, Some(_)) => "?",
         }
-    }
-
-    fn has_temperature(&self, request: &Value) -> bool {
-        request.get("temperature").is_some()
-    }
-
-    fn spoken(&self, request: &Value) -> Vec<(String, String)> {
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let messages = request["messages"].as_array().unwrap();
-        messages
-            .iter()
-            .map(|message| (text(&message["role"]), text(&message["content"])))
-            .collect()
-    }
-
-    fn model_role(&self) -> &'static str {
-        "assistant"
     }
 
     fn in_a_list(&self, _body: &Value) -> Result<Value, &'static str> {

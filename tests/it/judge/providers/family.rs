@@ -3,16 +3,20 @@
 use serde_json::Value;
 use wiremock::ResponseTemplate;
 
+pub(super) type Headers = Vec<(&'static str, String)>;
+
 /// How one family words what a server does.
 pub(super) trait Family: Sync {
     /// Its `type:` in llm_providers.yaml.
     fn name(&self) -> &'static str;
     /// What stands behind the server's address in `base_url`.
-    fn base(&self) -> &'static str;
+    fn base(&self) -> &'static str {
+        ""
+    }
     /// Where a call goes.
     fn path(&self) -> &'static str;
     /// The headers that show who asks.
-    fn headers(&self) -> Vec<(&'static str, String)>;
+    fn headers(&self) -> Headers;
     /// The body of a first call.
     fn request(&self, prompt: &str, schema: &Value) -> Value;
     /// A body of status 200.
@@ -20,22 +24,28 @@ pub(super) trait Family: Sync {
     /// A refusal.
     fn refusal(&self, refusal: Refusal) -> Told;
     /// Headers that say so much of a limit of requests a minute, or why there are none.
-    fn limits(
-        &self,
-        limit: u64,
-        remaining: u64,
-        reset_s: u64,
-    ) -> Result<Vec<(&'static str, String)>, &'static str>;
+    fn limits(&self, limit: u64, left: u64, reset_s: u64) -> Result<Headers, &'static str>;
     /// The ways to ask for the reply's shape, in order.
     fn ladder(&self) -> [&'static str; 3];
     /// Which of them a request is.
     fn rung(&self, request: &Value) -> &'static str;
     /// Whether a request sets a temperature.
-    fn has_temperature(&self, request: &Value) -> bool;
+    fn has_temperature(&self, request: &Value) -> bool {
+        request.get("temperature").is_some()
+    }
     /// The texts of a request's messages, with who spoke.
-    fn spoken(&self, request: &Value) -> Vec<(String, String)>;
+    fn spoken(&self, request: &Value) -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let messages = request["messages"].as_array().unwrap();
+        messages
+            .iter()
+            .map(|message| (text(&message["role"]), text(&message["content"])))
+            .collect()
+    }
     /// What the model's own words are marked as.
-    fn model_role(&self) -> &'static str;
+    fn model_role(&self) -> &'static str {
+        "assistant"
+    }
     /// The same body as a list, or why there is no such thing.
     fn in_a_list(&self, body: &Value) -> Result<Value, &'static str>;
 }
@@ -70,11 +80,7 @@ pub(super) enum Refusal {
 }
 
 /// Status, headers, body.
-pub(super) struct Told(
-    pub(super) u16,
-    pub(super) Vec<(&'static str, String)>,
-    pub(super) Value,
-);
+pub(super) struct Told(pub(super) u16, pub(super) Headers, pub(super) Value);
 
 impl Told {
     pub(super) fn bare(status: u16, body: Value) -> Self {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::stage::KEY;
-use super::{Family, MODEL, Refusal, Reply, Told};
+use super::{Family, Headers, MODEL, Refusal, Reply, Told};
 
 pub(super) struct Gemini;
 
@@ -35,15 +35,11 @@ impl Family for Gemini {
         "gemini"
     }
 
-    fn base(&self) -> &'static str {
-        ""
-    }
-
     fn path(&self) -> &'static str {
         "/v1beta/models/judge-model:generateContent"
     }
 
-    fn headers(&self) -> Vec<(&'static str, String)> {
+    fn headers(&self) -> Headers {
         vec![("x-goog-api-key", KEY.to_owned())]
     }
 
@@ -137,13 +133,8 @@ impl Family for Gemini {
         }
     }
 
-    fn limits(
-        &self,
-        limit: u64,
-        remaining: u64,
-        reset_s: u64,
-    ) -> Result<Vec<(&'static str, String)>, &'static str> {
-        let _ = (limit, remaining, reset_s);
+    fn limits(&self, limit: u64, left: u64, reset_s: u64) -> Result<Headers, &'static str> {
+        let _ = (limit, left, reset_s);
         Err("generateContent has no such headers")
     }
 

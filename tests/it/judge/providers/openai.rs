@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::stage::KEY;
-use super::{Family, MODEL, Refusal, Reply, Told};
+use super::{Family, Headers, MODEL, Refusal, Reply, Told};
 
 pub(super) struct OpenAi;
 
@@ -26,7 +26,7 @@ impl Family for OpenAi {
         "/v1/chat/completions"
     }
 
-    fn headers(&self) -> Vec<(&'static str, String)> {
+    fn headers(&self) -> Headers {
         vec![("authorization", format!("Bearer {KEY}"))]
     }
 
@@ -103,15 +103,10 @@ impl Family for OpenAi {
         }
     }
 
-    fn limits(
-        &self,
-        limit: u64,
-        remaining: u64,
-        reset_s: u64,
-    ) -> Result<Vec<(&'static str, String)>, &'static str> {
+    fn limits(&self, limit: u64, left: u64, reset_s: u64) -> Result<Headers, &'static str> {
         Ok(vec![
             ("x-ratelimit-limit-requests", limit.to_string()),
-            ("x-ratelimit-remaining-requests", remaining.to_string()),
+            ("x-ratelimit-remaining-requests", left.to_string()),
             ("x-ratelimit-reset-requests", format!("{reset_s}s")),
         ])
     }
@@ -127,23 +122,6 @@ impl Family for OpenAi {
             Some(_) => "?",
             None => "prompt",
         }
-    }
-
-    fn has_temperature(&self, request: &Value) -> bool {
-        request.get("temperature").is_some()
-    }
-
-    fn spoken(&self, request: &Value) -> Vec<(String, String)> {
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let messages = request["messages"].as_array().unwrap();
-        messages
-            .iter()
-            .map(|message| (text(&message["role"]), text(&message["content"])))
-            .collect()
-    }
-
-    fn model_role(&self) -> &'static str {
-        "assistant"
     }
 
     fn in_a_list(&self, _body: &Value) -> Result<Value, &'static str> {

@@ -26,11 +26,7 @@ pub(super) async fn answer(
     State(shared): State<Shared>,
     body: axum::Json<Value>,
 ) -> Response<Body> {
-    let fate = {
-        let mut inner = shared.lock();
-        inner.asked.push(body.0.clone());
-        inner.single.clone()
-    };
+    let fate = shared.asked(&body.0);
     match (&fate, end(&fate, &body.0)) {
         (Fate::Score(_) | Fate::Content(_), end) => respond(200, end["message"].to_string()),
         (Fate::Errored(status), _) => fault(*status, "no"),
@@ -78,17 +74,13 @@ fn view(batch: &Held, results_at: Option<&str>) -> Value {
 pub(super) async fn look(State(shared): State<Shared>, Path(id): Path<String>) -> Response<Body> {
     let mut inner = shared.lock();
     let results_at = inner.results_at.clone();
-    match inner.of(&id) {
-        Some(batch) => respond(200, view(batch, results_at.as_deref()).to_string()),
-        None => fault(404, "no such batch"),
-    }
+    let found = inner.of(&id);
+    shown(found.map(|batch| view(batch, results_at.as_deref())))
 }
 
 pub(super) async fn cancel(State(shared): State<Shared>, Path(id): Path<String>) -> Response<Body> {
-    match shared.lock().cancel(&id) {
-        Some(batch) => respond(200, view(&batch, None).to_string()),
-        None => fault(404, "no such batch"),
-    }
+    let cancelled = shared.lock().cancel(&id);
+    shown(cancelled.map(|batch| view(&batch, None)))
 }
 
 pub(super) async fn results(

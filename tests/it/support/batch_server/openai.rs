@@ -31,11 +31,7 @@ pub(super) async fn complete(
     State(shared): State<Shared>,
     body: axum::Json<Value>,
 ) -> Response<Body> {
-    let fate = {
-        let mut inner = shared.lock();
-        inner.asked.push(body.0.clone());
-        inner.single.clone()
-    };
+    let fate = shared.asked(&body.0);
     match end(&fate, &body.0) {
         Some((status, body)) => respond(status, body.to_string()),
         None => fault(503, "it has no answer"),
@@ -137,10 +133,7 @@ fn view(batch: &Held) -> Value {
 }
 
 pub(super) async fn look(State(shared): State<Shared>, Path(id): Path<String>) -> Response<Body> {
-    match shared.lock().of(&id) {
-        Some(batch) => respond(200, view(batch).to_string()),
-        None => fault(404, "no such batch"),
-    }
+    shown(shared.lock().of(&id).map(|batch| view(batch)))
 }
 
 /// Pages of two, the newest first, whatever limit is asked for.
@@ -161,10 +154,8 @@ pub(super) async fn list(
 }
 
 pub(super) async fn cancel(State(shared): State<Shared>, Path(id): Path<String>) -> Response<Body> {
-    match shared.lock().cancel(&id) {
-        Some(batch) => respond(200, view(&batch).to_string()),
-        None => fault(404, "no such batch"),
-    }
+    let cancelled = shared.lock().cancel(&id);
+    shown(cancelled.map(|batch| view(&batch)))
 }
 
 pub(super) async fn content(
