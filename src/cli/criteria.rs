@@ -20,8 +20,8 @@ use crate::job::Kind;
 use crate::score::Criteria;
 use crate::wire::{CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion, words};
 
-/// Digits of a hash in a list: commands take it by its first eight.
-const SHORT: usize = 12;
+/// Digits of a hash in a list, by which commands take it, and pages show it.
+const SHORT: usize = 8;
 /// Characters of a name there, so that a row fits 80.
 const NAMED: usize = 16;
 

@@ -51,7 +51,7 @@ fn a_run_goes_on_under_no_other_criteria_than_those_it_began_with() {
         .says(&format!(
             "that run began with judge simulated ({}), criteria {}",
             began["model"].as_str().unwrap(),
-            &hash[..12]
+            &hash[..8]
         ))
         .says("it would go on with judge simulated")
         .says("GAVEL_CRITERIA_QAS");

@@ -217,7 +217,7 @@ fn criteria_are_compared_and_their_texts_too() {
     );
     let listed = place.run(&["criteria", "list"]).ends(0);
     // As many digits as a command takes it by.
-    listed.prints("stored").prints(&hash[..12]);
+    listed.prints("stored").prints(&hash[..8]);
     let first = include_str!("../../../config/scoring_config.yaml");
     place.write("third.yaml", &first.replace("# Your task", "# What to do"));
     let third = place.run(&["criteria", "add", "third.yaml"]).ends(0).out;
