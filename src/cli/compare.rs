@@ -30,7 +30,7 @@ const LISTED: usize = 50;
                   criteria are compared with a warning (`judged_otherwise` with --json).\n\nExit codes: 0 compared, 1 the mean fell by more than \
                   --max-regression, 2 a folder is no run, the two are of two kinds, or only one of them was judged by a simulated judge, 3 \
                   nothing has a score in both, or, with --max-regression, more items lost their score than --max-errors allows.",
-    after_help = "Examples:\n  gavel compare reports/evaluation-runs/run-20260101T120000Z \
+    after_help = "Examples:\n  gavel compare reports/evaluation-runs/run-20260101T120000Z \\\n      \
                   reports/evaluation-runs/run-20260102T120000Z\n  gavel compare base new --max-regression 2%"
 )]
 pub(super) struct Compare {

@@ -187,3 +187,25 @@ async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Completions(command) => command.run(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, CommandFactory as _};
+
+    use super::*;
+
+    /// Every line of a command's examples, and of those of the commands below it, that a terminal would break.
+    fn too_long(command: &Command) -> Vec<String> {
+        let help = command.get_after_help().map(ToString::to_string);
+        let help = help.unwrap_or_default();
+        let lines = help.lines().filter(|line| line.starts_with("  "));
+        let long = lines.filter(|line| line.chars().count() > 80);
+        let below = command.get_subcommands().flat_map(too_long);
+        long.map(str::to_owned).chain(below).collect()
+    }
+
+    #[test]
+    fn a_terminal_of_80_columns_breaks_no_example() {
+        assert_eq!(too_long(&Cli::command()), Vec::<String>::new());
+    }
+}

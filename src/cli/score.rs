@@ -26,7 +26,7 @@ use crate::wire::{self, Job, Rating};
                   first.\n\nWithout --server and without a database the jobs run in this process, over the data folder. \
                   A session that has a score already is shown, not judged again, unless --force.\n\nExit codes: 0 all \
                   scored, 2 a session can't be scored as it is, 3 a job failed or isn't finished, 4 nothing to score.",
-    after_help = "Examples:\n  gavel score session.json\n  gavel score session.json --simulate   # made-up scores, no key\n  gavel score --server http://127.0.0.1:8080 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2\n  gavel score --force --json sessions.jsonl > scores.json"
+    after_help = "Examples:\n  gavel score session.json\n  gavel score session.json --simulate   # made-up scores, no key\n  gavel score --server http://127.0.0.1:8080 \\\n      6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2\n  gavel score --force --json sessions.jsonl > scores.json"
 )]
 pub(super) struct Score {
     /// Files with sessions, or ids of stored sessions

@@ -16,7 +16,7 @@ use crate::lifecycle::Signals;
                   DATABASE_URL and REDIS_URL, and a migrated database (`gavel migrate`). SIGHUP reads the criteria files and the tokens again: send it to each of them, since one that \
                   is left out goes on with the old ones. SIGTERM: /readyz is 503 at once, requests are answered for http.drain_delay_s more, \
                   and open ones have 10 s after that.",
-    after_help = "Example:\n  DATABASE_URL=postgres://gavel@db/gavel REDIS_URL=redis://redis:6379 gavel serve --bind 0.0.0.0:8080"
+    after_help = "Example:\n  DATABASE_URL=postgres://gavel@db/gavel REDIS_URL=redis://redis:6379 \\\n      gavel serve --bind 0.0.0.0:8080"
 )]
 pub(super) struct Serve {
     #[command(flatten)]

@@ -18,7 +18,7 @@ use crate::wire::{PutOutcome, Score, Session, SessionFormat, SessionItem};
 /// Import, list, show and delete sessions
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  gavel sessions import sessions.jsonl\n  gavel sessions import --format langsmith runs/\n  gavel sessions import --from https://tarsy.example.com --status completed --since 30d\n  gavel sessions list --status completed --scored no\n  gavel sessions show 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2 --json\n  gavel sessions delete 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2"
+    after_help = "Examples:\n  gavel sessions import sessions.jsonl\n  gavel sessions import --format langsmith runs/\n  gavel sessions import --from https://tarsy.example.com \\\n      --status completed --since 30d\n  gavel sessions list --status completed --scored no\n  gavel sessions show 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2 --json\n  gavel sessions delete 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2"
 )]
 pub(super) struct Sessions {
     #[command(subcommand)]

@@ -14,10 +14,10 @@ use crate::lifecycle::Signals;
 /// Run a worker over Postgres and Redis
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Run a worker over Postgres and Redis; any number of them. SIGTERM lets running jobs finish within \
-                  worker.drain_timeout_s; what isn't finished then goes back to the queue, and the process ends within 11 s. Needs DATABASE_URL, REDIS_URL, \
-                  a migrated database and a judge. Health and metrics are on a port of its own (--health-bind).",
-    after_help = "Example:\n  DATABASE_URL=postgres://gavel@db/gavel REDIS_URL=redis://redis:6379 OPENAI_API_KEY=sk-... gavel worker --concurrency 64"
+    long_about = "Run a worker over Postgres and Redis; any number of them. After SIGTERM running jobs may finish \
+                  for worker.drain_timeout_s (15 s). What isn't finished then goes back to the queue, and the process ends 11 s later at the \
+                  latest. Needs DATABASE_URL, REDIS_URL, a migrated database and a judge. Health and metrics are on a port of its own (--health-bind).",
+    after_help = "Example:\n  DATABASE_URL=postgres://gavel@db/gavel REDIS_URL=redis://redis:6379 \\\n      OPENAI_API_KEY=sk-... gavel worker --concurrency 64"
 )]
 pub(super) struct Worker {
     /// Judge calls at once [env: GAVEL_WORKER_CONCURRENCY] [default: 16]

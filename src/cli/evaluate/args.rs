@@ -23,10 +23,10 @@ use crate::suite::run::thresholds;
                   and the command ends with the page's address. A run that was made without a server is sent by `gavel batches push`.\n\nExit codes: 0 passed, 1 a gate failed, 2 \
                   usage or settings, 3 incomplete (an agent, the judge or the service is down, scores are simulated, or \
                   --no-judge), 4 nothing to run, 130 interrupted. Without a gate flag every scored item must pass.",
-    after_help = "Examples:\n  gavel evaluate examples/queries/kql-suite.jsonl\n  gavel evaluate questions.json \
-                  --agent-command 'python3 agent.py' --min-pass-rate 0.9\n  gavel evaluate --resume \
-                  reports/evaluation-runs/run-20260101T120000Z --retry-errors\n  gavel evaluate suite.jsonl --baseline \
-                  reports/evaluation-runs/run-20260101T120000Z --max-regression 0.02"
+    after_help = "Examples:\n  gavel evaluate examples/queries/kql-suite.jsonl\n  gavel evaluate questions.json \\\n      \
+                  --agent-command 'python3 agent.py' --min-pass-rate 0.9\n  gavel evaluate --resume \\\n      \
+                  reports/evaluation-runs/run-20260101T120000Z --retry-errors\n  gavel evaluate suite.jsonl --max-regression 0.02 \\\n      \
+                  --baseline reports/evaluation-runs/run-20260101T120000Z"
 )]
 pub(in crate::cli) struct Evaluate {
     /// The suite: a .json, .jsonl, .csv or .xlsx file. With --resume it is the run's own, unless it has moved
