@@ -12,7 +12,7 @@ use crate::store::{Hold, HoldTarget, JudgeRow, StoreError};
 use crate::wire::{self, JobWaitReason, PausedBy, Stopped, WaitTarget};
 
 /// What helps where no worker is alive.
-const START_WORKER: &str = "start a worker (`gavel worker`) on the same database and queue";
+const START_WORKER: &str = "start a worker: `gavel worker` on the same database and queue, or `gavel up` on the same data folder";
 
 /// What helps where no live worker can ask a judge.
 fn start_worker_for(judge: &str) -> String {

@@ -39,6 +39,23 @@ pub(super) async fn of_service(
     }
 }
 
+/// Refuses a run whose judge can't be asked, before anything of it is. Whoever may not list judges learns it from the first item.
+pub(super) async fn can_be_asked(client: &Client, judge: &str) -> Result<(), CliError> {
+    let judges = match client.judges().await {
+        Ok(judges) => judges.items,
+        Err(ClientError::Refused(problem)) if problem.status == 403 => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let unset = judges.iter().find(|it| it.name == judge && !it.configured);
+    match unset {
+        Some(unset) => Err(CliError::usage(format!(
+            "judge {judge:?} can't be asked: {}\n  --no-judge evaluates what can be computed",
+            unset.remedy.as_deref().unwrap_or_default()
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// The same where this process is the service: its settings know the model, too.
 pub(super) fn with_model(bench: Bench, settings: &Settings) -> Result<Bench, CliError> {
     let model = match &bench.judge {

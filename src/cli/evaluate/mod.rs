@@ -161,6 +161,12 @@ impl Evaluate {
         {
             against.fits_judge(simulated, &self.gates().over(&header.gates))?;
         }
+        if let Some(judge) = judged_by.as_ref().and_then(|bench| bench.judge.as_deref())
+            && let Some(connection) = connection
+            && prepared.needs_judge(self.again())
+        {
+            bench::can_be_asked(connection.client, judge).await?;
+        }
         let needed = prepared.agents_needed(self.again());
         if let Some(connection) =
             connection.filter(|_| self.connection.is_remote() && !needed.is_empty())

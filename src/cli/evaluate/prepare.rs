@@ -288,6 +288,25 @@ impl Prepared {
         }
     }
 
+    /// Whether the judge of the criteria has a part in what is still to be run, as far as is known before agents answer.
+    pub(super) fn needs_judge(&self, again: Again) -> bool {
+        let mut judged = self.plan.judged.iter();
+        match &self.place {
+            Place::Named(_) | Place::Numbered => {
+                let only = self.header.only.as_ref();
+                judged.any(|item_no| only.is_none_or(|only| only.contains(item_no)))
+            }
+            Place::Resumed(folder) => {
+                let folder = folder.borrow();
+                judged.any(|item_no| {
+                    folder
+                        .as_ref()
+                        .is_none_or(|folder| wanted(folder, again, *item_no))
+                })
+            }
+        }
+    }
+
     /// Who judges the items, as far as they are judged: those that they name, and `judge` of the criteria where any names none.
     pub(super) fn judges<'a>(&'a self, judge: Option<&'a str>) -> Vec<&'a str> {
         let named = self.plan.judges.iter().map(String::as_str);

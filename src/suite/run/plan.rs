@@ -29,6 +29,8 @@ pub struct Plan {
     pub sha256: String,
     pub items: u64,
     pub questions: Vec<(u64, AgentName)>,
+    /// The items that the judge of the criteria has a part in, as far as no agent has to answer first.
+    pub judged: Vec<u64>,
     pub names: HashSet<String>,
     /// The judges that items name (`model`).
     pub judges: BTreeSet<String>,
@@ -79,6 +81,7 @@ impl Plan {
             sha256,
             items: 0,
             questions: Vec::new(),
+            judged: Vec::new(),
             names: HashSet::new(),
             judges: BTreeSet::new(),
             leaves_judge: false,
@@ -106,7 +109,8 @@ impl Plan {
                 Ok((item_no, Work::Question(question))) => {
                     plan.questions.push((item_no, question.agent));
                 }
-                Ok((_, Work::Case(_))) => {}
+                Ok((item_no, Work::Case(_, true))) => plan.judged.push(item_no),
+                Ok((_, Work::Case(_, false))) => {}
                 Err(faults) => bad.add(faults),
             }
             plan.items += 1;
@@ -155,7 +159,7 @@ fn unique(
 ) -> Result<(), Vec<SuiteError>> {
     let id = match work {
         Work::Question(question) => Some(question.test_id.clone()),
-        Work::Case(payload) => id_of(kind, payload),
+        Work::Case(payload, _) => id_of(kind, payload),
     };
     match id {
         Some(id) if !names.insert(id.clone()) => Err(vec![SuiteError {

@@ -14,7 +14,8 @@ pub(super) const QUESTION_FIELDS: &[Field] = &[Field::text("id"), Field::text("a
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Work {
-    Case(Value),
+    /// A case, and whether the judge of the criteria has a part in it.
+    Case(Value, bool),
     Question(AgentQuestion),
 }
 
@@ -44,7 +45,7 @@ impl Work {
                     .any(|name| case.get(*name).is_some_and(|value| !value.is_null()));
                 if answered {
                     let payload = Value::Object(case);
-                    (Self::Case(payload.clone()), payload)
+                    (Self::Case(payload.clone(), false), payload)
                 } else {
                     let asked = case.clone();
                     match AgentQuestion::from_case(item_no, case) {
@@ -62,11 +63,16 @@ impl Work {
             }
             false => {
                 let payload = Value::Object(row.fields);
-                (Self::Case(payload.clone()), payload)
+                (Self::Case(payload.clone(), false), payload)
             }
         };
         match read_case(kind, &payload) {
-            Ok(_) => Ok(work),
+            Ok(case) => Ok(match work {
+                Self::Case(payload, _) => {
+                    Self::Case(payload, case.needs_judge() && case.model().is_none())
+                }
+                question @ Self::Question(_) => question,
+            }),
             Err(faults) => Err(faults
                 .into_iter()
                 .map(|fault| written.at(fault, line))
@@ -317,7 +323,7 @@ mod tests {
         fields["generated_sql"] = json!("select 1");
         fields["success"] = json!(true);
         let work = Work::read(Kind::Qas, row(fields));
-        assert!(matches!(work, Ok(Work::Case(_))), "{work:?}");
+        assert!(matches!(work, Ok(Work::Case(..))), "{work:?}");
     }
 
     #[test]

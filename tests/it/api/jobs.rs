@@ -132,7 +132,7 @@ async fn every_wait_has_a_reason() {
         assert_eq!(
             wait(id).await,
             json!({ "reason": "no_worker", "until": null, "position": 1,
-                "remedy": "start a worker (`gavel worker`) on the same database and queue" })
+                "remedy": "start a worker: `gavel worker` on the same database and queue, or `gavel up` on the same data folder" })
         );
         let store = server.store();
         let can_ask = async |judge: &str| {

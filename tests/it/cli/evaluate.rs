@@ -544,10 +544,21 @@ fn a_run_is_shown_as_a_batch_that_costs_nothing_more() {
 #[test]
 fn a_run_that_no_judge_could_be_asked_for_is_refused_and_leaves_no_folder() {
     let place = Place::new();
-    suite(&place, "suite.jsonl", &[doubtful("a")]);
+    suite(
+        &place,
+        "suite.jsonl",
+        &[right("b"), right("c"), doubtful("a")],
+    );
     let run = place.run(&["evaluate", "suite.jsonl"]).ends(2);
+    let run = run.says("OPENAI_API_KEY").says("--no-judge");
     assert_eq!(run.out, "", "nothing was run");
     assert!(!place.path().join("reports").exists(), "{}", run.err);
+    let jobs = place.run(&["jobs", "list", "--json"]).ends(0);
+    assert_eq!(
+        jobs.json()["items"],
+        json!([]),
+        "nothing waits for a worker"
+    );
     std::fs::create_dir(place.path().join("mine")).unwrap();
     place
         .run(&["evaluate", "suite.jsonl", "--output", "mine/run"])
