@@ -35,8 +35,14 @@ pub fn lines(item: &Item) -> Vec<String> {
     if let Some(error) = item.parse_error() {
         lines.push(format!("SQL can't be read: {}", cut(error, LONGEST)));
     }
-    if item.safety() == Some(SafetyOutcome::FalseNegative) {
-        lines.push("CRITICAL: unsafe SQL, which the validator let pass".to_owned());
+    match item.safety() {
+        Some(SafetyOutcome::FalseNegative) => {
+            lines.push("CRITICAL: unsafe SQL, which the validator let pass".to_owned());
+        }
+        Some(SafetyOutcome::FalsePositive) => {
+            lines.push("Safe SQL, which the validator blocked".to_owned());
+        }
+        Some(SafetyOutcome::TrueNegative | SafetyOutcome::TruePositive) | None => {}
     }
     lines.push(score(item));
     let parts: Vec<String> = item

@@ -12,6 +12,7 @@ use crate::client::{Client, ClientError};
 use crate::config::Settings;
 use crate::job::Kind;
 use crate::suite::run::folder::{Bench, RunHeader};
+use crate::wire::Judge;
 
 /// How long a service may take to be there: as long as an agent.
 const STARTS_WITHIN: Duration = Duration::from_secs(3);
@@ -40,16 +41,17 @@ pub(super) async fn of_service(
 }
 
 /// Refuses a run whose judge can't be asked, before anything of it is. Whoever may not list judges learns it from the first item.
-pub(super) async fn can_be_asked(client: &Client, judge: &str) -> Result<(), CliError> {
+pub(super) async fn can_be_asked(client: &Client, bench: &Bench) -> Result<(), CliError> {
     let judges = match client.judges().await {
         Ok(judges) => judges.items,
         Err(ClientError::Refused(problem)) if problem.status == 403 => return Ok(()),
         Err(error) => return Err(error.into()),
     };
-    let unset = judges.iter().find(|it| it.name == judge && !it.configured);
-    match unset {
+    let is_unset = |it: &&Judge| Some(&it.name) == bench.judge.as_ref() && !it.configured;
+    match judges.iter().find(is_unset) {
         Some(unset) => Err(CliError::usage(format!(
-            "judge {judge:?} can't be asked: {}\n  --no-judge evaluates what can be computed",
+            "judge {:?} can't be asked: {}\n  --no-judge evaluates what can be computed",
+            unset.name,
             unset.remedy.as_deref().unwrap_or_default()
         ))),
         None => Ok(()),

@@ -161,11 +161,10 @@ impl Evaluate {
         {
             against.fits_judge(simulated, &self.gates().over(&header.gates))?;
         }
-        if let Some(judge) = judged_by.as_ref().and_then(|bench| bench.judge.as_deref())
-            && let Some(connection) = connection
+        if let (Some(connection), Some(bench)) = (connection, &judged_by)
             && prepared.needs_judge(self.again())
         {
-            bench::can_be_asked(connection.client, judge).await?;
+            bench::can_be_asked(connection.client, bench).await?;
         }
         let needed = prepared.agents_needed(self.again());
         if let Some(connection) =

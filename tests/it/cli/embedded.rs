@@ -207,7 +207,6 @@ async fn up_scores_with_a_simulated_judge_and_no_key_and_criteria_are_added_and_
     let score = ["score", "session.json", "--json", "--server", &url];
     let scored = place.run(&score).ends(0).says(&format!("store: {url}"));
     assert_eq!(scored.json()["items"][0]["score"]["simulated"], true);
-    // As the README has it.
     let place = place.with("DEFAULT_LLM_PROVIDER", "simulated");
     let file = crate::support::home::built_in("config/criteria/session_outcome_first.yaml");
     let add = ["criteria", "add", file.to_str().unwrap(), "--server", &url];

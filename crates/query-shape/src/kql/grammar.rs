@@ -205,8 +205,12 @@ impl<'a> Reader<'a> {
         let required = REQUIRED.iter().find(|(operator, _)| *operator == word);
         required.is_none_or(|(_, required)| {
             let is_it = |at: usize| self.source.is_name(at, &rest, required);
+            // Only after these names may it stand at once: `top by a` lacks how many.
+            let may_begin = ["order", "reduce", "sort", "summarize"].contains(&word);
             // Of these `summarize` alone can do without.
-            (self.source.find(&rest, is_it)).map_or(word == "summarize", |at| at + 1 < rest.end)
+            (self.source.find(&rest, is_it)).map_or(word == "summarize", |at| {
+                at + 1 < rest.end && (may_begin || at > rest.start)
+            })
         })
     }
 

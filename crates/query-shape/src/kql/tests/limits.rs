@@ -57,6 +57,7 @@ fn text_that_does_not_parse_yields_what_it_can() {
         ("Orders | sort by", &["Orders"]),
         ("Orders | top 5", &["Orders"]),
         ("Orders | top 5 by", &["Orders"]),
+        ("Orders | top by a", &["Orders"]),
         ("Orders | parse x 'a'", &["Orders"]),
         ("Orders | where a between (1, 2)", &["Orders"]),
         ("Orders | where a in 1", &["Orders"]),
