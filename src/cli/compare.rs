@@ -23,13 +23,14 @@ const LISTED: usize = 50;
 /// Compare two runs of `gavel evaluate`: what turned, and by how much the mean moved
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Compare run B with run A, items paired by their ids (by their places where they have none). Printed \
-                  first is what passed in A and misses in B, then the other way round, then what lost or gained its \
-                  score. Means are made of the items that have a score in both runs; the interval is a bootstrap \
+    long_about = "Compare run B with run A, items paired by their ids (by their places where they have none). It \
+                  first prints what passed in A and misses in B, then the other way round. Then comes what lost or \
+                  gained its score. Means are made of the items that have a score in both runs. The interval is a bootstrap \
                   over the pairs (95 %, the same every time). Runs that were judged by other judges or under other \
-                  criteria are compared with a warning (`judged_otherwise` with --json).\n\nExit codes: 0 compared, 1 the mean fell by more than \
-                  --max-regression, 2 a folder is no run, the two are of two kinds, or only one of them was judged by a simulated judge, 3 \
-                  nothing has a score in both, or, with --max-regression, more items lost their score than --max-errors allows.",
+                  criteria are compared with a warning (`judged_otherwise` with --json).\n\nExit codes:\n  0 \
+                  compared\n  1 the mean fell by more than --max-regression\n  2 a folder is no run, the two are of \
+                  two kinds, or only one of them was\n    judged by a simulated judge\n  3 nothing has a score in \
+                  both; or, with --max-regression, more items lost\n    their score than --max-errors allows",
     after_help = "Examples:\n  gavel compare reports/evaluation-runs/run-20260101T120000Z \\\n      \
                   reports/evaluation-runs/run-20260102T120000Z\n  gavel compare base new --max-regression 2%"
 )]

@@ -29,8 +29,8 @@ enum Action {
 #[derive(Debug, Args)]
 #[command(
     long_about = "Print every setting with its value, passwords and tokens left out. With --origin each line says where \
-                  the value came from: a flag, a variable of the environment or of .env, a line of the settings file, or \
-                  the built-in default. Exit 2: settings don't load.",
+                  the value came from. It is a flag, a variable of the environment or .env, a line of the settings \
+                  file, or the default. Exit 2: settings don't load.",
     after_help = "Examples:\n  gavel config show --origin\n  gavel config show --json | jq '.items[] | select(.origin != \"default\")'"
 )]
 struct Show {

@@ -30,9 +30,9 @@ const NAMED: usize = 16;
 #[command(
     long_about = "List, show, add, check and compare criteria. A definition is identified by the SHA-256 of its content after \
                   ${VARIABLES} are filled in. It is for one kind: session unless its file says another, such as `kind: qas`. \
-                  New requests get the current one of their kind: the file that --scoring-config \
-                  (GAVEL_SCORING_CONFIG), or GAVEL_CRITERIA_ with the kind behind it (GAVEL_CRITERIA_QAS), names \
-                  where the API runs.",
+                  New requests get the current one of their kind. It is the file that --scoring-config \
+                  (GAVEL_SCORING_CONFIG) names where the API runs. For other kinds GAVEL_CRITERIA_ with the kind \
+                  behind it (GAVEL_CRITERIA_QAS) names it.",
     after_help = "Examples:\n  gavel criteria check my_criteria.yaml\n  gavel criteria add my_criteria.yaml\n  gavel criteria diff current 1f3a9c02\n  gavel criteria compare current 1f3a9c02\n  gavel score --criteria-hash HASH session.json   # try it on one session\n\nTo make it current: replace the file that the variable of its kind names and send SIGHUP, or restart."
 )]
 pub(super) struct CriteriaCommand {
@@ -69,9 +69,9 @@ enum What {
     /// Compare what two definitions make of the same sessions
     #[command(
         long_about = "Compare what two definitions make of the same sessions: those that have a score under both, each with \
-                      its newest. Printed are the means and by how much they differ, with a bootstrap interval (95 %, the same \
-                      every time), whether both put the sessions into the same order (Kendall's tau-b), how ratings changed, \
-                      and the sessions that moved most. Simulated scores count only where there are no others.\n\nExit codes: \
+                      its newest. It prints the means and by how much they differ, with a bootstrap interval (95 %, \
+                      the same every time). It also prints whether both put the sessions into the same order \
+                      (Kendall's tau-b). Then come how ratings changed, and the sessions that moved most. Simulated scores count only where there are no others.\n\nExit codes: \
                       0 compared, 2 a hash names no definition or several, 4 no session has a score under both."
     )]
     Compare {

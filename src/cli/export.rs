@@ -29,8 +29,9 @@ enum What {
     /// Sessions with good scores, a JSON object a line: {"session": .., "score": ..}
     #[command(
         long_about = "Sessions with good scores, a JSON object a line: {\"session\": .., \"score\": ..}, in the order of \
-                      their ids. Only scores of real judges that are current when the export begins.\n\nExit codes: 0 all are written, 3 \
-                      the export broke off (a file is written whole or not at all), 4 there are none."
+                      their ids. Only scores of real judges that are current when the export begins. A file is \
+                      written whole or not at all.\n\nExit codes: 0 all are written, 3 the export broke off, 4 there \
+                      are none."
     )]
     Training {
         /// Total at least, 0-100

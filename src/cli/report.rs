@@ -24,9 +24,9 @@ use crate::wire::ItemOutcome;
 #[command(
     after_help = "Examples:\n  gavel report reports/evaluation-runs/run-20260102T030405Z\n  gavel report reports/evaluation-runs/run-20260102T030405Z --output report.xlsx\n  gavel report 019ab2c3-7d1e-7000-8000-0123456789ab --format junit.xml \\\n      --server http://127.0.0.1:8080",
     long_about = "Write the report of a run or of a batch.\n\n\
-        The report goes to stdout, or whole or not at all to --output. A report has no gate: exit 0 says that \
-        it was written, not that anything passed, and its verdict knows no gate flags of the run; those that \
-        `gavel evaluate` wrote into the run's folder do. Simulated scores never count as passed unless \
+        The report goes to stdout, or whole or not at all to --output. A report has no gate: exit 0 says that it \
+        was written, not that anything passed. Its verdict knows no gate flags of the run. The reports that `gavel \
+        evaluate` wrote into the run's folder know them. Simulated scores never count as passed unless \
         --allow-simulated says so."
 )]
 pub(super) struct Report {

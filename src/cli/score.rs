@@ -21,11 +21,12 @@ use crate::wire::{self, Job, Rating};
 /// Score sessions from files or by id, and print the scores
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Score sessions and print the scores. What is a UUID is the id of a stored session; anything else is a \
-                  file with one session, a list of sessions, or one session per line (- is stdin), which is imported \
-                  first.\n\nWithout --server and without a database the jobs run in this process, over the data folder. \
-                  A session that has a score already is shown, not judged again, unless --force.\n\nExit codes: 0 all \
-                  scored, 2 a session can't be scored as it is, 3 a job failed or isn't finished, 4 nothing to score.",
+    long_about = "Score sessions and print the scores. What is a UUID is the id of a stored session. Anything else \
+                  is a file, which is imported first. It has one session, a list of sessions, or one session per \
+                  line (- is stdin).\n\nWithout --server and without a database the jobs run in this process, over the data folder. \
+                  A session that has a score already is shown, not judged again, unless --force.\n\nExit codes:\n  0 \
+                  all scored\n  2 a session can't be scored as it is\n  3 a job failed or isn't finished\n  4 \
+                  nothing to score",
     after_help = "Examples:\n  gavel score session.json\n  gavel score session.json --simulate   # made-up scores, no key\n  gavel score --server http://127.0.0.1:8080 \\\n      6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2\n  gavel score --force --json sessions.jsonl > scores.json"
 )]
 pub(super) struct Score {
@@ -42,8 +43,8 @@ pub(super) struct Score {
     /// criteria without that: `gavel rescore --preview`
     #[arg(long, value_name = "HASH")]
     criteria_hash: Option<String>,
-    /// Ask a simulated judge in this process, over the data folder (DATABASE_URL and REDIS_URL are ignored): to try things
-    /// with no key. Its scores say nothing of what is scored
+    /// Ask a simulated judge, to try things with no key. It runs in this process, over the data folder (DATABASE_URL and
+    /// REDIS_URL are ignored). Its scores say nothing of what is scored
     #[arg(long)]
     simulate: bool,
     #[command(flatten)]

@@ -13,8 +13,9 @@ use crate::lifecycle::Signals;
 #[derive(Debug, Args)]
 #[command(
     long_about = "Run the API over Postgres and Redis; any number of them, beside any number of `gavel worker`. Needs \
-                  DATABASE_URL and REDIS_URL, and a migrated database (`gavel migrate`). SIGHUP reads the criteria files and the tokens again: send it to each of them, since one that \
-                  is left out goes on with the old ones. SIGTERM: /readyz is 503 at once, requests are answered for http.drain_delay_s more, \
+                  DATABASE_URL and REDIS_URL, and a migrated database (`gavel migrate`). SIGHUP reads the criteria \
+                  files and the tokens again. Send it to each of them, since one that is left out goes on with the \
+                  old ones. SIGTERM: /readyz is 503 at once, requests are answered for http.drain_delay_s more, \
                   and open ones have 10 s after that.",
     after_help = "Example:\n  DATABASE_URL=postgres://gavel@db/gavel REDIS_URL=redis://redis:6379 \\\n      gavel serve --bind 0.0.0.0:8080"
 )]

@@ -32,15 +32,15 @@ enum What {
         long_about = "Store sessions from files or from a TARSy; scores nothing.\n\nFrom a TARSy, every page of its list \
                       is read, 2 requests a second. Interrupted, killed or restarted, the import goes on where it stood \
                       with the same command. A session that has ended and is listed as it is stored isn't fetched \
-                      again.\n\nExit codes: 0 all stored, 2 some can't be stored as they are, 3 TARSy or the service \
-                      is down, 4 the files hold no session, 130 interrupted."
+                      again.\n\nExit codes:\n  0 all stored\n  2 some can't be stored as they are\n  3 TARSy or the \
+                      service is down\n  4 the files hold no session\n  130 interrupted"
     )]
     Import {
         /// Files with one session, a list, or one per line, or folders of them; - is stdin
         #[arg(conflicts_with = "from", value_name = "FILE|DIR")]
         files: Vec<PathBuf>,
-        /// How others recorded them: messages (OpenAI, Anthropic), spans (OpenInference, OpenTelemetry), langsmith or inspect
-        /// [default: what the first object of each file shows]
+        /// How others recorded them: messages (OpenAI, Anthropic), spans (OpenInference, OpenTelemetry), langsmith
+        /// or inspect. [default: what the first object of each file shows]
         #[arg(long, conflicts_with = "from")]
         format: Option<SessionFormat>,
         #[command(flatten)]

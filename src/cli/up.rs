@@ -16,8 +16,8 @@ use crate::lifecycle::Signals;
 #[derive(Debug, Args)]
 #[command(
     long_about = "Run everything in one process: API, worker, an embedded SQLite database and queue. One process per data \
-                  folder; other commands talk to it with --server. SIGTERM or Ctrl-C lets running jobs finish, a second \
-                  one stops at once; SIGHUP reads the criteria files and the tokens again.",
+                  folder; other commands talk to it with --server. SIGTERM or Ctrl-C lets running jobs finish, a \
+                  second one stops at once. SIGHUP reads the criteria files and the tokens again.",
     after_help = "Examples:\n  OPENAI_API_KEY=sk-... gavel up\n  DEFAULT_LLM_PROVIDER=anthropic-default ANTHROPIC_API_KEY=sk-... gavel up\n  gavel up --simulate   # made-up scores, no key\n  gavel up --bind 127.0.0.1:9000 --data-dir /var/lib/gavel --concurrency 64"
 )]
 pub(super) struct Up {

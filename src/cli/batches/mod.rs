@@ -26,10 +26,10 @@ pub(super) use watch::{exit_of, watch};
 /// List, show, pause, resume, cancel, retry, watch and push batches
 #[derive(Debug, Args)]
 #[command(
-    long_about = "List, show, pause, resume, cancel, retry, watch and push batches: suites that were sent whole, runs of \
-                  `gavel evaluate` (push), and rescores (see `gavel rescore`).\n\nExit codes of watch: 0 completed and everything scored, 3 something failed, \
-                  was cancelled or has no score, or the batch is paused, 4 it has no items, 130 interrupted (the \
-                  batch goes on).",
+    long_about = "List, show, pause, resume, cancel, retry, watch and push batches. A batch is a suite that was \
+                  sent whole, a run of `gavel evaluate` (push), or a rescore (see `gavel rescore`).\n\nExit codes of watch:\n  0 \
+                  completed and everything scored\n  3 something failed, was cancelled or has no score, or the batch \
+                  is paused\n  4 it has no items\n  130 interrupted (the batch goes on)",
     after_help = "Examples:\n  gavel batches list --state running\n  gavel batches watch 019ab2c3-7d1e-7000-8000-0123456789ab\n  gavel batches retry-errors 019ab2c3-7d1e-7000-8000-0123456789ab\n  gavel batches budget 019ab2c3-7d1e-7000-8000-0123456789ab 25\n  gavel batches push run --server https://gavel.example.com"
 )]
 pub(super) struct Batches {
@@ -56,11 +56,11 @@ enum What {
     Pause(One),
     /// Let a paused batch go on
     Resume(One),
-    /// End a batch with all its items that haven't ended, but for what somebody asked for by itself; what it came to stays
+    /// End a batch with all its items that haven't ended, except what somebody asked for by itself. What it came to stays
     Cancel(One),
     /// Queue its failed items again
     RetryErrors(One),
-    /// Change what it may cost; one that its budget has paused goes on if the new one is above what was spent
+    /// Change what it may cost. One that its budget has paused goes on if the new one is above what was spent
     Budget {
         /// The batch's id
         #[arg(value_parser = id)]
@@ -73,8 +73,8 @@ enum What {
     },
     /// Show how far the scores of a batch of repeats, or of a jury, lie apart
     #[command(
-        long_about = "Show how far the scores of a batch of repeats (`gavel rescore --repeat`), or of a jury (`--judge` several \
-                      times), lie apart: all sessions together, each judge, and each session. May be asked while the batch \
+        long_about = "Show how far the scores of a batch of repeats (`gavel rescore --repeat`), or of a jury (`--judge` \
+                      several times), lie apart. It shows all sessions together, each judge, and each session. May be asked while the batch \
                       runs; docs/trust.md says how to read it.\n\nExit codes: 0 shown, 4 the batch asks nothing twice."
     )]
     Spread {
@@ -90,7 +90,7 @@ enum What {
     #[command(
         long_about = "Send a run of `gavel evaluate` as a batch, so that the pages show it.\n\nThe cases of the run are sent, \
                       with what the agents answered, and the service scores them. What it scored within a day comes from its cache and \
-                      costs nothing: that is so after `gavel evaluate --server`, which sends its run by itself. For the \
+                      costs nothing. That is so after `gavel evaluate --server`, which sends its run by itself. For the \
                       rest its judge is asked, so scores may differ from those in the folder. Items whose agent gave no \
                       answer are left out. Sent again within a day, the same run is the same batch.\n\nExit codes: 0 sent, 2 usage, 3 the \
                       service is down, 4 the run has no case."

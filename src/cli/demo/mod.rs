@@ -30,8 +30,8 @@ const DATA_DIR: &str = "./gavel-demo";
 /// Score example sessions with a simulated judge, then serve the results
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Start everything in one process, store the example sessions, score those that have ended, print the \
-                  scores, and stay up with the API until Ctrl-C. The judge is simulated, unless --judge names one of \
+    long_about = "Start everything in one process, store the example sessions, score those that have ended, and \
+                  print the scores. Then stay up with the API until Ctrl-C. The judge is simulated, unless --judge names one of \
                   llm_providers.yaml. Data lies in ./gavel-demo; a second run shows what is scored already.",
     after_help = "Examples:\n  gavel demo\n  OPENAI_API_KEY=sk-... gavel demo --judge openai-default\n  GOOGLE_API_KEY=... gavel demo --judge google-default"
 )]

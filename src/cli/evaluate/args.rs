@@ -13,16 +13,18 @@ use crate::suite::run::thresholds;
 /// Run a suite against agents and a judge, and gate on the result
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Run the items of a suite, write each result down as it comes, and end with an exit code that a pipeline \
-                  can gate on.\n\nA suite is a .json, .jsonl, .csv or .xlsx file: cases of one kind (--kind), or \
-                  questions for agents, which are answered over HTTP by the agents that the settings name (agents.sql.url, agents.docking.url), by --agent-command, or \
-                  from the file of --agent-results. It is checked whole before anything is run.\n\nWithout --server and \
+    long_about = "Run the items of a suite, and write each result down as it comes. A pipeline can gate on the exit \
+                  code.\n\nA suite is a .json, .jsonl, .csv or .xlsx file: cases of one kind (--kind), or questions \
+                  for agents. Questions are answered over HTTP by the agents that the settings name (agents.sql.url, \
+                  agents.docking.url). With --agent-command a command answers, with --agent-results a file has the \
+                  answers. A suite is checked whole before anything is run.\n\nWithout --server and \
                   without a database, or with --simulate, the jobs run in this process, over the data folder. A run that was stopped, even \
-                  killed, goes on with --resume: no item is scored twice, and it keeps its gates, except those that \
-                  are given anew.\n\nWith --server a run that has ended is sent as a batch, too, so that the pages show it, \
-                  and the command ends with the page's address. A run that was made without a server is sent by `gavel batches push`.\n\nExit codes: 0 passed, 1 a gate failed, 2 \
-                  usage or settings, 3 incomplete (an agent, the judge or the service is down, scores are simulated, or \
-                  --no-judge), 4 nothing to run, 130 interrupted. Without a gate flag every scored item must pass.",
+                  killed, goes on with --resume. No item is scored twice, and it keeps its gates, except those that \
+                  are given anew.\n\nWith --server a run that has ended is sent as a batch, too, so that the pages \
+                  show it. The command ends with the page's address. A run that was made without a server is sent by `gavel batches push`.\n\nExit \
+                  codes:\n  0 passed\n  1 a gate failed\n  2 usage or settings\n  3 incomplete (an agent, the judge \
+                  or the service is down, scores are\n    simulated, or --no-judge)\n  4 nothing to run\n  130 \
+                  interrupted\n\nWithout a gate flag every scored item must pass.",
     after_help = "Examples:\n  gavel evaluate examples/queries/kql-suite.jsonl\n  gavel evaluate questions.json \\\n      \
                   --agent-command 'python3 agent.py' --min-pass-rate 0.9\n  gavel evaluate --resume \\\n      \
                   reports/evaluation-runs/run-20260101T120000Z --retry-errors\n  gavel evaluate suite.jsonl --max-regression 0.02 \\\n      \
@@ -98,8 +100,8 @@ pub(super) struct JudgeArgs {
     /// Ask no judge: compute what needs none. The run is incomplete. Needs no service
     #[arg(long)]
     pub(super) no_judge: bool,
-    /// Ask a simulated judge in this process, over the data folder (DATABASE_URL and REDIS_URL are ignored): to try a
-    /// suite with no key. Its scores say nothing of the agents
+    /// Ask a simulated judge, to try a suite with no key. It runs in this process, over the data folder (DATABASE_URL and
+    /// REDIS_URL are ignored). Its scores say nothing of the agents
     #[arg(long, conflicts_with = "no_judge")]
     pub(super) simulate: bool,
     /// Let the scores of a simulated judge pass gates
@@ -111,8 +113,8 @@ pub(super) struct JudgeArgs {
     /// Ask the judge again where its reply is cached
     #[arg(long)]
     pub(super) force: bool,
-    /// Wait at most this long for a judge that can't be asked (down, paused, out of quota); then compute what can be
-    /// computed. One that refuses its key or its model is not waited for where the jobs run in this process
+    /// Wait at most this long for a judge that can't be asked (down, paused, out of quota). Then compute what can
+    /// be computed. One that refuses its key or its model is not waited for where the jobs run in this process
     #[arg(long, value_name = "SECONDS", default_value = "300")]
     pub(super) max_wait: u64,
 }
@@ -133,7 +135,7 @@ pub(super) struct GateArgs {
     /// Compare with the run of this folder: a table of what changed. --max-regression makes it a gate
     #[arg(long, value_name = "DIR")]
     pub(super) baseline: Option<PathBuf>,
-    /// With --baseline: most that the mean may fall below its mean, as 0.02 or 2%; an item that has a total there may not miss without one
+    /// With --baseline: most that the mean may fall below its mean, as 0.02 or 2%. An item that has a total there may not miss without one
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(super) max_regression: Option<f64>,
 }

@@ -33,13 +33,14 @@ pub(super) struct Ratings {
 enum What {
     /// Store ratings from a file: CSV, XLSX, JSON or JSONL
     #[command(
-        long_about = "Store ratings from a file: CSV, XLSX, JSON or JSONL. Columns: session_id or score_id; one of total (0-100), \
-                      rating (failed, weak, adequate, good, near_perfect) and quality (inaccurate, partially_accurate, accurate); \
-                      and, if you like, by (who gave it), comment and at (RFC 3339). A person has one rating of a score and one \
-                      of a session as such: a new one takes its place, so that the same file can be imported again; two in \
-                      one file are a fault.\n\nThe whole \
-                      file is checked first, also whether there is what it rates: with one fault in it nothing is stored.\n\nExit \
-                      codes: 0 all stored, 2 the file has faults, 3 the service is down, 4 the file holds no rating."
+        long_about = "Store ratings from a file: CSV, XLSX, JSON or JSONL. Columns: session_id or score_id. One of \
+                      total (0-100), rating (failed, weak, adequate, good, near_perfect) and quality (inaccurate, \
+                      partially_accurate, accurate). If you like, by (who gave it), comment and at (RFC 3339). A person has one rating of a score and \
+                      one of a session as such. A new one takes its place, so that the same file can be imported \
+                      again. Two in one file are a fault.\n\nThe whole \
+                      file is checked first, also whether there is what it rates. With one fault in it nothing is stored.\n\nExit \
+                      codes:\n  0 all stored\n  2 the file has faults\n  3 the service is down\n  4 the file holds \
+                      no rating"
     )]
     Import(Import),
     /// List the ratings of a session and its scores, newest first
@@ -55,8 +56,9 @@ enum What {
     },
     /// Show how far people and the judge agree under one version of the criteria
     #[command(
-        long_about = "Show how far people and the judge agree under one version of the criteria: the share of ratings where both \
-                      say the same word, Cohen's kappa with quadratic weights and its 95 % interval, and which word met which. \
+        long_about = "Show how far people and the judge agree under one version of the criteria. It shows the share \
+                      of ratings where both say the same word, and which word met which. It also shows Cohen's kappa \
+                      with quadratic weights and its 95 % interval. \
                       How to read them is in docs/trust.md.\n\nExit codes: 0 shown, 2 the hash names no definition or several, 4 \
                       no rating meets a score."
     )]

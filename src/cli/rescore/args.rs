@@ -22,15 +22,16 @@ const PREVIEWED: u64 = 50;
     long_about = "Score many stored sessions anew: all that the filter finds, in one batch that the service runs. Nothing \
                   is filtered unless it is asked for: without a filter it is every session.\n\nTwo flags name criteria. \
                   --criteria says what is judged BY (default: the current ones); --scored-with chooses sessions by what \
-                  they WERE judged by. A session whose score is by the target criteria already is skipped unless --force \
-                  or --failed, and one that is being scored is skipped too.\n\nFirst the plan is shown: how many sessions, what it will cost, \
+                  they WERE judged by. A session whose score is by the target criteria already is skipped unless \
+                  --force or --failed. One that is being scored is skipped too.\n\nFirst the plan is shown: how many sessions, what it will cost, \
                   how long it takes. On a terminal the command then asks (not with --yes); --dry-run shows the plan alone. \
                   The batch then goes on without this command; --watch follows it, and `gavel batches` shows, pauses and \
                   cancels it.\n\n--preview, --repeat and --judge score beside the current scores and replace none of \
-                  them. --preview takes only sessions with a score by the current criteria, to compare with, unless --scored-with, \
-                  --not-current, --unscored, --failed or --ids chooses others.\n\nExit codes: 0 started (with --watch: everything is scored), 2 usage or settings, 3 the \
-                  service is down (with --watch: something has no score, or the batch is paused), 4 nothing to score, or \
-                  not wanted, 130 interrupted (a batch that was started goes on).",
+                  them. --preview compares with scores by the current criteria. It takes only sessions with one, \
+                  unless --scored-with, --not-current, --unscored, --failed or --ids chooses others.\n\nExit codes:\n  0 \
+                  started (with --watch: everything is scored)\n  2 usage or settings\n  3 the service is down (with \
+                  --watch: something has no score, or the batch\n    is paused)\n  4 nothing to score, or not \
+                  wanted\n  130 interrupted (a batch that was started goes on)",
     after_help = "Examples:\n  gavel rescore --not-current --dry-run\n  gavel rescore --scored-with 9f2c.. --from 2026-01-01 --budget 25 --watch\n  gavel rescore --failed --yes\n  gavel rescore --preview new_criteria.yaml --watch\n  gavel rescore --repeat 5 --sample 20\n  gavel rescore --rated --judge a --judge b --watch",
     group = ArgGroup::new("sampled").args(["sample", "preview"]).multiple(true)
 )]
@@ -61,7 +62,7 @@ pub(super) struct PurposeArgs {
     /// Score each session so often (2-20), to see how steady the judge is; replaces no score
     #[arg(long, value_name = "K", conflicts_with_all = ["judge", "force"], value_parser = value_parser!(u8).range(2..=20))]
     pub(super) repeat: Option<u8>,
-    /// Score each session by this judge, and by each other one that is named so (2-9); holds them against each other, and against people's ratings; replaces no score
+    /// Score each session by this judge, and by each other one that is named so (2-9). Compares them with each other, and with people's ratings; replaces no score
     #[arg(long, value_name = "NAME", conflicts_with = "force")]
     pub(super) judge: Vec<String>,
 }
@@ -133,7 +134,7 @@ pub(super) struct Which {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "How")]
 pub(super) struct How {
-    /// Score anew what has a score by the target criteria already, and ask the judge again where its reply is cached
+    /// Score anew what has a score by the target criteria already. Ask the judge again where its reply is cached
     #[arg(long)]
     force: bool,
     /// At most so many sessions, the newest first
