@@ -131,6 +131,7 @@ def count(files):
     for top in ("src", "crates"):
         rows.append((f"lines of {top} without tests", sum(lines for (at, _), lines in lines_of.items() if at == top)))
         rows += [(f"  {module}", lines) for (at, module), lines in lines_of.most_common() if at == top]
+    rows.append(("lines of both together", sum(lines_of.values())))
     rows.append(("types of api, dashboard, cli, report, suite, client that are read or written", sum(types.values())))
     for module in FACES:
         rows.append((f"  {module}", types[module]))

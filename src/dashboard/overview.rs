@@ -123,7 +123,6 @@ fn steps(
 }
 
 async fn overview(State(state): State<PageState>, user: SessionUser, headers: HeaderMap) -> Page {
-    let frame = Frame::of(&state, user.clone(), "", "Overview").await;
     let api = state.api(&user)?;
     let now = state.about.clock.now();
     let lately = days_ago(now, TREND_DAYS);
@@ -137,6 +136,8 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
         sessions(("sort", "lowest_score")),
         sessions(("scored", "yes")),
     )?;
+    // After the alerts, which keep what the bar shows: queue and judges are read once.
+    let frame = Frame::of(&state, user.clone(), "", "Overview").await;
     let failed = batches.items.iter().filter(|batch| batch.counts.failed > 0);
     alerts.extend(failed.map(|batch| {
         let items = words::counted(batch.counts.failed, "item");

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::Score;
+use super::{JobLinks, Score};
 use crate::{FailureClass, JobState, Kind, Priority, Usage, WaitReason, text_enum};
 
 /// What to score.
@@ -248,39 +248,6 @@ pub struct Wait {
     /// Only with `no_worker` and `no_worker_for_judge`: what makes it go on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
-}
-
-/// Where to go from a job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct JobLinks {
-    /// The job.
-    #[serde(rename = "self")]
-    pub this: String,
-    /// The session that is scored.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session: Option<String>,
-    /// The session's current score.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub score: Option<String>,
-    /// POST there to cancel; while the job is active.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cancel: Option<String>,
-    /// POST there to retry; once the job failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry: Option<String>,
-}
-
-/// A job in short: what a 202 answers, and what a problem names.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct JobRef {
-    /// The job's id.
-    pub job_id: Uuid,
-    /// The session that is scored.
-    pub session_id: Option<Uuid>,
-    /// Where it stands.
-    pub state: JobState,
-    /// Where to go from here.
-    pub links: JobLinks,
 }
 
 /// Why a job failed.

@@ -15,6 +15,7 @@ mod failure;
 mod health;
 mod import;
 mod job;
+mod job_ref;
 mod judge;
 mod nouns;
 mod problem;
@@ -62,9 +63,10 @@ pub use import::{
     ImportList, ImportState, Outdated,
 };
 pub use job::{
-    Call, Job, JobDetail, JobError, JobLinks, JobRef, JobRequest, JobResult, JobTimes,
-    JobWaitReason, Jobs, ScoreRequest, Wait, WaitTarget,
+    Call, Job, JobDetail, JobError, JobRequest, JobResult, JobTimes, JobWaitReason, Jobs,
+    ScoreRequest, Wait, WaitTarget,
 };
+pub use job_ref::{JobLinks, JobRef};
 pub use judge::{
     Cap, Gate, Hold, Judge, JudgePace, Judges, Meter, PauseRequest, Paused, Resumed, Spent,
 };
