@@ -513,7 +513,7 @@ fn session_score(total: u8) -> SessionScore {
     SessionScore {
         total_score: total,
         score_breakdown: serde_json::from_value(
-            json!({ "note": "late", "consistency": 20.5, "logical_flow": 12.0 }),
+            json!({ "note": "late", "consistency": 12.0, "logical_flow": 20.5 }),
         )
         .unwrap(),
         score_reasoning: "It stopped early.".to_owned(),

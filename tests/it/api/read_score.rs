@@ -21,7 +21,7 @@ async fn a_score_is_answered_exactly_as_its_body_is_promised() {
         // In the order of the criteria, whole points as whole numbers.
         assert_eq!(
             score["score_breakdown"].to_string(),
-            r#"{"logical_flow":12,"consistency":20.5,"note":"late"}"#
+            r#"{"logical_flow":20.5,"consistency":12,"note":"late"}"#
         );
         assert_eq!(score["missing_tools"][0]["tool_name"], "metrics.query");
         assert_eq!(

@@ -56,7 +56,7 @@ async fn a_score_leads_to_the_messages_that_it_names_and_to_what_was_concluded()
             // stands before where it comes from.
             let links = [link(0, 2), link(0, 1), link(50, 60)];
             let mut parts = vec!["<h2>Alert</h2>", "web-1", "Out of memory."];
-            parts.extend([">logical flow<", ">consistency<", "<h2>Why</h2>"]);
+            parts.extend([">consistency<", ">logical flow<", "<h2>Why</h2>"]);
             parts.extend(links.iter().map(String::as_str));
             parts.push("<h2>Where it comes from</h2>");
             in_order(&browser.page(&path).await, &parts);
