@@ -25,7 +25,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 /// Measures whether the confidence of a stored suite predicts its correctness.
 ///
 /// For batches of kind `sql_metrics`, at any time: of what has ended so far, with the default targets and factor. Only the first 10,000 items
-/// are looked at; a report of the batch looks at all. Cases that a simulated judge graded are left out beside a real one's. Below 20
+/// are looked at; a report of the batch looks at all. Cases that a simulated judge graded are left out beside those of a real one. Below 20
 /// cases there is no score.
 #[utoipa::path(
     get, path = "/api/v1/batches/{batch_id}/calibration", tag = "metrics",
