@@ -33,9 +33,9 @@ pub(super) struct Ratings {
 enum What {
     /// Store ratings from a file: CSV, XLSX, JSON or JSONL
     #[command(
-        long_about = "Store ratings from a file: CSV, XLSX, JSON or JSONL. Columns: session_id or score_id. One of \
+        long_about = "Store ratings from a file: CSV, XLSX, JSON or JSONL. Columns are session_id or score_id, and one of \
                       total (0-100), rating (failed, weak, adequate, good, near_perfect) and quality (inaccurate, \
-                      partially_accurate, accurate). If you like, by (who gave it), comment and at (RFC 3339). A person has one rating of a score and \
+                      partially_accurate, accurate). Columns that may be left out are by (who gave it), comment and at (RFC 3339). A person has one rating of a score and \
                       one of a session as such. A new one takes its place, so that the same file can be imported \
                       again. Two in one file are a fault.\n\nThe whole \
                       file is checked first, also whether there is what it rates. With one fault in it nothing is stored.\n\nExit \

@@ -218,11 +218,19 @@ async fn insights(
     user: SessionUser,
     Address(mut choice): Address<Choice>,
 ) -> Page {
-    let mut figures = Box::pin(Figures::read(&state, &user, &choice)).await?;
-    if choice.days.is_empty() && figures.distribution.scores < figures::ENOUGH {
-        "365".clone_into(&mut choice.days);
-        figures = Box::pin(Figures::read(&state, &user, &choice)).await?;
+    if choice.days.is_empty() {
+        let from = days_ago(state.about.clock.now(), choice.days()?);
+        let counted = [
+            ("from", from.as_str()),
+            ("criteria", choice.criteria()),
+            BY_RATING,
+        ];
+        let lately = distribution::read(state.api(&user)?, Params::of(&counted)).await?;
+        if lately.scores < figures::ENOUGH {
+            "365".clone_into(&mut choice.days);
+        }
     }
+    let figures = Box::pin(Figures::read(&state, &user, &choice)).await?;
     let Figures {
         distribution,
         trend,
