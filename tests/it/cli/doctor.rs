@@ -243,11 +243,8 @@ async fn every_family_says_what_is_wrong_and_what_to_do_about_it() {
             );
             assert!(!run.out.contains("retry the job"), "{family}: {}", run.out);
         }
-        let gone = std::net::TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
-        let run = place_of(family, &format!("http://{gone}"))
+        let (_nobody, address) = crate::support::nobody_at();
+        let run = place_of(family, &format!("http://{address}"))
             .run(&["doctor"])
             .ends(3);
         drop(

@@ -665,9 +665,7 @@ pub(super) fn question(id: &str, agent: &str, text: &str) -> Value {
 
 #[test]
 fn an_agent_that_is_down_is_named_with_its_address() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap();
-    drop(free);
+    let (_nobody, address) = crate::support::nobody_at();
     let place = Place::new().with("GAVEL_AGENTS_DOCKING_URL", &format!("http://{address}"));
     suite(
         &place,

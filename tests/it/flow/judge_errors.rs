@@ -8,6 +8,7 @@ use super::{on_every_setup, stays_held};
 use crate::support::client::{Api, PATIENCE};
 use crate::support::home::{Home, JUDGE};
 use crate::support::judge_server::{Call, Say};
+use crate::support::nobody_at;
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 use crate::support::world::World;
@@ -93,13 +94,8 @@ async fn a_judge_that_answers_too_late_fails_the_job_as_transient(mut home: Home
 }
 
 async fn a_judge_that_is_not_there_fails_the_job_as_transient(home: Home) {
-    // The address of a listener that is gone.
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let more = format!(
-        "  custom_base_url: http://{}/v1\n",
-        gone.local_addr().unwrap()
-    );
-    drop(gone);
+    let (_nobody, address) = nobody_at();
+    let more = format!("  custom_base_url: http://{address}/v1\n");
     let mut world = World::idle_with(home, Say::Score(70), &more).await;
     world.work();
     let job = fail(&world).await;

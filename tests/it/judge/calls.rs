@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wiremock::{MockServer, ResponseTemplate};
 
 use super::stage::*;
+use crate::support::nobody_at;
 use crate::support::wait::eventually;
 
 #[tokio::test]
@@ -255,9 +256,8 @@ async fn a_body_that_stops_in_the_middle_is_a_transient_failure() {
 
 #[tokio::test]
 async fn nobody_at_the_address_is_a_transient_failure() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
-    drop(listener);
+    let (_nobody, address) = nobody_at();
+    let base_url = format!("http://{address}/v1");
     let stage = Stage::at(MockServer::start().await, &base_url, Staging::default());
     let (error, ..) = error_of(stage.ask().await);
     assert_eq!((error.class, error.status), (ErrorClass::Transient, None));

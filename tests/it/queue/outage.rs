@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{LONG, bulk, from, ids, no_redis};
-use crate::support::redis_server;
+use crate::support::{nobody_at, redis_server};
 
 fn queue_at(address: std::net::SocketAddr) -> RedisQueue {
     let options = RedisOptions {
@@ -35,9 +35,7 @@ fn redis_address() -> Option<String> {
 
 #[tokio::test]
 async fn a_queue_is_made_while_its_server_is_down_and_says_so_soon() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let (_nobody, address) = nobody_at();
     let queue = queue_at(address);
     let start = Instant::now();
     for _ in 0..2 {

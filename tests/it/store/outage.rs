@@ -429,9 +429,7 @@ async fn cannot_connect(url: &str) -> StoreError {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_unavailable_after_the_time_given() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let (_nobody, address) = support::nobody_at();
     let error = cannot_connect(&format!("postgres://gavel@{address}/none")).await;
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
 }

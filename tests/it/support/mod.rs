@@ -32,6 +32,15 @@ use sqlx::Executor as _;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
+/// An address at which connections are refused for as long as the socket is kept: it is bound, so that nobody else gets
+/// the port, and doesn't listen.
+pub(crate) fn nobody_at() -> (tokio::net::TcpSocket, SocketAddr) {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
+
 /// A migrated store in a database of its own.
 pub(crate) struct TestStore {
     pub(crate) store: Arc<Store>,

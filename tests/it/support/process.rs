@@ -5,6 +5,7 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command as BlockingCommand, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::process::{Child, Command};
@@ -135,12 +136,17 @@ pub(crate) fn gavel(env: &BTreeMap<String, String>, args: &[&str]) -> Command {
     command
 }
 
-/// A loopback address that nobody listened on a moment ago.
+/// A loopback address that nobody listened on a moment ago. Its port is none that the system gives to whoever asks for
+/// any, and no other process counts from the same: a server that starts soon finds it free.
 pub(crate) fn free_address() -> SocketAddr {
-    std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let n = std::process::id() * 16 + NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = 10_000 + u16::try_from(n % 22_000).unwrap();
+        if let Ok(free) = std::net::TcpListener::bind(("127.0.0.1", port)) {
+            return free.local_addr().unwrap();
+        }
+    }
 }
 
 /// Several processes over one database and one queue.
