@@ -192,7 +192,11 @@ impl Endpoint {
         }
         let status = Some(exchange.status);
         match (self.format.read)(&exchange.body) {
-            Ok(reply) => Ok(reply.believed(&self.spec, exchange.status)),
+            Ok(reply) => {
+                let mut reply = reply.believed(self.spec.model(), exchange.status);
+                reply.simulated |= self.spec.simulated();
+                Ok(reply)
+            }
             Err(Unreadable::ErrorInside) => Err(refused(exchange)),
             Err(Unreadable::BrokenOff) => Err(self.error(
                 ErrorClass::Transient,

@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use super::call::{ProviderReply, Stop, Tokens};
 use super::said::Said;
-use crate::entries::spec::JudgeSpec;
 
 /// Model ids that begin so are simulated, whoever serves them.
 const SIMULATED_PREFIX: &str = "simulated-";
@@ -39,17 +38,18 @@ pub(super) struct RawReply {
 }
 
 impl RawReply {
-    pub(super) fn believed(self, spec: &JudgeSpec, status: u16) -> ProviderReply {
+    /// `asked`: the model that was asked, where the reply names none.
+    pub(super) fn believed(self, asked: &str, status: u16) -> ProviderReply {
         let model = self
             .model
             .map(|model| model.chars().take(LONGEST_MODEL).collect());
         let model = model.filter(|model: &String| !model.is_empty());
-        let model = model.unwrap_or_else(|| spec.model().to_owned());
+        let model = model.unwrap_or_else(|| asked.to_owned());
         let marked = self.simulated == Some(Value::Bool(true));
         ProviderReply {
             text: self.text,
             stop: self.stop,
-            simulated: spec.simulated() || marked || model.starts_with(SIMULATED_PREFIX),
+            simulated: marked || model.starts_with(SIMULATED_PREFIX),
             model,
             usage: self.usage,
             status,
@@ -97,15 +97,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::entries::Providers;
 
     #[test]
     fn a_reply_without_a_model_has_that_which_was_asked_and_a_mark_or_a_name_makes_it_simulated() {
-        let entry = json!({ "j": {
-            "type": "openai", "base_url": "http://h", "model": "m", "auth": "none",
-        }});
-        let providers = Providers::from_value(&entry, &|_| Err(String::new())).unwrap();
-        let spec = providers.spec("j").unwrap();
         for (model, mark, expected) in [
             (None, json!(null), ("m", false)),
             (Some(""), json!("yes"), ("m", false)),
@@ -119,7 +113,7 @@ mod tests {
                 usage: None,
                 simulated: Some(mark),
             };
-            let reply = raw.believed(&spec, 200);
+            let reply = raw.believed("m", 200);
             assert_eq!((reply.model.as_str(), reply.simulated), expected);
         }
     }
