@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::criteria::CriteriaForm;
 use super::reading::Spelling;
-use super::{Field, ReadCase, about};
+use super::{Fault, Field, Scorable, about};
 use gavel_wire::Kind;
+
+/// A payload that was read, or all of its faults.
+pub type ReadCase = Result<Box<dyn Scorable>, Vec<Fault>>;
 
 /// A kind, described.
 pub struct About {
@@ -58,6 +60,17 @@ pub struct About {
     pub stamp: fn(&mut Value, &str),
     /// Two sample payloads with the same fields in the same order.
     pub samples: fn() -> [Value; 2],
+}
+
+/// What criteria of a kind hold beside `kind`, `scoring` and `judge_prompt`.
+pub(crate) struct CriteriaForm {
+    pub(crate) keys: &'static [&'static str],
+    /// The placeholders of `judge_prompt`: each stands in it exactly once.
+    pub(crate) placeholders: &'static [&'static str],
+    /// Those of `answer_prompt`, by which answers that aren't SQL are compared; empty: criteria of the kind have no such prompt.
+    pub(crate) answer_placeholders: &'static [&'static str],
+    /// Whether they have `dimensions` and `judge.trim`.
+    pub(crate) is_of_session: bool,
 }
 
 /// The fields of a payload that are held against each other.

@@ -2,12 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::{Scorable, about};
+use super::{Field, ReadCase, about};
 use crate::Fault;
 use gavel_wire::Kind;
-
-/// A payload that was read, or all of its faults.
-pub type ReadCase = Result<Box<dyn Scorable>, Vec<Fault>>;
 
 /// Reads and checks a payload. A session has none: it is scored by its id, as its fault says.
 ///
@@ -39,47 +36,6 @@ pub fn kind_of(fields: &Map<String, Value>) -> Option<Kind> {
     let has = |names: &[&str]| names.iter().any(|name| fields.contains_key(*name));
     let mut kinds = Kind::ALL.iter().copied();
     kinds.find(|kind| has(about(*kind).distinctive))
-}
-
-/// A field of a payload: what columns of suites and reports are made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Field {
-    /// Its name.
-    pub name: &'static str,
-    pub form: FieldForm,
-}
-
-/// How a cell of a table holds a field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FieldForm {
-    Text,
-    /// As JSON: a list, an object, a number, a boolean; in answers also plain text.
-    Json,
-    /// As true or false, in any case: spreadsheets write TRUE and FALSE.
-    Flag,
-}
-
-impl Field {
-    pub const fn text(name: &'static str) -> Self {
-        Self {
-            name,
-            form: FieldForm::Text,
-        }
-    }
-
-    pub const fn flag(name: &'static str) -> Self {
-        Self {
-            name,
-            form: FieldForm::Flag,
-        }
-    }
-
-    pub const fn json(name: &'static str) -> Self {
-        Self {
-            name,
-            form: FieldForm::Json,
-        }
-    }
 }
 
 /// The field that a payload of a kind calls so: `generated_sql`, and of kind `sql_metrics` also `generatedSql`.

@@ -9,6 +9,7 @@ pub mod error;
 mod evaluation;
 mod faults;
 mod fence;
+mod field;
 mod nearest;
 mod opinion;
 mod prompt;
@@ -22,11 +23,12 @@ pub mod tokens;
 pub mod trust;
 mod unasked;
 
-pub use about::{About, Column, Component, Origin, STATUS, Sides};
-pub use case::{Field, FieldForm, ReadCase, field, fields, kind_of, read_case};
+pub use about::{About, Column, Component, Origin, ReadCase, STATUS, Sides};
+pub use case::{field, fields, kind_of, read_case};
 pub use criteria::{Criteria, CriteriaError, CriteriaHash, Trim};
 pub use error::{ErrorClass, JudgeError};
 pub use evaluation::{Alert, Evaluation, JudgedBy};
+pub use field::{Field, FieldForm};
 pub use nearest::{hint, nearest};
 pub use prompt_text::PromptText;
 pub use question::{

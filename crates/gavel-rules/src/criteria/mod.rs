@@ -35,17 +35,6 @@ pub const EXPECTED_ANSWER: &str = "EXPECTED_ANSWER";
 /// Where the agent's answer stands.
 pub const ACTUAL_ANSWER: &str = "ACTUAL_ANSWER";
 
-/// What criteria of a kind hold beside `kind`, `scoring` and `judge_prompt`.
-pub(crate) struct CriteriaForm {
-    pub(crate) keys: &'static [&'static str],
-    /// The placeholders of `judge_prompt`: each stands in it exactly once.
-    pub(crate) placeholders: &'static [&'static str],
-    /// Those of `answer_prompt`, by which answers that aren't SQL are compared; empty: criteria of the kind have no such prompt.
-    pub(crate) answer_placeholders: &'static [&'static str],
-    /// Whether they have `dimensions` and `judge.trim`.
-    pub(crate) is_of_session: bool,
-}
-
 /// SHA-256 (64 hex digits) of the resolved definition as canonical JSON (RFC 8785), `scoring.enabled` left out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::{Case, Criteria, CriteriaError, CriteriaForm, Dimension, Trim, default_dimensions};
+use super::{Case, Criteria, CriteriaError, Dimension, Trim, default_dimensions};
 use crate::about;
+use crate::about::CriteriaForm;
 use crate::nearest::{hint, nearest};
 use crate::template::{Segment, segments};
 use gavel_wire::{Kind, UnknownText};

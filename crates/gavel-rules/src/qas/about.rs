@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{FIELDS, QasCase};
-use crate::about::{About, Column, Component, Origin, STATUS, Sides};
+use crate::about::{About, Column, Component, CriteriaForm, Origin, STATUS, Sides};
 use crate::criteria::{
-    ACTUAL_ANSWER, CriteriaForm, EXPECTED_ANSWER, EXPECTED_QUERY, GENERATED_QUERY, QUESTION, SCHEMA,
+    ACTUAL_ANSWER, EXPECTED_ANSWER, EXPECTED_QUERY, GENERATED_QUERY, QUESTION, SCHEMA,
 };
 use crate::reading::Spelling;
 

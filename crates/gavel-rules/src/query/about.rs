@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{FIELDS, QueryCase};
-use crate::about::{About, Column, Component, Origin, STATUS, Sides};
-use crate::criteria::{CriteriaForm, EXPECTED_QUERY, GENERATED_QUERY, QUESTION, SCHEMA};
+use crate::about::{About, Column, Component, CriteriaForm, Origin, STATUS, Sides};
+use crate::criteria::{EXPECTED_QUERY, GENERATED_QUERY, QUESTION, SCHEMA};
 use crate::reading::Spelling;
 
 /// Of a query whose execution failed the scores are real, and 0.

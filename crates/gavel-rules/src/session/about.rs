@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::about::{About, Column, Component, Origin, STATUS, Sides};
-use crate::criteria::{ALERT, CONVERSATION, CriteriaForm, SCHEMA};
+use crate::about::{About, Column, Component, CriteriaForm, Origin, STATUS, Sides};
+use crate::criteria::{ALERT, CONVERSATION, SCHEMA};
 use crate::reading::Spelling;
 use crate::{Fault, Field};
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{FIELDS, MetricsCase, stamp_errors};
-use crate::about::{About, Column, Component, Origin, STATUS, Sides};
-use crate::criteria::{CriteriaForm, EXPECTED_QUERY, GENERATED_QUERY, SCHEMA};
+use crate::about::{About, Column, Component, CriteriaForm, Origin, STATUS, Sides};
+use crate::criteria::{EXPECTED_QUERY, GENERATED_QUERY, SCHEMA};
 use crate::reading::Spelling;
 
 const JUDGE: &str = "/metrics/query_correctness/details/judge";
