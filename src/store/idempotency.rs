@@ -7,8 +7,9 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::StoreError;
+use super::database::db::Db;
 use super::database::sql::{Row, decode, sql};
-use super::{IdempotencyKeys, StoreError};
 
 /// How often a reservation looks again when the row that was in its way is gone by then.
 const ROUNDS: usize = 3;
@@ -57,6 +58,12 @@ pub struct KeptAnswer {
     /// Names and values of headers.
     pub headers: Vec<(String, String)>,
     pub body: String,
+}
+
+/// Keys of requests that are sent again.
+#[derive(Clone, Copy)]
+pub struct IdempotencyKeys<'a> {
+    pub(super) db: &'a Db,
 }
 
 impl IdempotencyKeys<'_> {

@@ -32,7 +32,7 @@ mod workers;
 
 pub use analytics::rollup::DaysRolledUp;
 pub use analytics::{
-    By, MadeBy, NameCount, Named, ScoreFilter, ScoreOf, ToolElsewhere, TotalCount,
+    Analytics, By, MadeBy, NameCount, Named, ScoreFilter, ScoreOf, ToolElsewhere, TotalCount,
 };
 pub use batches::backlog_steps::StepOutcome;
 pub use batches::backlogs::{BacklogPlan, NewBacklog};
@@ -42,49 +42,46 @@ pub use batches::figures::BatchFigures;
 pub use batches::items::BatchItem;
 pub use batches::moves::{Added, Moved};
 pub use batches::panels::AskedOfPanel;
-pub use batches::{BatchFilter, BatchRow, NewBatch};
+pub use batches::{BatchFilter, BatchRow, Batches, NewBatch};
 pub use budgets::usage::{JudgeSpent, UsageSum, known_usd};
-pub use budgets::{BatchPace, BatchSkip, BatchUsage};
-pub use calls::JudgeCallRow;
-pub use criteria::CriteriaDefinition;
+pub use budgets::{BatchPace, BatchSkip, BatchUsage, Budgets};
+pub use calls::{Calls, JudgeCallRow};
 pub use criteria::choices::{CriteriaChoice, CriteriaName};
 pub use criteria::pairs::{Basis, CriteriaPairs};
-pub use database::db::Dialect;
+pub use criteria::{CriteriaDefinition, CriteriaVersions};
+pub use database::db::StoreOptions;
+pub use database::dialect::Dialect;
 pub use database::error::{Outage, StoreError};
 pub use database::page::{Cursor, Page};
-pub use idempotency::{KeptAnswer, KeyUse, Reserved};
+pub use idempotency::{IdempotencyKeys, KeptAnswer, KeyUse, Reserved};
 pub use imports::ends::ImportEnd;
 pub use imports::steps::{ImportStep, Walked};
-pub use imports::{ImportRow, NewImport, WalkPlace};
+pub use imports::{ImportRow, Imports, NewImport, WalkPlace};
 pub use jobs::accept::Accepted;
 pub use jobs::claim::CLAIM_GIVEN_UP;
 pub use jobs::due::DueJob;
-pub use jobs::figures::{JobsFigure, JudgeTotal, PoolUse};
+pub use jobs::figures::{JobsFigure, JudgeTotal};
 pub use jobs::record::{Ending, Fence, Record, RecordTicket, Recorded};
 pub use jobs::rescue::{Died, Rescued};
-pub use jobs::{JobCounts, JobFilter};
-pub use judges::holds::{Hold, HoldTarget};
+pub use jobs::{JobCounts, JobFilter, Jobs};
+pub use judges::holds::{Hold, HoldTarget, Holds};
 pub use judges::past_runs::{PastReplies, RecentPace};
-pub use judges::{JudgeRow, MeterRow, PaceRow, wait_reason};
-pub use open::{Store, StoreOptions, Use};
-pub use provider_batches::ProviderBatchRow;
+pub use judges::{JudgeRow, Judges, MeterRow, PaceRow, wait_reason};
+pub use open::{PoolUse, Store, Use};
 pub use provider_batches::answers::ItemAnswer;
 pub use provider_batches::chunks::{ChunkRow, NewChunk};
-pub use ratings::{GivenBy, NewRating, RatingOf, RatingsMet, Unrated};
-pub use repositories::{
-    Analytics, Batches, Budgets, Calls, CriteriaVersions, Holds, IdempotencyKeys, Imports, Jobs,
-    Judges, ProviderBatches, Ratings, Retention, Scores, Sessions, SignIns, Webhooks, Workers,
-};
+pub use provider_batches::{ProviderBatchRow, ProviderBatches};
+pub use ratings::{GivenBy, NewRating, RatingOf, Ratings, RatingsMet, Unrated};
 pub use retention::erasure::{Erased, Erasure};
-pub use retention::{Aged, PruneStep, Pruning};
-pub use scores::{GoodScores, NewEvaluation, NewSessionScore, SessionScoreRow};
+pub use retention::{Aged, PruneStep, Pruning, Retention};
+pub use scores::{GoodScores, NewEvaluation, NewSessionScore, Scores, SessionScoreRow};
 pub use sessions::filter::SessionFilter;
 pub use sessions::list::{SessionOrder, SessionSummary};
 pub use sessions::sort::{Disposition, Found, FoundPage, SessionPlace, SortRules};
 pub use sessions::view::{ScoringView, ViewedScore};
-pub use sessions::{SessionRecord, StoredSession};
-pub use sign_ins::SignIn;
-pub use webhooks::{DeliveryFilter, DeliveryRow, DeliveryTry, MeanDrop, WebhookEndpoint};
-pub use workers::{Heartbeat, RollCall, WorkerPulse, WorkerRow};
+pub use sessions::{SessionRecord, Sessions, StoredSession};
+pub use sign_ins::{SignIn, SignIns};
+pub use webhooks::{DeliveryFilter, DeliveryRow, DeliveryTry, MeanDrop, WebhookEndpoint, Webhooks};
+pub use workers::{Heartbeat, RollCall, WorkerPulse, WorkerRow, Workers};
 
 pub use crate::wire::SessionStatus;

@@ -13,20 +13,22 @@ use tokio_util::sync::CancellationToken;
 
 use super::budgets::Spent;
 use super::calls::CallSender;
-use super::calls::replies::Unwritten;
+use super::calls::replies::{self, Unwritten};
 use super::calls::writer::{self, CallWriter};
-use super::database::db::{Db, timed_out};
+use super::database::db::{Db, StoreOptions};
 use super::database::dedicated::{DedicatedConnection, Durability, Opener};
+use super::database::error::timed_out;
 use super::database::migrations;
 use super::database::pool::{Bound, CONNECT, Place, Pool};
 use super::database::pooler;
-use super::database::reads::{self, Reader};
+use super::database::reads::{self, Reader, Statements};
 use super::database::sql::{first, sql};
 use super::jobs::accept::{self, Accepting};
 use super::jobs::claim::Claimer;
 use super::jobs::record::Recording;
 use super::jobs::recorder;
 use super::jobs::rescue::Rescuer;
+use super::sessions::{self, view};
 use super::{Dialect, StoreError};
 
 /// Callers have a short timeout themselves: a readiness probe gives up after seconds.
@@ -65,16 +67,13 @@ const WARMING: Duration = Duration::from_secs(5);
 /// The pause between two tries to reach the database at start.
 const CONNECT_PAUSE: Duration = Duration::from_millis(250);
 
-/// How to open a store.
-#[derive(Debug, Clone)]
-pub struct StoreOptions {
-    /// `postgres://…`, `sqlite:///path/file.db` or `sqlite::memory:`.
-    pub url: String,
-    /// The most sessions with Postgres at once, of whatever kind: up to nine are dedicated ones, each from its first use
-    /// on. On SQLite: connections that read.
-    pub max_connections: u32,
-    /// How long to keep trying to reach the database at start.
-    pub connect_timeout: Duration,
+/// Connections to the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolUse {
+    /// In use, dedicated ones included.
+    pub in_use: usize,
+    /// Open, and in nobody's.
+    pub idle: usize,
 }
 
 /// What a process will use the store for.
@@ -156,9 +155,16 @@ impl Store {
                 logged,
             )),
         ];
+        let statements = Statements {
+            sessions: sessions::statement,
+            views: view::statement,
+            replies: replies::statement,
+        };
         for connection in reading {
-            let reads = Arc::clone(&reads);
-            tasks.push(tokio::spawn(reads::run(reads, closing.clone(), connection)));
+            let (reads, closing) = (Arc::clone(&reads), closing.clone());
+            tasks.push(tokio::spawn(reads::run(
+                reads, closing, connection, statements,
+            )));
         }
         Ok(Self {
             claimer: Claimer::new(claiming),
@@ -260,6 +266,18 @@ impl Store {
                 migrations::pending(Dialect::Sqlite, &mut *conn).await
             }
         }
+    }
+
+    /// How the connections are used now.
+    pub fn pool_use(&self) -> PoolUse {
+        let (in_use, idle) = match &self.db {
+            Db::Postgres { pool, .. } => pool.in_use_and_idle(),
+            Db::Sqlite { read, .. } => {
+                let (open, idle) = (read.size() as usize, read.num_idle());
+                (open.saturating_sub(idle), idle)
+            }
+        };
+        PoolUse { in_use, idle }
     }
 
     /// Whether a write was refused within the last 6 s because the database's disk is full.

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::database::db::Db;
 use super::database::page::{Cursor, Page, bounded};
 use super::database::sql::{Arg, Row, Sql, all, decode, first, sql};
-use super::{Basis, Ratings, StoreError};
+use super::{Basis, StoreError};
 use crate::score::trust::{Given, Judged};
 use crate::wire::{HumanRating, Quality, Rating, Scale};
 
@@ -113,6 +114,12 @@ macro_rules! met_in_batch {
                     select 1 from human_ratings o where o.score_id = s.score_id and o.rated_by = r.rated_by))
          ) "
     };
+}
+
+/// Ratings by people.
+#[derive(Clone, Copy)]
+pub struct Ratings<'a> {
+    pub(super) db: &'a Db,
 }
 
 impl Ratings<'_> {

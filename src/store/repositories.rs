@@ -1,86 +1,81 @@
-//! The store by noun: each repository holds the statements about one of them, and all share the store's connections.
+//! The store by noun: each repository holds the statements about one of them, and what they need of the store.
 //!
-//! Every method fails with [`StoreError::Unavailable`](super::StoreError::Unavailable) while the database is away; only other
-//! errors stand at the method.
+//! Every method fails with [`StoreError::Unavailable`] while the database is away; only other errors stand at the method.
 
-use std::ops::Deref;
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
 
-use super::Store;
+use super::{
+    Analytics, Batches, Budgets, Calls, CriteriaVersions, Holds, IdempotencyKeys, Imports, Jobs,
+    Judges, ProviderBatches, Ratings, Retention, Scores, Sessions, SignIns, Store, StoreError,
+    Webhooks, Workers,
+};
+use crate::judge::{CacheKey, CachedReply, CallLog, CallRecord, ReplyCache};
 
+/// How each noun is reached: what it borrows of the store, and behind `;` the nouns that it asks itself.
 macro_rules! repositories {
-    ($($(#[$about:meta])* $accessor:ident: $name:ident,)+) => {$(
-        $(#[$about])*
-        #[derive(Clone, Copy)]
-        pub struct $name<'a>(&'a Store);
-
-        impl Deref for $name<'_> {
-            type Target = Store;
-
-            fn deref(&self) -> &Store {
-                self.0
-            }
-        }
-
-        impl Store {
-            $(#[$about])*
+    ($($accessor:ident: $name:ident { $($field:ident),* $(; $noun:ident)* },)+) => {
+        impl Store {$(
             pub fn $accessor(&self) -> $name<'_> {
-                $name(self)
+                $name {
+                    db: &self.db,
+                    $($field: &self.$field,)*
+                    $($noun: self.$noun(),)*
+                }
             }
-        }
-    )+};
+        )+}
+    };
 }
 
 repositories! {
-    /// Jobs: accepted, claimed, recorded, rescued.
-    jobs: Jobs,
+    jobs: Jobs { accepter, recorder, claimer, rescuer },
+    sessions: Sessions { reader; analytics },
+    scores: Scores {},
+    batches: Batches { call_log },
+    budgets: Budgets { call_log, spent },
+    criteria: CriteriaVersions { ; analytics },
+    judges: Judges {},
+    holds: Holds {},
+    calls: Calls { call_log, reader, unwritten },
+    workers: Workers { pulse },
+    imports: Imports {},
+    ratings: Ratings {},
+    idempotency_keys: IdempotencyKeys {},
+    sign_ins: SignIns {},
+    analytics: Analytics { call_log },
+    provider_batches: ProviderBatches {},
+    webhooks: Webhooks { ; batches },
+    retention: Retention { call_log; batches; imports },
+}
 
-    /// What agents did.
-    sessions: Sessions,
+impl Store {
+    /// Deletes what is past its time: see [`Retention::prune`].
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away; what was deleted before stays deleted.
+    pub async fn prune(
+        &self,
+        now: DateTime<Utc>,
+        calls_before: DateTime<Utc>,
+    ) -> Result<u64, StoreError> {
+        self.retention().prune(now, calls_before).await
+    }
+}
 
-    /// Scores of sessions.
-    scores: Scores,
+impl CallLog for Store {
+    fn log(&self, call: CallRecord) {
+        self.call_log.log(call);
+    }
+}
 
-    /// Batches and their items.
-    batches: Batches,
+#[async_trait]
+impl ReplyCache for Store {
+    async fn get(&self, key: &CacheKey) -> Option<CachedReply> {
+        self.calls().cached_reply(key).await
+    }
 
-    /// What calls cost, and where it stops batches.
-    budgets: Budgets,
-
-    criteria: CriteriaVersions,
-
-    /// What is known of judges.
-    judges: Judges,
-
-    /// Judges and lanes that are closed.
-    holds: Holds,
-
-    /// The log of judge calls.
-    calls: Calls,
-
-    /// Who works, and who leads.
-    workers: Workers,
-
-    /// Imports of sessions.
-    imports: Imports,
-
-    /// Ratings by people.
-    ratings: Ratings,
-
-    /// Keys of requests that are sent again.
-    idempotency_keys: IdempotencyKeys,
-
-    /// Browsers that are signed in.
-    sign_ins: SignIns,
-
-    /// Scores, counted.
-    analytics: Analytics,
-
-    /// Batches that a provider answers.
-    provider_batches: ProviderBatches,
-
-    /// Who is told of what.
-    webhooks: Webhooks,
-
-    /// What is past its time, and what somebody wants gone.
-    retention: Retention,
+    async fn put(&self, key: CacheKey, reply: CachedReply, asked_for: Uuid) {
+        self.calls().cache_reply(key, reply, asked_for);
+    }
 }

@@ -2,8 +2,9 @@
 
 use chrono::{DateTime, Utc};
 
+use super::StoreError;
+use super::database::db::Db;
 use super::database::sql::{first, sql};
-use super::{SignIns, StoreError};
 
 /// A browser that is signed in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +16,12 @@ pub struct SignIn {
     pub token_hash: String,
     pub created_at: DateTime<Utc>,
     pub expires_at: DateTime<Utc>,
+}
+
+/// Browsers that are signed in.
+#[derive(Clone, Copy)]
+pub struct SignIns<'a> {
+    pub(super) db: &'a Db,
 }
 
 impl SignIns<'_> {

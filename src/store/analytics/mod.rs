@@ -10,8 +10,10 @@ pub(super) mod rollup;
 use chrono::{DateTime, NaiveDate, Utc};
 use uuid::Uuid;
 
+use crate::store::StoreError;
+use crate::store::calls::CallSender;
+use crate::store::database::db::Db;
 use crate::store::database::sql::{Row, Sql, all, sql};
-use crate::store::{Analytics, StoreError};
 use days::{Parts, day, day_of};
 
 /// Which current scores; every field narrows.
@@ -118,6 +120,13 @@ impl Named {
     }
 }
 
+/// Scores, counted.
+#[derive(Clone, Copy)]
+pub struct Analytics<'a> {
+    pub(super) db: &'a Db,
+    pub(super) call_log: &'a CallSender,
+}
+
 impl Analytics<'_> {
     /// How many scores have which total, by criteria.
     pub async fn totals(self, filter: &ScoreFilter) -> Result<Vec<TotalCount>, StoreError> {
@@ -174,7 +183,7 @@ impl Analytics<'_> {
                 filter.push_criteria(rolled_up, "d");
             },
             |counted| {
-                counted.push("select ").push(day(self.dialect())).push(
+                counted.push("select ").push(day(self.db.dialect())).push(
                     " as day, s.criteria_hash, s.simulated, s.total_score, count(*) as scores
                      from session_scores s join alert_sessions a on a.session_id = s.session_id",
                 );

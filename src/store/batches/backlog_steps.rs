@@ -14,7 +14,7 @@ use crate::job::{BatchPlace, Force, JobId, JobOptions, NewJob, SessionPayload};
 use crate::store::database::db::{Conn, Tx, retry_once};
 use crate::store::database::sql::{Arg, Row, Sql, decode, sql};
 use crate::store::jobs::row::insert_statement;
-use crate::store::sessions::sort::{Among, Look, page};
+use crate::store::sessions::sort::{self, Among, Look};
 use crate::store::{
     BacklogPlan, BatchRow, Batches, Disposition, FoundPage, SessionPlace, StoreError,
 };
@@ -128,7 +128,7 @@ impl Batches<'_> {
             .map_err(|error| decode("filter", &error.to_string()))?
             .unwrap_or_default();
         let after = backlog.place.after;
-        let statement = self.sessions().sort_statement(Look {
+        let look = Look {
             filter: &filter,
             rules: &plan.rules,
             before: row.created_at,
@@ -138,8 +138,9 @@ impl Batches<'_> {
             },
             unless_in: Some(row.batch_id),
             limit,
-        });
-        let page = page(&tx.fetch(&statement).await?, limit)?;
+        };
+        let statement = sort::statement(tx.dialect(), look);
+        let page = sort::page(&tx.fetch(&statement).await?, limit)?;
         Ok(backlog.sort(&page, now))
     }
 
@@ -167,7 +168,7 @@ impl Batches<'_> {
             if whole { "running" } else { "expanding" }
         );
         statement
-            .push(self.database_now())
+            .push(self.db.dialect().now())
             .push(concat!(" where batch_id = $1 returning ", columns!()));
         let rows = tx.fetch(&statement).await?;
         let Some(row) = rows.first().filter(|_| whole) else {

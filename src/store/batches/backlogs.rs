@@ -1,6 +1,5 @@
 //! Batches whose items are found by a filter: what is stored of such a request, and how one begins.
 
-use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -9,7 +8,7 @@ use crate::job::Priority;
 use crate::store::database::db::{Conn, Tx, retry_once};
 use crate::store::database::sql::{Arg, Sql, sql};
 use crate::store::sessions::sort::{Disposition, SortRules};
-use crate::store::{Batches, SessionFilter, Sessions, StoreError};
+use crate::store::{Batches, SessionFilter, StoreError};
 use crate::wire::{ProviderBatchState, Sample, Skipped};
 
 /// How the items of a batch are made of the sessions that its filter finds.
@@ -89,7 +88,7 @@ impl Batches<'_> {
             store_picks(&mut tx, new).await?;
             let mut begin = begin_statement(new);
             begin
-                .push(self.database_now())
+                .push(self.db.dialect().now())
                 .push(") on conflict (batch_id) do nothing returning batch_id");
             if tx.fetch(&begin).await?.is_empty() {
                 // An earlier try was committed: its picks may be used up by now, and these mustn't stay.
@@ -97,29 +96,6 @@ impl Batches<'_> {
             }
             tx.commit().await
         })
-    }
-}
-
-impl Sessions<'_> {
-    /// How many of these sessions were stored up to `before`. Each counts once.
-    pub async fn count_stored(
-        self,
-        ids: &[Uuid],
-        before: DateTime<Utc>,
-    ) -> Result<u64, StoreError> {
-        const ATTEMPTED: &str = "counting stored sessions";
-        let mut stored = 0;
-        for ids in ids.chunks(PICKS) {
-            let mut statement = sql!(
-                "select count(*) as stored from alert_sessions where created_at <= $1 and session_id in ",
-                before
-            );
-            statement.push_list(ids.iter().copied());
-            let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-            let count = rows.first().map_or(Ok(0_u64), |row| row.int("stored"));
-            stored += count.map_err(|e| StoreError::of(ATTEMPTED, &e))?;
-        }
-        Ok(stored)
     }
 }
 

@@ -21,10 +21,11 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::job::{JobId, Kind, Purpose};
-use crate::store::database::db::{Conn, retry_once};
+use crate::store::calls::CallSender;
+use crate::store::database::db::{Conn, Db, retry_once};
 use crate::store::database::page::{Cursor, Page, bounded};
 use crate::store::database::sql::{Row, Sql, all, decode, first, sql};
-use crate::store::{BatchFigures, Batches, StoreError};
+use crate::store::{BatchFigures, StoreError};
 use crate::wire::{BatchOrigin, BatchState, PausedBy, Skipped};
 use backlogs::BacklogPlan;
 
@@ -125,6 +126,13 @@ const LIST: char = 'b';
 /// How many rows one statement removes.
 const REMOVED: i64 = 2_000;
 
+/// Batches and their items.
+#[derive(Clone, Copy)]
+pub struct Batches<'a> {
+    pub(super) db: &'a Db,
+    pub(super) call_log: &'a CallSender,
+}
+
 impl Batches<'_> {
     /// Begins a batch, `expanding` and empty. Idempotent.
     pub async fn begin(self, new: &NewBatch) -> Result<(), StoreError> {
@@ -143,7 +151,7 @@ impl Batches<'_> {
             new.budget_usd
         );
         statement
-            .push(self.database_now())
+            .push(self.db.dialect().now())
             .push(") on conflict (batch_id) do nothing");
         self.db
             .execute_long("beginning a batch", &statement)
@@ -256,7 +264,7 @@ impl Batches<'_> {
             "update scoring_batches set abandoned = true where finished_at is null and state = 'expanding'
                and origin = 'suite' and (abandoned or touched_at < "
         );
-        self.push_heard_before(&mut statement, silent);
+        self.db.dialect().push_ago(&mut statement, silent);
         statement.push(") returning batch_id");
         let rows = self.db.write_long(REMOVING, &statement).await?;
         let ids = ids_of(REMOVING, &rows)?;

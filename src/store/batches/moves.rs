@@ -76,7 +76,7 @@ impl Batches<'_> {
             batch_id,
             i64::try_from(items.len()).unwrap_or(i64::MAX)
         );
-        touch.push(self.database_now()).push(
+        touch.push(self.db.dialect().now()).push(
             " where batch_id = $1 and state = 'expanding' and not abandoned returning batch_id",
         );
         let mut there = sql!("select count(*) as there from scoring_jobs where job_id in ");

@@ -15,9 +15,10 @@ use crate::job::{JobId, Kind};
 use crate::judge::{CallRecord, ErrorClass};
 use crate::store::batches::moves::forget_waits;
 use crate::store::batches::{batch, columns};
-use crate::store::database::db::{Conn, Tx, retry_once};
+use crate::store::calls::CallSender;
+use crate::store::database::db::{Conn, Db, Tx, retry_once};
 use crate::store::database::sql::{Arg, Row, Sql, all, sql};
-use crate::store::{BatchRow, Budgets, Moved, StoreError};
+use crate::store::{BatchRow, Moved, StoreError};
 use crate::wire::BatchState;
 
 /// What the calls for a batch have cost, USD.
@@ -103,6 +104,14 @@ impl Spent {
     fn take(&self) -> Vec<(Uuid, Kind)> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// What calls cost, and where it stops batches.
+#[derive(Clone, Copy)]
+pub struct Budgets<'a> {
+    pub(super) db: &'a Db,
+    pub(super) call_log: &'a CallSender,
+    pub(super) spent: &'a Spent,
 }
 
 impl Budgets<'_> {

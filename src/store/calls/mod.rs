@@ -15,10 +15,12 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 use crate::job::JobId;
-use crate::judge::{CallLog, CallRecord, CallUsage, ErrorClass};
+use crate::judge::{CallRecord, CallUsage, ErrorClass};
+use crate::store::StoreError;
+use crate::store::database::db::Db;
+use crate::store::database::reads::Reader;
 use crate::store::database::sql::{Arg, Row, Sql, all, decode, sql};
-use crate::store::{Calls, Store, StoreError};
-use replies::KeptReply;
+use replies::{KeptReply, Unwritten};
 use spilled::Spilled;
 
 /// One call as the job's page shows it.
@@ -102,7 +104,7 @@ impl CallSender {
     }
 
     /// Takes a call; of one that finds no room, its sums.
-    fn log(&self, call: CallRecord) {
+    pub(super) fn log(&self, call: CallRecord) {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let Some(room) = self.room(text(&call.reply) + text(&call.message)) else {
             self.spill(&call);
@@ -153,10 +155,13 @@ impl CallSender {
     }
 }
 
-impl CallLog for Store {
-    fn log(&self, call: CallRecord) {
-        self.call_log.log(call);
-    }
+/// The log of judge calls, and the replies that are cached.
+#[derive(Clone, Copy)]
+pub struct Calls<'a> {
+    pub(super) db: &'a Db,
+    pub(super) call_log: &'a CallSender,
+    pub(super) reader: &'a Reader,
+    pub(super) unwritten: &'a Unwritten,
 }
 
 impl Calls<'_> {

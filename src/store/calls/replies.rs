@@ -3,33 +3,27 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
 use crate::clock::{Clock as _, SystemClock};
-use crate::judge::{CacheKey, CachedReply, ReplyCache};
+use crate::judge::{CacheKey, CachedReply};
 use crate::store::database::db::retry_once;
 use crate::store::database::dedicated::DedicatedConnection;
 use crate::store::database::sql::{Arg, Row, Sql, decode, sql};
-use crate::store::retention::calls_statement;
-use crate::store::{Dialect, Store, StoreError};
+use crate::store::{Calls, Dialect, StoreError};
 
 /// How long a reply is kept.
 const KEPT: TimeDelta = TimeDelta::hours(24);
-/// How long a worker that isn't heard any more is kept.
-const WORKERS_KEPT: TimeDelta = TimeDelta::days(7);
-/// How many rows one delete takes.
-const SLICE: i64 = 1000;
 
-#[async_trait]
-impl ReplyCache for Store {
-    async fn get(&self, key: &CacheKey) -> Option<CachedReply> {
+impl Calls<'_> {
+    /// A reply that isn't past its time; none if the cache can't be read.
+    pub(in crate::store) async fn cached_reply(self, key: &CacheKey) -> Option<CachedReply> {
         if self.unwritten.holds(key) {
             // What this process put is got, however soon.
             self.call_log.flush().await;
         }
-        match self.reply(key, SystemClock.now()).await {
+        match self.read_reply(key, SystemClock.now()).await {
             Ok(reply) => reply,
             Err(error) => {
                 tracing::warn!(%error, "the reply cache can't be read: counted as a miss");
@@ -38,13 +32,35 @@ impl ReplyCache for Store {
         }
     }
 
-    async fn put(&self, key: CacheKey, reply: CachedReply, asked_for: Uuid) {
+    /// Has a reply written behind the caller's back.
+    pub(in crate::store) fn cache_reply(self, key: CacheKey, reply: CachedReply, asked_for: Uuid) {
         self.unwritten.add(&key);
         let kept = KeptReply::new(key.clone(), reply, asked_for, (SystemClock.now(), KEPT));
         if !self.call_log.keep(kept) {
             self.unwritten.remove(&key);
             tracing::warn!("a reply couldn't be cached: the call log is full or closed");
         }
+    }
+
+    async fn read_reply(
+        self,
+        key: &CacheKey,
+        now: DateTime<Utc>,
+    ) -> Result<Option<CachedReply>, StoreError> {
+        const ATTEMPTED: &str = "looking up a cached reply";
+        let row = match self.db.dialect() {
+            Dialect::Postgres => self.reader.reply(&key.0).await?,
+            Dialect::Sqlite => {
+                let statement = statement(vec![key.0.clone()]);
+                let read = self.db.read_long(ATTEMPTED, &statement).await?;
+                read.into_iter().next()
+            }
+        };
+        row.as_ref()
+            .map(|row| unexpired(row, now))
+            .transpose()
+            .map(Option::flatten)
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 }
 
@@ -169,98 +185,13 @@ pub(in crate::store) fn upsert_statement<'a>(replies: impl Iterator<Item = &'a K
     statement
 }
 
-impl Store {
-    /// Deletes expired replies and idempotency keys, calls older than `calls_before`, workers that weren't heard for a week with what they
-    /// knew of judges, what was written of erased sessions, and imports that ended 90 days ago; in slices. Answers how many rows went.
-    ///
-    /// # Errors
-    /// `Unavailable` when the database is away; what was deleted before stays deleted.
-    pub async fn prune(
-        &self,
-        now: DateTime<Utc>,
-        calls_before: DateTime<Utc>,
-    ) -> Result<u64, StoreError> {
-        let replies = sql!(
-            "delete from judge_replies where cache_key in (
-                select cache_key from judge_replies where expires_at <= $1 order by expires_at limit $2)",
-            now,
-            SLICE
-        );
-        let calls = calls_statement(calls_before);
-        let gone = now - WORKERS_KEPT;
-        let judges = sql!(
-            "delete from judges where (name, worker_id) in (
-                select name, worker_id from judges where updated_at < $1 limit $2)",
-            gone,
-            SLICE
-        );
-        let workers = sql!(
-            "delete from workers where worker_id in (
-                select worker_id from workers where heartbeat_at < $1 limit $2)",
-            gone,
-            SLICE
-        );
-        let keys = sql!(
-            "delete from idempotency_keys where key_hash in (
-                select key_hash from idempotency_keys where expires_at <= $1 order by expires_at limit $2)",
-            now,
-            SLICE
-        );
-        let sign_ins = sql!(
-            "delete from sign_ins where id_hash in (
-                select id_hash from sign_ins where expires_at <= $1 order by expires_at limit $2)",
-            now,
-            SLICE
-        );
-        let mut rows = 0;
-        for slice in [&replies, &calls, &judges, &workers, &keys, &sign_ins] {
-            rows += self.delete_all(slice).await?;
-        }
-        rows += self.retention().forget_erased(now).await?;
-        Ok(rows + self.imports().prune(now).await?)
-    }
-
-    async fn delete_all(&self, slice: &Sql) -> Result<u64, StoreError> {
-        let mut gone = 0;
-        loop {
-            let deleted = self
-                .db
-                .execute_long("pruning replies and calls", slice)
-                .await?;
-            gone += deleted;
-            if deleted < SLICE.unsigned_abs() {
-                return Ok(gone);
-            }
-        }
-    }
-
-    async fn reply(
-        &self,
-        key: &CacheKey,
-        now: DateTime<Utc>,
-    ) -> Result<Option<CachedReply>, StoreError> {
-        const ATTEMPTED: &str = "looking up a cached reply";
-        let row = match self.dialect() {
-            Dialect::Postgres => self.reader.reply(&key.0).await?,
-            Dialect::Sqlite => {
-                let statement = sql!(
-                    "select provider, model, reply, simulated, repaired, expires_at from judge_replies
-                     where cache_key = $1",
-                    &key.0
-                );
-                self.db
-                    .read_long(ATTEMPTED, &statement)
-                    .await?
-                    .into_iter()
-                    .next()
-            }
-        };
-        row.as_ref()
-            .map(|row| unexpired(row, now))
-            .transpose()
-            .map(Option::flatten)
-            .map_err(|e| StoreError::of(ATTEMPTED, &e))
-    }
+pub(in crate::store) fn statement(keys: Vec<String>) -> Sql {
+    let mut statement = sql!(
+        "select cache_key, provider, model, reply, simulated, repaired, expires_at from judge_replies
+         where cache_key in "
+    );
+    statement.push_list(keys);
+    statement
 }
 
 fn unexpired(row: &Row, now: DateTime<Utc>) -> sqlx::Result<Option<CachedReply>> {

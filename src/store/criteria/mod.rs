@@ -10,8 +10,9 @@ use self::choices::CriteriaName;
 use crate::job::Kind;
 use crate::score::Criteria;
 use crate::store::analytics::days::Parts;
+use crate::store::database::db::Db;
 use crate::store::database::sql::{Row, Sql, all, decode, first, sql};
-use crate::store::{CriteriaVersions, ScoreFilter, StoreError};
+use crate::store::{Analytics, ScoreFilter, StoreError};
 
 /// One stored definition.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,6 +96,12 @@ fn select_definitions(hash: Option<&str>, parts: &Parts) -> Sql {
     statement
 }
 
+#[derive(Clone, Copy)]
+pub struct CriteriaVersions<'a> {
+    pub(super) db: &'a Db,
+    pub(super) analytics: Analytics<'a>,
+}
+
 impl CriteriaVersions<'_> {
     /// Stores a definition; one that is there stays as it is. Answers whether it was new.
     pub async fn put(self, criteria: &Criteria, now: DateTime<Utc>) -> Result<bool, StoreError> {
@@ -116,7 +123,7 @@ impl CriteriaVersions<'_> {
     /// Reads one definition.
     pub async fn get(self, hash: &str) -> Result<Option<CriteriaDefinition>, StoreError> {
         const ATTEMPTED: &str = "reading a criteria definition";
-        let parts = self.analytics().parts_of(&ScoreFilter::default()).await?;
+        let parts = self.analytics.parts_of(&ScoreFilter::default()).await?;
         let statement = select_definitions(Some(hash), &parts);
         let rows = self.db.read(ATTEMPTED, &statement).await?;
         first(ATTEMPTED, &rows, definition)
@@ -151,7 +158,7 @@ impl CriteriaVersions<'_> {
     /// Lists definitions, newest first; at most 1,000.
     pub async fn list(self) -> Result<Vec<CriteriaDefinition>, StoreError> {
         const ATTEMPTED: &str = "listing criteria definitions";
-        let parts = self.analytics().parts_of(&ScoreFilter::default()).await?;
+        let parts = self.analytics.parts_of(&ScoreFilter::default()).await?;
         let mut statement = select_definitions(None, &parts);
         statement.push(" order by d.created_at desc, d.criteria_hash limit 1000");
         let rows = self.db.read(ATTEMPTED, &statement).await?;

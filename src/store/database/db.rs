@@ -12,30 +12,11 @@ use sqlx::{
     ConnectOptions as _, PgConnection, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction,
 };
 
+use super::dialect::Dialect;
 use super::disk::Disk;
-use super::error::is_passing;
+use super::error::{StoreError, is_passing, timed_out};
 use super::pool::{Bound, Pool, Pooled, Session, State};
-use super::sql::{Row, Sql};
-use crate::store::{StoreError, StoreOptions};
-
-/// Which database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
-    /// Postgres 13 or newer.
-    Postgres,
-    /// SQLite, embedded.
-    Sqlite,
-}
-
-impl Dialect {
-    /// What asks how a statement would be run, and the column of the answer's lines.
-    pub(in crate::store) fn explain(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Postgres => ("explain ", "QUERY PLAN"),
-            Self::Sqlite => ("explain query plan ", "detail"),
-        }
-    }
-}
+use super::sql::{Row, Sql, all};
 
 /// How long a writer waits for SQLite's one writing connection, or for another process's lock.
 const BUSY: Duration = Duration::from_secs(10);
@@ -44,6 +25,18 @@ const BUSY: Duration = Duration::from_secs(10);
 pub(in crate::store) const STATEMENT: Duration = Duration::from_secs(60);
 /// The pause before the second try.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// How to open a store.
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    /// `postgres://…`, `sqlite:///path/file.db` or `sqlite::memory:`.
+    pub url: String,
+    /// The most sessions with Postgres at once, of whatever kind: up to nine are dedicated ones, each from its first use
+    /// on. On SQLite: connections that read.
+    pub max_connections: u32,
+    /// How long to keep trying to reach the database at start.
+    pub connect_timeout: Duration,
+}
 
 /// The pools of one database.
 #[derive(Clone)]
@@ -133,6 +126,16 @@ impl Db {
         sql: &Sql,
     ) -> Result<Vec<Row>, StoreError> {
         retry_once!(attempted, async { self.reader().await?.fetch(sql).await })
+    }
+
+    /// Runs a statement that only reads, and decodes its rows.
+    pub(in crate::store) async fn read_all<T>(
+        &self,
+        attempted: &'static str,
+        sql: &Sql,
+        decode: impl Fn(&Row) -> sqlx::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        all(attempted, &self.read(attempted, sql).await?, decode)
     }
 
     /// Runs a statement that only reads, and may read many rows.
@@ -407,13 +410,6 @@ pub(in crate::store) async fn within<T>(
     tokio::time::timeout(STATEMENT, work)
         .await
         .unwrap_or_else(|_| Err(timed_out("waiting for the database")))
-}
-
-pub(in crate::store) fn timed_out(what: &str) -> sqlx::Error {
-    sqlx::Error::Io(std::io::Error::new(
-        std::io::ErrorKind::TimedOut,
-        format!("{what} took too long"),
-    ))
 }
 
 fn bad_url(error: &sqlx::Error) -> StoreError {

@@ -159,6 +159,13 @@ pub(in crate::store) fn is_storage_full(error: &sqlx::Error) -> bool {
         .is_some_and(|error| matches!(error.code().as_deref(), Some("13" | "53100")))
 }
 
+pub(in crate::store) fn timed_out(what: &str) -> sqlx::Error {
+    sqlx::Error::Io(std::io::Error::new(
+        std::io::ErrorKind::TimedOut,
+        format!("{what} took too long"),
+    ))
+}
+
 /// Whether a unique index refused the row.
 pub(in crate::store) fn is_unique_violation(error: &sqlx::Error) -> bool {
     error

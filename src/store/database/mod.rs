@@ -2,6 +2,7 @@
 
 pub(super) mod db;
 pub(super) mod dedicated;
+pub(super) mod dialect;
 pub(super) mod disk;
 pub(super) mod error;
 pub(super) mod group;

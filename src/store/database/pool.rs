@@ -23,9 +23,8 @@ use sqlx::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use super::db::timed_out;
 use super::disk::Disk;
-use super::error::is_lost;
+use super::error::{is_lost, timed_out};
 
 /// How long a statement waits for a place.
 const ACQUIRE: Duration = Duration::from_secs(3);

@@ -7,7 +7,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection, Row as _};
 use tokio::time::timeout;
 
-use super::db::timed_out;
+use super::error::timed_out;
 use super::pool::{CONNECT, broken_greeting};
 
 /// One is enough while nobody else uses the pooler. Others may happen to put everything back in its place.

@@ -15,18 +15,22 @@ use uuid::Uuid;
 
 use super::db::retry_once;
 use super::dedicated::DedicatedConnection;
+use super::error::StoreError;
 use super::group;
-use super::sql::{Row, Sql, sql};
-use crate::store::StoreError;
-use crate::store::sessions::view::views_statement;
+use super::sql::{Row, Sql};
 
 const READING: &str = "reading what requests and runs need";
 /// Sessions of one statement: each may be some MiB long.
 const SESSIONS: usize = 64;
 
-/// The columns of a session, as `sessions` decodes them.
-pub(in crate::store) const SESSION_COLUMNS: &str = "session_id, source, external_id, status, alert_type, agent, author, alert_data, \
-     conversation, final_analysis, tools, tags, started_at, completed_at";
+/// What reads what is wanted, by the keys of the rows.
+#[derive(Clone, Copy)]
+pub(in crate::store) struct Statements {
+    pub(in crate::store) sessions: fn(Vec<Uuid>) -> Sql,
+    /// Each row bears its session's id as `viewed_id`.
+    pub(in crate::store) views: fn(Vec<Uuid>) -> Sql,
+    pub(in crate::store) replies: fn(Vec<String>) -> Sql,
+}
 
 type Answer = oneshot::Sender<Result<Vec<Row>, StoreError>>;
 
@@ -79,6 +83,7 @@ pub(in crate::store) async fn run(
     receiver: Arc<Mutex<mpsc::Receiver<Read>>>,
     closing: CancellationToken,
     mut connection: DedicatedConnection,
+    statements: Statements,
 ) {
     loop {
         let group = group::next(&mut *receiver.lock().await, &closing).await;
@@ -95,15 +100,15 @@ pub(in crate::store) async fn run(
             }
         }
         while let Some(wanted) = views.take(group::GROUP) {
-            let statement = views_statement(wanted.keys().copied());
+            let statement = (statements.views)(wanted.keys().copied().collect());
             answer(&mut connection, &statement, "viewed_id", wanted).await;
         }
         while let Some(wanted) = sessions.take(SESSIONS) {
-            let statement = sessions_statement(wanted.keys().copied());
+            let statement = (statements.sessions)(wanted.keys().copied().collect());
             answer(&mut connection, &statement, "session_id", wanted).await;
         }
         while let Some(wanted) = replies.take(group::GROUP) {
-            let statement = replies_statement(wanted.keys().cloned());
+            let statement = (statements.replies)(wanted.keys().cloned().collect());
             answer(&mut connection, &statement, "cache_key", wanted).await;
         }
     }
@@ -137,24 +142,6 @@ impl<K: Eq + Hash + Clone> Wanted<K> {
         self.0 = left;
         (!taken.is_empty()).then_some(taken)
     }
-}
-
-fn sessions_statement(ids: impl Iterator<Item = Uuid>) -> Sql {
-    let mut statement = sql!("select ");
-    statement
-        .push(SESSION_COLUMNS)
-        .push(" from alert_sessions where session_id in ");
-    statement.push_list(ids);
-    statement
-}
-
-fn replies_statement(keys: impl Iterator<Item = String>) -> Sql {
-    let mut statement = sql!(
-        "select cache_key, provider, model, reply, simulated, repaired, expires_at from judge_replies
-         where cache_key in "
-    );
-    statement.push_list(keys);
-    statement
 }
 
 /// Reads the rows and hands each to who wants it; who wants what isn't there gets none.

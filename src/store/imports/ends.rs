@@ -99,7 +99,7 @@ impl Imports<'_> {
         Ok(self.delete_in_slices(&old, FEW).await? + self.delete_in_slices(&seen, SLICE).await?)
     }
 
-    /// The end stands already: what can't be deleted now is left to [`Store::prune`].
+    /// The end stands already: what can't be deleted now is left to [`Imports::prune`].
     async fn forget_seen(self, id: Uuid) {
         let seen = sql!(
             "delete from session_import_items where import_id = $1 and item in (

@@ -11,10 +11,10 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::store::database::db::{Conn, retry_once};
+use crate::store::StoreError;
+use crate::store::database::db::{Conn, Db, retry_once};
 use crate::store::database::page::{Cursor, Page, bounded};
 use crate::store::database::sql::{Row, all, first, sql};
-use crate::store::{Imports, StoreError};
 use crate::wire::{ImportCounts, ImportState, SessionStatus};
 
 /// An import to begin.
@@ -100,6 +100,12 @@ macro_rules! columns {
          walk_page, walk_total, expected, new_count, updated_count, unchanged_count, failed_count, last_error,
          started_by, owner, created_at, updated_at, finished_at"
     };
+}
+
+/// Imports of sessions.
+#[derive(Clone, Copy)]
+pub struct Imports<'a> {
+    pub(super) db: &'a Db,
 }
 
 impl Imports<'_> {
@@ -223,14 +229,14 @@ impl Imports<'_> {
             "update session_imports set owner = $1, heartbeat_at = ",
             owner
         );
-        free.push(self.database_now())
+        free.push(self.db.dialect().now())
             .push(" where finished_at is null and (owner is null or heartbeat_at < ");
-        self.push_heard_before(&mut free, stale_after);
+        self.db.dialect().push_ago(&mut free, stale_after);
         free.push(
             ") and import_id = (select import_id from session_imports
              where finished_at is null and (owner is null or heartbeat_at < ",
         );
-        self.push_heard_before(&mut free, stale_after);
+        self.db.dialect().push_ago(&mut free, stale_after);
         free.push(")");
         if let Some(only) = only {
             free.push(" and import_id in ")
@@ -248,7 +254,7 @@ impl Imports<'_> {
         const ATTEMPTED: &str = "writing an import's heartbeat";
         let mut statement = sql!("update session_imports set heartbeat_at = ");
         statement
-            .push(self.database_now())
+            .push(self.db.dialect().now())
             .push(" where finished_at is null and import_id = ")
             .push_arg(id);
         statement.push(" and owner = ").push_arg(owner);

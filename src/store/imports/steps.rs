@@ -132,7 +132,7 @@ impl Imports<'_> {
     /// Holds the import's row until the end of the transaction. Answers how many have failed; `None`: not the owner's.
     async fn lock(self, tx: &mut Tx<'_>, step: &ImportStep) -> sqlx::Result<Option<u64>> {
         let mut lock = sql!("update session_imports set heartbeat_at = ");
-        lock.push(self.database_now())
+        lock.push(self.db.dialect().now())
             .push(" where finished_at is null and import_id = ")
             .push_arg(step.import_id);
         lock.push(" and owner = ").push_arg(step.owner);

@@ -94,7 +94,7 @@ impl Jobs<'_> {
                     at: now,
                 });
                 // A row that somebody else has locked costs itself only: rescue brings it again.
-                let locked = match self.dialect() {
+                let locked = match self.db.dialect() {
                     Dialect::Postgres => Locked::LeftOut,
                     Dialect::Sqlite => Locked::WaitedFor,
                 };
@@ -179,7 +179,7 @@ impl Jobs<'_> {
         worker_id: Uuid,
         now: DateTime<Utc>,
     ) -> Result<Vec<String>, StoreError> {
-        let (prefix, column) = self.dialect().explain();
+        let (prefix, column) = self.db.dialect().explain();
         let explain = statement(ids, worker_id, now, Locked::WaitedFor).with_prefix(prefix);
         let rows = self.claimer.0.lock().await.run(&explain).await?;
         rows.iter()

@@ -6,9 +6,8 @@
 use chrono::{DateTime, Utc};
 
 use crate::job::{JobState, Priority};
-use crate::store::database::db::Db;
-use crate::store::database::sql::{Row, Sql, all, sql};
-use crate::store::{Jobs, Judges, Store, StoreError};
+use crate::store::database::sql::{Row, sql};
+use crate::store::{Jobs, Judges, StoreError};
 
 /// So many jobs of a lane and priority are looked at, in the order in which they become due: those that run lie among them.
 const FRONT: i64 = 10_000;
@@ -47,15 +46,6 @@ pub struct JudgeTotal {
     pub cost_usd: f64,
     /// Calls whose price is not.
     pub unpriced_calls: i64,
-}
-
-/// Connections to the database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PoolUse {
-    /// In use, dedicated ones included.
-    pub in_use: usize,
-    /// Open, and in nobody's.
-    pub idle: usize,
 }
 
 /// What a lane and priority holds, as its index says.
@@ -104,14 +94,15 @@ impl Jobs<'_> {
         let statement = sql!(
             "select lane, priority, count(*) as jobs from scoring_jobs where finished_at is null group by lane, priority"
         );
-        self.read_all("counting the jobs of lanes", &statement, |row| {
-            Ok(Depth {
-                lane: row.get("lane")?,
-                priority: row.text_enum("priority")?,
-                jobs: row.get("jobs")?,
+        self.db
+            .read_all("counting the jobs of lanes", &statement, |row| {
+                Ok(Depth {
+                    lane: row.get("lane")?,
+                    priority: row.text_enum("priority")?,
+                    jobs: row.get("jobs")?,
+                })
             })
-        })
-        .await
+            .await
     }
 
     async fn waiting(self) -> Result<Vec<JobsFigure>, StoreError> {
@@ -122,7 +113,8 @@ impl Jobs<'_> {
              group by lane, priority, state",
             WAITING
         );
-        self.read_all("counting waiting jobs", &statement, figure)
+        self.db
+            .read_all("counting waiting jobs", &statement, figure)
             .await
     }
 
@@ -139,7 +131,8 @@ impl Jobs<'_> {
             depth.priority.as_str(),
             FRONT
         );
-        self.read_all("looking at the first jobs of a lane", &statement, figure)
+        self.db
+            .read_all("looking at the first jobs of a lane", &statement, figure)
             .await
     }
 }
@@ -153,42 +146,19 @@ impl Judges<'_> {
                 sum(cost_usd) as cost_usd, cast(sum(unpriced_calls) as bigint) as unpriced_calls
              from judge_usage_daily group by judge order by judge limit 10000"
         );
-        self.read_all("summing up the calls of judges", &statement, |row| {
-            Ok(JudgeTotal {
-                judge: row.get("judge")?,
-                calls: row.get("calls")?,
-                failed_calls: row.get("failed_calls")?,
-                tokens_in: row.get("tokens_in")?,
-                tokens_out: row.get("tokens_out")?,
-                cost_usd: row.get("cost_usd")?,
-                unpriced_calls: row.get("unpriced_calls")?,
+        self.db
+            .read_all("summing up the calls of judges", &statement, |row| {
+                Ok(JudgeTotal {
+                    judge: row.get("judge")?,
+                    calls: row.get("calls")?,
+                    failed_calls: row.get("failed_calls")?,
+                    tokens_in: row.get("tokens_in")?,
+                    tokens_out: row.get("tokens_out")?,
+                    cost_usd: row.get("cost_usd")?,
+                    unpriced_calls: row.get("unpriced_calls")?,
+                })
             })
-        })
-        .await
-    }
-}
-
-impl Store {
-    /// How the connections are used now.
-    pub fn pool_use(&self) -> PoolUse {
-        let (in_use, idle) = match &self.db {
-            Db::Postgres { pool, .. } => pool.in_use_and_idle(),
-            Db::Sqlite { read, .. } => {
-                let (open, idle) = (read.size() as usize, read.num_idle());
-                (open.saturating_sub(idle), idle)
-            }
-        };
-        PoolUse { in_use, idle }
-    }
-
-    async fn read_all<T>(
-        &self,
-        attempted: &'static str,
-        statement: &Sql,
-        read: impl Fn(&Row) -> sqlx::Result<T>,
-    ) -> Result<Vec<T>, StoreError> {
-        let rows = self.db.read(attempted, statement).await?;
-        all(attempted, &rows, read)
+            .await
     }
 }
 

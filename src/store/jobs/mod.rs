@@ -13,15 +13,20 @@ pub(super) mod rescue;
 pub(super) mod row;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use crate::job::{Force, Job, JobId, JobState, Kind, Priority};
 use crate::store::batches::reopen_statement;
-use crate::store::database::db::within;
+use crate::store::database::db::{Db, within};
 use crate::store::database::error::{is_passing, is_unique_violation};
 use crate::store::database::page::bounded;
 use crate::store::database::sql::{Row, Sql, all, first, sql};
-use crate::store::{Accepted, Cursor, Jobs, Page, StoreError};
+use crate::store::{Accepted, Cursor, Page, StoreError};
+use accept::Accepting;
+use claim::Claimer;
+use record::Recording;
+use rescue::Rescuer;
 use row::{job, job_columns, jobs};
 
 /// Which jobs; every field narrows.
@@ -55,6 +60,16 @@ pub struct JobCounts {
 const COUNTED: i64 = 10_000;
 /// The list's name in its cursors.
 const LIST: char = 'j';
+
+/// Jobs: accepted, claimed, recorded, rescued.
+#[derive(Clone, Copy)]
+pub struct Jobs<'a> {
+    pub(super) db: &'a Db,
+    pub(super) accepter: &'a mpsc::Sender<Accepting>,
+    pub(super) recorder: &'a mpsc::Sender<Recording>,
+    pub(super) claimer: &'a Claimer,
+    pub(super) rescuer: &'a Rescuer,
+}
 
 impl Jobs<'_> {
     /// Reads one job.
@@ -97,7 +112,7 @@ impl Jobs<'_> {
     #[doc(hidden)]
     pub async fn explain_list(self, filter: &JobFilter) -> Result<Vec<String>, StoreError> {
         const ATTEMPTED: &str = "explaining a list of jobs";
-        let (prefix, column) = self.dialect().explain();
+        let (prefix, column) = self.db.dialect().explain();
         let explain = list(filter, None, 50)?.with_prefix(prefix);
         let rows = self.db.read_long(ATTEMPTED, &explain).await?;
         all(ATTEMPTED, &rows, |row| row.get(column))

@@ -3,9 +3,9 @@
 use chrono::{DateTime, Utc};
 
 use crate::job::WaitReason;
-use crate::store::database::db::{Conn, Tx, retry_once};
+use crate::store::database::db::{Conn, Db, Tx, retry_once};
 use crate::store::database::sql::{Row, Sql, all, decode, sql};
-use crate::store::{Dialect, Holds, StoreError};
+use crate::store::{Dialect, StoreError};
 
 /// What a hold stops.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,6 +64,12 @@ impl Hold {
             None => words,
         }
     }
+}
+
+/// Judges and lanes that are closed.
+#[derive(Clone, Copy)]
+pub struct Holds<'a> {
+    pub(in crate::store) db: &'a Db,
 }
 
 impl Holds<'_> {

@@ -12,9 +12,9 @@ use uuid::Uuid;
 
 use crate::job::WaitReason;
 use crate::judge::gate::{GateSnapshot, HeldBack, MeterSnapshot, PaceSnapshot, Sharing};
-use crate::store::database::db::{Conn, retry_once};
+use crate::store::StoreError;
+use crate::store::database::db::{Conn, Db, retry_once};
 use crate::store::database::sql::{Arg, Row, Sql, all, sql};
-use crate::store::{Judges, StoreError};
 
 /// What one process's gate knows of one judge.
 #[derive(Debug, Clone, PartialEq)]
@@ -127,6 +127,12 @@ impl PaceRow {
     }
 }
 
+/// What is known of judges.
+#[derive(Clone, Copy)]
+pub struct Judges<'a> {
+    pub(super) db: &'a Db,
+}
+
 impl Judges<'_> {
     /// Writes what a process's gate knows, replacing what that worker wrote before.
     pub async fn put(
@@ -158,7 +164,9 @@ impl Judges<'_> {
              from judges j left join workers w on w.worker_id = j.worker_id
              where coalesce(w.state, 'running') <> 'stopped' and not (j.updated_at < "
         );
-        self.push_lease_ago(&mut statement, stale_after);
+        self.db
+            .dialect()
+            .push_column_ago(&mut statement, "lease_s", stale_after);
         statement.push(") order by j.name, j.worker_id limit 1000");
         let rows = self.db.read(ATTEMPTED, &statement).await?;
         all(ATTEMPTED, &rows, judge)

@@ -10,8 +10,9 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::store::batches::ids_of;
+use crate::store::database::db::Db;
 use crate::store::database::sql::{Row, sql};
-use crate::store::{ChunkRow, ProviderBatches, StoreError};
+use crate::store::{ChunkRow, StoreError};
 use crate::wire::ProviderBatchState;
 
 /// How a batch's replies are fetched.
@@ -28,6 +29,12 @@ pub struct ProviderBatchRow {
     pub chunks: Vec<ChunkRow>,
 }
 
+/// Batches that a provider answers.
+#[derive(Clone, Copy)]
+pub struct ProviderBatches<'a> {
+    pub(super) db: &'a Db,
+}
+
 impl ProviderBatches<'_> {
     /// Batches whose replies are being collected, and of which nobody but `owner` was heard for so long; at most 100.
     pub async fn due(self, owner: Uuid, silent: Duration) -> Result<Vec<Uuid>, StoreError> {
@@ -37,7 +44,7 @@ impl ProviderBatches<'_> {
                and (economy_owner is null or economy_owner = $1 or economy_heard_at < ",
             owner
         );
-        self.push_heard_before(&mut statement, silent);
+        self.db.dialect().push_ago(&mut statement, silent);
         statement.push(") order by batch_id limit 100");
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         ids_of(ATTEMPTED, &rows)
@@ -50,11 +57,11 @@ impl ProviderBatches<'_> {
             id,
             owner
         );
-        statement.push(self.database_now()).push(
+        statement.push(self.db.dialect().now()).push(
             " where batch_id = $1 and economy = 'asked'
                and (economy_owner is null or economy_owner = $2 or economy_heard_at < ",
         );
-        self.push_heard_before(&mut statement, silent);
+        self.db.dialect().push_ago(&mut statement, silent);
         statement.push(")");
         let leased = self
             .db

@@ -41,7 +41,7 @@ impl Retention<'_> {
     /// `Unavailable` when the database is away: all of it is there, or nothing.
     pub async fn erase(self, session_id: Uuid, now: DateTime<Utc>) -> Result<Erasure, StoreError> {
         const ATTEMPTED: &str = "erasing a session";
-        self.batches().keep_ended_figures(Some(session_id)).await?;
+        self.batches.keep_ended_figures(Some(session_id)).await?;
         // Calls that this process still has to write; those of others are found by `erased_jobs`.
         self.call_log.flush().await;
         let mut tries = 0;

@@ -5,6 +5,7 @@
 //! as they are rolled up: a dirty one is rolled up before its sessions go.
 
 pub(super) mod erasure;
+mod expired;
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -12,9 +13,10 @@ use uuid::Uuid;
 use self::erasure::{delete_made_by, delete_sessions};
 use super::analytics::days::day;
 use super::batches::ids_of;
-use super::database::db::{Conn, Tx, retry_once};
+use super::calls::CallSender;
+use super::database::db::{Conn, Db, Tx, retry_once};
 use super::database::sql::{Sql, all, first, sql};
-use super::{Dialect, Retention, StoreError};
+use super::{Batches, Dialect, Imports, StoreError};
 
 /// How many jobs, or judge calls, one step takes.
 const SLICE: i64 = 1_000;
@@ -73,6 +75,15 @@ pub struct PruneStep {
     pub deleted: u64,
     /// Whether there may be others.
     pub more: bool,
+}
+
+/// What is past its time, and what somebody wants gone.
+#[derive(Clone, Copy)]
+pub struct Retention<'a> {
+    pub(super) db: &'a Db,
+    pub(super) call_log: &'a CallSender,
+    pub(super) batches: Batches<'a>,
+    pub(super) imports: Imports<'a>,
 }
 
 impl Retention<'_> {
@@ -247,7 +258,7 @@ impl Retention<'_> {
 
     async fn session_step(self, pruning: &mut Pruning) -> Result<PruneStep, StoreError> {
         if pruning.place.is_none() {
-            self.batches().keep_ended_figures(None).await?;
+            self.batches.keep_ended_figures(None).await?;
         }
         let slice = sessions_statement(pruning.place, pruning.before);
         let rows = self.db.read_long(ATTEMPTED, &slice).await?;
@@ -260,7 +271,7 @@ impl Retention<'_> {
             return Ok(PruneStep { deleted: 0, more });
         }
         let chosen = chosen_statement(
-            self.dialect(),
+            self.db.dialect(),
             found.iter().map(|(_, id)| *id),
             pruning.before,
         );
@@ -281,14 +292,14 @@ impl Retention<'_> {
     #[doc(hidden)]
     pub async fn explain(self, before: DateTime<Utc>) -> Result<Vec<String>, StoreError> {
         const EXPLAINING: &str = "explaining how what is past its time goes";
-        let (prefix, column) = self.dialect().explain();
+        let (prefix, column) = self.db.dialect().explain();
         let place = (DateTime::UNIX_EPOCH, Uuid::nil());
         let nobody = [Uuid::nil()];
         let mut lines = Vec::new();
         let statements = [
             jobs_statement(DateTime::UNIX_EPOCH, before),
             sessions_statement(Some(place), before),
-            chosen_statement(self.dialect(), nobody.into_iter(), before),
+            chosen_statement(self.db.dialect(), nobody.into_iter(), before),
             calls_statement(before),
         ];
         let made = erasure::statements(&nobody);
@@ -362,7 +373,7 @@ fn chosen_statement(
 }
 
 /// A slice of the calls that were sent before then, to be deleted.
-pub(super) fn calls_statement(before: DateTime<Utc>) -> Sql {
+fn calls_statement(before: DateTime<Utc>) -> Sql {
     sql!(
         "delete from judge_calls where call_id in (
             select call_id from judge_calls where called_at < $1 order by called_at limit $2)",

@@ -12,8 +12,9 @@ use uuid::Uuid;
 use crate::job::{BatchPlace, JobId, Kind, Purpose, Usage};
 use crate::score::criteria::Dimension;
 use crate::score::session::{AlternativeApproach, MissingTool, SessionScore, in_order};
+use crate::store::database::db::Db;
 use crate::store::database::sql::{Row, Sql, all, sql};
-use crate::store::{Dialect, ScoreFilter, Scores, SessionFilter, StoreError};
+use crate::store::{Dialect, ScoreFilter, SessionFilter, StoreError};
 
 /// A session's score on its way into the store.
 #[derive(Debug, Clone, PartialEq)]
@@ -116,6 +117,12 @@ macro_rules! select_scores {
 }
 
 const ATTEMPTED: &str = "reading scores";
+
+/// Scores of sessions.
+#[derive(Clone, Copy)]
+pub struct Scores<'a> {
+    pub(super) db: &'a Db,
+}
 
 impl Scores<'_> {
     pub async fn current(self, session_id: Uuid) -> Result<Option<SessionScoreRow>, StoreError> {

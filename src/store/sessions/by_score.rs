@@ -54,7 +54,7 @@ impl Sessions<'_> {
         walk.push_to(&mut statement);
         statement.push(" limit ").push_arg(SCORES_LOOKED);
         statement.push(") c join alert_sessions s on s.session_id = c.session_id where 1 = 1");
-        filter.narrow(&mut statement, self.dialect());
+        filter.narrow(&mut statement, self.db.dialect());
         statement.push(if walk.lowest_first {
             " order by c.total_score, c.session_id limit "
         } else {

@@ -86,7 +86,7 @@ impl Sessions<'_> {
             from: filter.from,
             to: until.and_then(|until| Span::of_day(until.date_naive()).1),
         };
-        let dirty = self.analytics().dirty_days(&within, DAYS).await?;
+        let dirty = self.analytics.dirty_days(&within, DAYS).await?;
         let mut statement = sql!("select d.day, d.sessions from session_days d where 1 = 1");
         if let Some(from) = filter.from {
             statement
@@ -163,7 +163,7 @@ impl Sessions<'_> {
     async fn push_text(self, statement: &mut Sql, q: &str) -> Result<(), StoreError> {
         const LISTED: &str = "select a.listed_at from alert_sessions a where ";
         let mut external = sql!(LISTED);
-        push_external_id(&mut external, "a", q, self.dialect());
+        push_external_id(&mut external, "a", q, self.db.dialect());
         let mut by_id = vec![external];
         if let Some((first, last)) = id_range(q) {
             let mut ours = sql!(LISTED);

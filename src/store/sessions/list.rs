@@ -297,7 +297,7 @@ impl Sessions<'_> {
                 on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'
              where 1 = 1",
         );
-        filter.narrow(&mut statement, self.dialect());
+        filter.narrow(&mut statement, self.db.dialect());
         statement
             .push(" order by s.listed_at desc, s.session_id desc limit ")
             .push_arg(filling.missing());
@@ -317,7 +317,7 @@ impl Sessions<'_> {
                 on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'
              where 1 = 1",
         );
-        filter.narrow(&mut statement, self.dialect());
+        filter.narrow(&mut statement, self.db.dialect());
         if let Some(jobs) = filter.scored.and_then(jobs_of) {
             statement.push(" and s.session_id in (select j.subject_id");
             statement.push(jobs).push(")");

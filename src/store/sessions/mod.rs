@@ -16,10 +16,10 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::score::session::{Message, SessionRequest};
-use crate::store::database::db::{Conn, retry_once};
-use crate::store::database::reads::SESSION_COLUMNS;
+use crate::store::database::db::{Conn, Db, retry_once};
+use crate::store::database::reads::Reader;
 use crate::store::database::sql::{Row, Sql, all, first, json_without_nul, sql};
-use crate::store::{Dialect, Sessions, StoreError};
+use crate::store::{Analytics, Dialect, StoreError};
 use crate::wire::{PutOutcome, SessionStatus};
 
 /// One session, whole.
@@ -81,6 +81,9 @@ pub struct StoredSession {
     pub completed_at: Option<DateTime<Utc>>,
 }
 
+/// How many ids one statement counts.
+const COUNTED: usize = 1_000;
+
 /// What a put did, by the revision that its statement returned.
 pub(super) fn outcome_of(revision: Option<i64>) -> PutOutcome {
     match revision {
@@ -88,6 +91,14 @@ pub(super) fn outcome_of(revision: Option<i64>) -> PutOutcome {
         Some(1) => PutOutcome::New,
         Some(_) => PutOutcome::Updated,
     }
+}
+
+/// What agents did.
+#[derive(Clone, Copy)]
+pub struct Sessions<'a> {
+    pub(super) db: &'a Db,
+    pub(super) reader: &'a Reader,
+    pub(super) analytics: Analytics<'a>,
 }
 
 impl Sessions<'_> {
@@ -144,19 +155,11 @@ impl Sessions<'_> {
     /// Reads a session, whole.
     pub async fn get(self, id: Uuid) -> Result<Option<SessionRecord>, StoreError> {
         const ATTEMPTED: &str = "reading a session";
-        let row = match self.dialect() {
+        let row = match self.db.dialect() {
             Dialect::Postgres => self.reader.session(id).await?,
             Dialect::Sqlite => {
-                let mut statement = sql!("select ");
-                statement
-                    .push(SESSION_COLUMNS)
-                    .push(" from alert_sessions where session_id = ");
-                statement.push_arg(id);
-                self.db
-                    .read(ATTEMPTED, &statement)
-                    .await?
-                    .into_iter()
-                    .next()
+                let read = self.db.read(ATTEMPTED, &statement(vec![id])).await?;
+                read.into_iter().next()
             }
         };
         row.as_ref()
@@ -182,6 +185,37 @@ impl Sessions<'_> {
             Ok((row.get("session_id")?, stored))
         })
     }
+
+    /// How many of these sessions were stored up to `before`. Each counts once.
+    pub async fn count_stored(
+        self,
+        ids: &[Uuid],
+        before: DateTime<Utc>,
+    ) -> Result<u64, StoreError> {
+        const ATTEMPTED: &str = "counting stored sessions";
+        let mut stored = 0;
+        for ids in ids.chunks(COUNTED) {
+            let mut statement = sql!(
+                "select count(*) as stored from alert_sessions where created_at <= $1 and session_id in ",
+                before
+            );
+            statement.push_list(ids.iter().copied());
+            let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+            let count = rows.first().map_or(Ok(0_u64), |row| row.int("stored"));
+            stored += count.map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        }
+        Ok(stored)
+    }
+}
+
+pub(super) fn statement(ids: Vec<Uuid>) -> Sql {
+    let mut statement = sql!(
+        "select session_id, source, external_id, status, alert_type, agent, author, alert_data, conversation,
+            final_analysis, tools, tags, started_at, completed_at
+         from alert_sessions where session_id in "
+    );
+    statement.push_list(ids);
+    statement
 }
 
 /// The statement of a put; returns the row's new revision, or nothing if the content is the same.

@@ -110,14 +110,15 @@ impl Sessions<'_> {
             ids => Among::Ids(ids),
         };
         let limit = limit.clamp(1, LONGEST);
-        let statement = self.sort_statement(Look {
+        let look = Look {
             filter,
             rules,
             before,
             among,
             unless_in: None,
             limit,
-        });
+        };
+        let statement = statement(self.db.dialect(), look);
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let page = page(&rows, limit).map_err(|e| StoreError::of(ATTEMPTED, &e))?;
         Ok(FoundPage {
@@ -125,56 +126,56 @@ impl Sessions<'_> {
             ..page
         })
     }
+}
 
-    /// A page of sessions, each with what it is to a request; null for those that the filter doesn't find.
-    pub(in crate::store) fn sort_statement(self, look: Look<'_>) -> Sql {
-        let mut statement = sql!("select s.session_id, s.listed_at, s.active_id, case when 1 = 1");
-        let words = SessionFilter {
-            ids: Vec::new(),
-            ..look.filter.clone()
-        };
-        words.narrow(&mut statement, self.dialect());
-        if let Some(batch_id) = look.unless_in {
-            // Not by the batch's index: SQLite would look through all of its items for each session. And a value rather than
-            // `not exists`: Postgres would read all jobs into a hash table while it knows nothing of how many there are,
-            // which is so until a while after a backlog began.
-            statement
-                .push(
-                    " and (select min(1) from scoring_jobs o
-                        where o.subject_id = s.session_id and case when o.batch_id = ",
-                )
-                .push_arg(batch_id)
-                .push(" then 1 else 0 end = 1) is null");
-        }
-        statement.push(" then case when ");
-        push_disposition(&mut statement, look.rules);
-        // The active job by a query of its own: joined, a planner that knows of few active jobs would walk through all
-        // of them for each session.
-        statement.push(
-            " else 'to_score' end end as disposition
-             from (select i.session_id, i.listed_at, i.status, i.message_count, i.tags, i.agent, i.alert_type,
-                    i.alert_type_lower, i.agent_lower, i.author_lower, i.external_id,
-                    (select a.job_id from scoring_jobs a where a.kind = 'session' and a.subject_id = i.session_id
-                        and a.finished_at is null and a.purpose = 'score') as active_id
-                from alert_sessions i",
-        );
-        push_page(&mut statement, look);
-        statement.push(") s").push(match self.dialect() {
-            // One by one: joined, a planner that knows of no scores, as long as their table has never been analysed, would walk
-            // through all of them for each session.
-            Dialect::Postgres => {
-                " left join lateral (select x.score_id, x.criteria_hash, x.total_score, x.simulated from session_scores x
-                    where x.session_id = s.session_id and x.superseded_at is null and x.purpose = 'score' limit 1) c on true"
-            }
-            Dialect::Sqlite => {
-                " left join session_scores c
-                    on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'"
-            }
-        });
-        statement.push(" order by ");
-        statement.push(look.among.order_of_found());
+/// A page of sessions, each with what it is to a request; null for those that the filter doesn't find.
+pub(in crate::store) fn statement(dialect: Dialect, look: Look<'_>) -> Sql {
+    let mut statement = sql!("select s.session_id, s.listed_at, s.active_id, case when 1 = 1");
+    let words = SessionFilter {
+        ids: Vec::new(),
+        ..look.filter.clone()
+    };
+    words.narrow(&mut statement, dialect);
+    if let Some(batch_id) = look.unless_in {
+        // Not by the batch's index: SQLite would look through all of its items for each session. And a value rather than
+        // `not exists`: Postgres would read all jobs into a hash table while it knows nothing of how many there are,
+        // which is so until a while after a backlog began.
         statement
+            .push(
+                " and (select min(1) from scoring_jobs o
+                    where o.subject_id = s.session_id and case when o.batch_id = ",
+            )
+            .push_arg(batch_id)
+            .push(" then 1 else 0 end = 1) is null");
     }
+    statement.push(" then case when ");
+    push_disposition(&mut statement, look.rules);
+    // The active job by a query of its own: joined, a planner that knows of few active jobs would walk through all
+    // of them for each session.
+    statement.push(
+        " else 'to_score' end end as disposition
+         from (select i.session_id, i.listed_at, i.status, i.message_count, i.tags, i.agent, i.alert_type,
+                i.alert_type_lower, i.agent_lower, i.author_lower, i.external_id,
+                (select a.job_id from scoring_jobs a where a.kind = 'session' and a.subject_id = i.session_id
+                    and a.finished_at is null and a.purpose = 'score') as active_id
+            from alert_sessions i",
+    );
+    push_page(&mut statement, look);
+    statement.push(") s").push(match dialect {
+        // One by one: joined, a planner that knows of no scores, as long as their table has never been analysed, would walk
+        // through all of them for each session.
+        Dialect::Postgres => {
+            " left join lateral (select x.score_id, x.criteria_hash, x.total_score, x.simulated from session_scores x
+                where x.session_id = s.session_id and x.superseded_at is null and x.purpose = 'score' limit 1) c on true"
+        }
+        Dialect::Sqlite => {
+            " left join session_scores c
+                on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'"
+        }
+    });
+    statement.push(" order by ");
+    statement.push(look.among.order_of_found());
+    statement
 }
 
 impl Among<'_> {

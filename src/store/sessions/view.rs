@@ -41,7 +41,7 @@ impl Sessions<'_> {
         self,
         ids: &[Uuid],
     ) -> Result<HashMap<Uuid, ScoringView>, StoreError> {
-        let statement = views_statement(ids.iter().copied());
+        let statement = statement(ids.to_vec());
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let failed = |error: sqlx::Error| StoreError::of(ATTEMPTED, &error);
         let mut found: HashMap<Uuid, Vec<Row>> = HashMap::with_capacity(ids.len());
@@ -60,12 +60,9 @@ impl Sessions<'_> {
 
     /// Reads what enqueue must know. `None`: no such session.
     pub async fn scoring_view(self, id: Uuid) -> Result<Option<ScoringView>, StoreError> {
-        let rows = match self.dialect() {
+        let rows = match self.db.dialect() {
             Dialect::Postgres => self.reader.scoring_view(id).await?,
-            Dialect::Sqlite => {
-                let statement = views_statement(std::iter::once(id));
-                self.db.read(ATTEMPTED, &statement).await?
-            }
+            Dialect::Sqlite => self.db.read(ATTEMPTED, &statement(vec![id])).await?,
         };
         view(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
@@ -108,7 +105,7 @@ const WITH_JOBS: &str = concat!(
 
 /// The sessions of these ids, each beside its current score and the jobs that matter: the active one, and the newest that
 /// failed after the current score. A row for each such job, one without a job where there is none.
-pub(in crate::store) fn views_statement(ids: impl Iterator<Item = Uuid>) -> Sql {
+pub(in crate::store) fn statement(ids: Vec<Uuid>) -> Sql {
     let mut statement = sql!(KNOWN, DateTime::<Utc>::UNIX_EPOCH);
     statement.push_list(ids);
     statement.push(WITH_JOBS);

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::job::WaitReason;
-use crate::store::database::db::{Conn, retry_once};
+use crate::store::database::db::{Conn, Db, retry_once};
 use crate::store::database::page::{Cursor, Page, bounded};
 use crate::store::database::sql::{Row, Sql, all, decode, first, sql};
-use crate::store::{StoreError, Webhooks};
+use crate::store::{Batches, StoreError};
 use crate::wire::{DeliveryState, WebhookEvent};
 
 pub use endpoints::WebhookEndpoint;
@@ -76,6 +76,13 @@ const DELIVERY: &str = "select d.delivery_no, d.delivery_id, d.endpoint_id, e.na
 const LIST: char = 'w';
 /// How many rows one statement deletes.
 const SLICE: i64 = 1_000;
+
+/// Who is told of what.
+#[derive(Clone, Copy)]
+pub struct Webhooks<'a> {
+    pub(super) db: &'a Db,
+    pub(super) batches: Batches<'a>,
+}
 
 impl Webhooks<'_> {
     /// What is due for an endpoint: of each subject the first alone, so that what happened to one job arrives in that order.
@@ -254,7 +261,7 @@ impl Webhooks<'_> {
         batch_id: Uuid,
         least: f64,
     ) -> Result<Option<MeanDrop>, StoreError> {
-        let Some(batch) = self.batches().get(batch_id).await? else {
+        let Some(batch) = self.batches.get(batch_id).await? else {
             return Ok(None);
         };
         let (Some(name), Some(finished_at)) = (&batch.name, batch.finished_at) else {

@@ -8,10 +8,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde_json::json;
+use tokio::sync::Mutex;
 use uuid::Uuid;
 
-use crate::store::database::sql::{Row, Sql, all, sql};
-use crate::store::{Dialect, Store, StoreError, Workers};
+use crate::store::StoreError;
+use crate::store::database::db::Db;
+use crate::store::database::dedicated::DedicatedConnection;
+use crate::store::database::sql::{Row, all, sql};
 use crate::wire::WorkerState;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -80,6 +83,13 @@ pub struct RollCall {
 /// The role of whoever looks after lost jobs, batches and old rows.
 const HOUSEKEEPING: &str = "housekeeping";
 
+/// Who works, and who leads.
+#[derive(Clone, Copy)]
+pub struct Workers<'a> {
+    pub(super) db: &'a Db,
+    pub(super) pulse: &'a Mutex<DedicatedConnection>,
+}
+
 impl Workers<'_> {
     /// Says that a worker lives, on a connection of its own; registers it where it isn't known. Ends after `within`.
     ///
@@ -100,7 +110,7 @@ impl Workers<'_> {
             beat.judges.as_ref().map(|judges| json!(judges)),
             beat.queue_away
         );
-        let now = self.database_now();
+        let now = self.db.dialect().now();
         statement.push(now).push(", ").push(now).push(
             ") on conflict (worker_id) do update set heartbeat_at = excluded.heartbeat_at, in_hand = excluded.in_hand,
                 state = excluded.state, name = excluded.name, version = excluded.version, lease_s = excluded.lease_s,
@@ -202,11 +212,13 @@ impl Workers<'_> {
             "select worker_id, name, version, started_at, heartbeat_at, in_hand, state,
                 case when state <> 'stopped' and not (heartbeat_at < "
         );
-        self.push_lease_ago(&mut statement, stale_after);
+        self.db
+            .dialect()
+            .push_column_ago(&mut statement, "lease_s", stale_after);
         statement.push(
             ") and not swept then 1 else 0 end as alive from workers where not (heartbeat_at < ",
         );
-        self.push_heard_before(&mut statement, DAY);
+        self.db.dialect().push_ago(&mut statement, DAY);
         statement.push(") order by started_at desc, worker_id desc limit 1000");
         let rows = self.db.read(ATTEMPTED, &statement).await?;
         all(ATTEMPTED, &rows, worker)
@@ -220,45 +232,6 @@ impl Workers<'_> {
             .execute("marking workers as stopped", &statement)
             .await
             .map(drop)
-    }
-}
-
-impl Store {
-    /// The time `ago` before the database's now, as an expression; SQLite's has milliseconds, in the width that times are
-    /// stored in.
-    pub(super) fn push_heard_before(&self, statement: &mut Sql, ago: Duration) {
-        match self.dialect() {
-            Dialect::Postgres => statement
-                .push("clock_timestamp() - ")
-                .push_arg(ago.as_secs_f64())
-                .push(" * interval '1 second'"),
-            Dialect::Sqlite => statement
-                .push("strftime('%Y-%m-%dT%H:%M:%f000+00:00', 'now', ")
-                .push_arg(format!("-{:.3} seconds", ago.as_secs_f64()))
-                .push(")"),
-        };
-    }
-
-    /// The time a worker's lease before the database's now, as an expression.
-    pub(in crate::store) fn push_lease_ago(&self, statement: &mut Sql, unsaid: Duration) {
-        match self.dialect() {
-            Dialect::Postgres => statement
-                .push("clock_timestamp() - coalesce(lease_s, ")
-                .push_arg(unsaid.as_secs_f64())
-                .push(") * interval '1 second'"),
-            Dialect::Sqlite => statement
-                .push("strftime('%Y-%m-%dT%H:%M:%f000+00:00', 'now', printf('-%.3f seconds', coalesce(lease_s, ")
-                .push_arg(unsaid.as_secs_f64())
-                .push(")))"),
-        };
-    }
-
-    /// The database's now, as an expression.
-    pub(super) fn database_now(&self) -> &'static str {
-        match self.dialect() {
-            Dialect::Postgres => "clock_timestamp()",
-            Dialect::Sqlite => "strftime('%Y-%m-%dT%H:%M:%f000+00:00', 'now')",
-        }
     }
 }
 
