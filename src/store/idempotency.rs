@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::StoreError;
 use super::database::db::Db;
-use super::database::sql::{Row, decode, sql};
+use super::database::sql::{DbRow, decode, sql};
 
 /// How often a reservation looks again when the row that was in its way is gone by then.
 const ROUNDS: usize = 3;
@@ -182,7 +182,7 @@ impl IdempotencyKeys<'_> {
     }
 }
 
-fn reserved(row: &Row, wish: &KeyUse) -> sqlx::Result<Reserved> {
+fn reserved(row: &DbRow, wish: &KeyUse) -> sqlx::Result<Reserved> {
     let status: Option<i64> = row.get("status")?;
     if row.get::<String>("request_hash")? != wish.request_hash {
         return Ok(Reserved::OtherRequest);

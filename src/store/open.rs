@@ -19,7 +19,7 @@ use super::database::db::{Db, StoreOptions};
 use super::database::dedicated::{DedicatedConnection, Durability, Opener};
 use super::database::error::timed_out;
 use super::database::migrations;
-use super::database::pool::{Bound, CONNECT, Place, Pool};
+use super::database::pool::{Bound, CONNECT, ConnectionPermit, Pool};
 use super::database::pooler;
 use super::database::reads::{self, Reader, Statements};
 use super::database::sql::{first, sql};
@@ -337,10 +337,10 @@ impl Store {
     async fn migrating(&self) -> Result<Migrating, StoreError> {
         let opened = match &self.db {
             Db::Postgres { pool, options } => match pool.reserve().await {
-                Ok(place) => tokio::time::timeout(CONNECT, options.connect())
+                Ok(permit) => tokio::time::timeout(CONNECT, options.connect())
                     .await
                     .unwrap_or_else(|_| Err(timed_out("connecting")))
-                    .map(|conn| Migrating::Postgres(Box::new(conn), place)),
+                    .map(|conn| Migrating::Postgres(Box::new(conn), permit)),
                 Err(error) => Err(error),
             },
             Db::Sqlite {
@@ -361,7 +361,7 @@ impl Store {
 enum Migrating {
     Postgres(
         Box<PgConnection>,
-        #[expect(dead_code, reason = "kept for as long as the connection")] Place,
+        #[expect(dead_code, reason = "kept for as long as the connection")] ConnectionPermit,
     ),
     Sqlite(Box<SqliteConnection>),
     InMemory(PoolConnection<Sqlite>),

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::database::db::Db;
 use super::database::page::{Cursor, Page, bounded};
-use super::database::sql::{Arg, Row, Sql, all, decode, first, sql};
+use super::database::sql::{Arg, DbRow, Sql, all, decode, first, sql};
 use super::{Basis, StoreError};
 use crate::score::trust::{Given, Judged};
 use crate::wire::{HumanRating, Quality, Rating, Scale};
@@ -412,7 +412,7 @@ fn written(given: Given) -> (&'static str, Option<i64>, Option<&'static str>) {
     }
 }
 
-fn given(row: &Row) -> sqlx::Result<Given> {
+fn given(row: &DbRow) -> sqlx::Result<Given> {
     let form: String = row.get("form")?;
     match form.as_str() {
         "total" => Ok(Given::Total(row.int("total")?)),
@@ -422,7 +422,7 @@ fn given(row: &Row) -> sqlx::Result<Given> {
     }
 }
 
-fn rating(row: &Row) -> sqlx::Result<HumanRating> {
+fn rating(row: &DbRow) -> sqlx::Result<HumanRating> {
     let (mut total, mut rating, mut quality) = (None, None, None);
     match given(row)? {
         Given::Total(given) => total = Some(given),
@@ -442,7 +442,7 @@ fn rating(row: &Row) -> sqlx::Result<HumanRating> {
     })
 }
 
-fn judged(row: &Row) -> sqlx::Result<Judged> {
+fn judged(row: &DbRow) -> sqlx::Result<Judged> {
     Ok(Judged {
         given: given(row)?,
         ours: row.int("total_score")?,
@@ -450,7 +450,7 @@ fn judged(row: &Row) -> sqlx::Result<Judged> {
     })
 }
 
-fn people_of(row: &Row) -> sqlx::Result<(Scale, u64, u64)> {
+fn people_of(row: &DbRow) -> sqlx::Result<(Scale, u64, u64)> {
     let scale: String = row.get("scale")?;
     let scale = if scale == "quality" {
         Scale::Quality

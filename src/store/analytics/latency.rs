@@ -9,7 +9,7 @@ use chrono::NaiveDate;
 use uuid::Uuid;
 
 use crate::judge::CallRecord;
-use crate::store::database::sql::{Arg, Row, Sql, sql, without_nul};
+use crate::store::database::sql::{Arg, DbRow, Sql, sql, without_nul};
 use crate::store::{Analytics, StoreError};
 use crate::wire::LatencyItem;
 
@@ -40,7 +40,7 @@ impl Analytics<'_> {
 }
 
 /// Rows in the order of judge and bucket.
-fn judges(rows: &[Row]) -> sqlx::Result<Vec<LatencyItem>> {
+fn judges(rows: &[DbRow]) -> sqlx::Result<Vec<LatencyItem>> {
     let mut found: BTreeMap<String, Vec<(u32, i64)>> = BTreeMap::new();
     for row in rows {
         let counted = (row.int("bucket")?, row.get("calls")?);
@@ -115,7 +115,7 @@ pub(in crate::store) fn take_statement(day: &str, by: Uuid) -> Sql {
 }
 
 /// Puts what was taken out in, as one; `None` for nothing.
-pub(in crate::store) fn roll_up_statement(taken: &[Row], by: Uuid) -> sqlx::Result<Option<Sql>> {
+pub(in crate::store) fn roll_up_statement(taken: &[DbRow], by: Uuid) -> sqlx::Result<Option<Sql>> {
     let mut counts = Counts::new();
     for row in taken {
         let key = (row.get("day")?, row.get("judge")?, row.get("bucket")?);

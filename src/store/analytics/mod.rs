@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::store::StoreError;
 use crate::store::calls::CallSender;
 use crate::store::database::db::Db;
-use crate::store::database::sql::{Row, Sql, all, sql};
+use crate::store::database::sql::{DbRow, Sql, all, sql};
 use days::{Parts, day, day_of};
 
 /// Which current scores; every field narrows.
@@ -269,7 +269,7 @@ impl Analytics<'_> {
         statement.push(" group by name_key order by 2 desc, 1 limit ");
         statement.push_arg(limit);
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let read = |row: &Row| {
+        let read = |row: &DbRow| {
             Ok(NameCount {
                 key: row.get("name_key")?,
                 sessions: row.get("sessions")?,
@@ -320,7 +320,7 @@ impl Analytics<'_> {
             score_id
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let read = |row: &Row| {
+        let read = |row: &DbRow| {
             Ok(ToolElsewhere {
                 name: row.get("tool_name")?,
                 key: row.get("tool_key")?,
@@ -412,7 +412,7 @@ impl ScoreFilter {
     }
 }
 
-fn total(row: &Row, day: Option<NaiveDate>) -> sqlx::Result<TotalCount> {
+fn total(row: &DbRow, day: Option<NaiveDate>) -> sqlx::Result<TotalCount> {
     Ok(TotalCount {
         criteria_hash: row.get("criteria_hash")?,
         day,
@@ -422,13 +422,13 @@ fn total(row: &Row, day: Option<NaiveDate>) -> sqlx::Result<TotalCount> {
     })
 }
 
-fn made_by(row: &Row) -> sqlx::Result<MadeBy> {
+fn made_by(row: &DbRow) -> sqlx::Result<MadeBy> {
     Ok(match row.get("simulated")? {
         true => MadeBy::Simulated,
         false => MadeBy::Judge,
     })
 }
 
-fn spelling(row: &Row) -> sqlx::Result<(String, (String, i64))> {
+fn spelling(row: &DbRow) -> sqlx::Result<(String, (String, i64))> {
     Ok((row.get("name_key")?, (row.get("name")?, row.get("times")?)))
 }

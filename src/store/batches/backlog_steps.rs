@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{batch, columns, ids_of};
 use crate::job::{BatchPlace, Force, JobId, JobOptions, NewJob, SessionPayload};
 use crate::store::database::db::{Conn, Tx, retry_once};
-use crate::store::database::sql::{Arg, Row, Sql, decode, sql};
+use crate::store::database::sql::{Arg, DbRow, Sql, decode, sql};
 use crate::store::jobs::row::insert_statement;
 use crate::store::sessions::sort::{self, Among, Look};
 use crate::store::{
@@ -37,7 +37,7 @@ pub enum StepOutcome {
 
 /// How far a batch has come.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-struct Place {
+struct Progress {
     /// The last session that was looked at.
     after: Option<SessionPlace>,
     /// The next item's number; those of items that another job kept out are left free.
@@ -50,7 +50,7 @@ struct Place {
 struct Backlog {
     row: BatchRow,
     plan: BacklogPlan,
-    place: Place,
+    progress: Progress,
     skipped: Skipped,
 }
 
@@ -109,7 +109,7 @@ impl Batches<'_> {
         })
     }
 
-    /// Looks at the next sessions and sorts them; moves the place behind them.
+    /// Looks at the next sessions and sorts them; moves the progress past them.
     async fn slice(
         self,
         tx: &mut Tx<'_>,
@@ -127,7 +127,7 @@ impl Batches<'_> {
             .transpose()
             .map_err(|error| decode("filter", &error.to_string()))?
             .unwrap_or_default();
-        let after = backlog.place.after;
+        let after = backlog.progress.after;
         let look = Look {
             filter: &filter,
             rules: &plan.rules,
@@ -144,7 +144,7 @@ impl Batches<'_> {
         Ok(backlog.sort(&page, now))
     }
 
-    /// Keeps the place; with nothing left, the batch runs.
+    /// Keeps the progress; with nothing left, the batch runs.
     async fn go_on(
         self,
         tx: &mut Tx<'_>,
@@ -156,12 +156,13 @@ impl Batches<'_> {
         let full = backlog
             .plan
             .max
-            .is_some_and(|max| backlog.place.sessions >= max);
+            .is_some_and(|max| backlog.progress.sessions >= max);
         let whole = last || full;
         let mut statement = sql!(
             "update scoring_batches set cursor = $2, total = total + $3, skipped = $4, expanded = $5, state = $6, touched_at = ",
             id,
-            serde_json::to_string(&backlog.place).map_err(|e| decode("cursor", &e.to_string()))?,
+            serde_json::to_string(&backlog.progress)
+                .map_err(|e| decode("cursor", &e.to_string()))?,
             i64::try_from(inserted).unwrap_or(i64::MAX),
             serde_json::to_value(backlog.skipped).ok(),
             whole,
@@ -181,9 +182,9 @@ impl Batches<'_> {
 }
 
 impl Backlog {
-    fn read(row: &Row) -> sqlx::Result<Self> {
+    fn read(row: &DbRow) -> sqlx::Result<Self> {
         let cursor: Option<String> = row.get("cursor")?;
-        let place = cursor
+        let progress = cursor
             .map(|text| serde_json::from_str(&text))
             .transpose()
             .map_err(|error| decode("cursor", &error.to_string()))?
@@ -195,7 +196,7 @@ impl Backlog {
             .ok_or_else(|| decode("plan", "it is null"))?;
         Ok(Self {
             plan,
-            place,
+            progress,
             skipped: row.skipped.unwrap_or_default(),
             row,
         })
@@ -206,19 +207,19 @@ impl Backlog {
         let room = self
             .plan
             .max
-            .map_or(u64::MAX, |max| max.saturating_sub(self.place.sessions));
+            .map_or(u64::MAX, |max| max.saturating_sub(self.progress.sessions));
         let mut slice = Slice {
             jobs: Vec::new(),
             busy: Vec::new(),
             last: !page.more,
         };
-        let (mut behind, mut taken) = (self.place.after, 0);
-        self.place.after = page.last.or(behind);
+        let (mut behind, mut taken) = (self.progress.after, 0);
+        self.progress.after = page.last.or(behind);
         for session in &page.found {
             if taken == room {
                 // The next step looks at the rest, unless the inserts make the batch full.
                 slice.last = false;
-                self.place.after = behind;
+                self.progress.after = behind;
                 break;
             }
             behind = Some((session.listed_at, session.session_id));
@@ -253,11 +254,11 @@ impl Backlog {
                     criteria_hash: self.plan.rules.criteria_hash.clone(),
                     batch: Some(BatchPlace {
                         batch_id: self.row.batch_id,
-                        item_no: self.place.next_no,
+                        item_no: self.progress.next_no,
                     }),
                     ..NewJob::of_session(session_id, judge.clone(), options.clone(), now)
                 });
-                self.place.next_no += 1;
+                self.progress.next_no += 1;
             }
         }
     }
@@ -280,7 +281,7 @@ impl Backlog {
             };
             group.extend(job.subject_id);
         }
-        self.place.sessions += sessions.len() as u64;
+        self.progress.sessions += sessions.len() as u64;
         self.skipped.in_progress += i64::try_from(late.len()).unwrap_or(0);
         let mut busy = slice.busy.clone();
         busy.extend(active_jobs(tx, &late).await?);

@@ -4,7 +4,7 @@
 use uuid::Uuid;
 
 use crate::score::sql_metrics::calibration::Confidence;
-use crate::store::database::sql::{Row, all, sql};
+use crate::store::database::sql::{DbRow, all, sql};
 use crate::store::{Batches, MadeBy, StoreError};
 
 /// Cases of one confidence that are equally right.
@@ -45,7 +45,7 @@ impl Batches<'_> {
     }
 }
 
-fn count(row: &Row) -> sqlx::Result<ConfidenceCount> {
+fn count(row: &DbRow) -> sqlx::Result<ConfidenceCount> {
     Ok(ConfidenceCount {
         confidence: row.text_enum("confidence")?,
         correctness: row.get("correctness")?,

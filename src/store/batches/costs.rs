@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::store::budgets::usage::known_usd;
-use crate::store::database::sql::{Row, all, sql};
+use crate::store::database::sql::{DbRow, all, sql};
 use crate::store::{Batches, StoreError};
 use crate::wire::BatchCostItem;
 
@@ -57,7 +57,7 @@ impl Batches<'_> {
     }
 }
 
-fn cost(row: &Row) -> sqlx::Result<BatchCostItem> {
+fn cost(row: &DbRow) -> sqlx::Result<BatchCostItem> {
     let unpriced_calls = row.get("unpriced")?;
     Ok(BatchCostItem {
         name: row.get("name")?,

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{batch, columns};
 use crate::job::JobState;
-use crate::store::database::sql::{Row, all, sql};
+use crate::store::database::sql::{DbRow, all, sql};
 use crate::store::{BatchRow, Batches, StoreError};
 use crate::wire::BatchVerdict;
 
@@ -136,7 +136,7 @@ impl Batches<'_> {
 }
 
 impl BatchFigures {
-    fn add(&mut self, row: &Row) -> sqlx::Result<()> {
+    fn add(&mut self, row: &DbRow) -> sqlx::Result<()> {
         let state: JobState = row.text_enum("state")?;
         let items: i64 = row.get("items")?;
         *self.counts.entry(state).or_default() += items;
@@ -170,7 +170,7 @@ impl BatchFigures {
 }
 
 /// `None`: a group without scores.
-fn group(row: &Row) -> sqlx::Result<Option<Group>> {
+fn group(row: &DbRow) -> sqlx::Result<Option<Group>> {
     if row.int::<i32>("evaluated")? == 0 {
         return Ok(None);
     }

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::job::{Job, JobState};
 use crate::store::database::page::bounded;
-use crate::store::database::sql::{Row, Sql, all, sql};
+use crate::store::database::sql::{DbRow, Sql, all, sql};
 use crate::store::jobs::row::{job, job_columns};
 use crate::store::{Batches, StoreError};
 use crate::wire::ItemOutcome;
@@ -118,7 +118,7 @@ impl Batches<'_> {
     }
 }
 
-fn item(row: &Row) -> sqlx::Result<BatchItem> {
+fn item(row: &DbRow) -> sqlx::Result<BatchItem> {
     Ok(BatchItem {
         job: job(row)?,
         total: row.get("case_total")?,

@@ -24,7 +24,7 @@ use crate::job::{JobId, Kind, Purpose};
 use crate::store::calls::CallSender;
 use crate::store::database::db::{Conn, Db, retry_once};
 use crate::store::database::page::{Cursor, Page, bounded};
-use crate::store::database::sql::{Row, Sql, all, decode, first, sql};
+use crate::store::database::sql::{DbRow, Sql, all, decode, first, sql};
 use crate::store::{BatchFigures, StoreError};
 use crate::wire::{BatchOrigin, BatchState, PausedBy, Skipped};
 use backlogs::BacklogPlan;
@@ -222,7 +222,7 @@ impl Batches<'_> {
         );
         statement.push_list(ids.iter().copied());
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let paused = |row: &Row| {
+        let paused = |row: &DbRow| {
             let by = row.text_enum_or_null("paused_by")?;
             Ok((row.get("batch_id")?, by.unwrap_or(PausedBy::Operator)))
         };
@@ -299,7 +299,7 @@ impl Batches<'_> {
         attempted: &'static str,
         lock: &Sql,
         steps: &[Sql],
-    ) -> Result<Option<(BatchRow, Vec<Row>)>, StoreError> {
+    ) -> Result<Option<(BatchRow, Vec<DbRow>)>, StoreError> {
         retry_once!(attempted, async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
@@ -330,15 +330,15 @@ pub(super) fn reopen_statement(job: JobId) -> Sql {
 
 const REMOVING: &str = "removing a batch that was never whole";
 
-pub(super) fn ids_of(attempted: &'static str, rows: &[Row]) -> Result<Vec<Uuid>, StoreError> {
+pub(super) fn ids_of(attempted: &'static str, rows: &[DbRow]) -> Result<Vec<Uuid>, StoreError> {
     all(attempted, rows, |row| row.get("batch_id"))
 }
 
-pub(super) fn one(attempted: &'static str, rows: &[Row]) -> Result<Option<BatchRow>, StoreError> {
+pub(super) fn one(attempted: &'static str, rows: &[DbRow]) -> Result<Option<BatchRow>, StoreError> {
     first(attempted, rows, batch)
 }
 
-pub(super) fn batch(row: &Row) -> sqlx::Result<BatchRow> {
+pub(super) fn batch(row: &DbRow) -> sqlx::Result<BatchRow> {
     Ok(BatchRow {
         batch_id: row.get("batch_id")?,
         name: row.get("name")?,
@@ -367,7 +367,7 @@ pub(super) fn batch(row: &Row) -> sqlx::Result<BatchRow> {
 }
 
 /// A typed value from a `jsonb` column, or null.
-fn typed<T: serde::de::DeserializeOwned>(row: &Row, column: &str) -> sqlx::Result<Option<T>> {
+fn typed<T: serde::de::DeserializeOwned>(row: &DbRow, column: &str) -> sqlx::Result<Option<T>> {
     let value = row.json(column)?;
     value
         .map(|value| {

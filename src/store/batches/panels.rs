@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use crate::job::Purpose;
-use crate::store::database::sql::{Row, all, sql};
+use crate::store::database::sql::{DbRow, all, sql};
 use crate::store::{Batches, StoreError};
 
 /// One item of a panel.
@@ -49,7 +49,7 @@ impl Batches<'_> {
     }
 }
 
-fn asked(row: &Row) -> sqlx::Result<AskedOfPanel> {
+fn asked(row: &DbRow) -> sqlx::Result<AskedOfPanel> {
     let scored: Option<i64> = row.get("total_score")?;
     Ok(AskedOfPanel {
         session_id: row.get("subject_id")?,

@@ -17,7 +17,7 @@ use crate::store::batches::moves::forget_waits;
 use crate::store::batches::{batch, columns};
 use crate::store::calls::CallSender;
 use crate::store::database::db::{Conn, Db, Tx, retry_once};
-use crate::store::database::sql::{Arg, Row, Sql, all, sql};
+use crate::store::database::sql::{Arg, DbRow, Sql, all, sql};
 use crate::store::{BatchRow, Moved, StoreError};
 use crate::wire::BatchState;
 
@@ -220,7 +220,7 @@ impl Budgets<'_> {
             SKIPS
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let skip = |row: &Row| {
+        let skip = |row: &DbRow| {
             Ok(BatchSkip {
                 session_id: row.get("session_id")?,
                 job_id: row.get::<Option<Uuid>>("job_id")?.map(JobId),
@@ -360,13 +360,13 @@ fn budget_statement(id: Uuid, budget_usd: Option<f64>) -> Sql {
     statement
 }
 
-fn paused(rows: &[Row]) -> sqlx::Result<Vec<(Uuid, Kind)>> {
+fn paused(rows: &[DbRow]) -> sqlx::Result<Vec<(Uuid, Kind)>> {
     rows.iter()
         .map(|row| Ok((row.get("batch_id")?, row.text_enum("kind")?)))
         .collect()
 }
 
-fn usage(row: &Row) -> sqlx::Result<BatchUsage> {
+fn usage(row: &DbRow) -> sqlx::Result<BatchUsage> {
     Ok(BatchUsage {
         spent_usd: row.get("spent_usd")?,
         unpriced: row.get("unpriced")?,
@@ -376,7 +376,7 @@ fn usage(row: &Row) -> sqlx::Result<BatchUsage> {
 }
 
 /// Ends a second: over the whole time, or as far back as was looked.
-fn per_s(row: &Row, since: DateTime<Utc>, now: DateTime<Utc>) -> sqlx::Result<f64> {
+fn per_s(row: &DbRow, since: DateTime<Utc>, now: DateTime<Utc>) -> sqlx::Result<f64> {
     let ended: i64 = row.get("ended")?;
     let oldest: Option<DateTime<Utc>> = row.get("oldest")?;
     let since = oldest.filter(|_| ended == ENDS).unwrap_or(since);

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::judge::CallRecord;
 use crate::store::analytics::latency;
 use crate::store::database::db::retry_once;
-use crate::store::database::sql::{Arg, Row, Sql, all, decode, sql, without_nul};
+use crate::store::database::sql::{Arg, DbRow, Sql, all, decode, sql, without_nul};
 use crate::store::{Budgets, StoreError};
 use crate::wire::UsageBy;
 
@@ -281,7 +281,7 @@ pub(in crate::store) fn add_statement(sums: Sums, counter: Uuid) -> Option<Sql> 
     Some(statement)
 }
 
-fn sum(row: &Row, by: UsageBy) -> sqlx::Result<UsageSum> {
+fn sum(row: &DbRow, by: UsageBy) -> sqlx::Result<UsageSum> {
     let (mut day, mut judge, mut model) = (None, None, None);
     match by {
         UsageBy::Day => {
@@ -304,7 +304,7 @@ fn sum(row: &Row, by: UsageBy) -> sqlx::Result<UsageSum> {
 }
 
 /// What calls came to, whatever they are summed by.
-fn figures(row: &Row) -> sqlx::Result<UsageSum> {
+fn figures(row: &DbRow) -> sqlx::Result<UsageSum> {
     Ok(UsageSum {
         calls: row.get("calls")?,
         failed_calls: row.get("failed_calls")?,

@@ -19,7 +19,7 @@ use crate::judge::{CallRecord, CallUsage, ErrorClass};
 use crate::store::StoreError;
 use crate::store::database::db::Db;
 use crate::store::database::reads::Reader;
-use crate::store::database::sql::{Arg, Row, Sql, all, decode, sql};
+use crate::store::database::sql::{Arg, DbRow, Sql, all, decode, sql};
 use replies::{KeptReply, Unwritten};
 use spilled::Spilled;
 
@@ -233,7 +233,7 @@ fn cut(text: &str) -> &str {
     text.get(..end).unwrap_or(text)
 }
 
-fn call(row: &Row) -> sqlx::Result<CallRecord> {
+fn call(row: &DbRow) -> sqlx::Result<CallRecord> {
     Ok(CallRecord {
         call_id: row.get("call_id")?,
         asked_for: row.get("job_id")?,

@@ -10,7 +10,7 @@ use crate::clock::{Clock as _, SystemClock};
 use crate::judge::{CacheKey, CachedReply};
 use crate::store::database::db::retry_once;
 use crate::store::database::dedicated::DedicatedConnection;
-use crate::store::database::sql::{Arg, Row, Sql, decode, sql};
+use crate::store::database::sql::{Arg, DbRow, Sql, decode, sql};
 use crate::store::{Calls, Dialect, StoreError};
 
 /// How long a reply is kept.
@@ -194,7 +194,7 @@ pub(in crate::store) fn statement(keys: Vec<String>) -> Sql {
     statement
 }
 
-fn unexpired(row: &Row, now: DateTime<Utc>) -> sqlx::Result<Option<CachedReply>> {
+fn unexpired(row: &DbRow, now: DateTime<Utc>) -> sqlx::Result<Option<CachedReply>> {
     let expires_at: DateTime<Utc> = row.get("expires_at")?;
     if expires_at > now {
         cached(row).map(Some)
@@ -203,7 +203,7 @@ fn unexpired(row: &Row, now: DateTime<Utc>) -> sqlx::Result<Option<CachedReply>>
     }
 }
 
-fn cached(row: &Row) -> sqlx::Result<CachedReply> {
+fn cached(row: &DbRow) -> sqlx::Result<CachedReply> {
     Ok(CachedReply {
         provider: row.get("provider")?,
         model: row.get("model")?,

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::job::Kind;
-use crate::store::database::sql::{Row, all, sql};
+use crate::store::database::sql::{DbRow, all, sql};
 use crate::store::{CriteriaVersions, StoreError};
 
 /// A name and a note of a version.
@@ -83,7 +83,7 @@ impl CriteriaVersions<'_> {
 }
 
 /// The name in a row of definitions, if anybody gave one.
-pub(super) fn name(row: &Row) -> sqlx::Result<Option<CriteriaName>> {
+pub(super) fn name(row: &DbRow) -> sqlx::Result<Option<CriteriaName>> {
     let Some(by) = row.get("named_by")? else {
         return Ok(None);
     };

@@ -11,7 +11,7 @@ use crate::job::Kind;
 use crate::score::Criteria;
 use crate::store::analytics::days::Parts;
 use crate::store::database::db::Db;
-use crate::store::database::sql::{Row, Sql, all, decode, first, sql};
+use crate::store::database::sql::{DbRow, Sql, all, decode, first, sql};
 use crate::store::{Analytics, ScoreFilter, StoreError};
 
 /// One stored definition.
@@ -166,7 +166,7 @@ impl CriteriaVersions<'_> {
     }
 }
 
-fn definition(row: &Row) -> sqlx::Result<CriteriaDefinition> {
+fn definition(row: &DbRow) -> sqlx::Result<CriteriaDefinition> {
     Ok(CriteriaDefinition {
         criteria_hash: row.get("criteria_hash")?,
         kind: row.text_enum("kind")?,
@@ -180,7 +180,7 @@ fn definition(row: &Row) -> sqlx::Result<CriteriaDefinition> {
     })
 }
 
-fn content(row: &Row) -> sqlx::Result<Value> {
+fn content(row: &DbRow) -> sqlx::Result<Value> {
     row.json("criteria_content")?
         .ok_or_else(|| decode("criteria_content", "it is null"))
 }

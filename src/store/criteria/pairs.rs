@@ -4,7 +4,7 @@
 //! preview. Pairs come counted by their totals, so that a million sessions are no more rows than ten thousand.
 
 use crate::score::trust::PairCount;
-use crate::store::database::sql::{Row, all, sql};
+use crate::store::database::sql::{DbRow, all, sql};
 use crate::store::{CriteriaVersions, StoreError};
 use crate::wire::Mover;
 
@@ -123,7 +123,7 @@ impl CriteriaVersions<'_> {
             limit.min(500)
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let mover = |row: &Row| {
+        let mover = |row: &DbRow| {
             let (a, b): (u8, u8) = (row.int("a")?, row.int("b")?);
             Ok(Mover {
                 session_id: row.get("session_id")?,
@@ -136,7 +136,7 @@ impl CriteriaVersions<'_> {
     }
 }
 
-fn add(found: &mut CriteriaPairs, row: &Row) -> sqlx::Result<()> {
+fn add(found: &mut CriteriaPairs, row: &DbRow) -> sqlx::Result<()> {
     let n: u64 = row.int("n")?;
     let (a, b): (Option<i64>, Option<i64>) = (row.get("a")?, row.get("b")?);
     match (a, b) {

@@ -16,7 +16,7 @@ use super::dialect::Dialect;
 use super::disk::Disk;
 use super::error::{StoreError, is_passing, timed_out};
 use super::pool::{Bound, Pool, Pooled, Session, State};
-use super::sql::{Row, Sql, all};
+use super::sql::{DbRow, Sql, all};
 
 /// How long a writer waits for SQLite's one writing connection, or for another process's lock.
 const BUSY: Duration = Duration::from_secs(10);
@@ -124,7 +124,7 @@ impl Db {
         &self,
         attempted: &'static str,
         sql: &Sql,
-    ) -> Result<Vec<Row>, StoreError> {
+    ) -> Result<Vec<DbRow>, StoreError> {
         retry_once!(attempted, async { self.reader().await?.fetch(sql).await })
     }
 
@@ -133,7 +133,7 @@ impl Db {
         &self,
         attempted: &'static str,
         sql: &Sql,
-        decode: impl Fn(&Row) -> sqlx::Result<T>,
+        decode: impl Fn(&DbRow) -> sqlx::Result<T>,
     ) -> Result<Vec<T>, StoreError> {
         all(attempted, &self.read(attempted, sql).await?, decode)
     }
@@ -143,7 +143,7 @@ impl Db {
         &self,
         attempted: &'static str,
         sql: &Sql,
-    ) -> Result<Vec<Row>, StoreError> {
+    ) -> Result<Vec<DbRow>, StoreError> {
         retry_once!(attempted, async {
             self.reader_for(Bound::Long).await?.fetch(sql).await
         })
@@ -154,7 +154,7 @@ impl Db {
         &self,
         attempted: &'static str,
         sql: &Sql,
-    ) -> Result<Vec<Row>, StoreError> {
+    ) -> Result<Vec<DbRow>, StoreError> {
         retry_once!(attempted, async { self.writer().await?.fetch(sql).await })
     }
 
@@ -163,7 +163,7 @@ impl Db {
         &self,
         attempted: &'static str,
         sql: &Sql,
-    ) -> Result<Vec<Row>, StoreError> {
+    ) -> Result<Vec<DbRow>, StoreError> {
         retry_once!(attempted, async {
             self.long_writer().await?.fetch(sql).await
         })
@@ -253,7 +253,7 @@ impl Conn {
         Ok(Link::Postgres(conn, state))
     }
 
-    pub(in crate::store) async fn fetch(&mut self, sql: &Sql) -> sqlx::Result<Vec<Row>> {
+    pub(in crate::store) async fn fetch(&mut self, sql: &Sql) -> sqlx::Result<Vec<DbRow>> {
         self.link()?.fetch(sql).await
     }
 
@@ -305,7 +305,7 @@ impl Tx<'_> {
         }
     }
 
-    pub(in crate::store) async fn fetch(&mut self, sql: &Sql) -> sqlx::Result<Vec<Row>> {
+    pub(in crate::store) async fn fetch(&mut self, sql: &Sql) -> sqlx::Result<Vec<DbRow>> {
         let result = self.link().fetch(sql).await;
         self.still_open();
         result
@@ -341,18 +341,18 @@ enum Link<'c> {
 }
 
 impl Link<'_> {
-    async fn fetch(self, sql: &Sql) -> sqlx::Result<Vec<Row>> {
+    async fn fetch(self, sql: &Sql) -> sqlx::Result<Vec<DbRow>> {
         Ok(match self {
             Self::Postgres(conn, state) => state
                 .timed(sql.postgres().fetch_all(conn))
                 .await?
                 .into_iter()
-                .map(Row::Postgres)
+                .map(DbRow::Postgres)
                 .collect(),
             Self::Sqlite(conn, disk) => {
                 let result = sql.sqlite().fetch_all(conn).await;
                 disk.heard(&result);
-                result?.into_iter().map(Row::Sqlite).collect()
+                result?.into_iter().map(DbRow::Sqlite).collect()
             }
         })
     }

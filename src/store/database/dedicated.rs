@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::db::{Conn, Db};
-use super::pool::{Bound, Place};
+use super::pool::{Bound, ConnectionPermit};
 use super::sql::sql;
 
 /// How durable a connection's commits are.
@@ -16,7 +16,7 @@ pub(in crate::store) enum Durability {
 }
 
 /// A connection that one task keeps for itself: on Postgres a session of its own, opened when first needed and again
-/// after an error; on SQLite a turn of the one writing connection. A dedicated connection that was used once keeps its place among the
+/// after an error; on SQLite a turn of the one writing connection. A dedicated connection that was used once keeps its permit among the
 /// process's sessions: it waits for nobody when it must connect anew.
 ///
 /// On Postgres sequential scans are off here: a plan made while a table was empty must not outlive its emptiness.
@@ -34,7 +34,7 @@ pub(in crate::store) struct Opener {
     durability: Durability,
     bound: Bound,
     /// Held while the session is opened.
-    place: Arc<tokio::sync::Mutex<Option<Place>>>,
+    permit: Arc<tokio::sync::Mutex<Option<ConnectionPermit>>>,
     kept: Kept,
     tables: &'static [&'static str],
 }
@@ -47,7 +47,7 @@ impl DedicatedConnection {
                 db,
                 durability,
                 bound: Bound::Ordinary,
-                place: Arc::default(),
+                permit: Arc::default(),
                 kept: Arc::clone(&kept),
                 tables: &[],
             },
@@ -79,14 +79,14 @@ impl DedicatedConnection {
     /// cancelled half way, it is dropped.
     pub(in crate::store) async fn take(&mut self) -> sqlx::Result<Conn> {
         // What opens it ahead is waited for.
-        let mut place = self.opener.place.lock().await;
+        let mut permit = self.opener.permit.lock().await;
         let kept = lock(&self.kept).take();
         if let Some(Conn::Own(mut session)) = kept
             && session.is_alive().await
         {
             return Ok(Conn::Own(session));
         }
-        self.opener.connect(&mut place).await
+        self.opener.connect(&mut permit).await
     }
 
     /// Keeps a connection that is still good: one that worked, or on which the server refused a statement in good order.
@@ -111,18 +111,18 @@ impl DedicatedConnection {
 impl Opener {
     /// Opens the connection, if it never had one: the first of many requests needn't wait for it.
     pub(in crate::store) async fn open(&self) {
-        let mut place = self.place.lock().await;
-        if matches!(self.db, Db::Sqlite { .. }) || place.is_some() {
+        let mut permit = self.permit.lock().await;
+        if matches!(self.db, Db::Sqlite { .. }) || permit.is_some() {
             return;
         }
-        match self.ready(&mut place).await {
+        match self.ready(&mut permit).await {
             Ok(conn) => *lock(&self.kept) = Some(conn),
             Err(error) => tracing::debug!(%error, "a connection couldn't be opened ahead"),
         }
     }
 
-    async fn ready(&self, place: &mut Option<Place>) -> sqlx::Result<Conn> {
-        let mut conn = self.connect(place).await?;
+    async fn ready(&self, permit: &mut Option<ConnectionPermit>) -> sqlx::Result<Conn> {
+        let mut conn = self.connect(permit).await?;
         for table in self.tables {
             // A new session of Postgres reads the catalogue for each table that it meets, which takes milliseconds.
             let mut meet = sql!("select 1 as one from ");
@@ -132,19 +132,19 @@ impl Opener {
         Ok(conn)
     }
 
-    async fn connect(&self, place: &mut Option<Place>) -> sqlx::Result<Conn> {
+    async fn connect(&self, permit: &mut Option<ConnectionPermit>) -> sqlx::Result<Conn> {
         match &self.db {
             Db::Sqlite { .. } => self.db.writer().await,
             Db::Postgres { pool, .. } => {
-                let place = match place {
-                    Some(place) => place,
-                    None => place.insert(pool.reserve().await?),
+                let permit = match permit {
+                    Some(permit) => permit,
+                    None => permit.insert(pool.reserve().await?),
                 };
                 let settings = match self.durability {
                     Durability::Full => "set enable_seqscan = off; set synchronous_commit = on",
                     Durability::Lazy => "set enable_seqscan = off; set synchronous_commit = off",
                 };
-                Ok(Conn::Own(pool.open(place, self.bound, settings).await?))
+                Ok(Conn::Own(pool.open(permit, self.bound, settings).await?))
             }
         }
     }

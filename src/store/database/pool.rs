@@ -1,9 +1,9 @@
 //! Sessions with Postgres, each statement bounded in time, and the pool of those that nobody holds.
 //!
-//! Every session of a process has a [`Place`], whether it is the pool's, a dedicated connection's or a migration's: there are never more
-//! sessions than places. Settings are sent after connecting: poolers refuse them in the startup message.
+//! Every session of a process has a [`ConnectionPermit`], whether it is the pool's, a dedicated connection's or a migration's: there are never more
+//! sessions than permits. Settings are sent after connecting: poolers refuse them in the startup message.
 //!
-//! The driver's own pool asks a connection that comes back whether it lives, without a bound, and holds its place
+//! The driver's own pool asks a connection that comes back whether it lives, without a bound, and holds its permit
 //! meanwhile: on a socket that has gone silent that is for good. The driver can't set keepalives or a timeout of TCP
 //! either, nor is its socket within reach, so every bound here is our own.
 //!
@@ -26,7 +26,7 @@ use tokio::time::{Instant, timeout};
 use super::disk::Disk;
 use super::error::{is_lost, timed_out};
 
-/// How long a statement waits for a place.
+/// How long a statement waits for a permit.
 const ACQUIRE: Duration = Duration::from_secs(3);
 /// How long opening a connection may take.
 pub(in crate::store) const CONNECT: Duration = Duration::from_secs(2);
@@ -202,8 +202,8 @@ impl Session {
     }
 }
 
-/// A place among the sessions that a process may have; whoever keeps it may have one open.
-pub(in crate::store) type Place = OwnedSemaphorePermit;
+/// The leave to have one of the sessions that a process may have.
+pub(in crate::store) type ConnectionPermit = OwnedSemaphorePermit;
 
 /// A pool of sessions.
 #[derive(Clone)]
@@ -215,7 +215,7 @@ struct Shared {
     options: PgConnectOptions,
     /// The most that are lent out at once.
     most: usize,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     idle: Mutex<Vec<Session>>,
     generation: Arc<AtomicU64>,
     disk: Disk,
@@ -227,7 +227,7 @@ impl Pool {
         let lent = self
             .shared
             .most
-            .saturating_sub(self.shared.places.available_permits());
+            .saturating_sub(self.shared.permits.available_permits());
         (lent, self.shared.idle().len())
     }
 
@@ -238,7 +238,7 @@ impl Pool {
             shared: Arc::new(Shared {
                 options,
                 most,
-                places: Arc::new(Semaphore::new(most)),
+                permits: Arc::new(Semaphore::new(most)),
                 idle: Mutex::default(),
                 generation: Arc::default(),
                 disk: Disk::default(),
@@ -251,26 +251,26 @@ impl Pool {
         &self.shared.disk
     }
 
-    /// Takes a place for a session outside the pool, and leaves the pool's own what remains.
-    pub(in crate::store) async fn reserve(&self) -> sqlx::Result<Place> {
-        let place = self.place().await?;
+    /// Takes a permit for a session outside the pool, and leaves the pool's own what remains.
+    pub(in crate::store) async fn reserve(&self) -> sqlx::Result<ConnectionPermit> {
+        let permit = self.permit().await?;
         if let Some(idle) = self.shared.pop_surplus() {
             idle.close().await;
         }
-        Ok(place)
+        Ok(permit)
     }
 
-    async fn place(&self) -> sqlx::Result<Place> {
-        timeout(ACQUIRE, Arc::clone(&self.shared.places).acquire_owned())
+    async fn permit(&self) -> sqlx::Result<ConnectionPermit> {
+        timeout(ACQUIRE, Arc::clone(&self.shared.permits).acquire_owned())
             .await
             .map_err(|_| sqlx::Error::PoolTimedOut)?
             .map_err(|_| sqlx::Error::PoolClosed)
     }
 
-    /// Opens a session at a place, with settings of its own.
+    /// Opens a session by a permit, with settings of its own.
     pub(in crate::store) async fn open(
         &self,
-        _at: &Place,
+        _at: &ConnectionPermit,
         bound: Bound,
         settings: &str,
     ) -> sqlx::Result<Session> {
@@ -296,27 +296,27 @@ impl Pool {
 
     /// Takes an idle session, or opens one.
     pub(in crate::store) async fn take(&self, bound: Bound) -> sqlx::Result<Pooled> {
-        let place = self.place().await?;
+        let permit = self.permit().await?;
         while let Some(mut session) = self.shared.pop(bound) {
             if session.is_alive().await && session.bind_to(bound).await {
-                return Ok(self.lend(session, place));
+                return Ok(self.lend(session, permit));
             }
         }
-        let session = self.open(&place, bound, "").await?;
-        Ok(self.lend(session, place))
+        let session = self.open(&permit, bound, "").await?;
+        Ok(self.lend(session, permit))
     }
 
-    fn lend(&self, session: Session, place: Place) -> Pooled {
+    fn lend(&self, session: Session, permit: ConnectionPermit) -> Pooled {
         Pooled {
             session: Some(session),
             home: Arc::clone(&self.shared),
-            _place: place,
+            _permit: permit,
         }
     }
 
     /// Nothing is taken from now on.
     pub(in crate::store) async fn close(&self) {
-        self.shared.places.close();
+        self.shared.permits.close();
         let idle = std::mem::take(&mut *self.shared.idle());
         futures::future::join_all(idle.into_iter().map(Session::close)).await;
     }
@@ -339,10 +339,10 @@ impl Shared {
         }
     }
 
-    /// One that rests at a place which somebody else has taken.
+    /// One that rests while somebody else has the permit for it.
     fn pop_surplus(&self) -> Option<Session> {
         let mut idle = self.idle();
-        if idle.len() > self.places.available_permits() {
+        if idle.len() > self.permits.available_permits() {
             return idle.pop();
         }
         None
@@ -353,7 +353,7 @@ impl Shared {
 pub(in crate::store) struct Pooled {
     session: Option<Session>,
     home: Arc<Shared>,
-    _place: Place,
+    _permit: ConnectionPermit,
 }
 
 impl Pooled {
@@ -364,7 +364,7 @@ impl Pooled {
 
 impl Drop for Pooled {
     fn drop(&mut self) {
-        if self.home.places.is_closed() {
+        if self.home.permits.is_closed() {
             return;
         }
         if let Some(session) = self.session.take().filter(Session::is_good) {

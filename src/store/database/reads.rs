@@ -17,7 +17,7 @@ use super::db::retry_once;
 use super::dedicated::DedicatedConnection;
 use super::error::StoreError;
 use super::group;
-use super::sql::{Row, Sql};
+use super::sql::{DbRow, Sql};
 
 const READING: &str = "reading what requests and runs need";
 /// Sessions of one statement: each may be some MiB long.
@@ -32,7 +32,7 @@ pub(in crate::store) struct Statements {
     pub(in crate::store) replies: fn(Vec<String>) -> Sql,
 }
 
-type Answer = oneshot::Sender<Result<Vec<Row>, StoreError>>;
+type Answer = oneshot::Sender<Result<Vec<DbRow>, StoreError>>;
 
 /// The rows under one key that are wanted.
 pub(in crate::store) enum Read {
@@ -51,24 +51,24 @@ impl Reader {
         (Self(sender), receiver)
     }
 
-    pub(in crate::store) async fn session(&self, id: Uuid) -> Result<Option<Row>, StoreError> {
+    pub(in crate::store) async fn session(&self, id: Uuid) -> Result<Option<DbRow>, StoreError> {
         let rows = self.ask(|answer| Read::Session(id, answer)).await?;
         Ok(rows.into_iter().next())
     }
 
     /// What enqueue must know of a session; a row for each job that matters.
-    pub(in crate::store) async fn scoring_view(&self, id: Uuid) -> Result<Vec<Row>, StoreError> {
+    pub(in crate::store) async fn scoring_view(&self, id: Uuid) -> Result<Vec<DbRow>, StoreError> {
         self.ask(|answer| Read::View(id, answer)).await
     }
 
     /// The row of one cached reply.
-    pub(in crate::store) async fn reply(&self, key: &str) -> Result<Option<Row>, StoreError> {
+    pub(in crate::store) async fn reply(&self, key: &str) -> Result<Option<DbRow>, StoreError> {
         let key = key.to_owned();
         let rows = self.ask(|answer| Read::Reply(key, answer)).await?;
         Ok(rows.into_iter().next())
     }
 
-    async fn ask(&self, read: impl FnOnce(Answer) -> Read) -> Result<Vec<Row>, StoreError> {
+    async fn ask(&self, read: impl FnOnce(Answer) -> Read) -> Result<Vec<DbRow>, StoreError> {
         let (answer, rows) = oneshot::channel();
         self.0
             .send(read(answer))
@@ -162,7 +162,7 @@ async fn answer<K>(
     // Whoever asked may be gone; nobody else wants the row.
     match rows {
         Ok(rows) => {
-            let mut found: HashMap<K, Vec<Row>> = HashMap::with_capacity(wanted.len());
+            let mut found: HashMap<K, Vec<DbRow>> = HashMap::with_capacity(wanted.len());
             for row in rows {
                 if let Ok(key) = row.get::<K>(key_column) {
                     found.entry(key).or_default().push(row);

@@ -243,12 +243,12 @@ impl<T> Field for T where
 }
 
 /// A row of either database.
-pub(in crate::store) enum Row {
+pub(in crate::store) enum DbRow {
     Postgres(PgRow),
     Sqlite(SqliteRow),
 }
 
-impl Row {
+impl DbRow {
     pub(in crate::store) fn get<T: Field>(&self, column: &str) -> sqlx::Result<T> {
         match self {
             Self::Postgres(row) => row.try_get(column),
@@ -360,8 +360,8 @@ pub(in crate::store) fn decode(column: &str, fault: &str) -> sqlx::Error {
 /// Reads each row.
 pub(in crate::store) fn all<T, C: FromIterator<T>>(
     attempted: &'static str,
-    rows: &[Row],
-    read: impl Fn(&Row) -> sqlx::Result<T>,
+    rows: &[DbRow],
+    read: impl Fn(&DbRow) -> sqlx::Result<T>,
 ) -> Result<C, StoreError> {
     let read: sqlx::Result<C> = rows.iter().map(read).collect();
     read.map_err(|error| StoreError::of(attempted, &error))
@@ -370,8 +370,8 @@ pub(in crate::store) fn all<T, C: FromIterator<T>>(
 /// Reads the first row, if there is one.
 pub(in crate::store) fn first<T>(
     attempted: &'static str,
-    rows: &[Row],
-    read: impl Fn(&Row) -> sqlx::Result<T>,
+    rows: &[DbRow],
+    read: impl Fn(&DbRow) -> sqlx::Result<T>,
 ) -> Result<Option<T>, StoreError> {
     let read = rows.first().map(read).transpose();
     read.map_err(|error| StoreError::of(attempted, &error))

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::store::StoreError;
 use crate::store::database::db::{Conn, Db, retry_once};
 use crate::store::database::page::{Cursor, Page, bounded};
-use crate::store::database::sql::{Row, all, first, sql};
+use crate::store::database::sql::{DbRow, all, first, sql};
 use crate::wire::{ImportCounts, ImportState, SessionStatus};
 
 /// An import to begin.
@@ -308,7 +308,7 @@ impl Imports<'_> {
     }
 }
 
-fn import(row: &Row) -> sqlx::Result<ImportRow> {
+fn import(row: &DbRow) -> sqlx::Result<ImportRow> {
     Ok(ImportRow {
         import_id: row.get("import_id")?,
         source: row.get("source")?,
@@ -336,7 +336,7 @@ fn import(row: &Row) -> sqlx::Result<ImportRow> {
 }
 
 /// What became of an import's sessions.
-pub(super) fn counts(row: &Row) -> sqlx::Result<ImportCounts> {
+pub(super) fn counts(row: &DbRow) -> sqlx::Result<ImportCounts> {
     let (new, updated) = (row.int("new_count")?, row.int("updated_count")?);
     let (unchanged, failed) = (row.int("unchanged_count")?, row.int("failed_count")?);
     Ok(ImportCounts {
@@ -348,7 +348,7 @@ pub(super) fn counts(row: &Row) -> sqlx::Result<ImportCounts> {
     })
 }
 
-fn count(row: &Row, column: &str) -> sqlx::Result<Option<u64>> {
+fn count(row: &DbRow, column: &str) -> sqlx::Result<Option<u64>> {
     let count: Option<i64> = row.get(column)?;
     Ok(count.and_then(|count| u64::try_from(count).ok()))
 }

@@ -15,7 +15,7 @@ use crate::job::{Job, JobId};
 use crate::store::batches::not_halted;
 use crate::store::database::db::{Conn, within};
 use crate::store::database::dedicated::DedicatedConnection;
-use crate::store::database::sql::{Arg, Row, Sql, all, sql};
+use crate::store::database::sql::{Arg, DbRow, Sql, all, sql};
 use crate::store::{Dialect, DueJob, Jobs, StoreError};
 
 /// A claim that wasn't answered by then won't be committed: its statement has ended on either side. Above what a claim may
@@ -197,7 +197,7 @@ const UNREADABLE_REST: TimeDelta = TimeDelta::minutes(1);
 
 impl Claiming {
     /// One try; what comes next depends on whether it may have been committed.
-    async fn run(&mut self, statement: &Sql) -> Result<Vec<Row>, StoreError> {
+    async fn run(&mut self, statement: &Sql) -> Result<Vec<DbRow>, StoreError> {
         if self.closed {
             return Err(StoreError::closed(CLAIMING));
         }
@@ -256,7 +256,7 @@ impl Claiming {
 }
 
 /// The jobs, and the ids of rows that don't read back: one of them must not keep the others in nobody's hand.
-fn sorted(rows: &[Row]) -> (Vec<Job>, Vec<JobId>) {
+fn sorted(rows: &[DbRow]) -> (Vec<Job>, Vec<JobId>) {
     let (mut claimed, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
     for row in rows {
         let id = row.get("job_id").map(JobId).ok();
@@ -271,7 +271,7 @@ fn sorted(rows: &[Row]) -> (Vec<Job>, Vec<JobId>) {
     (claimed, unreadable)
 }
 
-fn claimed_job(row: &Row) -> sqlx::Result<Job> {
+fn claimed_job(row: &DbRow) -> sqlx::Result<Job> {
     let budgeted = row.get::<Option<bool>>("budgeted")?.unwrap_or_default();
     Ok(Job {
         budgeted,

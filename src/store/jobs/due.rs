@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use crate::job::{JobId, Lane, Priority};
 use crate::store::batches::not_halted;
-use crate::store::database::sql::{Row, all, sql};
+use crate::store::database::sql::{DbRow, all, sql};
 use crate::store::{Jobs, StoreError};
 
 /// A row that is due.
@@ -88,7 +88,7 @@ impl Jobs<'_> {
     }
 }
 
-pub(in crate::store) fn due_job(row: &Row) -> sqlx::Result<DueJob> {
+pub(in crate::store) fn due_job(row: &DbRow) -> sqlx::Result<DueJob> {
     Ok(DueJob {
         job_id: JobId(row.get("job_id")?),
         lane: Lane::of_judge(row.get::<String>("lane")?),

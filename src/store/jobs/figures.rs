@@ -6,7 +6,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::job::{JobState, Priority};
-use crate::store::database::sql::{Row, sql};
+use crate::store::database::sql::{DbRow, sql};
 use crate::store::{Jobs, Judges, StoreError};
 
 /// So many jobs of a lane and priority are looked at, in the order in which they become due: those that run lie among them.
@@ -162,7 +162,7 @@ impl Judges<'_> {
     }
 }
 
-fn figure(row: &Row) -> sqlx::Result<JobsFigure> {
+fn figure(row: &DbRow) -> sqlx::Result<JobsFigure> {
     Ok(JobsFigure {
         lane: row.get("lane")?,
         priority: row.text_enum("priority")?,

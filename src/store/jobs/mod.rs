@@ -21,7 +21,7 @@ use crate::store::batches::reopen_statement;
 use crate::store::database::db::{Db, within};
 use crate::store::database::error::{is_passing, is_unique_violation};
 use crate::store::database::page::bounded;
-use crate::store::database::sql::{Row, Sql, all, first, sql};
+use crate::store::database::sql::{DbRow, Sql, all, first, sql};
 use crate::store::{Accepted, Cursor, Page, StoreError};
 use accept::Accepting;
 use claim::Claimer;
@@ -134,7 +134,7 @@ impl Jobs<'_> {
             now - TimeDelta::hours(24)
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let counts = |row: &Row| {
+        let counts = |row: &DbRow| {
             Ok::<_, sqlx::Error>(JobCounts {
                 queued: row.get("queued")?,
                 running: row.get("running")?,
@@ -374,6 +374,6 @@ impl JobFilter {
     }
 }
 
-fn one(attempted: &'static str, rows: &[Row]) -> Result<Option<Job>, StoreError> {
+fn one(attempted: &'static str, rows: &[DbRow]) -> Result<Option<Job>, StoreError> {
     first(attempted, rows, job)
 }

@@ -14,7 +14,7 @@ use crate::job::{JobId, JobState, Lane};
 use crate::store::batches::not_halted;
 use crate::store::database::db::retry_once;
 use crate::store::database::dedicated::DedicatedConnection;
-use crate::store::database::sql::{Row, Sql, all, sql};
+use crate::store::database::sql::{DbRow, Sql, all, sql};
 use crate::store::{Jobs, StoreError};
 
 /// How many rows one statement takes.
@@ -71,7 +71,7 @@ impl Rescuer {
 }
 
 impl Rescuing {
-    async fn run(&mut self, statement: &Sql) -> Result<Vec<Row>, StoreError> {
+    async fn run(&mut self, statement: &Sql) -> Result<Vec<DbRow>, StoreError> {
         if self.closed {
             return Err(StoreError::closed(LOOKING));
         }
@@ -250,7 +250,7 @@ fn expire_statement(since: DateTime<Utc>, except: &[Lane], now: DateTime<Utc>) -
     statement
 }
 
-fn sort_lost(row: &Row, rescued: &mut Rescued) -> sqlx::Result<()> {
+fn sort_lost(row: &DbRow, rescued: &mut Rescued) -> sqlx::Result<()> {
     let due = due_job(row)?;
     match row.text_enum::<JobState>("state")? {
         JobState::Failed => rescued.poisoned.push(due.job_id),

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use crate::job::{BatchPlace, Failure, Job, JobId, JobState, Lane, NewJob, Usage, Wait};
-use crate::store::database::sql::{Arg, Row, Sql, decode};
+use crate::store::database::sql::{Arg, DbRow, Sql, decode};
 
 /// Every column that a [`Job`] is read from.
 macro_rules! job_columns {
@@ -16,7 +16,7 @@ macro_rules! job_columns {
 pub(in crate::store) use job_columns;
 
 /// Reads a job from a row that has [`job_columns`].
-pub(in crate::store) fn job(row: &Row) -> sqlx::Result<Job> {
+pub(in crate::store) fn job(row: &DbRow) -> sqlx::Result<Job> {
     let wait = row
         .text_enum_or_null("wait_reason")?
         .map(|reason| {
@@ -85,7 +85,7 @@ pub(in crate::store) fn job(row: &Row) -> sqlx::Result<Job> {
 }
 
 /// Reads every row as a job.
-pub(in crate::store) fn jobs(rows: &[Row]) -> sqlx::Result<Vec<Job>> {
+pub(in crate::store) fn jobs(rows: &[DbRow]) -> sqlx::Result<Vec<Job>> {
     rows.iter().map(job).collect()
 }
 

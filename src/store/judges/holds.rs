@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use crate::job::WaitReason;
 use crate::store::database::db::{Conn, Db, Tx, retry_once};
-use crate::store::database::sql::{Row, Sql, all, decode, sql};
+use crate::store::database::sql::{DbRow, Sql, all, decode, sql};
 use crate::store::{Dialect, StoreError};
 
 /// What a hold stops.
@@ -253,7 +253,7 @@ async fn wake(tx: &mut Tx<'_>, target: &HoldTarget, now: DateTime<Utc>) -> sqlx:
     tx.execute(&statement).await.map(drop)
 }
 
-fn hold(row: &Row) -> sqlx::Result<Hold> {
+fn hold(row: &DbRow) -> sqlx::Result<Hold> {
     Ok(Hold {
         target: HoldTarget::of_text(&row.get::<String>("target")?)?,
         reason: row.text_enum("reason")?,

@@ -14,7 +14,7 @@ use crate::job::WaitReason;
 use crate::judge::gate::{GateSnapshot, HeldBack, MeterSnapshot, PaceSnapshot, Sharing};
 use crate::store::StoreError;
 use crate::store::database::db::{Conn, Db, retry_once};
-use crate::store::database::sql::{Arg, Row, Sql, all, sql};
+use crate::store::database::sql::{Arg, DbRow, Sql, all, sql};
 
 /// What one process's gate knows of one judge.
 #[derive(Debug, Clone, PartialEq)]
@@ -232,7 +232,7 @@ pub fn wait_reason(why: HeldBack) -> WaitReason {
     }
 }
 
-fn judge(row: &Row) -> sqlx::Result<JudgeRow> {
+fn judge(row: &DbRow) -> sqlx::Result<JudgeRow> {
     Ok(JudgeRow {
         name: row.get("name")?,
         worker_id: row.get("worker_id")?,

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::store::database::sql::{Row, sql};
+use crate::store::database::sql::{DbRow, sql};
 use crate::store::{Judges, StoreError};
 
 /// How many of the newest jobs are looked through that ended after a session's judge replied.
@@ -51,7 +51,7 @@ impl Judges<'_> {
             ANSWERED
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let read = |row: &Row| -> sqlx::Result<PastReplies> {
+        let read = |row: &DbRow| -> sqlx::Result<PastReplies> {
             Ok(PastReplies {
                 jobs: row.get::<i64>("jobs")?.unsigned_abs(),
                 mean_tokens: row.get("mean_tokens")?,
@@ -83,7 +83,7 @@ impl Judges<'_> {
             ENDS
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let run = |row: &Row| Ok((row.get("started_at")?, row.get("finished_at")?));
+        let run = |row: &DbRow| Ok((row.get("started_at")?, row.get("finished_at")?));
         let runs: sqlx::Result<Vec<(DateTime<Utc>, DateTime<Utc>)>> =
             rows.iter().map(run).collect();
         Ok(pace(runs.map_err(|e| StoreError::of(ATTEMPTED, &e))?))

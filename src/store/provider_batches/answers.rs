@@ -12,7 +12,7 @@ use crate::job::{Job, JobId, Usage};
 use crate::judge::{CacheKey, CachedReply};
 use crate::store::calls::replies::{KeptReply, upsert_statement};
 use crate::store::database::db::{Conn, retry_once};
-use crate::store::database::sql::{Arg, Row, Sql, all, sql};
+use crate::store::database::sql::{Arg, DbRow, Sql, all, sql};
 use crate::store::jobs::row::{job, job_columns};
 use crate::store::{ChunkRow, ProviderBatches, StoreError};
 
@@ -53,7 +53,7 @@ impl ProviderBatches<'_> {
         );
         statement.push_list(ids.iter().copied());
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let read = |row: &Row| {
+        let read = |row: &DbRow| {
             let key: Option<String> = row.get("asked_key")?;
             Ok((job(row)?, key.map(CacheKey)))
         };

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::job::{Job, JobId};
 use crate::judge::CacheKey;
 use crate::store::database::db::{Conn, retry_once};
-use crate::store::database::sql::{Arg, Row, Sql, all, sql};
+use crate::store::database::sql::{Arg, DbRow, Sql, all, sql};
 use crate::store::jobs::row::{job, job_columns};
 use crate::store::{ProviderBatches, StoreError};
 use crate::wire::ChunkState;
@@ -344,11 +344,11 @@ fn items_statement(tag: Uuid, items: &[Placed<'_>]) -> Sql {
     statement
 }
 
-fn jobs(attempted: &'static str, rows: &[Row]) -> Result<Vec<Job>, StoreError> {
+fn jobs(attempted: &'static str, rows: &[DbRow]) -> Result<Vec<Job>, StoreError> {
     all(attempted, rows, job)
 }
 
-fn chunk(row: &Row) -> sqlx::Result<ChunkRow> {
+fn chunk(row: &DbRow) -> sqlx::Result<ChunkRow> {
     Ok(ChunkRow {
         tag: row.get("tag")?,
         batch_id: row.get("batch_id")?,

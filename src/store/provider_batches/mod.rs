@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::store::batches::ids_of;
 use crate::store::database::db::Db;
-use crate::store::database::sql::{Row, sql};
+use crate::store::database::sql::{DbRow, sql};
 use crate::store::{ChunkRow, StoreError};
 use crate::wire::ProviderBatchState;
 
@@ -114,7 +114,7 @@ impl ProviderBatches<'_> {
             id
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let read = |row: &Row| -> sqlx::Result<Option<ProviderBatchRow>> {
+        let read = |row: &DbRow| -> sqlx::Result<Option<ProviderBatchRow>> {
             let Some(state) = row.text_enum_or_null("economy")? else {
                 return Ok(None);
             };

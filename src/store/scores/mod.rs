@@ -13,7 +13,7 @@ use crate::job::{BatchPlace, JobId, Kind, Purpose, Usage};
 use crate::score::criteria::Dimension;
 use crate::score::session::{AlternativeApproach, MissingTool, SessionScore, in_order};
 use crate::store::database::db::Db;
-use crate::store::database::sql::{Row, Sql, all, sql};
+use crate::store::database::sql::{DbRow, Sql, all, sql};
 use crate::store::{Dialect, ScoreFilter, SessionFilter, StoreError};
 
 /// A session's score on its way into the store.
@@ -280,8 +280,8 @@ impl Scores<'_> {
 
 /// Child rows by their score, in the order read.
 fn grouped<T>(
-    rows: &[Row],
-    read: impl Fn(&Row) -> sqlx::Result<T>,
+    rows: &[DbRow],
+    read: impl Fn(&DbRow) -> sqlx::Result<T>,
 ) -> Result<HashMap<Uuid, Vec<T>>, StoreError> {
     let mut by_score: HashMap<Uuid, Vec<T>> = HashMap::new();
     for row in rows {
@@ -292,7 +292,7 @@ fn grouped<T>(
     Ok(by_score)
 }
 
-fn score_row(row: &Row) -> sqlx::Result<SessionScoreRow> {
+fn score_row(row: &DbRow) -> sqlx::Result<SessionScoreRow> {
     let dimensions: Vec<Dimension> = row.json_as_or_default("dimensions")?;
     Ok(SessionScoreRow {
         score_id: row.get("score_id")?,

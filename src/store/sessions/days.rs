@@ -5,7 +5,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use super::filter::{SessionFilter, id_range, part_pattern, push_external_id, totals};
 use crate::score::analysis::key_of;
 use crate::store::analytics::days::{Facet, Span, day_of};
-use crate::store::database::sql::{Row, Sql, all, sql};
+use crate::store::database::sql::{DbRow, Sql, all, sql};
 use crate::store::{ScoreFilter, Sessions, StoreError};
 use crate::wire::Scored;
 
@@ -242,7 +242,7 @@ fn push_scores(statement: &mut Sql, filter: &SessionFilter) {
     statement.push(")");
 }
 
-fn read(row: &Row) -> sqlx::Result<Day> {
+fn read(row: &DbRow) -> sqlx::Result<Day> {
     let sessions: i64 = row.get("sessions")?;
     Ok(Day {
         day: day_of(&row.get::<String>("day")?)?,

@@ -11,7 +11,7 @@ use super::filter::SessionFilter;
 use super::sort::SessionPlace;
 use crate::job::{FailureClass, JobId, JobState, text_enum};
 use crate::store::database::page::bounded;
-use crate::store::database::sql::{Row, Sql, first, sql};
+use crate::store::database::sql::{DbRow, Sql, first, sql};
 use crate::store::{Cursor, Page, Sessions, StoreError};
 use crate::wire::{Scored, SessionStatus};
 
@@ -97,7 +97,7 @@ impl Filling {
         self.missing() == 0
     }
 
-    pub(in crate::store) fn add(&mut self, rows: &[Row]) -> Result<(), StoreError> {
+    pub(in crate::store) fn add(&mut self, rows: &[DbRow]) -> Result<(), StoreError> {
         for row in rows {
             let line = summary(row).and_then(|summary| {
                 Ok(Line {
@@ -395,7 +395,7 @@ fn jobs_of(scored: Scored) -> Option<&'static str> {
     }
 }
 
-fn summary(row: &Row) -> sqlx::Result<SessionSummary> {
+fn summary(row: &DbRow) -> sqlx::Result<SessionSummary> {
     let score = match row.get::<Option<Uuid>>("score_id")? {
         None => None,
         Some(score_id) => Some((

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::score::session::{Message, SessionRequest};
 use crate::store::database::db::{Conn, Db, retry_once};
 use crate::store::database::reads::Reader;
-use crate::store::database::sql::{Row, Sql, all, first, json_without_nul, sql};
+use crate::store::database::sql::{DbRow, Sql, all, first, json_without_nul, sql};
 use crate::store::{Analytics, Dialect, StoreError};
 use crate::wire::{PutOutcome, SessionStatus};
 
@@ -320,7 +320,7 @@ fn json_text(value: &impl serde::Serialize) -> Result<String, StoreError> {
         .map_err(|e| StoreError::of(ATTEMPTED, &sqlx::Error::Encode(Box::new(e))))
 }
 
-fn session(row: &Row) -> sqlx::Result<SessionRecord> {
+fn session(row: &DbRow) -> sqlx::Result<SessionRecord> {
     Ok(SessionRecord {
         session_id: row.get("session_id")?,
         source: row.get("source")?,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::job::{JobId, Purpose, text_enum};
-use crate::store::database::sql::{Row, Sql, sql};
+use crate::store::database::sql::{DbRow, Sql, sql};
 use crate::store::{Dialect, SessionFilter, Sessions, StoreError};
 
 /// The most sessions that are sorted at once.
@@ -259,7 +259,7 @@ fn push_page(statement: &mut Sql, look: Look<'_>) {
 }
 
 /// The rows of a page, those that the filter doesn't find left out.
-pub(in crate::store) fn page(rows: &[Row], limit: u32) -> sqlx::Result<FoundPage> {
+pub(in crate::store) fn page(rows: &[DbRow], limit: u32) -> sqlx::Result<FoundPage> {
     let mut found = Vec::with_capacity(rows.len());
     let mut last = None;
     for row in rows {

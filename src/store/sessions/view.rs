@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::job::Job;
-use crate::store::database::sql::{Row, Sql, sql};
+use crate::store::database::sql::{DbRow, Sql, sql};
 use crate::store::jobs::row::{job, job_columns};
 use crate::store::{Dialect, Sessions, StoreError};
 use crate::wire::SessionStatus;
@@ -44,7 +44,7 @@ impl Sessions<'_> {
         let statement = statement(ids.to_vec());
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let failed = |error: sqlx::Error| StoreError::of(ATTEMPTED, &error);
-        let mut found: HashMap<Uuid, Vec<Row>> = HashMap::with_capacity(ids.len());
+        let mut found: HashMap<Uuid, Vec<DbRow>> = HashMap::with_capacity(ids.len());
         for row in rows {
             let id = row.get("viewed_id").map_err(failed)?;
             found.entry(id).or_default().push(row);
@@ -112,7 +112,7 @@ pub(in crate::store) fn statement(ids: Vec<Uuid>) -> Sql {
     statement
 }
 
-fn view(rows: &[Row]) -> sqlx::Result<Option<ScoringView>> {
+fn view(rows: &[DbRow]) -> sqlx::Result<Option<ScoringView>> {
     let Some(first) = rows.first() else {
         return Ok(None);
     };

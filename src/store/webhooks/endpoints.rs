@@ -5,7 +5,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::store::database::db::{Conn, retry_once};
-use crate::store::database::sql::{Row, Sql, all, first, sql};
+use crate::store::database::sql::{DbRow, Sql, all, first, sql};
 use crate::store::{StoreError, Webhooks};
 use crate::wire::{NewWebhook, WebhookEvent, WebhookFormat};
 
@@ -128,7 +128,7 @@ fn insert_endpoint(new: &NewWebhook, created_by: Option<&str>, now: DateTime<Utc
     )
 }
 
-fn endpoint(row: &Row) -> sqlx::Result<WebhookEndpoint> {
+fn endpoint(row: &DbRow) -> sqlx::Result<WebhookEndpoint> {
     Ok(WebhookEndpoint {
         endpoint_id: row.get("endpoint_id")?,
         name: row.get("name")?,

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::job::WaitReason;
 use crate::store::database::db::{Conn, Db, retry_once};
 use crate::store::database::page::{Cursor, Page, bounded};
-use crate::store::database::sql::{Row, Sql, all, decode, first, sql};
+use crate::store::database::sql::{DbRow, Sql, all, decode, first, sql};
 use crate::store::{Batches, StoreError};
 use crate::wire::{DeliveryState, WebhookEvent};
 
@@ -366,7 +366,7 @@ impl Webhooks<'_> {
     }
 }
 
-fn delivery(row: &Row) -> sqlx::Result<DeliveryRow> {
+fn delivery(row: &DbRow) -> sqlx::Result<DeliveryRow> {
     let Some(Value::Object(mut data)) = row.json("data")? else {
         return Err(decode("data", "it is no object"));
     };

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::store::StoreError;
 use crate::store::database::db::Db;
 use crate::store::database::dedicated::DedicatedConnection;
-use crate::store::database::sql::{Row, all, sql};
+use crate::store::database::sql::{DbRow, all, sql};
 use crate::wire::WorkerState;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -235,7 +235,7 @@ impl Workers<'_> {
     }
 }
 
-fn pulse(row: &Row) -> sqlx::Result<WorkerPulse> {
+fn pulse(row: &DbRow) -> sqlx::Result<WorkerPulse> {
     let lease: Option<f64> = row.get("lease_s")?;
     Ok(WorkerPulse {
         worker_id: row.get("worker_id")?,
@@ -246,7 +246,7 @@ fn pulse(row: &Row) -> sqlx::Result<WorkerPulse> {
     })
 }
 
-fn worker(row: &Row) -> sqlx::Result<WorkerRow> {
+fn worker(row: &DbRow) -> sqlx::Result<WorkerRow> {
     Ok(WorkerRow {
         worker_id: row.get("worker_id")?,
         name: row.get("name")?,
