@@ -3,9 +3,12 @@
 //! The tables in `architecture/table.rs` are the rules; a change of the architecture changes them first. Test items inside `src/` are exempt.
 #![expect(clippy::expect_used, reason = "a test may fail loudly")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "architecture/circles.rs"]
+mod circles;
 #[path = "architecture/source.rs"]
 mod source;
 #[path = "architecture/table.rs"]
@@ -41,6 +44,22 @@ fn scoring_is_pure() {
             .flat_map(|file| purity_faults(&file.path, &file.text))
             .collect(),
     );
+}
+
+#[test]
+fn no_more_than_two_files_form_a_circle() {
+    let mut packages: BTreeMap<String, Vec<File>> = BTreeMap::new();
+    for file in ["src", "crates"].into_iter().flat_map(files) {
+        if let Some((package, _)) = file.path.split_once("src/")
+            && !is_test(&file.path)
+        {
+            packages.entry(package.to_owned()).or_default().push(file);
+        }
+    }
+    let faults = packages
+        .values()
+        .flat_map(|files| circles::circle_faults(files));
+    none(faults.collect());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Reads Rust text far enough to see which modules and crates it names: comments, literals and test items are left out.
-//! It never resolves types, expands macros or follows a re-export.
+//! It never resolves types or expands macros.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A path that a file names: `crate::..` for our own modules, else it begins with an external crate's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,39 +17,108 @@ pub(crate) struct Token {
     pub(crate) line: usize,
 }
 
+/// What one file of a package says of the others, as paths from the package's root.
+pub(crate) struct Links {
+    pub(crate) named: BTreeSet<Vec<String>>,
+    /// What `pub use` offers, by its name here.
+    pub(crate) offered: BTreeMap<String, Vec<String>>,
+}
+
+/// A path as it is written.
+struct Written {
+    path: Vec<String>,
+    line: usize,
+    /// The name that it brings in, if it is a `use`.
+    name: Option<String>,
+    offered: bool,
+}
+
 /// Everything that the text of module `module` names outside its test items, in order.
 pub(crate) fn named(text: &str, module: &[&str]) -> Vec<Named> {
+    let (written, mut ours) = written(text);
+    for one in &written {
+        if matches!(one.path[0].as_str(), "crate" | "gavel" | "self" | "super") {
+            ours.extend(one.name.clone());
+        }
+    }
+    let found = written.into_iter().map(|one| Named {
+        path: one.path,
+        line: one.line,
+    });
+    found
+        .filter_map(|named| absolute(named, module, &ours))
+        .collect()
+}
+
+/// What the text of module `module` names and offers of its own package outside its test items.
+pub(crate) fn links(text: &str, module: &[&str]) -> Links {
+    let (written, children) = written(text);
+    let mut brought: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let (mut named, mut offered) = (BTreeSet::new(), BTreeMap::new());
+    for one in written {
+        let first = &one.path[0];
+        let mut path = match brought.get(first) {
+            // Before what is brought in: a function may have a module's name.
+            _ if children.contains(first) => [&["self".to_owned()], &one.path[..]].concat(),
+            Some(brought) => [&["crate".to_owned()], &brought[..], &one.path[1..]].concat(),
+            None => one.path,
+        };
+        path.pop_if(|last| last == "self");
+        let line = one.line;
+        let Some(found) = absolute(Named { path, line }, module, &BTreeSet::new()) else {
+            continue;
+        };
+        if found.path[0] != "crate" {
+            continue;
+        }
+        let path = found.path[1..].to_vec();
+        if let Some(name) = one.name {
+            brought.insert(name.clone(), path.clone());
+            if one.offered {
+                offered.insert(name, path);
+                continue;
+            }
+        }
+        named.insert(path);
+    }
+    Links { named, offered }
+}
+
+/// The paths of a text in order, and the modules that it declares.
+fn written(text: &str) -> (Vec<Written>, BTreeSet<String>) {
     let tokens = tokens(text);
-    let mut found = Vec::new();
-    let mut ours: BTreeSet<String> = BTreeSet::new();
+    let (mut found, mut children) = (Vec::new(), BTreeSet::new());
     let mut at = 0;
     while at < tokens.len() {
         match tokens[at].text.as_str() {
             "mod" if is_name(&tokens, at + 1) => {
-                ours.insert(tokens[at + 1].text.clone());
+                children.insert(tokens[at + 1].text.clone());
                 at += 2;
             }
             "use" if !is(&tokens, at + 1, "<") => {
+                let offered = at > 0 && (is(&tokens, at - 1, "pub") || is(&tokens, at - 1, ")"));
                 let mut leaves = Vec::new();
                 at = use_tree(&tokens, at + 1, &[], &mut leaves);
-                for (path, alias, line) in leaves {
-                    if matches!(path[0].as_str(), "crate" | "gavel" | "self" | "super") {
-                        ours.insert(alias);
-                    }
-                    found.push(Named { path, line });
-                }
+                found.extend(leaves.into_iter().map(|(path, name, line)| Written {
+                    path,
+                    line,
+                    name: Some(name),
+                    offered,
+                }));
             }
             _ => {
                 let (path, next) = inline_path(&tokens, at);
-                found.extend(path);
+                found.extend(path.map(|named| Written {
+                    path: named.path,
+                    line: named.line,
+                    name: None,
+                    offered: false,
+                }));
                 at = next;
             }
         }
     }
-    found
-        .into_iter()
-        .filter_map(|named| absolute(named, module, &ours))
-        .collect()
+    (found, children)
 }
 
 /// The tokens of a Rust text without comments, literals and items under `#[cfg(test)]`.
