@@ -8,7 +8,7 @@ use axum::http::Uri;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use super::page::Fault;
+use super::page::PageError;
 use crate::api::problem;
 use crate::wire::Problem;
 
@@ -17,9 +17,9 @@ use crate::wire::Problem;
 pub(super) struct Address<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Address<T> {
-    type Rejection = Fault;
+    type Rejection = PageError;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Fault> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, PageError> {
         Ok(Self(read(&parts.uri)?))
     }
 }

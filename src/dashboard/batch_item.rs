@@ -14,7 +14,7 @@ use super::batch_items;
 use super::batches::BatchWords as _;
 use super::frame::Frame;
 use super::item_diff::{Sides, sides};
-use super::item_rows::Rows;
+use super::item_rows::ResultRows;
 use super::markdown;
 use super::page::found;
 use super::page::{Page, go, html};
@@ -59,7 +59,7 @@ struct ItemPage {
     total: String,
     sides: Option<Sides>,
     columns: Columns,
-    rows: Option<Rows>,
+    rows: Option<ResultRows>,
     bars: Vec<Bar>,
     reasoning: Option<String>,
     calls: Vec<Call>,
@@ -130,7 +130,7 @@ impl ItemPage {
             total: item.total.map_or_else(String::new, words::percent),
             sides,
             columns: columns(&result),
-            rows: Rows::of(
+            rows: ResultRows::of(
                 payload.get(fields.expected_rows),
                 payload.get(fields.generated_rows),
             ),

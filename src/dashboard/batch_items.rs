@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::links::query;
 use super::markdown;
-use super::page::Fault;
+use super::page::PageError;
 use super::session_item::{Badge, name_of, named};
 use super::state::PageState;
 use super::user::SessionUser;
@@ -32,7 +32,7 @@ pub(super) fn sign(outcome: ItemOutcome) -> (&'static str, &'static str, &'stati
 }
 
 /// An item as it is drawn in a section.
-pub(super) struct Line {
+pub(super) struct ItemLine {
     pub(super) sign: (&'static str, &'static str, &'static str),
     pub(super) head: String,
     /// What a case calls itself, where that isn't the head.
@@ -55,7 +55,7 @@ pub(super) fn session_page(session: Uuid, job: &Job) -> String {
     }
 }
 
-impl Line {
+impl ItemLine {
     fn of(answer: BatchItem, batch: &Batch) -> Self {
         let outcome = answer.outcome;
         let own = format!("/batches/{}/items/{}", batch.batch_id, answer.item_no);
@@ -122,7 +122,7 @@ impl Line {
 pub(super) struct Section {
     pub(super) title: &'static str,
     pub(super) about: &'static str,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<ItemLine>,
     /// Where all of them are, or where the next page is.
     pub(super) more: Option<(String, &'static str)>,
     pub(super) first: Option<String>,
@@ -220,15 +220,19 @@ fn may_have(batch: &Batch, outcome: ItemOutcome) -> bool {
     }
 }
 
-pub(super) struct Items<'a> {
+pub(super) struct ItemsView<'a> {
     pub(super) state: &'a PageState,
     pub(super) user: &'a SessionUser,
     pub(super) batch: &'a Batch,
 }
 
-impl Items<'_> {
+impl ItemsView<'_> {
     /// The sections that are asked for and have items; one that is asked for by name is there even if it is empty.
-    pub(super) async fn sections(&self, show: Show, cursor: &str) -> Result<Vec<Section>, Fault> {
+    pub(super) async fn sections(
+        &self,
+        show: Show,
+        cursor: &str,
+    ) -> Result<Vec<Section>, PageError> {
         let alone = matches!(show, Show::One(_));
         let wanted = SECTIONS
             .into_iter()
@@ -248,7 +252,11 @@ impl Items<'_> {
         Ok(sections)
     }
 
-    async fn section(&self, outcome: ItemOutcome, alone: Option<&str>) -> Result<Section, Fault> {
+    async fn section(
+        &self,
+        outcome: ItemOutcome,
+        alone: Option<&str>,
+    ) -> Result<Section, PageError> {
         let batch = self.batch.batch_id;
         let limit = if alone.is_some() { MANY } else { FEW }.to_string();
         let params = Params::of(&[
@@ -270,9 +278,9 @@ impl Items<'_> {
         let names = named(self.state, self.user, sessions).await?;
         let line = |item: BatchItem| {
             let session = item.job.subject_id;
-            let line = Line::of(item, self.batch);
+            let line = ItemLine::of(item, self.batch);
             match session {
-                Some(session) => Line {
+                Some(session) => ItemLine {
                     head: name_of(&names, &session),
                     ..line
                 },
@@ -312,8 +320,8 @@ pub(super) mod tests {
         body
     }
 
-    fn line(fields: &Value) -> Line {
-        Line::of(
+    fn line(fields: &Value) -> ItemLine {
+        ItemLine::of(
             serde_json::from_value(item(fields)).unwrap(),
             &batch(&json!({})),
         )
@@ -365,7 +373,7 @@ pub(super) mod tests {
         fields["job"]["error"] = json!(null);
         fields["job"]["result"] = score(&json!({"simulated": true}));
         let jury = batch(&json!({"purpose": "jury"}));
-        let one_of_several = Line::of(serde_json::from_value(fields).unwrap(), &jury);
+        let one_of_several = ItemLine::of(serde_json::from_value(fields).unwrap(), &jury);
         assert_eq!(one_of_several.lines, ["Judge: main"]);
     }
 

@@ -167,13 +167,13 @@ fn share(part: i64, of: i64) -> Option<f64> {
 
 #[derive(Template)]
 #[template(path = "batch_row.html")]
-pub(super) struct Row {
+pub(super) struct BatchListRow {
     pub(super) verdict: BatchVerdict,
     pub(super) created: Moment,
     pub(super) batch: Batch,
 }
 
-impl Row {
+impl BatchListRow {
     pub(super) fn of(batch: Batch, now: DateTime<Utc>) -> Self {
         Self {
             verdict: batch.verdict(),
@@ -187,8 +187,8 @@ impl Row {
 #[template(path = "batches.html")]
 struct BatchesPage {
     frame: Frame,
-    filter: Filter,
-    rows: Vec<Row>,
+    filter: BatchListFilter,
+    rows: Vec<BatchListRow>,
     next: Option<String>,
     first: Option<String>,
     form: Option<UploadForm>,
@@ -197,13 +197,13 @@ struct BatchesPage {
 /// What the address narrows the list to.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Filter {
+struct BatchListFilter {
     kind: String,
     state: String,
     cursor: String,
 }
 
-impl Filter {
+impl BatchListFilter {
     fn page(&self, cursor: &str) -> String {
         let pairs = [
             ("kind", self.kind.as_str()),
@@ -223,7 +223,7 @@ impl Filter {
 async fn list(
     State(state): State<PageState>,
     user: SessionUser,
-    Address(filter): Address<Filter>,
+    Address(filter): Address<BatchListFilter>,
 ) -> Page {
     let params = Params::of(&[
         ("kind", filter.kind.as_str()),
@@ -233,7 +233,11 @@ async fn list(
     ]);
     let found = api::batches::list(state.api(&user)?, params).await?;
     let now = state.about.clock.now();
-    let rows: Vec<Row> = found.items.into_iter().map(|b| Row::of(b, now)).collect();
+    let rows: Vec<BatchListRow> = found
+        .items
+        .into_iter()
+        .map(|b| BatchListRow::of(b, now))
+        .collect();
     let moves = rows.iter().any(|row| row.batch.moves());
     html(&BatchesPage {
         next: found.next_cursor.map(|cursor| filter.page(&cursor)),
@@ -250,7 +254,7 @@ async fn list(
 /// One row, for pages that stay open.
 async fn row(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
     let batch = api::batches::read(state.api(&user)?, &id).await?;
-    html(&Row::of(batch, state.about.clock.now()))
+    html(&BatchListRow::of(batch, state.about.clock.now()))
 }
 
 #[cfg(test)]
@@ -323,7 +327,7 @@ pub(super) mod tests {
     #[test]
     fn a_name_stays_text() {
         let batch = batch(&json!({"name": "<script>alert(1)</script>"}));
-        let row = Row::of(batch, "2026-11-22T13:00:00Z".parse().unwrap());
+        let row = BatchListRow::of(batch, "2026-11-22T13:00:00Z".parse().unwrap());
         let text = row.render().unwrap();
         assert!(!text.contains("<script"), "{text}");
         assert!(text.contains("40 of 40") && text.contains("PASS"), "{text}");

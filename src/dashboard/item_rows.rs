@@ -12,7 +12,7 @@ const CELL: usize = 200;
 
 /// Both sides.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Rows {
+pub(super) struct ResultRows {
     /// What is right.
     pub(super) expected: Side,
     /// What the generated query gave.
@@ -30,7 +30,7 @@ pub(super) struct Side {
     pub(super) columns_left: usize,
 }
 
-impl Rows {
+impl ResultRows {
     /// Both sides; `None` where neither has anything.
     pub(super) fn of(expected: Option<&Value>, generated: Option<&Value>) -> Option<Self> {
         let given = |side: Option<&Value>| side.is_some_and(|value| !value.is_null());
@@ -110,10 +110,10 @@ mod tests {
     #[test]
     fn the_first_rows_are_shown_and_the_rest_is_counted() {
         let many: Vec<Value> = (0..60).map(|n| json!({"n": n})).collect();
-        let rows = Rows::of(Some(&json!(many)), Some(&json!([]))).unwrap();
+        let rows = ResultRows::of(Some(&json!(many)), Some(&json!([]))).unwrap();
         assert_eq!((rows.expected.rows.len(), rows.expected.left()), (50, 10));
         assert_eq!((rows.generated.count, rows.generated.left()), (0, 0));
-        assert_eq!(Rows::of(None, Some(&Value::Null)), None);
+        assert_eq!(ResultRows::of(None, Some(&Value::Null)), None);
     }
 
     #[test]

@@ -12,12 +12,12 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::alerts::{self, Alert, alert};
-use super::batches::{BatchWords as _, Row};
+use super::batches::{BatchListRow, BatchWords as _};
 use super::chart::Chart;
 use super::figures::{self, BY_RATING, days_ago, percent};
 use super::form::Form;
 use super::frame::Frame;
-use super::page::{Fault, Page, go, html};
+use super::page::{Page, PageError, go, html};
 use super::session_item::{Badge, called, listed};
 use super::state::PageState;
 use super::user::SessionUser;
@@ -58,7 +58,7 @@ struct Overview {
     outdated: u64,
     trend: Option<Chart>,
     alerts: Vec<Alert>,
-    batches: Vec<Row>,
+    batches: Vec<BatchListRow>,
     /// What there is to do for whom few scores stand here.
     steps: Vec<Step>,
     lists: Vec<ScoreList>,
@@ -182,7 +182,7 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
         batches: batches
             .items
             .into_iter()
-            .map(|batch| Row::of(batch, now))
+            .map(|batch| BatchListRow::of(batch, now))
             .collect(),
         lists: vec![
             ScoreList::of("Lowest scores", "/sessions?sort=lowest_score", lowest, now),
@@ -214,15 +214,16 @@ fn here(headers: &HeaderMap) -> String {
 /// Stores the example sessions, which scores nothing.
 async fn load_samples(State(state): State<PageState>, form: Form) -> Page {
     for (name, text) in SESSIONS {
-        let broken = |what: &str| Fault::from(problem::internal(&format!("{name}: {what}")));
+        let broken = |what: &str| PageError::from(problem::internal(&format!("{name}: {what}")));
         /// Whose example it is.
         #[derive(serde::Deserialize)]
-        struct Named {
+        struct ExampleSession {
             session_id: Uuid,
         }
         let session: Value =
             serde_json::from_str(text).map_err(|error| broken(&error.to_string()))?;
-        let named = Named::deserialize(&session).map_err(|error| broken(&error.to_string()))?;
+        let named =
+            ExampleSession::deserialize(&session).map_err(|error| broken(&error.to_string()))?;
         let path = format!("/api/v1/sessions/{}", named.session_id);
         state.client.put(&form.user.caller, &path, &session).await?;
     }
@@ -272,7 +273,10 @@ mod tests {
         let now = "2026-11-23T12:00:00Z".parse().unwrap();
         let full = Overview {
             alerts: vec![alert("<b>one</b> failed".to_owned(), "/queue")],
-            batches: vec![Row::of(batch(&json!({"name": "<i>nightly</i>"})), now)],
+            batches: vec![BatchListRow::of(
+                batch(&json!({"name": "<i>nightly</i>"})),
+                now,
+            )],
             ..page(1_234)
         };
         let text = full.render().unwrap();

@@ -6,7 +6,7 @@ use askama::Template;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::page::Fault;
+use super::page::PageError;
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Moment};
@@ -73,7 +73,7 @@ pub(super) async fn looked_up(
     state: &PageState,
     user: &SessionUser,
     ids: impl Iterator<Item = Uuid>,
-) -> Result<HashMap<Uuid, SessionItem>, Fault> {
+) -> Result<HashMap<Uuid, SessionItem>, PageError> {
     let ids: BTreeSet<String> = ids.map(|id| id.to_string()).collect();
     if ids.is_empty() {
         return Ok(HashMap::new());
@@ -92,7 +92,7 @@ pub(super) async fn named(
     state: &PageState,
     user: &SessionUser,
     ids: impl Iterator<Item = Uuid>,
-) -> Result<HashMap<Uuid, (String, Moment)>, Fault> {
+) -> Result<HashMap<Uuid, (String, Moment)>, PageError> {
     let found = looked_up(state, user, ids).await?.into_iter();
     let now = state.about.clock.now();
     Ok(found
@@ -118,7 +118,7 @@ pub(super) async fn item(
     state: &PageState,
     user: &SessionUser,
     id: &str,
-) -> Result<Option<SessionItem>, Fault> {
+) -> Result<Option<SessionItem>, PageError> {
     let found = sessions::list(state.api(user)?, Params::of(&[("ids", id)])).await?;
     Ok(found.items.into_iter().next())
 }

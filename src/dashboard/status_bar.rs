@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::infrastructure::{self, Infrastructure, JudgeState};
-use super::page::Fault;
+use super::page::PageError;
 use super::words;
 use crate::api::ApiError;
 use crate::wire::{Health, Judge};
@@ -38,7 +38,7 @@ impl StatusBar {
     /// What is said instead of what can't be read.
     pub(super) fn unread(error: ApiError) -> Self {
         Self {
-            fault: Some(Fault::from(error).problem().detail.clone()),
+            fault: Some(PageError::from(error).problem().detail.clone()),
             ..Self::default()
         }
     }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::judge::{
-    Answer, CallPermits, CallUsage, ConcurrencyPermit, ErrorClass, JudgeError, PermitHooks,
+    CallPermits, CallUsage, ConcurrencyPermit, ErrorClass, JudgeAnswer, JudgeError, PermitHooks,
 };
 use crate::store::Ending;
 
@@ -27,7 +27,7 @@ pub(super) struct Deadline {
 #[derive(Debug, PartialEq)]
 pub(super) enum Ended {
     /// In time: with an answer, or with an ending that makes the job wait.
-    InTime(Result<Answer, Ending>),
+    InTime(Result<JudgeAnswer, Ending>),
     /// Broken off: the timeout as its answer, and what its calls used that were answered by then.
     Over(JudgeError, Vec<CallUsage>),
 }
@@ -51,7 +51,7 @@ impl Deadline {
     /// Waits for the answer as long as the question has time.
     pub(super) async fn of_answer(
         self,
-        answer: impl Future<Output = Result<Answer, Ending>>,
+        answer: impl Future<Output = Result<JudgeAnswer, Ending>>,
     ) -> Ended {
         tokio::select! {
             // An answer that is there counts, however late it is.
@@ -133,7 +133,7 @@ mod tests {
         Deadline::of(Duration::from_secs(30), Arc::new(Unbounded))
     }
 
-    async fn waits(seconds: u64) -> Result<Answer, Ending> {
+    async fn waits(seconds: u64) -> Result<JudgeAnswer, Ending> {
         sleep(Duration::from_secs(seconds)).await;
         Err(Ending::Requeued)
     }

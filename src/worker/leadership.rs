@@ -46,10 +46,10 @@ impl QueueConnection {
 
 /// Whether this worker leads. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct Leadership(Arc<State>);
+pub(super) struct Leadership(Arc<LeadershipState>);
 
 #[derive(Default)]
-struct State {
+struct LeadershipState {
     leads: AtomicBool,
     died: AtomicBool,
     news: Notify,

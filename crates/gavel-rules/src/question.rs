@@ -196,4 +196,4 @@ pub struct Reply {
 }
 
 /// The end of a question: a reply, or an error that no patience helps.
-pub type Answer = Result<Reply, JudgeError>;
+pub type JudgeAnswer = Result<Reply, JudgeError>;

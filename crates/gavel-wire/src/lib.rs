@@ -71,7 +71,7 @@ pub use judge::{
     Cap, Gate, Hold, Judge, JudgePace, Judges, Meter, PauseRequest, Paused, Resumed, Spent,
 };
 pub use nouns::{JobId, Kind, Priority, Purpose, Usage};
-pub use problem::{Fault, PROBLEM_PREFIX, Problem};
+pub use problem::{PROBLEM_PREFIX, Problem, RequestFault};
 pub use queue::{Queue, QueueCounts};
 pub use rating::{
     AnnotationItem, AnnotationOrder, Annotations, HumanRating, Quality, Rating, RatingList,

@@ -4,7 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::Fault;
+use super::RequestFault;
 use crate::text_enum;
 
 /// The longest name of a person, characters.
@@ -185,12 +185,12 @@ pub struct RatingRequest {
 
 impl RatingRequest {
     /// What is wrong with it, as of `now`.
-    pub fn faults(&self, now: DateTime<Utc>) -> Vec<Fault> {
+    pub fn faults(&self, now: DateTime<Utc>) -> Vec<RequestFault> {
         let mut faults = Vec::new();
         let mut check = |is_wrong: bool, pointer: &str, message: String| {
             if is_wrong {
                 let pointer = pointer.to_owned();
-                faults.push(Fault { pointer, message });
+                faults.push(RequestFault { pointer, message });
             }
         };
         let given = [

@@ -37,7 +37,7 @@ use crate::enqueue::ScoreBatch;
 use crate::events::EventType;
 use crate::job::{Force, Kind, Priority};
 use crate::store::{BatchFilter, BatchRow, Moved};
-use crate::suite::{Format, Limits, Reading};
+use crate::suite::{Format, Limits, ReadOptions};
 use crate::wire::{Batch, BatchRequest, BatchRetried, BatchState, Batches, BudgetBody};
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
@@ -115,9 +115,9 @@ async fn post_batch(
         triggered_by: caller.name(FaultStatus::Unprocessable)?,
         new_id: effect.new_id(),
     };
-    let reading = Reading {
+    let reading = ReadOptions {
         limits,
-        ..Reading::of_kind(format, head.kind)
+        ..ReadOptions::of_kind(format, head.kind)
     };
     held.take(weight(body.file.clone(), reading).await?).await?;
     let batch = state

@@ -117,7 +117,7 @@ struct Room {
     body: Duration,
 }
 
-type Place = OwnedSemaphorePermit;
+type ConnectionPermit = OwnedSemaphorePermit;
 
 impl Room {
     fn new(http: &HttpSettings) -> Self {
@@ -136,7 +136,10 @@ impl Room {
         }
     }
 
-    async fn take(&self, listener: &TcpListener) -> Option<(TcpStream, SocketAddr, Place)> {
+    async fn take(
+        &self,
+        listener: &TcpListener,
+    ) -> Option<(TcpStream, SocketAddr, ConnectionPermit)> {
         match listener.accept().await {
             Ok((stream, peer)) => Some((stream, peer, self.place().await.ok()?)),
             Err(error) => {
@@ -149,7 +152,7 @@ impl Room {
     }
 
     /// A place; where all are taken, that of whoever has been silent for the longest time. Requests take fewer than there are.
-    async fn place(&self) -> Result<Place, AcquireError> {
+    async fn place(&self) -> Result<ConnectionPermit, AcquireError> {
         let _need = (self.places.available_permits() == 0).then(|| Need::new(self));
         self.places.clone().acquire_owned().await
     }
@@ -295,7 +298,7 @@ async fn handle(
 async fn serve(
     room: Arc<Room>,
     stream: TcpStream,
-    _place: Place,
+    _place: ConnectionPermit,
     stop: CancellationToken,
     (router, peer): (Router, SocketAddr),
 ) {

@@ -13,7 +13,7 @@ use super::problem::{ApiError, FaultStatus, escape};
 use crate::api::ApiState;
 use crate::clock::read_time;
 use crate::store::Cursor;
-use crate::wire::Fault;
+use crate::wire::RequestFault;
 
 /// How many items a list answers when it isn't told.
 pub(crate) const DEFAULT_LIMIT: u32 = 50;
@@ -24,7 +24,7 @@ pub(crate) const MAX_LIMIT: u32 = 500;
 pub(crate) struct Params {
     pairs: Vec<(String, String)>,
     known: Vec<&'static str>,
-    faults: Vec<Fault>,
+    faults: Vec<RequestFault>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Params {
@@ -156,7 +156,7 @@ impl Params {
     }
 
     pub(crate) fn fault(&mut self, name: &str, message: String) {
-        self.faults.push(Fault {
+        self.faults.push(RequestFault {
             pointer: format!("/{name}"),
             message,
         });

@@ -26,7 +26,7 @@ use crate::api::scores::accepted;
 use crate::enqueue::{EnqueueError, ScoreCase};
 use crate::job::{Job, JobOptions, JobState, Kind, Priority, Usage};
 use crate::score::query::QueryScore;
-use crate::wire::{Fault, JobRef, Problem};
+use crate::wire::{JobRef, Problem, RequestFault};
 
 /// How long the last look at a job may take once its wait is over: a store that hangs holds no answer back.
 const LAST_LOOK: Duration = Duration::from_secs(1);
@@ -272,7 +272,7 @@ fn outcome(job: Job) -> Result<Response, ApiError> {
 /// Why the request isn't taken: here the body is the payload, so that pointers are into the body.
 fn refused(error: EnqueueError) -> ApiError {
     if let EnqueueError::BadPayload(faults) = error {
-        let fault = |fault: crate::score::Fault| Fault {
+        let fault = |fault: crate::score::Fault| RequestFault {
             pointer: fault.pointer,
             message: fault.message,
         };

@@ -29,8 +29,8 @@ use crate::score::session::Rating;
 use crate::store::{Erased, Erasure, SessionOrder, SessionRecord, SessionSummary};
 use crate::suite::Format;
 use crate::wire::{
-    ActiveJob, Fault, PutOutcome, Session, SessionFormat, SessionItem, SessionLinks, SessionPut,
-    SessionScoreSummary, Sessions, SessionsPut,
+    ActiveJob, PutOutcome, RequestFault, Session, SessionFormat, SessionItem, SessionLinks,
+    SessionPut, SessionScoreSummary, Sessions, SessionsPut,
 };
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
@@ -238,13 +238,15 @@ async fn put_sessions(
 }
 
 fn unreadable(SessionFileError { faults, .. }: SessionFileError) -> ApiError {
-    let faults = faults.into_iter().map(|FileFault { place, fault }| Fault {
-        pointer: fault.pointer,
-        message: match place.as_str() {
-            "" => fault.message,
-            place => format!("{place}: {}", fault.message),
-        },
-    });
+    let faults = faults
+        .into_iter()
+        .map(|FileFault { place, fault }| RequestFault {
+            pointer: fault.pointer,
+            message: match place.as_str() {
+                "" => fault.message,
+                place => format!("{place}: {}", fault.message),
+            },
+        });
     ApiError::Invalid {
         fault_status: FaultStatus::Unprocessable,
         faults: faults.collect(),
@@ -256,7 +258,7 @@ fn invalid(InvalidSession { faults }: InvalidSession) -> ApiError {
         fault_status: FaultStatus::Unprocessable,
         faults: faults
             .into_iter()
-            .map(|fault| Fault {
+            .map(|fault| RequestFault {
                 pointer: fault.pointer,
                 message: fault.message,
             })

@@ -13,7 +13,7 @@ use crate::client::{Client, Rated};
 use crate::clock::read_time;
 use crate::job::UnknownText;
 use crate::score::{Field, FieldForm};
-use crate::suite::{Columns, Format, Limits, Reading, Row, SuiteError, read};
+use crate::suite::{Columns, Format, Limits, ReadOptions, SuiteError, SuiteRow, read};
 use crate::wire::RatingRequest;
 
 const NAMED: usize = 20;
@@ -63,7 +63,7 @@ impl Ratings {
         let file = std::fs::File::open(path).map_err(|error| {
             CliError::usage(format!("{}: can't be read: {error}", path.display()))
         })?;
-        let reading = Reading {
+        let reading = ReadOptions {
             format,
             columns: Columns::Named,
             also: &COLUMNS,
@@ -176,7 +176,7 @@ fn fault(line: u64, column: &str, message: impl Into<String>) -> SuiteError {
 
 /// A row that is read, with what is wrong in it.
 struct Cells<'a> {
-    row: &'a Row,
+    row: &'a SuiteRow,
     faults: Vec<SuiteError>,
 }
 
@@ -194,7 +194,7 @@ impl Cells<'_> {
 }
 
 /// Reads one row; all its faults at once.
-fn rating(row: &Row, now: DateTime<Utc>) -> Result<FileRating, Vec<SuiteError>> {
+fn rating(row: &SuiteRow, now: DateTime<Utc>) -> Result<FileRating, Vec<SuiteError>> {
     let line = row.line;
     let is_unknown = |name: &&String| COLUMNS.iter().all(|column| column.name != *name);
     let unknown = row.fields.keys().filter(is_unknown);

@@ -9,7 +9,7 @@ use super::super::page::{Page, html};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words;
-use super::{Pair, Row, class};
+use super::{ComparedFigure, Pair, class};
 use crate::api::batches;
 use crate::wire::{Batch, BatchComparison, TurnedItems};
 
@@ -20,7 +20,7 @@ struct BatchesPage {
     pair: Pair,
     a: Batch,
     b: Batch,
-    rows: Vec<Row>,
+    rows: Vec<ComparedFigure>,
     interval: String,
     found: BatchComparison,
 }
@@ -54,7 +54,7 @@ impl BatchesPage {
     }
 
     fn of(frame: Frame, pair: Pair, (a, b): (Batch, Batch), found: BatchComparison) -> Self {
-        let mut rows = vec![Row {
+        let mut rows = vec![ComparedFigure {
             name: "Total".to_owned(),
             a: percent(found.mean_a),
             b: percent(found.mean_b),
@@ -64,7 +64,7 @@ impl BatchesPage {
             class: found.difference.map_or("", |d| class(100.0 * d)),
             n: words::grouped(found.n),
         }];
-        rows.extend(found.parts.iter().map(|part| Row {
+        rows.extend(found.parts.iter().map(|part| ComparedFigure {
             name: part.title.clone(),
             a: words::percent(part.mean_a),
             b: words::percent(part.mean_b),

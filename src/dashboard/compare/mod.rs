@@ -186,7 +186,7 @@ async fn choose(state: &PageState, user: SessionUser, pair: Pair) -> Page {
 }
 
 /// A figure of both sides.
-struct Row {
+struct ComparedFigure {
     name: String,
     a: String,
     b: String,

@@ -6,13 +6,13 @@ use askama::Template;
 use uuid::Uuid;
 
 use super::super::frame::Frame;
-use super::super::page::{Fault, Page, html};
+use super::super::page::{Page, PageError, html};
 use super::super::score::ScoreDetail;
 use super::super::session_item::{Badge, name_of, named};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words::{self, Moment};
-use super::{Pair, Row, class};
+use super::{ComparedFigure, Pair, class};
 use crate::api::scores;
 
 #[derive(Template)]
@@ -24,7 +24,7 @@ struct ScoresPage {
     pair: Pair,
     a: ScoreDetail,
     b: ScoreDetail,
-    rows: Vec<Row>,
+    rows: Vec<ComparedFigure>,
 }
 
 impl ScoresPage {
@@ -39,7 +39,7 @@ impl ScoresPage {
 /// Draws the page of two scores.
 pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) -> Page {
     let now = state.about.clock.now();
-    let read = async |id: &str| -> Result<ScoreDetail, Fault> {
+    let read = async |id: &str| -> Result<ScoreDetail, PageError> {
         let version = scores::read(state.api(&user)?, id.trim()).await?;
         Ok(ScoreDetail::of(version, now))
     };
@@ -58,11 +58,11 @@ pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) ->
 }
 
 /// The total, then every dimension that either has.
-fn score_rows(a: &ScoreDetail, b: &ScoreDetail) -> Vec<Row> {
+fn score_rows(a: &ScoreDetail, b: &ScoreDetail) -> Vec<ComparedFigure> {
     let row = |name: &str, a: Option<f64>, b: Option<f64>| {
         let difference = a.zip(b).map(|(a, b)| b - a);
         let text = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |v| v.to_string());
-        Row {
+        ComparedFigure {
             name: name.replace('_', " "),
             a: text(a),
             b: text(b),

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::super::batches::BatchWords as _;
 use super::super::chart::{Chart, Promise, reliability};
-use super::super::page::Fault;
+use super::super::page::PageError;
 use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words;
@@ -38,7 +38,7 @@ impl CalibrationSection {
         state: &PageState,
         user: &SessionUser,
         chosen: &str,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, PageError> {
         let api = state.api(user)?;
         let asked = Params::of(&[("kind", "sql_metrics"), ("limit", SUITES)]);
         let newest = batches::list(api, asked).await?;

@@ -18,7 +18,7 @@ use super::figures::{self, BY_RATING, days_ago, percent};
 use super::frame::Frame;
 use super::links::query;
 use super::page::found;
-use super::page::{Fault, Page, html};
+use super::page::{Page, PageError, html};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
@@ -89,7 +89,7 @@ impl Choice {
 }
 
 /// Sessions with something in common, and how their scores came out.
-struct Group {
+struct SessionGroup {
     name: String,
     scores: String,
     mean: String,
@@ -98,7 +98,7 @@ struct Group {
     to: String,
 }
 
-impl Group {
+impl SessionGroup {
     fn of(group: ScoreGroup, to: String) -> Self {
         Self {
             scores: words::grouped(group.scores),
@@ -132,7 +132,7 @@ struct Insights {
     warnings: Vec<String>,
     distribution: Option<Chart>,
     trend: Option<Chart>,
-    groups: Vec<(&'static str, Vec<Group>)>,
+    groups: Vec<(&'static str, Vec<SessionGroup>)>,
     group_warnings: Vec<String>,
     missing: Vec<Frequent>,
     approaches: Vec<Frequent>,
@@ -169,7 +169,11 @@ struct Figures {
 }
 
 impl Figures {
-    async fn read(state: &PageState, user: &SessionUser, choice: &Choice) -> Result<Self, Fault> {
+    async fn read(
+        state: &PageState,
+        user: &SessionUser,
+        choice: &Choice,
+    ) -> Result<Self, PageError> {
         let (api, days) = (state.api(user)?, choice.days()?);
         let from = days_ago(state.about.clock.now(), days);
         let chosen = |more: (&str, &str)| {
@@ -286,7 +290,7 @@ async fn insights(
 fn by_what(
     found: ScoreGroups,
     to: impl Fn(&str, &str) -> String,
-) -> Vec<(&'static str, Vec<Group>)> {
+) -> Vec<(&'static str, Vec<SessionGroup>)> {
     let kinds = [
         ("agent", "agent", found.agents),
         ("alert type", "alert_type", found.alert_types),
@@ -300,7 +304,7 @@ fn by_what(
             let groups = groups.into_iter().take(GROUPS);
             let group = |group: ScoreGroup| {
                 let to = to(filter, &group.name);
-                Group::of(group, to)
+                SessionGroup::of(group, to)
             };
             (word, groups.map(group).collect())
         })

@@ -19,7 +19,7 @@ use super::form::Form;
 use super::frame::Frame;
 use super::infrastructure::{self, Infrastructure, JudgeState};
 use super::links::segment;
-use super::page::{Fault, Page, go, html};
+use super::page::{Page, PageError, go, html};
 use super::session::LEFT;
 use super::session_item::looked_up;
 use super::state::PageState;
@@ -46,7 +46,7 @@ pub(super) fn routes() -> Router<PageState> {
 }
 
 /// Jobs of one state.
-struct Group {
+struct JobGroup {
     name: &'static str,
     empty: &'static str,
     /// Whether its jobs have a reason to be told: what runs has none.
@@ -61,7 +61,7 @@ struct Group {
 struct Body {
     counts: Vec<(&'static str, String)>,
     held: Option<String>,
-    groups: Vec<Group>,
+    groups: Vec<JobGroup>,
     workers: Vec<WorkerRow>,
     judges: Vec<JudgeRow>,
     /// Judges that aren't set up and that nothing asks for.
@@ -79,7 +79,7 @@ struct QueuePage {
 }
 
 impl Body {
-    async fn read(state: &PageState, user: &SessionUser) -> Result<Self, Fault> {
+    async fn read(state: &PageState, user: &SessionUser) -> Result<Self, PageError> {
         let api = state.api(user)?;
         let of = |state| jobs::list(api, Params::of(&[("state", state), ("limit", SHOWN)]));
         let (infrastructure, waiting, queued, running, failed) = tokio::try_join!(
@@ -135,7 +135,7 @@ impl Body {
                 }
                 rows.push(row);
             }
-            Group {
+            JobGroup {
                 name,
                 empty,
                 has_why: name != RUNNING || left,

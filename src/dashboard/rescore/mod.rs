@@ -15,7 +15,7 @@ use super::address::Address;
 use super::criteria::called_by_hash;
 use super::form::Form;
 use super::frame::Frame;
-use super::page::{Fault, Page, go, html, with_status};
+use super::page::{Page, PageError, go, html, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
 use crate::api::problem;
@@ -67,7 +67,7 @@ impl Ask {
         user: SessionUser,
         filled: Vec<(String, String)>,
         faults: Vec<FieldFault>,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, PageError> {
         let named = filled.iter().find(|(name, _)| name == "with");
         let named = named.map_or("", |(_, value)| value.as_str());
         let criteria = match named {

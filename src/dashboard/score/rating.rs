@@ -7,7 +7,7 @@ use serde_json::Map;
 
 use super::super::form::Form;
 use super::super::links::segment;
-use super::super::page::{Fault, Page, go, is_mendable, refusal, with_status};
+use super::super::page::{Page, PageError, go, is_mendable, refusal, with_status};
 use super::super::state::PageState;
 use super::super::words::{self, Moment};
 use super::page;
@@ -106,7 +106,7 @@ pub(super) async fn rate(
     }
 }
 
-async fn keep(state: &PageState, id: &str, form: &Form) -> Result<(), Fault> {
+async fn keep(state: &PageState, id: &str, form: &Form) -> Result<(), PageError> {
     let path = format!("/api/v1/scores/{}/ratings", segment(id));
     let mut body = Map::new();
     if let Some(total) = form.read::<u64>("total", "a whole number from 0 to 100")? {

@@ -4,7 +4,7 @@ use askama::Template;
 use uuid::Uuid;
 
 use super::super::page::found;
-use super::super::page::{Fault, Page, html};
+use super::super::page::{Page, PageError, html};
 use super::super::session_item::{self, Badge, why_not};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
@@ -82,7 +82,7 @@ impl ScoringStatus {
         state: &PageState,
         user: &SessionUser,
         subject: Subject,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, PageError> {
         let (api, id) = (state.api(user)?, subject.session_id);
         let session_id = id.to_string();
         let score = found(scores::current(api, &session_id).await)?;
@@ -175,7 +175,7 @@ pub(super) async fn subject(
     state: &PageState,
     user: &SessionUser,
     id: &str,
-) -> Result<Subject, Fault> {
+) -> Result<Subject, PageError> {
     match session_item::item(state, user, id).await? {
         Some(item) => Ok(item.into()),
         // The API says what is wrong with it.

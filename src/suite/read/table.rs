@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::{Columns, Limits, Reading, TOO_MANY_VALUES, parse};
+use super::{Columns, Limits, ReadOptions, TOO_MANY_VALUES, parse};
 use crate::job::Kind;
 use crate::score::{Field, FieldForm, about, field, fields, nearest};
 use crate::suite::SuiteError;
@@ -52,7 +52,7 @@ impl Header {
     pub(super) fn read(
         names: &[Option<String>],
         line: u64,
-        reading: &Reading<'_>,
+        reading: &ReadOptions<'_>,
     ) -> Result<Self, SuiteError> {
         let kinds: Vec<Kind> = match reading.columns {
             Columns::OfKind(kind) => vec![kind],

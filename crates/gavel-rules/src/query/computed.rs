@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::{Answer, Grammar, Ordered, QueryCase, ResultSet};
+use super::{Grammar, Ordered, QueryAnswer, QueryCase, ResultSet};
 use crate::similarity::{Similarity, similarity};
 use query_shape::sql::SqlError;
 use query_shape::{QueryShape, kql, sql};
@@ -182,14 +182,14 @@ impl ResultSet {
 
 impl QueryCase {
     /// The right answer of that place among those accepted; `None`: the expected one.
-    pub(super) fn right(&self, accepted: Option<usize>) -> &Answer {
+    pub(super) fn right(&self, accepted: Option<usize>) -> &QueryAnswer {
         accepted
             .and_then(|at| self.accepted.get(at))
             .unwrap_or(&self.expected)
     }
 
     /// Whether the generated query is this one but for white space and comments.
-    pub(super) fn is_identical_to(&self, right: &Answer) -> bool {
+    pub(super) fn is_identical_to(&self, right: &QueryAnswer) -> bool {
         let (generated, right) = (&self.generated.query, &right.query);
         match self.grammar {
             Grammar::Kql => kql::are_identical(generated, right),

@@ -6,7 +6,7 @@ use gavel_wire::{Kappa, Quality, Rating, Scale, WordTable};
 
 /// So many times a person gave this to something that we gave that total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Judged {
+pub struct RatedTotal {
     pub given: Given,
     /// Our total, 0-100.
     pub ours: u8,
@@ -31,11 +31,11 @@ pub struct Compared {
 
 /// Holds what people gave against our totals, on each scale that anybody used: the five words (totals count by their word), and
 /// the three of a reviewer.
-pub fn agreement(judged: &[Judged]) -> Vec<Compared> {
+pub fn agreement(judged: &[RatedTotal]) -> Vec<Compared> {
     let mut ratings: Confusion<5> = Confusion::default();
     let mut quality: Confusion<3> = Confusion::default();
     let (mut totals, mut absolute, mut signed) = (0_u64, 0.0, 0.0);
-    for Judged { given, ours, n } in judged {
+    for RatedTotal { given, ours, n } in judged {
         match given {
             Given::Total(total) => {
                 let difference = f64::from(*ours) - f64::from(*total);
@@ -90,8 +90,8 @@ fn of<const K: usize>(
 mod tests {
     use super::*;
 
-    fn judged(given: Given, ours: u8, n: u64) -> Judged {
-        Judged { given, ours, n }
+    fn judged(given: Given, ours: u8, n: u64) -> RatedTotal {
+        RatedTotal { given, ours, n }
     }
 
     #[test]
