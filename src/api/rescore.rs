@@ -108,7 +108,7 @@ fn read(
         filter,
         criteria_hash: body.criteria_hash,
         purpose,
-        force: Force::of(body.force_rescore),
+        force: Force::from_flag(body.force_rescore),
         max: body.max,
         budget_usd: body.budget_usd,
         priority: body.priority.unwrap_or(Priority::Bulk),

@@ -76,7 +76,7 @@ impl Compare {
             found,
             gate_result,
         };
-        output::print(&compared, OutputForm::of(self.json))
+        output::print(&compared, OutputForm::from_flag(self.json))
     }
 
     /// Totals of two kinds are not of one measure.

@@ -84,7 +84,7 @@ pub(super) struct Listing {
 
 impl Common {
     pub(super) fn form(&self) -> OutputForm {
-        OutputForm::of(self.json)
+        OutputForm::from_flag(self.json)
     }
 
     /// Asks the service for something that is there, and prints it.

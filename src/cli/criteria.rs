@@ -150,7 +150,7 @@ impl CriteriaArgs {
             CriteriaCommand::Check { file, json } => {
                 let context = Context::new(global, Vec::new(), Voice::Results)?;
                 let criteria = read(&context.settings, file)?;
-                output::print(&Checked { criteria, file }, OutputForm::of(*json))
+                output::print(&Checked { criteria, file }, OutputForm::from_flag(*json))
             }
             CriteriaCommand::Current { kind, common } => {
                 let current = async |connection: Connection<'_>| {

@@ -99,7 +99,10 @@ impl Doctor {
         let mut checks = vec![Check::new("settings", Ok(layers))];
         if let Some(client) = self.connection.client()? {
             checks.extend(remote::check(&client).await);
-            return output::print(&ItemList { items: checks }, OutputForm::of(self.json));
+            return output::print(
+                &ItemList { items: checks },
+                OutputForm::from_flag(self.json),
+            );
         }
         let mut wanted: Vec<String> = Vec::new();
         for kind in Kind::ALL {
@@ -138,7 +141,10 @@ impl Doctor {
         } else {
             checks.extend(servers::check(settings).await);
         }
-        output::print(&ItemList { items: checks }, OutputForm::of(self.json))
+        output::print(
+            &ItemList { items: checks },
+            OutputForm::from_flag(self.json),
+        )
     }
 }
 

@@ -68,7 +68,7 @@ pub(super) enum OutputForm {
 
 impl OutputForm {
     /// The one that `--json` asks for.
-    pub(super) fn of(json: bool) -> Self {
+    pub(super) fn from_flag(json: bool) -> Self {
         match json {
             true => Self::Json,
             false => Self::Words,

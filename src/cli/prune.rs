@@ -91,7 +91,7 @@ impl Prune {
         let said = pruned
             .output
             .unwrap_or_else(|| Err(CliError::interrupted()))?;
-        output::print(&said, OutputForm::of(self.json))
+        output::print(&said, OutputForm::from_flag(self.json))
     }
 
     async fn on(&self, store: &Store, stop: &Stop) -> Result<OneLine<serde_json::Value>, CliError> {

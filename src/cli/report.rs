@@ -49,7 +49,6 @@ pub(super) struct Report {
     connection: ConnectionArgs,
 }
 
-/// What a report is of.
 enum Subject {
     Run { results: PathBuf, folder: PathBuf },
     Batch(Uuid),

@@ -331,7 +331,7 @@ impl fmt::Debug for AgentSettings {
 /// One setting as it may be shown: passwords and tokens are left out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShownSetting {
-    /// The dotted key.
+    /// Such as `http.port`, dotted.
     pub key: String,
     /// The value: a text, a number, a switch, or a list of texts. Its JSON is TOML too.
     pub value: serde_json::Value,

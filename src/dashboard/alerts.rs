@@ -29,8 +29,8 @@ pub(super) struct Alert {
 /// Looks at what isn't as it should be.
 pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Alert>, ApiError> {
     let api = state.api(user)?;
-    let failed = Params::of(&[("scored", "failed"), ("limit", SESSIONS)]);
-    let paused = Params::of(&[("state", "paused"), ("limit", BATCHES)]);
+    let failed = Params::from_pairs(&[("scored", "failed"), ("limit", SESSIONS)]);
+    let paused = Params::from_pairs(&[("state", "paused"), ("limit", BATCHES)]);
     let (found, failed, paused) = tokio::try_join!(
         state.whole_infrastructure(user),
         sessions::list(api, failed),

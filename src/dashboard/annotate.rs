@@ -82,7 +82,6 @@ impl AnnotateParams {
     }
 }
 
-/// A session to rate.
 struct SessionToRate {
     session: Session,
     alert: Cut,
@@ -153,10 +152,10 @@ async fn annotate(
     };
     let skip = asked.skip();
     let limit = (skip + 1).to_string();
-    let queue = Params::of(&[("by", &by), ("limit", &limit)]);
+    let queue = Params::from_pairs(&[("by", &by), ("limit", &limit)]);
     let queue = match asked.order.as_str() {
         "" => queue,
-        order => Params::of(&[("by", &by), ("limit", &limit), ("order", order)]),
+        order => Params::from_pairs(&[("by", &by), ("limit", &limit), ("order", order)]),
     };
     let queue = annotations::next(api, &user.caller, queue).await?;
     let shown = match queue.items.get(skip) {
@@ -182,11 +181,11 @@ async fn annotate(
     html(&AnnotatePage {
         pairs: pairs
             .map(|pair| {
-                let scales = pair.scales.into_iter().map(Trust::of).collect();
+                let scales = pair.scales.into_iter().map(Trust::new).collect();
                 (format!("{} and {}", pair.a, pair.b), scales)
             })
             .collect(),
-        frame: Frame::of(&state, user, "Annotate", "Annotate").await,
+        frame: Frame::load(&state, user, "Annotate", "Annotate").await,
         asked,
         by,
         has_name,
@@ -207,7 +206,7 @@ async fn rated(
     let Some(score) = found(scores::current(api, id).await)? else {
         return Ok(None);
     };
-    let given = ratings::of_session(api, id, Params::of(&[("limit", "20")])).await?;
+    let given = ratings::of_session(api, id, Params::from_pairs(&[("limit", "20")])).await?;
     let session = session::read(state, user, id).await?;
     let now = state.about.clock.now();
     Ok(Some(Rated {

@@ -91,9 +91,9 @@ async fn item(
     let (_, _, word) = batch_items::sign(item.outcome);
     let title = format!("{word} · {} · {}", item.name, batch.title());
     let moves = item.outcome == ItemOutcome::Open;
-    let frame = Frame::of(&state, user, "Batches", title).await;
+    let frame = Frame::load(&state, user, "Batches", title).await;
     let calls = calls.and_then(|job| job.calls).unwrap_or_default();
-    html(&ItemPage::of(frame.moving(moves), batch, detail, calls))
+    html(&ItemPage::new(frame.moving(moves), batch, detail, calls))
 }
 
 impl ItemPage {
@@ -109,7 +109,7 @@ impl ItemPage {
         judge.filter(|name| !(job.simulated && *name == "simulated"))
     }
 
-    fn of(frame: Frame, batch: Batch, detail: BatchItemDetail, calls: Vec<Call>) -> Self {
+    fn new(frame: Frame, batch: Batch, detail: BatchItemDetail, calls: Vec<Call>) -> Self {
         let BatchItemDetail { item, payload } = detail;
         let fields = about(batch.kind).sides;
         let text = |name: &str| payload.get(name).and_then(Value::as_str);
@@ -130,7 +130,7 @@ impl ItemPage {
             total: item.total.map_or_else(String::new, words::percent),
             sides,
             columns: columns(&result),
-            rows: ResultRows::of(
+            rows: ResultRows::new(
                 payload.get(fields.expected_rows),
                 payload.get(fields.generated_rows),
             ),
@@ -214,7 +214,7 @@ mod tests {
         answer["job"]["result"] = json!({"components": {"schema_match": {"score": 1.0, "weight": 0.25,
             "details": {"matched": ["a"], "missing": ["<b>"], "extra": []}}}});
         let call = crate::tests::call(&json!({"reply": "<script>c"}));
-        let page = ItemPage::of(
+        let page = ItemPage::new(
             Frame::bare(),
             batch(&json!({"name": "<script>b</script>"})),
             BatchItemDetail {
@@ -254,7 +254,7 @@ mod tests {
                 item: serde_json::from_value(answer).unwrap(),
                 payload: json!({}),
             };
-            let page = ItemPage::of(Frame::bare(), batch(&json!({})), detail, Vec::new());
+            let page = ItemPage::new(Frame::bare(), batch(&json!({})), detail, Vec::new());
             let text = page.render().unwrap();
             assert_eq!(text.matches(&format!("· {name}")).count(), told, "{text}");
             assert_eq!(text.matches(">simulated</span>").count(), 1, "{text}");

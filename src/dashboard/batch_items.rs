@@ -56,7 +56,7 @@ pub(super) fn session_page(session: Uuid, job: &Job) -> String {
 }
 
 impl ItemLine {
-    fn of(answer: BatchItem, batch: &Batch) -> Self {
+    fn new(answer: BatchItem, batch: &Batch) -> Self {
         let outcome = answer.outcome;
         let own = format!("/batches/{}/items/{}", batch.batch_id, answer.item_no);
         // Several judges score each session of a jury.
@@ -159,7 +159,7 @@ impl Show {
     ///
     /// # Errors
     /// That there is no such section, with those there are.
-    pub(super) fn of(asked: &str) -> Result<Self, Box<Problem>> {
+    pub(super) fn parse(asked: &str) -> Result<Self, Box<Problem>> {
         let one = SECTIONS
             .iter()
             .find(|(outcome, ..)| outcome.as_str() == asked);
@@ -259,7 +259,7 @@ impl ItemsView<'_> {
     ) -> Result<Section, PageError> {
         let batch = self.batch.batch_id;
         let limit = if alone.is_some() { MANY } else { FEW }.to_string();
-        let params = Params::of(&[
+        let params = Params::from_pairs(&[
             ("outcome", outcome.as_str()),
             ("limit", &limit),
             ("cursor", alone.unwrap_or_default()),
@@ -278,7 +278,7 @@ impl ItemsView<'_> {
         let names = named(self.state, self.user, sessions).await?;
         let line = |item: BatchItem| {
             let session = item.job.subject_id;
-            let line = ItemLine::of(item, self.batch);
+            let line = ItemLine::new(item, self.batch);
             match session {
                 Some(session) => ItemLine {
                     head: name_of(&names, &session),
@@ -321,7 +321,7 @@ pub(super) mod tests {
     }
 
     fn line(fields: &Value) -> ItemLine {
-        ItemLine::of(
+        ItemLine::new(
             serde_json::from_value(item(fields)).unwrap(),
             &batch(&json!({})),
         )
@@ -373,21 +373,21 @@ pub(super) mod tests {
         fields["job"]["error"] = json!(null);
         fields["job"]["result"] = score(&json!({"simulated": true}));
         let jury = batch(&json!({"purpose": "jury"}));
-        let one_of_several = ItemLine::of(serde_json::from_value(fields).unwrap(), &jury);
+        let one_of_several = ItemLine::new(serde_json::from_value(fields).unwrap(), &jury);
         assert_eq!(one_of_several.lines, ["Judge: main"]);
     }
 
     #[test]
     fn the_address_says_which_items_are_shown() {
-        assert_eq!(Show::of("").unwrap(), Show::All);
-        let strange = Show::of("<script>").unwrap_err();
+        assert_eq!(Show::parse("").unwrap(), Show::All);
+        let strange = Show::parse("<script>").unwrap_err();
         assert!(
             strange.errors[0].message.contains("failures, missed"),
             "{strange:?}"
         );
-        assert_eq!(Show::of("failures").unwrap(), Show::Failures);
+        assert_eq!(Show::parse("failures").unwrap(), Show::Failures);
         assert_eq!(
-            Show::of("unscored").unwrap(),
+            Show::parse("unscored").unwrap(),
             Show::One(ItemOutcome::Unscored)
         );
         assert!(

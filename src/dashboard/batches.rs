@@ -174,7 +174,7 @@ pub(super) struct BatchListRow {
 }
 
 impl BatchListRow {
-    pub(super) fn of(batch: Batch, now: DateTime<Utc>) -> Self {
+    pub(super) fn new(batch: Batch, now: DateTime<Utc>) -> Self {
         Self {
             verdict: batch.verdict(),
             created: words::moment(batch.times.created_at, now),
@@ -225,7 +225,7 @@ async fn list(
     user: SessionUser,
     Address(filter): Address<BatchListFilter>,
 ) -> Page {
-    let params = Params::of(&[
+    let params = Params::from_pairs(&[
         ("kind", filter.kind.as_str()),
         ("state", &filter.state),
         ("cursor", &filter.cursor),
@@ -236,14 +236,14 @@ async fn list(
     let rows: Vec<BatchListRow> = found
         .items
         .into_iter()
-        .map(|b| BatchListRow::of(b, now))
+        .map(|b| BatchListRow::new(b, now))
         .collect();
     let moves = rows.iter().any(|row| row.batch.moves());
     html(&BatchesPage {
         next: found.next_cursor.map(|cursor| filter.page(&cursor)),
         first: (!filter.cursor.is_empty()).then(|| filter.page("")),
         form: user.may_enqueue().then(|| UploadForm::empty(&user)),
-        frame: Frame::of(&state, user, "Batches", "Batches")
+        frame: Frame::load(&state, user, "Batches", "Batches")
             .await
             .moving(moves),
         filter,
@@ -254,7 +254,7 @@ async fn list(
 /// One row, for pages that stay open.
 async fn row(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
     let batch = api::batches::read(state.api(&user)?, &id).await?;
-    html(&BatchListRow::of(batch, state.about.clock.now()))
+    html(&BatchListRow::new(batch, state.about.clock.now()))
 }
 
 #[cfg(test)]
@@ -327,7 +327,7 @@ pub(super) mod tests {
     #[test]
     fn a_name_stays_text() {
         let batch = batch(&json!({"name": "<script>alert(1)</script>"}));
-        let row = BatchListRow::of(batch, "2026-11-22T13:00:00Z".parse().unwrap());
+        let row = BatchListRow::new(batch, "2026-11-22T13:00:00Z".parse().unwrap());
         let text = row.render().unwrap();
         assert!(!text.contains("<script"), "{text}");
         assert!(text.contains("40 of 40") && text.contains("PASS"), "{text}");

@@ -45,7 +45,7 @@ pub(super) async fn ask(
 ) -> Page {
     let title = confirmation.title.clone();
     html(&ConfirmPage {
-        frame: Frame::of(state, form.user.clone(), confirmation.part, title).await,
+        frame: Frame::load(state, form.user.clone(), confirmation.part, title).await,
         fields: form.pairs().cloned().collect(),
         back: form.back().unwrap_or("/").to_owned(),
         confirmation,

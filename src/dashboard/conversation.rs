@@ -105,7 +105,7 @@ pub(super) struct DrawnMessage {
 }
 
 impl DrawnMessage {
-    fn of(session: Uuid, no: usize, message: &Message, most: usize) -> Self {
+    fn new(session: Uuid, no: usize, message: &Message, most: usize) -> Self {
         let tool = is_of_tool(message);
         let cut = if tool {
             markdown::plain(&message.content, most)
@@ -158,7 +158,7 @@ pub(super) fn said(session: &Session, window: &PageRange) -> Vec<DrawnMessage> {
         .filter_map(|at| {
             let message = session.conversation.get(at)?;
             let share = ONE.min(left / (window.behind - at));
-            let said = DrawnMessage::of(session.session_id, at + 1, message, share);
+            let said = DrawnMessage::new(session.session_id, at + 1, message, share);
             left = left.saturating_sub(said.html.len());
             Some(said)
         })
@@ -243,7 +243,7 @@ async fn text_page(
         ),
         first: (from > 0).then(|| to.clone()),
         next: next.map(|next| format!("{to}?from={next}")),
-        frame: Frame::of(state, user, "Sessions", title.clone()).await,
+        frame: Frame::load(state, user, "Sessions", title.clone()).await,
         html: cut.html,
         session_id,
         title,

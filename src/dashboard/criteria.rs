@@ -77,7 +77,7 @@ struct CriteriaListRow {
 }
 
 impl CriteriaListRow {
-    fn of(version: CriteriaVersion, current: Option<&str>, now: DateTime<Utc>) -> Self {
+    fn new(version: CriteriaVersion, current: Option<&str>, now: DateTime<Utc>) -> Self {
         let compared = current.filter(|current| *current != version.criteria_hash);
         Self {
             short: words::short(&version.criteria_hash).to_owned(),
@@ -124,12 +124,12 @@ async fn versions(State(state): State<PageState>, user: SessionUser) -> Page {
     let now = state.about.clock.now();
     let current = current_of_sessions(&all.items);
     html(&CriteriaPage {
-        frame: Frame::of(&state, user, "Criteria", "Criteria").await,
+        frame: Frame::load(&state, user, "Criteria", "Criteria").await,
         faults,
         rows: all
             .items
             .into_iter()
-            .map(|version| CriteriaListRow::of(version, current.as_deref(), now))
+            .map(|version| CriteriaListRow::new(version, current.as_deref(), now))
             .collect(),
     })
 }
@@ -173,7 +173,7 @@ async fn version(
         None => Vec::new(),
         Some(current) => {
             let own = detail.version.criteria_hash.as_str();
-            let pair = Params::of(&[("a", current), ("b", own)]);
+            let pair = Params::from_pairs(&[("a", current), ("b", own)]);
             let diff = found(criteria::diff::diff(api, pair).await)?;
             diff.map_or_else(Vec::new, criteria_diff::changed_parts)
         }
@@ -181,8 +181,8 @@ async fn version(
     let (prompts, settings) = split(detail.content);
     let title = format!("Criteria {}", words::short(&detail.version.criteria_hash));
     html(&VersionPage {
-        frame: Frame::of(&state, user, "Criteria", title).await,
-        row: CriteriaListRow::of(detail.version, current.as_deref(), now),
+        frame: Frame::load(&state, user, "Criteria", title).await,
+        row: CriteriaListRow::new(detail.version, current.as_deref(), now),
         prompts,
         settings,
         current,
@@ -215,7 +215,7 @@ async fn edit(State(state): State<PageState>, user: SessionUser, Path(hash): Pat
         Some((*field, heading, text))
     });
     html(&EditPage {
-        frame: Frame::of(&state, user, "Criteria", "Edit criteria").await,
+        frame: Frame::load(&state, user, "Criteria", "Edit criteria").await,
         hash: detail.version.criteria_hash,
         name: String::new(),
         note: String::new(),
@@ -242,7 +242,7 @@ async fn store(State(state): State<PageState>, Path(hash): Path<String>, form: F
                 note: text("note"),
                 settings: text("settings"),
                 refused: refusal(fault.problem()),
-                frame: Frame::of(&state, form.user, "Criteria", "Edit criteria").await,
+                frame: Frame::load(&state, form.user, "Criteria", "Edit criteria").await,
             };
             with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
@@ -379,7 +379,7 @@ mod tests {
             let version = serde_json::json!({"criteria_hash": "abcdef0123", "kind": kind, "is_current": false, "scores": scores, "real_scores": real,
                 "mean_total": mean, "created_at": null, "first_scored_at": null});
             let now = "2026-11-23T12:00:00Z".parse().unwrap();
-            CriteriaListRow::of(
+            CriteriaListRow::new(
                 serde_json::from_value(version).unwrap(),
                 Some("current"),
                 now,

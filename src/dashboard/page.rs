@@ -136,7 +136,7 @@ struct ProblemPage<'a> {
 }
 
 impl<'a> ProblemPage<'a> {
-    fn of(problem: &'a Problem, asked: &FailedRequest) -> Self {
+    fn new(problem: &'a Problem, asked: &FailedRequest) -> Self {
         let lost = lost(problem.name());
         Self {
             title: lost.map_or(&problem.title, |(title, _, _)| title),
@@ -168,7 +168,7 @@ struct ProblemPiece<'a> {
 }
 
 impl<'a> ProblemPiece<'a> {
-    fn of(problem: &'a Problem) -> Self {
+    fn new(problem: &'a Problem) -> Self {
         Self {
             title: &problem.title,
             detail: shown(problem),
@@ -181,7 +181,7 @@ impl<'a> ProblemPiece<'a> {
 
 /// Why a form or a filter wasn't taken, to stand above it. HTML, safe as it is.
 pub(super) fn refusal(problem: &Problem) -> String {
-    ProblemPiece::of(problem).render().unwrap_or_default()
+    ProblemPiece::new(problem).render().unwrap_or_default()
 }
 
 /// Whether a problem is one of what was filled in, which is shown with the form.
@@ -207,8 +207,8 @@ pub(super) fn problem(problem: &Problem, asked: &FailedRequest) -> Option<Respon
     }
     let mut response = match problem.status {
         401 if !piece => stale::signed_out(asked).unwrap_or_else(|| sign_in(asked)),
-        _ if piece => rendered(problem, &ProblemPiece::of(problem)),
-        _ => rendered(problem, &ProblemPage::of(problem, asked)),
+        _ if piece => rendered(problem, &ProblemPiece::new(problem)),
+        _ => rendered(problem, &ProblemPage::new(problem, asked)),
     };
     mark(&mut response);
     Some(response)

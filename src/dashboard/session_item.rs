@@ -46,7 +46,7 @@ pub(super) struct Badge {
 
 impl Badge {
     /// The badge of a session's current score. It leads where the alert and the final analysis stand, too, as one of a score does.
-    pub(super) fn of(session: Uuid, score: Option<&SessionScoreSummary>) -> Self {
+    pub(super) fn new(session: Uuid, score: Option<&SessionScoreSummary>) -> Self {
         let rating = score.map(|score| (score.total_score, words::rating(score.total_score)));
         Self {
             total: rating.map(|(total, (word, _))| (total, word)),
@@ -79,7 +79,7 @@ pub(super) async fn looked_up(
         return Ok(HashMap::new());
     }
     let (count, ids) = (ids.len(), Vec::from_iter(ids).join(","));
-    let params = Params::of(&[("ids", ids.as_str()), ("limit", &count.to_string())]);
+    let params = Params::from_pairs(&[("ids", ids.as_str()), ("limit", &count.to_string())]);
     let found = sessions::list(state.api(user)?, params).await?.items;
     Ok(found
         .into_iter()
@@ -119,6 +119,6 @@ pub(super) async fn item(
     user: &SessionUser,
     id: &str,
 ) -> Result<Option<SessionItem>, PageError> {
-    let found = sessions::list(state.api(user)?, Params::of(&[("ids", id)])).await?;
+    let found = sessions::list(state.api(user)?, Params::from_pairs(&[("ids", id)])).await?;
     Ok(found.items.into_iter().next())
 }

@@ -60,7 +60,7 @@ impl SessionListFilter {
     /// The filters with more pairs behind them, as the API takes them.
     pub(super) fn params(&self, more: &[(&str, &str)]) -> Params {
         let own = self.pairs();
-        Params::of(&joined(&own, more))
+        Params::from_pairs(&joined(&own, more))
     }
 
     fn pairs(&self) -> [(&'static str, String); 14] {
@@ -160,11 +160,11 @@ pub(super) struct SessionListRow {
 }
 
 impl SessionListRow {
-    fn of(item: SessionItem, user: &SessionUser, now: DateTime<Utc>) -> Self {
+    fn new(item: SessionItem, user: &SessionUser, now: DateTime<Utc>) -> Self {
         Self {
             finished: item.completed_at.map(|at| words::moment(at, now)),
             scored: item.score.as_ref().map(|s| words::moment(s.scored_at, now)),
-            badge: Badge::of(item.session_id, item.score.as_ref()),
+            badge: Badge::new(item.session_id, item.score.as_ref()),
             may_score: user.may_enqueue(),
             why_not: why_not(item.scorable, item.status),
             form_token: user.form_token.clone(),
@@ -218,7 +218,7 @@ async fn refuse(
     problem: &Problem,
 ) -> Page {
     let page = SessionsPage {
-        frame: Frame::of(state, user, "Sessions", "Sessions").await,
+        frame: Frame::load(state, user, "Sessions", "Sessions").await,
         filter,
         rows: Vec::new(),
         short: false,
@@ -254,7 +254,7 @@ async fn list(
     let rows: Vec<SessionListRow> = found
         .items
         .into_iter()
-        .map(|item| SessionListRow::of(item, &user, now))
+        .map(|item| SessionListRow::new(item, &user, now))
         .collect();
     let moves = rows.iter().any(|row| row.item.active_job.is_some());
     let page = |cursor: &str| format!("/sessions{}", filter.page(&[("cursor", cursor)]));
@@ -262,7 +262,7 @@ async fn list(
         short: rows.len() < ROWS as usize && found.next_cursor.is_some(),
         next: found.next_cursor.as_deref().map(page),
         first: (!filter.cursor.is_empty()).then(|| page("")),
-        frame: Frame::of(&state, user, "Sessions", "Sessions")
+        frame: Frame::load(&state, user, "Sessions", "Sessions")
             .await
             .moving(moves),
         filter,
@@ -298,7 +298,7 @@ async fn rows(
     if gone.is_empty() {
         return html(&SessionListRows { rows: vec![], gone });
     }
-    let params = Params::of(&[("ids", &wanted.ids), ("limit", &ROWS.to_string())]);
+    let params = Params::from_pairs(&[("ids", &wanted.ids), ("limit", &ROWS.to_string())]);
     let found = sessions::list(state.api(&user)?, params).await?;
     let is_whole = found.next_cursor.is_none();
     gone.retain(|id| is_whole && found.items.iter().all(|item| item.session_id != *id));
@@ -306,7 +306,7 @@ async fn rows(
     let rows = found.items.into_iter();
     html(&SessionListRows {
         rows: rows
-            .map(|item| SessionListRow::of(item, &user, now))
+            .map(|item| SessionListRow::new(item, &user, now))
             .collect(),
         gone,
     })
@@ -333,7 +333,7 @@ async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form:
     match form.text("piece").filter(|_| form.user.piece) {
         Some("row") => {
             if let Some(item) = item(&state, &form.user, &id).await? {
-                return html(&SessionListRow::of(
+                return html(&SessionListRow::new(
                     item,
                     &form.user,
                     state.about.clock.now(),
@@ -361,7 +361,7 @@ mod tests {
         item["agent"] = BAD.into();
         item["tags"] = json!([BAD, "b", "c", "d", "e", "f", "g"]);
         let now = "2026-11-23T12:00:00Z".parse().unwrap();
-        SessionListRow::of(
+        SessionListRow::new(
             serde_json::from_value(item).unwrap(),
             &SessionUser::anybody(),
             now,

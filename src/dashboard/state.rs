@@ -83,7 +83,7 @@ impl PageState {
     }
 
     async fn keep(&self, found: &Infrastructure) {
-        let status_bar = StatusBar::of(found, self.about.clock.now());
+        let status_bar = StatusBar::new(found, self.about.clock.now());
         *self.status_bar.lock().await = Some((Instant::now(), status_bar));
     }
 
@@ -99,7 +99,7 @@ impl PageState {
         }
         let read = async { Infrastructure::read_soon(self.api(user)?).await };
         let status_bar = match read.await {
-            Ok(found) => StatusBar::of(&found, self.about.clock.now()),
+            Ok(found) => StatusBar::new(&found, self.about.clock.now()),
             Err(error) => StatusBar::unread(error),
         };
         *kept = Some((Instant::now(), status_bar.clone()));

@@ -43,7 +43,7 @@ impl StatusBar {
         }
     }
 
-    pub(super) fn of(found: &Infrastructure, now: DateTime<Utc>) -> Self {
+    pub(super) fn new(found: &Infrastructure, now: DateTime<Utc>) -> Self {
         let Infrastructure {
             queue,
             workers,

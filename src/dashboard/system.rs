@@ -152,7 +152,7 @@ async fn system(State(state): State<PageState>, user: SessionUser) -> Page {
     let real = judges.into_iter().filter(|j| j.configured && !j.simulated);
     html(&SystemPage {
         real: real.map(|judge| judge.name).collect(),
-        frame: Frame::of(&state, user, "System", format!("System {verdict}")).await,
+        frame: Frame::load(&state, user, "System", format!("System {verdict}")).await,
         verdict,
         troubled,
         checks,

@@ -155,7 +155,7 @@ impl FileForm for UploadForm {
 }
 
 impl Refused {
-    pub(super) fn of(problem: &Problem) -> Self {
+    pub(super) fn from_problem(problem: &Problem) -> Self {
         let faults = problem.errors.iter();
         Self {
             title: problem.title.clone(),
@@ -206,7 +206,7 @@ struct UploadPage {
 
 async fn page(State(state): State<PageState>, user: SessionUser) -> Page {
     let form = UploadForm::empty(&user);
-    let frame = Frame::of(&state, user, "Batches", "Upload a suite").await;
+    let frame = Frame::load(&state, user, "Batches", "Upload a suite").await;
     html(&UploadPage { frame, form })
 }
 
@@ -231,7 +231,7 @@ pub(super) async fn upload(
     form.refused = Some(refused);
     // What was refused is no effect that the key could stand for.
     form.key = Uuid::new_v4().to_string();
-    let frame = Frame::of(&state, user, "Batches", "Not taken · Upload a suite").await;
+    let frame = Frame::load(&state, user, "Batches", "Not taken · Upload a suite").await;
     with_status(status, &UploadPage { frame, form })
 }
 
@@ -241,7 +241,7 @@ pub(super) fn refusal(problem: Box<Problem>) -> Result<(StatusCode, Refused), Pa
         return Err(problem.into());
     }
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST);
-    Ok((status, Refused::of(&problem)))
+    Ok((status, Refused::from_problem(&problem)))
 }
 
 /// Reads a form, and sends its file on to the API as it comes.

@@ -47,7 +47,7 @@ struct DeliveryLine {
 }
 
 impl DeliveryLine {
-    fn of(delivery: WebhookDelivery, now: DateTime<Utc>) -> Self {
+    fn new(delivery: WebhookDelivery, now: DateTime<Utc>) -> Self {
         Self {
             happened: words::moment(delivery.happened_at, now),
             next: delivery.next_attempt_at.map(|at| words::moment(at, now)),
@@ -94,13 +94,13 @@ impl WebhooksPage {
         if user.may_admin() {
             let api = state.api(&user)?;
             webhooks = webhooks::list(api).await?.items;
-            let chosen = Params::of(&[("state", &asked.state), ("cursor", &asked.cursor)]);
+            let chosen = Params::from_pairs(&[("state", &asked.state), ("cursor", &asked.cursor)]);
             let found = webhooks::deliveries(api, chosen).await?;
             let now = state.about.clock.now();
             rows = found
                 .items
                 .into_iter()
-                .map(|delivery| DeliveryLine::of(delivery, now))
+                .map(|delivery| DeliveryLine::new(delivery, now))
                 .collect();
             older = found.next_cursor.map(|cursor| {
                 format!(
@@ -110,7 +110,7 @@ impl WebhooksPage {
             });
         }
         Ok(Self {
-            frame: Frame::of(state, user, "System", "Webhooks").await,
+            frame: Frame::load(state, user, "System", "Webhooks").await,
             done,
             webhooks,
             rows,
@@ -246,7 +246,7 @@ mod tests {
             frame: Frame::bare(),
             done: Done::default(),
             webhooks: vec![webhook(true), webhook(false)],
-            rows: vec![DeliveryLine::of(delivery, DateTime::UNIX_EPOCH)],
+            rows: vec![DeliveryLine::new(delivery, DateTime::UNIX_EPOCH)],
             asked: DeliveryParams::default(),
             older: None,
         };

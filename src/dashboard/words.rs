@@ -166,7 +166,7 @@ pub(super) fn bytes(n: usize) -> String {
 
 /// A score's rating as a word and as the name of its colour.
 pub(super) fn rating(total: u8) -> (&'static str, &'static str) {
-    match Rating::of(total) {
+    match Rating::from_total(total) {
         Rating::Failed => ("failed", "failed"),
         Rating::Weak => ("weak", "weak"),
         Rating::Adequate => ("adequate", "adequate"),

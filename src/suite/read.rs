@@ -184,7 +184,7 @@ fn too_large(line: u64, limits: Limits) -> SuiteError {
 
 /// Reads the bytes of one JSON value, whose nesting and whose values are counted before anything sees it that takes stack or memory.
 fn parse(bytes: &[u8], limits: Limits) -> Result<Value, String> {
-    let shape = JsonShape::of(bytes);
+    let shape = JsonShape::measure(bytes);
     if shape.depth > limits.depth {
         return Err(format!("is nested deeper than {} levels", limits.depth));
     }

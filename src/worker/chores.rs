@@ -30,7 +30,6 @@ pub struct RetentionPeriods {
     pub calls: TimeDelta,
     /// Jobs and batches that have ended.
     pub jobs: Option<TimeDelta>,
-    /// Sessions.
     pub sessions: Option<TimeDelta>,
 }
 

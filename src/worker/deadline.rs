@@ -34,7 +34,7 @@ pub(super) enum Ended {
 
 impl Deadline {
     /// A deadline so long after the first call that is made with one of these permits.
-    pub(super) fn of(after: Duration, concurrency: Arc<dyn CallPermits>) -> Self {
+    pub(super) fn new(after: Duration, concurrency: Arc<dyn CallPermits>) -> Self {
         Self {
             after,
             permits: Watched {
@@ -130,7 +130,7 @@ mod tests {
     use crate::judge::Unbounded;
 
     fn deadline() -> Deadline {
-        Deadline::of(Duration::from_secs(30), Arc::new(Unbounded))
+        Deadline::new(Duration::from_secs(30), Arc::new(Unbounded))
     }
 
     async fn waits(seconds: u64) -> Result<JudgeAnswer, Ending> {

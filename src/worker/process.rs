@@ -152,7 +152,7 @@ impl Pipeline {
     ) -> Result<JudgeAnswer, Ending> {
         let deadline = about(job.kind).deadline;
         let deadline = deadline.map(|own| self.deadline.unwrap_or(own));
-        let deadline = deadline.map(|after| Deadline::of(after, self.concurrency.clone()));
+        let deadline = deadline.map(|after| Deadline::new(after, self.concurrency.clone()));
         let context = AskContext {
             asked_for: job.job_id.0,
             retries_spent: u32::try_from(spent.retries).unwrap_or(0),

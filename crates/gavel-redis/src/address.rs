@@ -31,8 +31,8 @@ impl Address {
         let (scheme, rest) = url.split_once("://").ok_or_else(|| unusable("no scheme"))?;
         let (scheme, form) = scheme.split_once('+').unwrap_or((scheme, ""));
         match form {
-            "cluster" => Self::servers(scheme, &AddressParts::of(rest)),
-            "sentinel" => Self::sentinels(scheme, &AddressParts::of(rest)),
+            "cluster" => Self::servers(scheme, &AddressParts::split(rest)),
+            "sentinel" => Self::sentinels(scheme, &AddressParts::split(rest)),
             _ => Ok(Self::Servers {
                 first: url.into_connection_info()?,
                 more: Vec::new(),
@@ -152,7 +152,7 @@ struct AddressParts<'a> {
 }
 
 impl<'a> AddressParts<'a> {
-    fn of(rest: &'a str) -> Self {
+    fn split(rest: &'a str) -> Self {
         let (rest, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
         let (user, rest) = rest.split_at(rest.rfind('@').map_or(0, |at| at + 1));
         let (hosts, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

@@ -134,7 +134,7 @@ pub struct Component {
     pub name: &'static str,
     /// Its name in a report's text.
     pub title: &'static str,
-    /// Its column.
+    /// The head of its column in tables.
     pub column: &'static str,
     /// Where its object stands in a result, or the score itself.
     pub(super) at: &'static str,

@@ -44,7 +44,6 @@ pub fn kind_of(fields: &Map<String, Value>) -> Option<Kind> {
 /// A field of a payload: what columns of suites and reports are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
     pub name: &'static str,
     pub form: FieldForm,
 }

@@ -13,7 +13,6 @@ const LONGEST_REASONS: usize = 16 * 1024;
 /// The most that a fault repeats of what was given, in characters.
 const SHOWN: usize = 40;
 
-/// The form of a reply.
 pub(super) struct ReplyForm<T> {
     pub(super) kind: &'static str,
     /// The reply's name for providers that want one.

@@ -31,7 +31,7 @@ enum NumberKind {
 }
 
 impl NumberKind {
-    fn of(cell: &Cell) -> Self {
+    fn from_cell(cell: &Cell) -> Self {
         match cell.as_f64() {
             Some(number) if cell.is_float() => Self::Float(number),
             Some(number) => Self::Integer(number),
@@ -42,14 +42,15 @@ impl NumberKind {
 
 impl Space {
     pub(super) fn new(expected: &Table, generated: &Table, decimals: Option<u8>) -> Self {
-        let mut cells: Vec<NumberKind> = expected.pool().iter().map(NumberKind::of).collect();
+        let mut cells: Vec<NumberKind> =
+            expected.pool().iter().map(NumberKind::from_cell).collect();
         let known: HashMap<&Cell, CellId> = expected.pool().iter().zip(0..).collect();
         let generated = generated
             .pool()
             .iter()
             .map(|cell| {
                 known.get(cell).copied().unwrap_or_else(|| {
-                    cells.push(NumberKind::of(cell));
+                    cells.push(NumberKind::from_cell(cell));
                     CellId::try_from(cells.len() - 1).unwrap_or(CellId::MAX)
                 })
             })

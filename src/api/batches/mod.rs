@@ -111,7 +111,7 @@ async fn post_batch(
         budget_usd: head.budget_usd,
         criteria_hash: wanted(&state, head.criteria_hash, FaultStatus::Unprocessable).await?,
         priority: head.priority.unwrap_or(Priority::Bulk),
-        force: Force::of(head.force_rescore),
+        force: Force::from_flag(head.force_rescore),
         triggered_by: caller.name(FaultStatus::Unprocessable)?,
         new_id: effect.new_id(),
     };

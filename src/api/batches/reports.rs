@@ -93,7 +93,6 @@ pub(crate) struct BinaryFile(#[expect(dead_code, reason = "for the document alon
     reason = "the document's form of what report::json writes item by item"
 )]
 pub(super) struct JsonReport {
-    /// The batch's name.
     name: String,
     /// The batch's id.
     run: Option<String>,

@@ -163,7 +163,7 @@ impl Room {
         if let Ok(leave) = self.requests.clone().try_acquire_owned() {
             return Some(leave);
         }
-        let _waiting = One::of(&self.waiting);
+        let _waiting = One::new(&self.waiting);
         if self.waiting.load(Ordering::SeqCst) > self.slow.load(Ordering::SeqCst) {
             return None;
         }
@@ -211,9 +211,9 @@ impl Room {
                     Activity::Idle => (until_request, IDLE_AFTER),
                 };
                 let gives_way = async {
-                    let _sends = (now == Activity::Awaited).then(|| One::of(&self.slow));
+                    let _sends = (now == Activity::Awaited).then(|| One::new(&self.slow));
                     sleep(gives_way_after).await;
-                    let _takes = (now == Activity::Sent).then(|| One::of(&self.slow));
+                    let _takes = (now == Activity::Sent).then(|| One::new(&self.slow));
                     self.needed(now != Activity::Idle).await;
                 };
                 tokio::select! {
@@ -237,7 +237,7 @@ struct Need {
 
 impl Need {
     fn new(room: &Room) -> Self {
-        let one = One::of(&room.in_need);
+        let one = One::new(&room.in_need);
         room.gives_way.notify_one();
         Self { _one: one }
     }
@@ -247,7 +247,7 @@ impl Need {
 struct One(Arc<AtomicUsize>);
 
 impl One {
-    fn of(all: &Arc<AtomicUsize>) -> Self {
+    fn new(all: &Arc<AtomicUsize>) -> Self {
         all.fetch_add(1, Ordering::SeqCst);
         Self(all.clone())
     }

@@ -84,7 +84,6 @@ pub(crate) struct ScoreQueryRequest {
 #[derive(utoipa::ToSchema)]
 #[expect(dead_code, reason = "the document's form, as above")]
 pub(crate) struct AcceptedQuery {
-    /// The query.
     kql: String,
     /// Names of its columns; left out: the rows' keys.
     columns: Option<Vec<String>>,
@@ -160,7 +159,7 @@ async fn score_query(
     let job = state.enqueue.score_case(request, None).await;
     let job = job.map_err(refused)?;
     held.release();
-    let limit = WaitLimit::of(&headers, prefer);
+    let limit = WaitLimit::from_headers(&headers, prefer);
     let answer = match last_seen(&state, job, limit).await {
         job if job.state.is_terminal() => outcome(job)?,
         job => limit.over(job)?,
@@ -180,7 +179,7 @@ enum WaitLimit {
 }
 
 impl WaitLimit {
-    fn of(headers: &HeaderMap, prefer: Prefer) -> Self {
+    fn from_headers(headers: &HeaderMap, prefer: Prefer) -> Self {
         let asynchronous = headers
             .get_all("prefer")
             .iter()
@@ -314,7 +313,7 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert("prefer", text.parse().unwrap());
-            let limit = WaitLimit::of(&headers, prefer);
+            let limit = WaitLimit::from_headers(&headers, prefer);
             assert_eq!(limit, expected, "{text}");
             let response = limit.mark(().into_response());
             let applied = response.headers().get("preference-applied");

@@ -87,7 +87,7 @@ fn listed(session: SessionSummary, current_criteria: &str, only: ScorableStatus)
                 SessionScoreSummary {
                     score_id,
                     total_score,
-                    rating: Rating::of(total_score),
+                    rating: Rating::from_total(total_score),
                     is_current_criteria: criteria_hash == current_criteria,
                     criteria_hash,
                     simulated,
@@ -217,7 +217,7 @@ async fn put_sessions(
     }
     let bytes = whole_body(body, &parts, &state.http, REFUSAL).await?;
     let (length, weight) = (bytes.len(), JsonShape::of_any(&bytes).weight());
-    BodyMemory::of(&parts).take(weight).await?;
+    BodyMemory::from_parts(&parts).take(weight).await?;
     let text = String::from_utf8(bytes)
         .map_err(|_| ApiError::fault(REFUSAL, "", "the file is not UTF-8: save it as UTF-8"))?;
     let read = move || parse_session_file("", &text, format).map_err(unreadable);

@@ -175,7 +175,6 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// What the demo shows.
 struct Show {
     base: String,
     open: bool,

@@ -310,7 +310,7 @@ impl Evaluate {
             page: prepared.page.get().map(String::as_str),
             exit,
         };
-        output::print(&shown, OutputForm::of(self.json))?;
+        output::print(&shown, OutputForm::from_flag(self.json))?;
         if let Err(error) = &ended {
             output::error(error);
         }

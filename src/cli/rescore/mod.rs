@@ -88,7 +88,7 @@ impl Rescore {
         let request = self.request(ids, hash.as_deref());
         let plan = client.plan_rescore(&request).await?;
         if self.how.dry_run {
-            output::print(&plan, OutputForm::of(self.json))?;
+            output::print(&plan, OutputForm::from_flag(self.json))?;
         } else {
             output::note(&plan::lines(&plan).join("\n"));
         }
@@ -117,7 +117,7 @@ impl Rescore {
             batch = watch(client, id).await?;
         }
         let again = self.connection.again(global);
-        output::print_with_next(&batch, OutputForm::of(self.json), &again)?;
+        output::print_with_next(&batch, OutputForm::from_flag(self.json), &again)?;
         self.say_how_to_go_on(client, &batch, global).await?;
         Ok(match self.how.watch {
             true => exit_of(&batch),

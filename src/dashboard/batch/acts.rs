@@ -104,7 +104,7 @@ async fn ask(
     make: impl FnOnce(Batch, &SessionUser, Frame) -> Ask,
 ) -> Page {
     let batch = batches::read(state.api(&user)?, id).await?;
-    let frame = Frame::of(state, user.clone(), "Batches", batch.title()).await;
+    let frame = Frame::load(state, user.clone(), "Batches", batch.title()).await;
     html(&make(batch, &user, frame))
 }
 

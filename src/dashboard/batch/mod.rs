@@ -102,7 +102,7 @@ impl Body {
     ) -> Result<Self, PageError> {
         let api = state.api(user)?;
         let batch = batches::read(api, id).await?;
-        let show = Show::of(&asked.show)?;
+        let show = Show::parse(&asked.show)?;
         let read = ItemsView {
             state,
             user,
@@ -111,7 +111,7 @@ impl Body {
         let sections = read.sections(show, &asked.cursor).await?;
         let spread = match batch.purpose {
             Purpose::Repeat | Purpose::Jury => {
-                let few = Params::of(&[("limit", "20")]);
+                let few = Params::from_pairs(&[("limit", "20")]);
                 Some(panels::spread(api, id, few).await?)
             }
             Purpose::Score | Purpose::Preview => None,
@@ -275,7 +275,7 @@ impl BatchPage {
         let title = format!("{} · {}", body.verdict.word, body.batch.title());
         let total = body.batch.progress.total;
         let least = LEAST_MS.iter().find(|(most, _)| total <= *most);
-        let frame = Frame::of(state, user, "Batches", title).await;
+        let frame = Frame::load(state, user, "Batches", title).await;
         Ok(Self {
             frame: frame.moving(body.batch.moves()),
             live: address(&id, "/body", asked),

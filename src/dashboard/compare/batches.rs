@@ -37,8 +37,8 @@ pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) ->
         "{} broke, {} mended · Compare",
         found.pass_to_fail.count, found.fail_to_pass.count
     );
-    let frame = Frame::of(state, user, "Compare", title).await;
-    html(&BatchesPage::of(frame, pair, (a, b), found))
+    let frame = Frame::load(state, user, "Compare", title).await;
+    html(&BatchesPage::new(frame, pair, (a, b), found))
 }
 
 impl BatchesPage {
@@ -53,7 +53,7 @@ impl BatchesPage {
         ]
     }
 
-    fn of(frame: Frame, pair: Pair, (a, b): (Batch, Batch), found: BatchComparison) -> Self {
+    fn new(frame: Frame, pair: Pair, (a, b): (Batch, Batch), found: BatchComparison) -> Self {
         let mut rows = vec![ComparedFigure {
             name: "Total".to_owned(),
             a: percent(found.mean_a),
@@ -121,7 +121,7 @@ mod tests {
             "parts": [{"name": "schema_match", "title": "Schema", "n": 9, "mean_a": 1.0, "mean_b": 0.9, "difference": -0.1}]});
         let batches = (batch(&json!({})), batch(&json!({"name": "other"})));
         let found = serde_json::from_value(found).unwrap();
-        let page = BatchesPage::of(Frame::bare(), pair(), batches, found);
+        let page = BatchesPage::new(Frame::bare(), pair(), batches, found);
         let text = page.render().unwrap();
         assert!(text.find("Passed before").unwrap() < text.find("Schema").unwrap());
         for part in ["95%", "20%", "−5", "−10", "items/2", "unread"] {

@@ -41,12 +41,12 @@ pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) ->
     let now = state.about.clock.now();
     let read = async |id: &str| -> Result<ScoreDetail, PageError> {
         let version = scores::read(state.api(&user)?, id.trim()).await?;
-        Ok(ScoreDetail::of(version, now))
+        Ok(ScoreDetail::from_version(version, now))
     };
     let (a, b) = (read(&pair.a).await?, read(&pair.b).await?);
     let sessions = [a.answer.session_id, b.answer.session_id];
     let names = named(state, &user, sessions.into_iter()).await?;
-    let frame = Frame::of(state, user, "Compare", "Compare scores").await;
+    let frame = Frame::load(state, user, "Compare", "Compare scores").await;
     html(&ScoresPage {
         names,
         rows: score_rows(&a, &b),
@@ -94,7 +94,7 @@ mod tests {
     fn score(total: u8, parts: &Value) -> ScoreDetail {
         let change = json!({"total_score": total, "score_breakdown": parts});
         let version = serde_json::from_value(crate::tests::score(&change));
-        ScoreDetail::of(version.unwrap(), "2026-11-22T12:00:00Z".parse().unwrap())
+        ScoreDetail::from_version(version.unwrap(), "2026-11-22T12:00:00Z".parse().unwrap())
     }
 
     #[test]

@@ -99,7 +99,7 @@ struct SessionGroup {
 }
 
 impl SessionGroup {
-    fn of(group: ScoreGroup, to: String) -> Self {
+    fn new(group: ScoreGroup, to: String) -> Self {
         Self {
             scores: words::grouped(group.scores),
             mean: format!("{:.1}", group.mean),
@@ -178,7 +178,7 @@ impl Figures {
         let from = days_ago(state.about.clock.now(), days);
         let chosen = |more: (&str, &str)| {
             let criteria = ("criteria", choice.criteria());
-            Params::of(&[("from", from.as_str()), criteria, more])
+            Params::from_pairs(&[("from", from.as_str()), criteria, more])
         };
         let limit = ("limit", NAMES);
         let every = ("every", if days > 100 { "month" } else { "day" });
@@ -187,20 +187,20 @@ impl Figures {
             "any" => "",
             named => named,
         };
-        let agreement = agreement::read(api, Params::of(&[("criteria", criteria)]));
+        let agreement = agreement::read(api, Params::from_pairs(&[("criteria", criteria)]));
         let (distribution, trend, groups, missing, approaches, costs, suites, latencies, agreement) =
             tokio::try_join!(
                 distribution::read(api, chosen(BY_RATING)),
                 trend::read(api, chosen(every)),
                 groups::read(
                     api,
-                    Params::of(&[("from", &from), ("criteria", choice.criteria())])
+                    Params::from_pairs(&[("from", &from), ("criteria", choice.criteria())])
                 ),
                 names::tools(api, chosen(limit)),
                 names::ways(api, chosen(limit)),
-                costs::read(api, Params::of(&[day])),
-                costs::of_batches(api, Params::of(&[day, ("limit", SUITES)])),
-                latencies_of::read(api, Params::of(&[day])),
+                costs::read(api, Params::from_pairs(&[day])),
+                costs::of_batches(api, Params::from_pairs(&[day, ("limit", SUITES)])),
+                latencies_of::read(api, Params::from_pairs(&[day])),
                 async { found(agreement.await) },
             )?;
         Ok(Self {
@@ -229,7 +229,7 @@ async fn insights(
             ("criteria", choice.criteria()),
             BY_RATING,
         ];
-        let lately = distribution::read(state.api(&user)?, Params::of(&counted)).await?;
+        let lately = distribution::read(state.api(&user)?, Params::from_pairs(&counted)).await?;
         if lately.scores < figures::ENOUGH {
             "365".clone_into(&mut choice.days);
         }
@@ -255,7 +255,7 @@ async fn insights(
     let days = choice.days()?;
     let from = days_ago(state.about.clock.now(), days);
     html(&Insights {
-        frame: Frame::of(&state, user, "Insights", "Insights").await,
+        frame: Frame::load(&state, user, "Insights", "Insights").await,
         days,
         scores: distribution.scores,
         distribution: figures::histogram(&distribution),
@@ -279,7 +279,7 @@ async fn insights(
         latencies,
         calibration,
         trust: agreement.map_or_else(Vec::new, |report| {
-            report.scales.into_iter().map(Trust::of).collect()
+            report.scales.into_iter().map(Trust::new).collect()
         }),
         stored,
         choice,
@@ -304,7 +304,7 @@ fn by_what(
             let groups = groups.into_iter().take(GROUPS);
             let group = |group: ScoreGroup| {
                 let to = to(filter, &group.name);
-                SessionGroup::of(group, to)
+                SessionGroup::new(group, to)
             };
             (word, groups.map(group).collect())
         })

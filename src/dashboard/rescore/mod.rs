@@ -82,7 +82,7 @@ impl Ask {
         };
         Ok(Self {
             jurors: configured.map(juror).collect(),
-            frame: Frame::of(state, user, "Rescore", "Score many sessions").await,
+            frame: Frame::load(state, user, "Rescore", "Score many sessions").await,
             filled,
             faults,
             criteria,
@@ -165,10 +165,10 @@ async fn plan(State(state): State<PageState>, form: Form) -> Page {
     match planned(&state, &form).await {
         Ok(plan) => {
             let user = form.user.clone();
-            let frame = Frame::of(&state, user, "Rescore", "Score many sessions").await;
+            let frame = Frame::load(&state, user, "Rescore", "Score many sessions").await;
             let key = Uuid::new_v4().to_string();
             let criteria = called_by_hash(&state, &form.user, &plan.criteria_hash).await?;
-            html(&PlanPage::of(frame, &form, (plan, criteria), key))
+            html(&PlanPage::new(frame, &form, (plan, criteria), key))
         }
         Err(problem) => ask_again(&state, form, problem).await,
     }

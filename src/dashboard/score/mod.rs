@@ -69,7 +69,7 @@ async fn page(
         alert.unwrap_or("session")
     );
     Ok(ScorePage {
-        frame: Frame::of(state, user, "Sessions", title).await,
+        frame: Frame::load(state, user, "Sessions", title).await,
         score,
         about,
         case: Case::from(&session),

@@ -38,7 +38,7 @@ pub(in super::super) struct Typed {
 }
 
 impl Typed {
-    fn of(form: &Form, problem: &Problem) -> Self {
+    fn from_form(form: &Form, problem: &Problem) -> Self {
         let text = |name: &str| form.text(name).unwrap_or_default().to_owned();
         Self {
             rating: text("rating"),
@@ -98,7 +98,7 @@ pub(super) async fn rate(
     match keep(&state, &id, &form).await {
         Ok(()) => go(form.user.piece, &format!("/scores/{}#people", segment(&id))),
         Err(fault) if is_mendable(fault.problem()) && !form.user.piece => {
-            let typed = Typed::of(&form, fault.problem());
+            let typed = Typed::from_form(&form, fault.problem());
             let page = page(&state, form.user, &id, typed).await?;
             with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }

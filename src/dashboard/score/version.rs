@@ -21,7 +21,7 @@ pub(in super::super) struct Version {
 
 impl Version {
     /// Every score of a session, newest first.
-    pub(in super::super) async fn of(
+    pub(in super::super) async fn load_all(
         state: &PageState,
         user: &SessionUser,
         session_id: Uuid,

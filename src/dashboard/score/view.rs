@@ -79,7 +79,7 @@ pub(in super::super) struct ScoreDetail {
 
 impl ScoreDetail {
     /// A score without what only its own page shows.
-    pub(in super::super) fn of(version: ScoreVersion, now: DateTime<Utc>) -> Self {
+    pub(in super::super) fn from_version(version: ScoreVersion, now: DateTime<Utc>) -> Self {
         let ScoreVersion {
             score: mut answer,
             purpose,
@@ -107,7 +107,7 @@ impl ScoreDetail {
             missing_tools: tools
                 .into_iter()
                 .take(TOOLS)
-                .map(|tool| ToolRow::of(tool, NAME, SENTENCE))
+                .map(|tool| ToolRow::new(tool, NAME, SENTENCE))
                 .collect(),
             approaches: approaches
                 .into_iter()
@@ -166,13 +166,13 @@ impl ScoreDetail {
         let (job, criteria, ratings, elsewhere) = tokio::join!(
             jobs::read_with_calls(api, &job_id),
             criteria::read(api, &answer.criteria_hash, Kind::Session),
-            ratings::of_session(api, &session_id, Params::of(&[("limit", "500")])),
+            ratings::of_session(api, &session_id, Params::from_pairs(&[("limit", "500")])),
             missing_tools::elsewhere(api, &answer.missing_tools, &score_id),
         );
         let (job, criteria) = (found(job)?, found(criteria)?);
         let (ratings, elsewhere) = (ratings?, elsewhere?);
         let now = state.about.clock.now();
-        let mut score = Self::of(version, now);
+        let mut score = Self::from_version(version, now);
         let calls = job.and_then(|job| job.calls).map(|calls| calls.len());
         score.calls = calls.filter(|calls| *calls > 0);
         missing_tools::tell(&mut score.missing_tools, &elsewhere);

@@ -99,7 +99,7 @@ impl History {
         user: &SessionUser,
         session_id: Uuid,
     ) -> Result<Self, PageError> {
-        let mut versions = Version::of(state, user, session_id).await?;
+        let mut versions = Version::load_all(state, user, session_id).await?;
         let older = versions.len().saturating_sub(SCORES);
         versions.truncate(SCORES);
         Ok(Self {
@@ -263,7 +263,7 @@ async fn page(
     };
     let window = PageRange::at(start.place(), size, session.conversation.len());
     html(&SessionPage {
-        frame: Frame::of(state, user, "Sessions", scoring_status.title())
+        frame: Frame::load(state, user, "Sessions", scoring_status.title())
             .await
             .moving(scoring_status.moves()),
         case: Case::from(&session),

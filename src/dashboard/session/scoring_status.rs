@@ -86,7 +86,7 @@ impl ScoringStatus {
         let (api, id) = (state.api(user)?, subject.session_id);
         let session_id = id.to_string();
         let score = found(scores::current(api, &session_id).await)?;
-        let newest = Params::of(&[("session_id", session_id.as_str()), ("limit", "1")]);
+        let newest = Params::from_pairs(&[("session_id", session_id.as_str()), ("limit", "1")]);
         let newest = jobs::list(api, newest).await?.items.into_iter().next();
         // Only by itself a job has its place in line, and what came of the calls that it has made.
         let job = match newest {
@@ -125,7 +125,7 @@ impl ScoringStatus {
                 big: true,
                 ..score
                     .as_ref()
-                    .map_or_else(|| Badge::of(id, None), Badge::from)
+                    .map_or_else(|| Badge::new(id, None), Badge::from)
             },
             again: score
                 .as_ref()
@@ -206,7 +206,7 @@ mod tests {
         ScoringStatus {
             session_id: Uuid::nil(),
             alert_type: Some("<b>Pod</b>".to_owned()),
-            badge: Badge::of(Uuid::nil(), None),
+            badge: Badge::new(Uuid::nil(), None),
             again: String::new(),
             scored: None,
             outdated: false,

@@ -156,7 +156,7 @@ impl Summary {
             *group(&mut self.errors, item.fault().0) += 1;
         }
         let components = item.about().components;
-        let means = self.kinds.entry(item.kind).or_default().of(item);
+        let means = self.kinds.entry(item.kind).or_default().part(item);
         means.resize(components.len(), Mean::default());
         for (component, mean) in components.iter().zip(means) {
             mean.add(component.score(item.result.as_ref()));
@@ -164,7 +164,7 @@ impl Summary {
         self.add_groups(item);
         self.usage.add(item);
         self.safety.add(item);
-        self.calibration.of(item).extend(item.calibration());
+        self.calibration.part(item).extend(item.calibration());
     }
 
     fn add_groups(&mut self, item: &Item) {

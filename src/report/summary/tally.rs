@@ -88,7 +88,7 @@ pub(super) struct Apart<T> {
 }
 
 impl<T> Apart<T> {
-    pub(super) fn of(&mut self, item: &Item) -> &mut T {
+    pub(super) fn part(&mut self, item: &Item) -> &mut T {
         match Made::from_item(item) {
             Made::Computed => &mut self.computed,
             Made::Simulated => &mut self.simulated,
@@ -148,7 +148,7 @@ impl Tally {
             Outcome::Incomplete => self.incomplete += 1,
             Outcome::Failed => self.failed += 1,
             Outcome::Scored => {
-                let scores = self.scores.of(item);
+                let scores = self.scores.part(item);
                 scores.scored += 1;
                 scores.total.add(item.total);
                 match item.status() {

@@ -82,7 +82,7 @@ impl<R: Read> Items<R> {
         while let Some((_, span)) = self.spans.next()
             && let Ok(bytes) = self.bytes(&span)
         {
-            most = most.max(JsonShape::of(&bytes).weight());
+            most = most.max(JsonShape::measure(&bytes).weight());
         }
         most
     }

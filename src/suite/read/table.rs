@@ -26,7 +26,7 @@ struct Column {
 }
 
 impl Column {
-    fn of(field: Field) -> Self {
+    fn new(field: Field) -> Self {
         Self {
             name: Cow::Borrowed(field.name),
             form: field.form,
@@ -92,7 +92,7 @@ impl Header {
             let also = || reading.also.iter().find(|field| field.name == name);
             let own = kinds.iter().find_map(|kind| field(*kind, name));
             let column = match own.or_else(|| also().copied()) {
-                Some(field) => Column::of(field),
+                Some(field) => Column::new(field),
                 None if takes_notes && names.len() > 1 && wanted(name, known()).is_none() => {
                     Column::note(name)
                 }

@@ -152,7 +152,7 @@ impl Inner {
                 };
             }
         }
-        let key = CacheKey::of(&self.spec, question);
+        let key = CacheKey::new(&self.spec, question);
         if context.skip_cache {
             // Boxed, or whoever joins a flight would hold the room for a run of its own.
             return run::run(self, question, context, &key).boxed().await;

@@ -85,7 +85,7 @@ pub(super) async fn run(
                     return run.fails(failed.error);
                 }
                 // Another question: it may have been answered before, and is kept under a key of its own.
-                key = CacheKey::of(&judge.spec, &run.question);
+                key = CacheKey::new(&judge.spec, &run.question);
                 if let Some(reply) = look_up(judge, &run.question, context, &key).await {
                     return run.answered(Ok(reply));
                 }

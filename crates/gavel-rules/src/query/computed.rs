@@ -43,7 +43,7 @@ pub(super) struct ByValues {
 }
 
 impl ByValues {
-    fn of(expected: &Table, generated: &Table, columns: &[Option<usize>]) -> Vec<Self> {
+    fn compare(expected: &Table, generated: &Table, columns: &[Option<usize>]) -> Vec<Self> {
         let called: Vec<Option<&str>> = generated.names().collect();
         let pairs = expected.names().zip(columns);
         pairs
@@ -110,7 +110,7 @@ impl Computed {
         let (expected_rows, generated_rows) = (&right.result, &case.generated.result);
         let results = compared.with(expected_rows, generated_rows, options);
         let columns = &results.columns;
-        let by_values = ByValues::of(&expected_rows.table, &generated_rows.table, columns);
+        let by_values = ByValues::compare(&expected_rows.table, &generated_rows.table, columns);
         let others = by_values.iter().filter(|pair| pair.is_named_otherwise());
         let lost = others.count() as f64 * (1.0 - OTHER_NAME) / columns.len().max(1) as f64;
         let identical = case.is_identical_to(right);

@@ -36,7 +36,6 @@ pub struct SessionRequest {
     pub tools: Vec<String>,
 }
 
-/// A session's score.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionScore {
     /// 0-100.

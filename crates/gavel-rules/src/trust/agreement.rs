@@ -42,23 +42,27 @@ pub fn agreement(judged: &[RatedTotal]) -> Vec<Compared> {
                 totals += n;
                 absolute += difference.abs() * *n as f64;
                 signed += difference * *n as f64;
-                ratings.add(Rating::of(*total).step(), Rating::of(*ours).step(), *n);
+                ratings.add(
+                    Rating::from_total(*total).step(),
+                    Rating::from_total(*ours).step(),
+                    *n,
+                );
             }
-            Given::Rating(word) => ratings.add(word.step(), Rating::of(*ours).step(), *n),
-            Given::Quality(word) => quality.add(word.step(), Quality::of(*ours).step(), *n),
+            Given::Rating(word) => ratings.add(word.step(), Rating::from_total(*ours).step(), *n),
+            Given::Quality(word) => quality.add(word.step(), Quality::from_total(*ours).step(), *n),
         }
     }
     let per_total = |sum: f64| (totals > 0).then(|| sum / totals as f64);
     let on_ratings = Compared {
         mean_absolute_difference: per_total(absolute),
         mean_difference: per_total(signed),
-        ..of(
+        ..on_scale(
             Scale::Ratings,
             &ratings,
             Rating::ALL.iter().map(|word| word.as_str()),
         )
     };
-    let on_quality = of(
+    let on_quality = on_scale(
         Scale::Quality,
         &quality,
         Quality::ALL.iter().map(|word| word.as_str()),
@@ -67,7 +71,7 @@ pub fn agreement(judged: &[RatedTotal]) -> Vec<Compared> {
     both.into_iter().filter(|found| found.n > 0).collect()
 }
 
-fn of<const K: usize>(
+fn on_scale<const K: usize>(
     scale: Scale,
     confusion: &Confusion<K>,
     labels: impl Iterator<Item = &'static str>,

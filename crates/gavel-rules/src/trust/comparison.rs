@@ -36,7 +36,11 @@ pub fn compare(pairs: &[PairCount], seed: u64) -> VersionComparison {
     let mut ratings = Confusion::default();
     let mut totals: Vec<(f64, f64)> = Vec::new();
     for PairCount { a, b, n } in pairs {
-        ratings.add(Rating::of(a).step(), Rating::of(b).step(), n);
+        ratings.add(
+            Rating::from_total(a).step(),
+            Rating::from_total(b).step(),
+            n,
+        );
         let count = usize::try_from(n).unwrap_or(usize::MAX);
         totals.extend(std::iter::repeat_n((f64::from(a), f64::from(b)), count));
     }

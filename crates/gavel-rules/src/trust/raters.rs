@@ -60,10 +60,10 @@ mod tests {
     #[test]
     fn the_middle_of_a_word_has_that_word() {
         for word in Rating::ALL {
-            assert_eq!(Rating::of(Given::Rating(*word).middle()), *word);
+            assert_eq!(Rating::from_total(Given::Rating(*word).middle()), *word);
         }
         for word in Quality::ALL {
-            assert_eq!(Quality::of(Given::Quality(*word).middle()), *word);
+            assert_eq!(Quality::from_total(Given::Quality(*word).middle()), *word);
         }
     }
 

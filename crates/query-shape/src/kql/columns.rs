@@ -43,7 +43,6 @@ pub(super) fn is_word(name: &str) -> bool {
     name.starts_with('!') || WORDS.contains(&name) || truth(name).is_some()
 }
 
-/// What an expression names.
 #[derive(Debug, Default)]
 pub(super) struct ExpressionNames {
     /// Columns, distinct, in order.

@@ -4,7 +4,6 @@
 
 use super::super::literal::unit_of_time;
 
-/// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenKind {
     /// A name, keyword or operator in words (`where`, `mv-expand`, `!has`, `in~`), one that begins with a digit included.
@@ -13,7 +12,6 @@ pub(super) enum TokenKind {
     Quoted,
     /// A string of any form.
     Text,
-    /// A number.
     Number,
     /// A number with a unit of time: `7d`.
     Duration,
@@ -36,7 +34,6 @@ pub(super) enum TokenKind {
 /// A token: bytes `start..end` of the text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Token {
-    /// What it is.
     pub(super) kind: TokenKind,
     /// The first byte.
     pub(super) start: usize,

@@ -11,7 +11,6 @@ use super::{DEEPEST, Reader, columns};
 /// Where a pipeline stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PipelineContext {
-    /// As a statement.
     Statement,
     /// In a group, or where an operator takes one table.
     Inside,
