@@ -1,8 +1,6 @@
 //! What crosses the API's boundary: one declaration of each thing, for the server that writes it and for whoever reads it (pages, command
 //! line, client). Bodies alone: does nothing, asks nobody, and knows neither the store nor HTTP.
 
-#![warn(missing_docs)]
-
 mod agreement;
 mod analytics;
 mod batch;

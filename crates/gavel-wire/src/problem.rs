@@ -27,9 +27,8 @@ pub struct Problem {
     pub type_uri: String,
     /// The type in words.
     pub title: String,
-    /// The HTTP status.
     pub status: u16,
-    /// What happened this time.
+    /// What happened this time, for people. Programs go by `type`.
     pub detail: String,
     /// The path that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,7 +45,7 @@ pub struct Problem {
     /// How the judge failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<FailureClass>,
-    /// What to do.
+    /// What a person can do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// When to try again, seconds; the header Retry-After says the same.
