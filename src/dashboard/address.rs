@@ -35,7 +35,7 @@ fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Problem>> {
         let message = "holds a character of code 0: clear the address behind the question mark";
         return Err(problem::of_field("query", message));
     }
-    let twice: Vec<(String, String)> = given
+    let repeated: Vec<(String, String)> = given
         .into_iter()
         .filter(|(_, times)| *times > 1)
         .map(|(name, times)| {
@@ -43,10 +43,10 @@ fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Problem>> {
             (name, message)
         })
         .collect();
-    if twice.is_empty() {
+    if repeated.is_empty() {
         query_of(uri)
     } else {
-        Err(problem::of_parameters(twice))
+        Err(problem::of_parameters(repeated))
     }
 }
 

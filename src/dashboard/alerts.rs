@@ -49,14 +49,14 @@ pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Ale
     let judges = &found.judges;
     for judge in judges {
         if let Some(hold) = &judge.hold
-            && !judge.is_told_by_its_entry(judges)
+            && !judge.is_reported_by_its_entry(judges)
         {
             alerts.push(stopped(&format!("Judge {}", judge.name), hold, now));
         }
     }
     // What calls say of those that nobody has stopped.
     for judge in judges {
-        if judge.hold.is_some() || judge.is_told_by_its_entry(judges) {
+        if judge.hold.is_some() || judge.is_reported_by_its_entry(judges) {
             continue;
         }
         let found = judge.stopped().or_else(|| judge.failing());

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Map;
 
 use super::address::Address;
-use super::conversation::{DrawnMessage, PageRange, alert_in_short, analysis_in_short, said};
+use super::conversation::{PageRange, ShownMessage, alert_in_short, analysis_in_short, said};
 use super::form::Form;
 use super::frame::Frame;
 use super::insights::Trust;
@@ -87,7 +87,7 @@ struct SessionToRate {
     alert: Cut,
     analysis: Option<Cut>,
     window: PageRange,
-    said: Vec<DrawnMessage>,
+    said: Vec<ShownMessage>,
 }
 
 /// A session that was rated: what the judge gave, and what people did.

@@ -89,8 +89,8 @@ impl ItemLine {
             .error
             .filter(|_| outcome == ItemOutcome::Unscored);
         let shows_why = matches!(outcome, ItemOutcome::Missed | ItemOutcome::Unscored);
-        let told = |said: &String| error.as_ref().is_some_and(|e| *said == e.message);
-        let reasoning = answer.reasoning.filter(|said| shows_why && !told(said));
+        let is_shown = |said: &String| error.as_ref().is_some_and(|e| *said == e.message);
+        let reasoning = answer.reasoning.filter(|said| shows_why && !is_shown(said));
         Self {
             sign: sign(outcome),
             to,

@@ -90,7 +90,7 @@ impl PageRange {
 /// A message as it is drawn.
 #[derive(Template)]
 #[template(path = "message.html")]
-pub(super) struct DrawnMessage {
+pub(super) struct ShownMessage {
     no: usize,
     who: String,
     tool: bool,
@@ -104,7 +104,7 @@ pub(super) struct DrawnMessage {
     bytes: String,
 }
 
-impl DrawnMessage {
+impl ShownMessage {
     fn new(session: Uuid, no: usize, message: &Message, most: usize) -> Self {
         let tool = is_of_tool(message);
         let cut = if tool {
@@ -152,13 +152,13 @@ fn is_of_tool(message: &Message) -> bool {
 }
 
 /// The messages of a page. What short ones leave is shared among those that follow.
-pub(super) fn said(session: &Session, window: &PageRange) -> Vec<DrawnMessage> {
+pub(super) fn said(session: &Session, window: &PageRange) -> Vec<ShownMessage> {
     let mut left = TOGETHER;
     (window.first..window.behind)
         .filter_map(|at| {
             let message = session.conversation.get(at)?;
             let share = ONE.min(left / (window.behind - at));
-            let said = DrawnMessage::new(session.session_id, at + 1, message, share);
+            let said = ShownMessage::new(session.session_id, at + 1, message, share);
             left = left.saturating_sub(said.html.len());
             Some(said)
         })
@@ -306,10 +306,10 @@ async fn message(
                 .unwrap_or_else(|| format!("<pre>{}</pre>", cut.html))
         };
         let is_cut = next.filter(|_| is_of_tool(message) || html_of_it.starts_with("<pre>"));
-        return html(&DrawnMessage {
+        return html(&ShownMessage {
             rest: is_cut.map(|next| format!("{to}?from={next}")),
             rest_says: "Go on reading",
-            ..DrawnMessage::around(no, message, html_of_it)
+            ..ShownMessage::around(no, message, html_of_it)
         });
     }
     let title = format!("Message {no} · {}", words::clip(&message.role, NAME));

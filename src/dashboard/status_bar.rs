@@ -74,7 +74,7 @@ impl StatusBar {
             redis_away: found.failed("queue").next().is_some(),
             stopped: judges
                 .iter()
-                .filter(|judge| !judge.is_told_by_its_entry(judges))
+                .filter(|judge| !judge.is_reported_by_its_entry(judges))
                 .filter_map(JudgeState::stopped)
                 .collect(),
             failing: judges.iter().filter_map(JudgeState::failing).collect(),

@@ -28,7 +28,7 @@ struct Troubled {
 }
 
 fn troubled(judges: &[Judge]) -> Vec<Troubled> {
-    let told = judges.iter().filter_map(|judge| {
+    let troubled = judges.iter().filter_map(|judge| {
         let (name, why) = judge.stopped().or_else(|| judge.failing())?;
         let (remedy, colour) = match judge.alert()? {
             Alert::Paused => ("Its jobs wait until somebody resumes it, in", "waiting"),
@@ -54,7 +54,7 @@ fn troubled(judges: &[Judge]) -> Vec<Troubled> {
             colour,
         })
     });
-    told.collect()
+    troubled.collect()
 }
 
 #[derive(Template)]

@@ -135,8 +135,8 @@ pub(super) fn pieces(name: &str) -> Vec<&str> {
 
 /// A text for a tab's title, where nothing keeps marks of direction to themselves: without them.
 pub(super) fn straight(text: &str) -> String {
-    let turns = |c: &char| matches!(c, '\u{200E}' | '\u{200F}' | '\u{061C}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
-    text.chars().filter(|c| !turns(c)).collect()
+    let is_direction = |c: &char| matches!(c, '\u{200E}' | '\u{200F}' | '\u{061C}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
+    text.chars().filter(|c| !is_direction(c)).collect()
 }
 
 /// A name of ours as a heading: `judge_prompt` is `Judge prompt`.

@@ -214,13 +214,13 @@ struct RepeatedName(Option<String>);
 
 impl<'de> Deserialize<'de> for RepeatedName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(RepeatedNameVisitor)
+        deserializer.deserialize_map(RepeatedNameFinder)
     }
 }
 
-struct RepeatedNameVisitor;
+struct RepeatedNameFinder;
 
-impl<'de> Visitor<'de> for RepeatedNameVisitor {
+impl<'de> Visitor<'de> for RepeatedNameFinder {
     type Value = RepeatedName;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

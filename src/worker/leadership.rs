@@ -39,8 +39,8 @@ impl QueueConnection {
         !self.0.load(Ordering::Relaxed)
     }
 
-    fn found(&self, reached: bool) {
-        self.0.store(reached, Ordering::Relaxed);
+    fn found(&self, connected: bool) {
+        self.0.store(connected, Ordering::Relaxed);
     }
 }
 

@@ -348,12 +348,12 @@ async fn read(response: Response) -> Result<(Response, KeptAnswer), ApiError> {
 /// The session that an answer tells of: a score, a job or a rating.
 fn session_of(body: &str) -> Option<Uuid> {
     #[derive(Deserialize)]
-    struct Told {
+    struct NamedSession {
         #[serde(alias = "subject_id")]
         session_id: Option<Uuid>,
     }
-    let told: Told = serde_json::from_str(body).ok()?;
-    told.session_id
+    let named: NamedSession = serde_json::from_str(body).ok()?;
+    named.session_id
 }
 
 /// A kept answer, as it was given, and marked.

@@ -148,10 +148,10 @@ impl Evaluate {
             // What is computed hangs on no criteria.
             None => None,
             Some(connection) => match bench::of_service(connection.client, header).await? {
-                Some(told) if !self.connection.is_remote() => {
-                    Some(bench::with_model(told, settings)?)
+                Some(bench) if !self.connection.is_remote() => {
+                    Some(bench::with_model(bench, settings)?)
                 }
-                told => told,
+                bench => bench,
             },
         };
         if let (Some(against), Some(connection), Some(bench)) =

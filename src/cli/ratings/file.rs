@@ -83,7 +83,7 @@ impl Ratings {
                 Err(found) => faults.extend(found),
             }
         }
-        faults.extend(given_twice(&ratings));
+        faults.extend(repeated(&ratings));
         Ok(Self {
             rows: ratings,
             faults,
@@ -135,7 +135,7 @@ impl Ratings {
 }
 
 /// Rows that rate for a person what an earlier row of the file rates for the same person: which of them is meant, nobody knows.
-fn given_twice(ratings: &[FileRating]) -> Vec<SuiteError> {
+fn repeated(ratings: &[FileRating]) -> Vec<SuiteError> {
     let mut first: HashMap<(Rated, Option<&str>), u64> = HashMap::new();
     let repeated = ratings.iter().filter_map(|rating| {
         let by = rating.body.by.as_deref();

@@ -126,7 +126,7 @@ impl Body {
             .iter()
             .all(|worker| infrastructure::is_gone(worker, now));
         // What to do about a wait is told by the first that waits for it.
-        let mut told = BTreeSet::new();
+        let mut known = BTreeSet::new();
         let mut group = |name, empty, jobs: Jobs| {
             let mut rows: Vec<JobRow> = Vec::new();
             for job in jobs.items {
@@ -135,7 +135,7 @@ impl Body {
                 if left && name == RUNNING {
                     LEFT.clone_into(&mut row.why);
                 }
-                if row.cancel && !told.insert(row.remedy.clone()) {
+                if row.cancel && !known.insert(row.remedy.clone()) {
                     row.remedy.clear();
                 }
                 rows.push(row);

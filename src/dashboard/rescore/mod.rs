@@ -110,8 +110,8 @@ impl Ask {
 
     /// What is wrong with a field.
     fn faults_of(&self, name: &str) -> impl Iterator<Item = &str> {
-        let told = self.faults.iter().filter(move |fault| fault.field == name);
-        told.map(|fault| fault.message.as_str())
+        let found = self.faults.iter().filter(move |fault| fault.field == name);
+        found.map(|fault| fault.message.as_str())
     }
 
     /// Whether a field is to be mended.

@@ -117,8 +117,8 @@ async fn keep(state: &PageState, id: &str, form: &Form) -> Result<(), PageError>
         return Err(problem::of_field("rating", wanted).into());
     }
     if form.text("total").is_some() && form.text("rating").is_some() {
-        let twice = "is chosen, and points are given too: say it once, by the word or by points";
-        return Err(problem::of_field("rating", twice).into());
+        let both = "is chosen, and points are given too: say it once, by the word or by points";
+        return Err(problem::of_field("rating", both).into());
     }
     for field in ["rating", "comment", "by"] {
         if let Some(text) = form.text(field) {

@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 use uuid::Uuid;
 
 use super::confirm::{self, Confirmation, is_sure};
-use super::conversation::{Case, DrawnMessage, LINES, PageRange, Start, said};
+use super::conversation::{Case, LINES, PageRange, ShownMessage, Start, said};
 use super::form::Form;
 use super::frame::Frame;
 use super::links::{MESSAGES, segment};
@@ -121,7 +121,7 @@ struct SessionPage {
     scoring_status: ScoringStatus,
     side: Side,
     window: PageRange,
-    said: Vec<DrawnMessage>,
+    said: Vec<ShownMessage>,
     scored: Option<Scored>,
     history: Option<History>,
 }

@@ -69,7 +69,7 @@ pub(super) struct ScoringStatus {
     outdated: bool,
     active: Option<(JobDetail, String)>,
     /// Whether the head of the page says already what to do about it.
-    told_above: bool,
+    shown_above: bool,
     failed: Option<JobDetail>,
     why_not: String,
     may_score: bool,
@@ -134,7 +134,7 @@ impl ScoringStatus {
                 .as_ref()
                 .map(|score| words::moment(score.scored_at, now)),
             outdated: score.is_some_and(|score| !score.is_current_criteria),
-            told_above: status_bar.deserted.is_some()
+            shown_above: status_bar.deserted.is_some()
                 && active
                     .as_ref()
                     .and_then(|(job, _)| job.job.wait.as_ref())
@@ -211,7 +211,7 @@ mod tests {
             scored: None,
             outdated: false,
             active: None,
-            told_above: false,
+            shown_above: false,
             failed: None,
             why_not: String::new(),
             may_score: true,

@@ -11,7 +11,7 @@ use crate::score::{Field, FieldForm, about, field, fields, nearest};
 use crate::suite::SuiteError;
 
 /// How many columns beside the first are told that are no fields.
-const MOST_TOLD: usize = 9;
+const MOST_LISTED: usize = 9;
 
 pub(super) struct Header {
     /// By place; `None`: a column without a name, where nothing may stand.
@@ -115,7 +115,7 @@ impl Header {
         }
         let mut faults = faults.into_iter();
         if let Some(mut first) = faults.next() {
-            for other in faults.take(MOST_TOLD) {
+            for other in faults.take(MOST_LISTED) {
                 let column = other.column.as_deref().unwrap_or_default();
                 let message = &other.message;
                 first

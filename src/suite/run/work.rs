@@ -103,8 +103,11 @@ fn unfit(
     let mut case = asked.clone();
     case.insert("success".to_owned(), Value::Bool(true));
     let found = read_case(kind, &Value::Object(case)).err();
-    let is_told = |fault: &Fault| missing.iter().any(|it| it.0 == column(&fault.pointer));
-    let others = found.into_iter().flatten().filter(|fault| !is_told(fault));
+    let is_reported = |fault: &Fault| missing.iter().any(|it| it.0 == column(&fault.pointer));
+    let others = found
+        .into_iter()
+        .flatten()
+        .filter(|fault| !is_reported(fault));
     faults.extend(others.map(|fault| written.at(fault, line)));
     faults
 }
