@@ -1,8 +1,6 @@
 //! `/batches/{id}/items/{n}`: one case: what was asked, generated against expected, the rows side by side, the parts of its score, what
 //! the judge said.
 
-use std::collections::BTreeMap;
-
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, State};
@@ -23,6 +21,7 @@ use super::user::SessionUser;
 use super::waits::WaitWords as _;
 use super::words;
 use crate::api::{batches, jobs};
+use crate::job::Kind;
 use crate::score::about;
 use crate::wire::{Batch, BatchItem, BatchItemDetail, Call, ItemOutcome, ItemPart, JobResult};
 
@@ -121,20 +120,24 @@ impl ItemPage {
             )),
         };
         let result = match &item.job.result {
-            Some(JobResult::Kept(result)) => CaseResult::deserialize(result).unwrap_or_default(),
-            Some(JobResult::Session(_)) | None => CaseResult::default(),
+            Some(JobResult::Kept(result)) => Some(result),
+            Some(JobResult::Session(_)) | None => None,
         };
         Self {
             frame,
             sign: batch_items::sign(item.outcome),
             total: item.total.map_or_else(String::new, words::percent),
             sides,
-            columns: columns(&result),
+            columns: columns(batch.kind, result),
             rows: ResultRows::new(
                 payload.get(fields.expected_rows),
                 payload.get(fields.generated_rows),
             ),
-            bars: item.parts.iter().map(|part| bar(part, &result)).collect(),
+            bars: item
+                .parts
+                .iter()
+                .map(|part| bar(part, batch.kind, result))
+                .collect(),
             reasoning: item
                 .reasoning
                 .as_deref()
@@ -154,23 +157,11 @@ impl ItemPage {
     }
 }
 
-/// What a case's page reads of its result. Whatever a kind's result lacks is not shown.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct CaseResult {
-    components: BTreeMap<String, CaseComponent>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct CaseComponent {
-    weight: Option<f64>,
-    details: Option<Value>,
-}
-
-fn bar(part: &ItemPart, result: &CaseResult) -> Bar {
-    let weight = result.components.get(&part.name);
-    let weight = weight.and_then(|component| component.weight);
+fn bar(part: &ItemPart, kind: Kind, result: Option<&Value>) -> Bar {
+    let component = about(kind).component(&part.name);
+    let weight = component.and_then(|component| component.weight(result));
+    // The judge's reasons have a place of their own.
+    let gives_reasons = component.is_some_and(|component| component.gives_reasons());
     Bar {
         title: part.title.clone(),
         score: part
@@ -180,18 +171,17 @@ fn bar(part: &ItemPart, result: &CaseResult) -> Bar {
             .score
             .map_or(0.0, |score| (100.0 * score).clamp(0.0, 100.0)),
         weight: weight.map_or_else(String::new, words::percent),
-        // The judge's words have a place of their own.
-        words: match part.name.as_str() {
-            "llm_grading" => String::new(),
-            _ => part.words.clone().unwrap_or_default(),
-        },
+        words: part
+            .words
+            .clone()
+            .filter(|_| !gives_reasons)
+            .unwrap_or_default(),
     }
 }
 
-fn columns(result: &CaseResult) -> Columns {
-    let schema = result.components.get("schema_match");
-    let details = schema.and_then(|schema| schema.details.as_ref());
-    let columns = details.map(Columns::deserialize).and_then(Result::ok);
+fn columns(kind: Kind, result: Option<&Value>) -> Columns {
+    let compared = about(kind).columns_in(result);
+    let columns = compared.map(Columns::deserialize).and_then(Result::ok);
     columns.unwrap_or_default()
 }
 
