@@ -47,6 +47,7 @@ pub enum NotConfigured {
     Capped {
         /// The name asked for.
         name: String,
+        /// Its entry.
         entry: String,
     },
     /// The entry has no key and doesn't say `auth: none`.
