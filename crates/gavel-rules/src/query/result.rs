@@ -13,6 +13,7 @@ const SHOWN_NAMES: usize = 100;
 /// The longest row that is shown whole, bytes of JSON; a longer one is shown as text, cut.
 const SHOWN_ROW: usize = 4 * 1024;
 
+/// What a generated query is worth: four components of a quarter each, three of them computed.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct QueryScore {
     /// The sum of the weighted components, 0-1, unrounded; null while one is missing.
