@@ -317,7 +317,7 @@ impl App {
         match files::read_criteria(&self.settings) {
             Ok(criteria) => {
                 for kind in Kind::ALL {
-                    let hash = &criteria.of(*kind).hash;
+                    let hash = &criteria.for_kind(*kind).hash;
                     tracing::info!(%kind, criteria_hash = %hash, "criteria loaded");
                 }
                 self.enqueue.set_current(criteria);

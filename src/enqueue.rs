@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-pub use self::batch::{BatchError, FAULTS, Item, ItemFault, Items, OpenItems, ScoreBatch};
+pub use self::batch::{BatchError, FAULTS, Item, ItemFault, ItemStream, OpenItems, ScoreBatch};
 pub use self::case::{Pinned, ScoreCase};
 pub use self::current::CurrentCriteria;
 use self::current::Definitions;
@@ -28,7 +28,7 @@ pub use self::error::{EnqueueError, JudgeProblem};
 use self::push::push_committed;
 pub use self::request::{Enqueued, NewId, ScorableStatus, ScoreSession};
 pub use self::rescore::{JudgeDirectory, JudgeFacts, Rescore};
-use self::source::Asked;
+use self::source::SourceAsked;
 pub use self::source::{SessionSource, SourceError, SourceProblem, Sourced};
 use crate::clock::Clock;
 use crate::events::{Announcer, EventType};
@@ -52,7 +52,7 @@ impl Enqueue {
             return Ok(Enqueued::Job(Box::new(job)));
         }
         let hash = request.criteria_hash.as_deref().unwrap_or(&criteria.hash.0);
-        let mut asked = Asked::No;
+        let mut asked = SourceAsked::No;
         for _ in 0..RACES {
             let view = self.view(request.session_id, &mut asked).await?;
             self.check_subject(request.session_id, &view)?;

@@ -132,7 +132,7 @@ pub struct JsonShape {
 }
 
 impl JsonShape {
-    pub fn of(text: &[u8]) -> Self {
+    pub fn measure(text: &[u8]) -> Self {
         let (mut shape, mut open) = (Self::default(), 0_usize);
         let (mut in_string, mut escaped) = (false, false);
         for byte in text {
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_text_weighs_what_its_values_take_and_not_what_it_is_long() {
-        let weight = |text: &str| JsonShape::of(text.as_bytes()).weight();
+        let weight = |text: &str| JsonShape::measure(text.as_bytes()).weight();
         let cells = format!("[{}]", vec!["1"; 1_000_000].join(","));
         let text = format!("[\"{}\"]", "x".repeat(cells.len()));
         assert!(weight(&cells) > 10 * weight(&text));
@@ -281,7 +281,7 @@ mod tests {
             ("[[[]]]", 3),
             (r#"{"a":{"b":[]}}"#, 3),
         ] {
-            assert_eq!(JsonShape::of(text.as_bytes()).depth, depth, "{text}");
+            assert_eq!(JsonShape::measure(text.as_bytes()).depth, depth, "{text}");
         }
     }
 
@@ -295,7 +295,7 @@ mod tests {
             (texts(16 * 1024), false),
             (texts(64 * 1024), true),
         ] {
-            let of_text = JsonShape::of(payload.to_string().as_bytes());
+            let of_text = JsonShape::measure(payload.to_string().as_bytes());
             for shape in [of_text, JsonShape::of_value(&payload)] {
                 assert_eq!(shape.is_heavy(), heavy, "{shape:?}");
             }

@@ -22,7 +22,7 @@ pub enum TelemetryError {
     Filter(String),
     /// Something else takes this process's logs already.
     #[error("logs are already set up: {0}")]
-    Twice(#[from] TryInitError),
+    AlreadySet(#[from] TryInitError),
 }
 
 /// What the database remarks in passing ("relation already exists, skipping"); a filter that names it wins.

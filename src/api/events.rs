@@ -94,7 +94,7 @@ async fn events(
     headers: HeaderMap,
     mut params: Params,
 ) -> Result<Response, ApiError> {
-    let filter = Filter::read(&mut params);
+    let filter = EventFilter::read(&mut params);
     let last_id = params.text("last_event_id");
     params.finish()?;
     let last_id = headers
@@ -143,14 +143,14 @@ async fn events(
 
 /// Which events a client asked for.
 #[derive(Debug, Clone, Default)]
-struct Filter {
+struct EventFilter {
     types: Vec<EventType>,
     job_id: Option<JobId>,
     session_id: Option<Uuid>,
     judge: Option<String>,
 }
 
-impl Filter {
+impl EventFilter {
     fn read(params: &mut Params) -> Self {
         let mut types = Vec::new();
         for name in params.text("types").unwrap_or_default().split(',') {
@@ -190,7 +190,7 @@ impl Filter {
 
 struct EventStream {
     listener: Listener,
-    filter: Filter,
+    filter: EventFilter,
     clock: Arc<dyn Clock>,
     stopping: CancellationToken,
     /// When silence has lasted long enough.
@@ -319,14 +319,14 @@ mod tests {
 
     #[test]
     fn every_condition_of_a_filter_must_hold_and_a_reset_passes_all() {
-        let all = Filter::default();
-        let other = |filter: Filter| {
+        let all = EventFilter::default();
+        let other = |filter: EventFilter| {
             let reset = Event::new(EventType::Reset, DateTime::UNIX_EPOCH);
             assert!(filter.takes(&reset), "{filter:?}");
             filter.takes(&event())
         };
         assert!(other(all.clone()));
-        let fitting = Filter {
+        let fitting = EventFilter {
             types: vec![EventType::JobFailed, EventType::JobSucceeded],
             job_id: Some(JobId(Uuid::from_u128(1))),
             session_id: Some(Uuid::from_u128(2)),
@@ -334,19 +334,19 @@ mod tests {
         };
         assert!(other(fitting.clone()));
         for wrong in [
-            Filter {
+            EventFilter {
                 types: vec![EventType::JobFailed],
                 ..fitting.clone()
             },
-            Filter {
+            EventFilter {
                 job_id: Some(JobId(Uuid::from_u128(9))),
                 ..fitting.clone()
             },
-            Filter {
+            EventFilter {
                 session_id: Some(Uuid::from_u128(9)),
                 ..fitting.clone()
             },
-            Filter {
+            EventFilter {
                 judge: Some("other".to_owned()),
                 ..fitting
             },

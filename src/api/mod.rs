@@ -48,7 +48,7 @@ pub use events::Streams;
 pub(crate) use http::auth::{Caller, SIGN_IN_COOKIE, Scope, cookie};
 pub(crate) use http::body::{READ_TIMEOUT, in_time};
 pub(crate) use http::in_process::{Done, InProcessClient};
-pub(crate) use http::layers::{Asked, PaintProblem};
+pub(crate) use http::layers::{FailedRequest, PaintProblem};
 pub(crate) use http::params::Params;
 pub use http::problem;
 pub(crate) use http::problem::ApiError;

@@ -21,7 +21,7 @@ use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::enqueue::Rescore;
 use crate::job::{Force, Priority, Purpose};
 use crate::store::SessionFilter;
-use crate::wire::{Batch, Fault, RescoreFilter, RescorePlan, RescoreRequest};
+use crate::wire::{Batch, RequestFault, RescoreFilter, RescorePlan, RescoreRequest};
 
 /// The most ids that a filter may name.
 const MAX_IDS: usize = 100_000;
@@ -85,7 +85,7 @@ fn read(
 ) -> Result<Rescore, ApiError> {
     check_name(body.name.as_deref())?;
     check_budget(body.budget_usd)?;
-    let mut faults = Faults(Vec::new());
+    let mut faults = BodyFaults(Vec::new());
     let purpose = body.purpose.unwrap_or(Purpose::Score);
     faults.check(
         body.max != Some(0),
@@ -108,7 +108,7 @@ fn read(
         filter,
         criteria_hash: body.criteria_hash,
         purpose,
-        force: Force::of(body.force_rescore),
+        force: Force::from_flag(body.force_rescore),
         max: body.max,
         budget_usd: body.budget_usd,
         priority: body.priority.unwrap_or(Priority::Bulk),
@@ -126,7 +126,7 @@ fn check_batch_endpoint(
     priority: Option<Priority>,
     budget_usd: Option<f64>,
     purpose: Purpose,
-    faults: &mut Faults,
+    faults: &mut BodyFaults,
 ) {
     let waits = priority != Some(Priority::Interactive);
     let message = "may take a day: leave it out, or the priority interactive";
@@ -137,7 +137,7 @@ fn check_batch_endpoint(
     faults.check(purpose != Purpose::Jury, "/economy", message);
 }
 
-fn repeats(repeats: Option<u32>, purpose: Purpose, faults: &mut Faults) -> u32 {
+fn repeats(repeats: Option<u32>, purpose: Purpose, faults: &mut BodyFaults) -> u32 {
     match (repeats, purpose) {
         (Some(repeats), Purpose::Repeat) => {
             let fits = REPEATS.contains(&repeats);
@@ -162,7 +162,7 @@ fn repeats(repeats: Option<u32>, purpose: Purpose, faults: &mut Faults) -> u32 {
     }
 }
 
-fn jury(judges: Option<Vec<String>>, purpose: Purpose, faults: &mut Faults) -> Vec<String> {
+fn jury(judges: Option<Vec<String>>, purpose: Purpose, faults: &mut BodyFaults) -> Vec<String> {
     match (judges, purpose) {
         (Some(judges), Purpose::Jury) => {
             let fits = JURY.contains(&judges.len());
@@ -194,7 +194,7 @@ fn jury(judges: Option<Vec<String>>, purpose: Purpose, faults: &mut Faults) -> V
     }
 }
 
-fn filter(words: RescoreFilter, current: &str, faults: &mut Faults) -> SessionFilter {
+fn filter(words: RescoreFilter, current: &str, faults: &mut BodyFaults) -> SessionFilter {
     for (name, score) in [
         ("min_score", words.min_score),
         ("max_score", words.max_score),
@@ -242,7 +242,7 @@ fn filter(words: RescoreFilter, current: &str, faults: &mut Faults) -> SessionFi
 }
 
 /// A word of the filter; an empty one is left out, as in a query.
-fn text(word: Option<String>, name: &str, faults: &mut Faults) -> Option<String> {
+fn text(word: Option<String>, name: &str, faults: &mut BodyFaults) -> Option<String> {
     let word = word.filter(|word| !word.is_empty())?;
     let fits = !word.chars().any(char::is_control);
     faults.check(fits, &format!("/filter/{name}"), "holds control characters");
@@ -250,7 +250,7 @@ fn text(word: Option<String>, name: &str, faults: &mut Faults) -> Option<String>
 }
 
 /// Each id once.
-fn ids(ids: Option<Vec<Uuid>>, faults: &mut Faults) -> Vec<Uuid> {
+fn ids(ids: Option<Vec<Uuid>>, faults: &mut BodyFaults) -> Vec<Uuid> {
     let Some(mut ids) = ids else {
         return Vec::new();
     };
@@ -268,11 +268,11 @@ fn ids(ids: Option<Vec<Uuid>>, faults: &mut Faults) -> Vec<Uuid> {
 }
 
 /// What is wrong with a body.
-struct Faults(Vec<Fault>);
+struct BodyFaults(Vec<RequestFault>);
 
-impl Faults {
+impl BodyFaults {
     fn add(&mut self, pointer: &str, message: &str) {
-        self.0.push(Fault {
+        self.0.push(RequestFault {
             pointer: pointer.to_owned(),
             message: message.to_owned(),
         });

@@ -18,8 +18,8 @@ use crate::config::webhook_faults;
 use crate::outbound::secret_of;
 use crate::store::{DeliveryFilter, DeliveryRow, WebhookEndpoint};
 use crate::wire::{
-    DeliveryState, Fault, NewWebhook, Webhook, WebhookCreated, WebhookDeliveries, WebhookDelivery,
-    Webhooks,
+    DeliveryState, NewWebhook, RequestFault, Webhook, WebhookCreated, WebhookDeliveries,
+    WebhookDelivery, Webhooks,
 };
 
 const FAULT_STATUS: FaultStatus = FaultStatus::Unprocessable;
@@ -106,9 +106,9 @@ async fn add_webhook(
     ApiJson(mut new): ApiJson<NewWebhook>,
 ) -> Result<Response, ApiError> {
     params.finish()?;
-    let faults: Vec<Fault> = webhook_faults(&new)
+    let faults: Vec<RequestFault> = webhook_faults(&new)
         .into_iter()
-        .map(|(field, message)| Fault {
+        .map(|(field, message)| RequestFault {
             pointer: format!("/{field}"),
             message,
         })

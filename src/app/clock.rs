@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::AppError;
-use crate::clock::{Clock, DatabaseClock, Reading, SystemClock};
+use crate::clock::{Clock, DatabaseClock, DatabaseTime, SystemClock};
 use crate::store::{Store, StoreError};
 
 /// How often the database is asked.
@@ -66,8 +66,8 @@ async fn follow(store: &Store, clock: &DatabaseClock, stop: CancellationToken) {
 }
 
 /// `None` where the database has this machine's clock.
-async fn read(store: &Store) -> Result<Option<Reading>, StoreError> {
+async fn read(store: &Store) -> Result<Option<DatabaseTime>, StoreError> {
     let asked = Instant::now();
     let time = store.database_time().await?;
-    Ok(time.map(|time| Reading::new(time, asked, Instant::now())))
+    Ok(time.map(|time| DatabaseTime::new(time, asked, Instant::now())))
 }

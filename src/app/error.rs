@@ -12,10 +12,7 @@ pub enum AppError {
     #[error(
         "{path} is in use by another gavel process: end that one, ask it where this command has --server http://ADDRESS, or choose another --data-dir"
     )]
-    Locked {
-        /// The data folder.
-        path: PathBuf,
-    },
+    Locked { path: PathBuf },
     /// Exit 2: the schema is not the one this binary needs.
     #[error("the database lacks {pending} migration(s): run `gavel migrate` first")]
     Unmigrated {

@@ -10,7 +10,7 @@ use super::AppError;
 use crate::config::Settings;
 use crate::enqueue::{SessionSource, SourceError, SourceProblem, Sourced};
 use crate::history::imports::HistoryOptions;
-use crate::history::on_demand::{Found, OnDemand, OnDemandError};
+use crate::history::on_demand::{FetchOutcome, OnDemand, OnDemandError};
 use crate::history::tarsy::Address;
 
 /// After how long a silence another process takes an import over. The same in all processes, whatever lease a worker has.
@@ -44,8 +44,8 @@ pub(super) struct FromHistory(pub(super) OnDemand);
 impl SessionSource for FromHistory {
     async fn fetch(&self, session_id: Uuid) -> Result<Sourced, SourceError> {
         match self.0.fetch(session_id).await {
-            Ok(Found::Stored) => Ok(Sourced::Stored),
-            Ok(Found::Nothing) => Ok(Sourced::Unknown),
+            Ok(FetchOutcome::Stored) => Ok(Sourced::Stored),
+            Ok(FetchOutcome::Nothing) => Ok(Sourced::Unknown),
             Err(OnDemandError::Unavailable {
                 reason,
                 retry_after,

@@ -23,7 +23,7 @@ use crate::queue::memory::MemoryQueue;
 use crate::queue::redis::{RedisOptions, RedisQueue};
 use crate::redis_client::RedisClient;
 use crate::store::{Store, StoreError, StoreOptions};
-use crate::worker::{Kept, WebhookOptions};
+use crate::worker::{RetentionPeriods, WebhookOptions};
 
 /// Opens the store of a mode, as the settings name it; a fault names the address and the setting.
 pub async fn open_store(settings: &Settings, mode: &Mode) -> Result<Store, AppError> {
@@ -202,9 +202,9 @@ pub(super) fn process_name() -> String {
     format!("{host}:{}", std::process::id())
 }
 
-pub(super) fn kept(retention: &RetentionSettings) -> Kept {
+pub(super) fn kept(retention: &RetentionSettings) -> RetentionPeriods {
     let some = |days: u32| (days > 0).then(|| TimeDelta::days(days.into()));
-    Kept {
+    RetentionPeriods {
         calls: TimeDelta::days(retention.judge_calls_days.into()),
         jobs: some(retention.jobs_days),
         sessions: some(retention.sessions_days),

@@ -22,22 +22,22 @@ use crate::wire::{
 )]
 pub(super) struct Analytics {
     #[command(subcommand)]
-    what: What,
+    command: AnalyticsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum AnalyticsCommand {
     /// Tools that agents lacked or left unused, by the number of sessions
-    MissingTools(Names),
+    MissingTools(NamesArgs),
     /// Alternative approaches to investigations, by the number of sessions
-    Approaches(Names),
+    Approaches(NamesArgs),
     /// How scores are spread; of the current criteria unless --criteria says otherwise
     Distribution {
         /// Totals a bucket: 5 or 10
         #[arg(long, default_value_t = 10)]
         points: u8,
         #[command(flatten)]
-        scores: Scores,
+        scores: ScoreArgs,
     },
     /// How scores move over time, by criteria; the last 30 periods unless --days says otherwise
     Trend {
@@ -45,22 +45,22 @@ enum What {
         #[arg(long, default_value_t = Period::Day, value_name = "PERIOD")]
         every: Period,
         #[command(flatten)]
-        scores: Scores,
+        scores: ScoreArgs,
     },
 }
 
 #[derive(Debug, Args)]
-struct Names {
+struct NamesArgs {
     /// At most this many
     #[arg(long, default_value_t = 50)]
     limit: u32,
     #[command(flatten)]
-    scores: Scores,
+    scores: ScoreArgs,
 }
 
 /// Which scores are looked at.
 #[derive(Debug, Args)]
-struct Scores {
+struct ScoreArgs {
     /// Scores made with these criteria: any, current, or a hash, at least its first 8 digits
     #[arg(long, value_name = "CRITERIA")]
     criteria: Option<String>,
@@ -73,22 +73,22 @@ struct Scores {
 
 impl Analytics {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        match &self.what {
-            What::MissingTools(names) => {
+        match &self.command {
+            AnalyticsCommand::MissingTools(names) => {
                 let limit = ("limit", names.limit.to_string());
                 let scores = &names.scores;
                 scores
                     .show::<NameList>(global, "missing-tools", limit)
                     .await
             }
-            What::Approaches(names) => {
+            AnalyticsCommand::Approaches(names) => {
                 let limit = ("limit", names.limit.to_string());
                 names
                     .scores
                     .show::<NameList>(global, "approaches", limit)
                     .await
             }
-            What::Distribution { points, scores } => {
+            AnalyticsCommand::Distribution { points, scores } => {
                 let points = ("points", points.to_string());
                 if scores.criteria.is_none() {
                     output::note("scores by the current criteria; all of them: --criteria any");
@@ -97,7 +97,7 @@ impl Analytics {
                     .show::<Distribution>(global, "distribution", points)
                     .await
             }
-            What::Trend { every, scores } => {
+            AnalyticsCommand::Trend { every, scores } => {
                 let every = ("every", every.to_string());
                 scores.show::<Trend>(global, "trend", every).await
             }
@@ -105,7 +105,7 @@ impl Analytics {
     }
 }
 
-impl Scores {
+impl ScoreArgs {
     /// Asks for `route`, the last part of a path, with one more pair in the query.
     async fn show<T: DeserializeOwned + Printed>(
         &self,

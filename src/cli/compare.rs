@@ -9,11 +9,11 @@ use serde_json::json;
 
 use super::evaluate::{mixed, share};
 use super::outcome::{CliError, Exit};
-use super::output::{self, Form, Printed};
+use super::output::{self, OutputForm, Printed};
 use crate::job::Kind;
-use crate::report::{GateDecision, GateResult, Lines, ReportError};
+use crate::report::{GateDecision, GateResult, ReportError, ResultLines};
 use crate::suite::run::RunFolder;
-use crate::suite::run::compare::{Change, Comparison};
+use crate::suite::run::compare::{Change, RunComparison};
 use crate::suite::run::folder::RESULTS;
 use crate::suite::run::gate::decide_comparison;
 
@@ -63,7 +63,7 @@ pub(super) struct Compare {
 impl Compare {
     pub(super) fn run(&self) -> Result<Exit, CliError> {
         let (a, b) = (open(&self.a)?, open(&self.b)?);
-        let found = Comparison::between(&a, &b).map_err(unreadable)?;
+        let found = RunComparison::between(&a, &b).map_err(unreadable)?;
         self.of_one_kind(&found)?;
         let bench = |dir: &Path| RunFolder::header_of(dir).ok()?.judged_by;
         let found = found.under(bench(&self.a).as_ref(), bench(&self.b).as_ref());
@@ -76,11 +76,11 @@ impl Compare {
             found,
             gate_result,
         };
-        output::print(&compared, Form::of(self.json))
+        output::print(&compared, OutputForm::from_flag(self.json))
     }
 
     /// Totals of two kinds are not of one measure.
-    fn of_one_kind(&self, found: &Comparison) -> Result<(), CliError> {
+    fn of_one_kind(&self, found: &RunComparison) -> Result<(), CliError> {
         let (Some(a), Some(b)) = (kinds(&found.kinds_a), kinds(&found.kinds_b)) else {
             return Ok(());
         };
@@ -98,7 +98,7 @@ impl Compare {
 /// Two runs side by side, and whether the later one is good enough.
 struct Compared<'a> {
     asked: &'a Compare,
-    found: Comparison,
+    found: RunComparison,
     gate_result: GateResult,
 }
 
@@ -138,8 +138,8 @@ fn kinds(kinds: &BTreeSet<Kind>) -> Option<String> {
     (!names.is_empty()).then(|| names.join(" and "))
 }
 
-fn open(dir: &Path) -> Result<Lines, CliError> {
-    Lines::open(&dir.join(RESULTS)).map_err(unreadable)
+fn open(dir: &Path) -> Result<ResultLines, CliError> {
+    ResultLines::open(&dir.join(RESULTS)).map_err(unreadable)
 }
 
 fn unreadable(error: ReportError) -> CliError {
@@ -148,7 +148,7 @@ fn unreadable(error: ReportError) -> CliError {
     ))
 }
 
-impl Printed for Comparison {
+impl Printed for RunComparison {
     fn print(&self) -> Result<(), CliError> {
         for (title, changes) in [
             ("passed, and misses now", &self.pass_to_fail),
@@ -186,7 +186,7 @@ impl Printed for Comparison {
     }
 }
 
-fn mean(found: &Comparison) -> String {
+fn mean(found: &RunComparison) -> String {
     let (Some(a), Some(b), Some(difference)) = (found.mean_a, found.mean_b, found.difference)
     else {
         return "no item has a score in both runs".to_owned();

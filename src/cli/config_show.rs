@@ -7,7 +7,7 @@ use super::Global;
 use super::context::sources;
 use super::outcome::{CliError, Exit};
 use super::output;
-use crate::config::{self, Shown};
+use crate::config::{self, ShownSetting};
 
 /// Show the settings in force
 #[derive(Debug, Args)]
@@ -50,8 +50,7 @@ impl ConfigCommand {
             output::note(&format!("warning: {warning}"));
         }
         if show.json {
-            let item =
-                |one: &Shown| json!({ "key": one.key, "value": one.value, "origin": one.origin });
+            let item = |one: &ShownSetting| json!({ "key": one.key, "value": one.value, "origin": one.origin });
             let items: Vec<Value> = loaded.values.iter().map(item).collect();
             output::json(&json!({ "items": items }))?;
             return Ok(Exit::Done);

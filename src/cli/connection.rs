@@ -15,7 +15,7 @@ use super::Global;
 use super::context::{Context, Voice, flag_of, listen};
 use super::daemon::ending;
 use super::outcome::{CliError, Exit};
-use super::output::{self, Form, Items, Printed};
+use super::output::{self, ItemList, OutputForm, Printed};
 use crate::app::{App, Migrations, Mode, Stop};
 use crate::client::{Client, ClientError};
 use crate::config::{Flag, Settings, redacted_url};
@@ -83,8 +83,8 @@ pub(super) struct Listing {
 }
 
 impl Common {
-    pub(super) fn form(&self) -> Form {
-        Form::of(self.json)
+    pub(super) fn form(&self) -> OutputForm {
+        OutputForm::from_flag(self.json)
     }
 
     /// Asks the service for something that is there, and prints it.
@@ -121,11 +121,11 @@ impl Listing {
         ask: impl AsyncFnOnce(&Client, usize) -> Result<Vec<T>, ClientError>,
     ) -> Result<Exit, CliError>
     where
-        Items<T>: Printed,
+        ItemList<T>: Printed,
     {
         let ask = async |client: &Client| {
             let items = ask(client, self.limit).await?;
-            Ok(Items { items })
+            Ok(ItemList { items })
         };
         self.common.print(global, ask).await
     }
@@ -293,9 +293,9 @@ impl ConnectionArgs {
             is_remote: false,
         };
         let part = match needs {
-            Needs::Worker if works_here => Part::Worker,
-            Needs::Imports => Part::Imports,
-            Needs::Existing | Needs::Store | Needs::Worker => Part::Nothing,
+            Needs::Worker if works_here => BackgroundWork::Worker,
+            Needs::Imports => BackgroundWork::Imports,
+            Needs::Existing | Needs::Store | Needs::Worker => BackgroundWork::Nothing,
         };
         let work = Box::pin(Here::work(
             &app,
@@ -311,7 +311,7 @@ impl ConnectionArgs {
 
 /// What a service in this process runs beside its API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum BackgroundWork {
     Nothing,
     Worker,
     Imports,
@@ -359,15 +359,15 @@ impl Here {
     async fn work<T>(
         app: &App,
         listener: TcpListener,
-        (part, stop): (Part, &Stop),
+        (part, stop): (BackgroundWork, &Stop),
         command: impl Future<Output = Result<T, CliError>>,
     ) -> Result<T, CliError> {
         let serving = app.serve(listener, stop.clone());
         let working = async {
             match part {
-                Part::Worker => app.work(stop.clone()).await,
-                Part::Imports => app.import(Whose::Own, stop.clone()).await,
-                Part::Nothing => Ok(()),
+                BackgroundWork::Worker => app.work(stop.clone()).await,
+                BackgroundWork::Imports => app.import(Whose::Own, stop.clone()).await,
+                BackgroundWork::Nothing => Ok(()),
             }
         };
         let mut service = pin!(async { tokio::try_join!(serving, working).map(|_| ()) });
@@ -435,7 +435,7 @@ mod tests {
             Ok(answer)
         };
         let stop = Stop::default();
-        let part = (Part::Nothing, &stop);
+        let part = (BackgroundWork::Nothing, &stop);
         let answer = Here::work(&here.app, here.listener, part, asked).await;
         here.app.close().await;
         let answer = answer.unwrap();

@@ -6,7 +6,7 @@ use clap::Args;
 use super::Global;
 use super::connection::Common;
 use super::outcome::{CliError, Exit};
-use super::output::{self, Printed, Row};
+use super::output::{self, Printed, TableRow};
 use crate::client::Client;
 use crate::clock::{Clock as _, SystemClock};
 use crate::wire::words;
@@ -63,14 +63,14 @@ impl Printed for CostList {
     }
 }
 
-fn row(line: &CostItem) -> Row {
+fn row(line: &CostItem) -> TableRow {
     let day = line.day.map(|day| day.to_string());
     let names = [day, line.judge.clone(), line.model.clone()];
     let names: Vec<String> = names.into_iter().flatten().collect();
     cells(names.join(": "), &line.figures)
 }
 
-fn cells(name: String, figures: &CostFigures) -> Row {
+fn cells(name: String, figures: &CostFigures) -> TableRow {
     let counts = [
         figures.calls,
         figures.failed_calls,

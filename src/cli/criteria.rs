@@ -12,7 +12,7 @@ use super::Global;
 use super::connection::{Common, Connection, Needs};
 use super::context::{Context, Voice};
 use super::outcome::{CliError, Exit};
-use super::output::{self, Form, Printed, or_empty};
+use super::output::{self, OutputForm, Printed, or_empty};
 use crate::client::Client;
 use crate::config::yaml::{FileError, resolve};
 use crate::config::{Settings, env_with_default};
@@ -35,13 +35,13 @@ const NAMED: usize = 16;
                   behind it (GAVEL_CRITERIA_QAS) names it.",
     after_help = "Examples:\n  gavel criteria check my_criteria.yaml\n  gavel criteria add my_criteria.yaml\n  gavel criteria diff current 1f3a9c02\n  gavel criteria compare current 1f3a9c02\n  gavel score --criteria-hash HASH session.json   # try it on one session\n\nTo make it current: replace the file that the variable of its kind names and send SIGHUP, or restart."
 )]
-pub(super) struct CriteriaCommand {
+pub(super) struct CriteriaArgs {
     #[command(subcommand)]
-    what: What,
+    command: CriteriaCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum CriteriaCommand {
     /// List stored definitions, newest first
     List(Common),
     /// Show one definition with its content
@@ -109,18 +109,18 @@ struct Pair {
     b: String,
 }
 
-impl CriteriaCommand {
+impl CriteriaArgs {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        match &self.what {
-            What::List(common) => {
+        match &self.command {
+            CriteriaCommand::List(common) => {
                 let list = async |client: &Client| client.criteria_list().await;
                 common.print(global, list).await
             }
-            What::Show { hash, common } => {
+            CriteriaCommand::Show { hash, common } => {
                 let show = async |client: &Client| client.criteria(hash).await;
                 common.print(global, show).await
             }
-            What::Compare {
+            CriteriaCommand::Compare {
                 pair,
                 movers,
                 common,
@@ -131,11 +131,11 @@ impl CriteriaCommand {
                 };
                 common.print(global, compare).await
             }
-            What::Diff { pair, common } => {
+            CriteriaCommand::Diff { pair, common } => {
                 let diff = async |client: &Client| client.diff_criteria(&pair.a, &pair.b).await;
                 common.print(global, diff).await
             }
-            What::Add { file, common } => {
+            CriteriaCommand::Add { file, common } => {
                 let add = async |connection: Connection<'_>| {
                     let criteria = read_for(&connection, file)?;
                     let answer = connection.client.add_criteria(&criteria.content).await?;
@@ -147,12 +147,12 @@ impl CriteriaCommand {
                 };
                 common.run(global, Needs::Store, add).await
             }
-            What::Check { file, json } => {
+            CriteriaCommand::Check { file, json } => {
                 let context = Context::new(global, Vec::new(), Voice::Results)?;
                 let criteria = read(&context.settings, file)?;
-                output::print(&Checked { criteria, file }, Form::of(*json))
+                output::print(&Checked { criteria, file }, OutputForm::from_flag(*json))
             }
-            What::Current { kind, common } => {
+            CriteriaCommand::Current { kind, common } => {
                 let current = async |connection: Connection<'_>| {
                     Ok(connection.client.current_criteria(*kind).await?)
                 };

@@ -20,7 +20,7 @@ const WORKER_LATE: Duration = Duration::from_secs(1);
 /// after it, this stays within the 30 s that Kubernetes gives by default.
 const CUT: Duration = Duration::from_secs(8);
 
-pub(super) struct Parts<'a> {
+pub(super) struct ProcessParts<'a> {
     pub(super) api: Option<TcpListener>,
     pub(super) worker: Work,
     /// A worker's own port for health and metrics. What serves the API needs none.
@@ -69,7 +69,7 @@ pub(super) async fn serve(
         let settings = &context.settings;
         let data_dir = (worker == Work::Jobs).then_some(settings.data_dir.as_str());
         tracing::info!(data_dir, "listening on http://{}", listener.local_addr()?);
-        let parts = Parts {
+        let parts = ProcessParts {
             api: Some(listener),
             worker,
             health: None,
@@ -86,7 +86,7 @@ pub(super) async fn serve(
 /// Runs the parts until a signal, with `beside` next to them; what breaks ends the others softly.
 pub(super) async fn run(
     app: &App,
-    parts: Parts<'_>,
+    parts: ProcessParts<'_>,
     signals: &mut Signals,
     stop: &Stop,
     beside: impl Future<Output = Result<(), CliError>>,

@@ -17,7 +17,7 @@ use super::connection::ConnectionArgs;
 use super::context::{Context, Voice};
 use super::criteria;
 use super::outcome::{CliError, Exit};
-use super::output::{self, Form, Items, Printed};
+use super::output::{self, ItemList, OutputForm, Printed};
 use crate::app::read_providers;
 use crate::config::{Settings, criteria_file};
 use crate::job::Kind;
@@ -67,7 +67,7 @@ impl Serialize for Check {
     }
 }
 
-impl Printed for Items<Check> {
+impl Printed for ItemList<Check> {
     fn print(&self) -> Result<(), CliError> {
         for Check { what, found } in &self.items {
             let (mark, text) = match found {
@@ -99,7 +99,10 @@ impl Doctor {
         let mut checks = vec![Check::new("settings", Ok(layers))];
         if let Some(client) = self.connection.client()? {
             checks.extend(remote::check(&client).await);
-            return output::print(&Items { items: checks }, Form::of(self.json));
+            return output::print(
+                &ItemList { items: checks },
+                OutputForm::from_flag(self.json),
+            );
         }
         let mut wanted: Vec<String> = Vec::new();
         for kind in Kind::ALL {
@@ -138,7 +141,10 @@ impl Doctor {
         } else {
             checks.extend(servers::check(settings).await);
         }
-        output::print(&Items { items: checks }, Form::of(self.json))
+        output::print(
+            &ItemList { items: checks },
+            OutputForm::from_flag(self.json),
+        )
     }
 }
 

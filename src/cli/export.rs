@@ -21,11 +21,11 @@ use crate::wire::{TableFormat, words};
 )]
 pub(super) struct Export {
     #[command(subcommand)]
-    what: What,
+    command: ExportCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum ExportCommand {
     /// Sessions with good scores, a JSON object a line: {"session": .., "score": ..}
     #[command(
         long_about = "Sessions with good scores, a JSON object a line: {\"session\": .., \"score\": ..}, in the order of \
@@ -50,7 +50,7 @@ enum What {
         #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
         min_score: u8,
         #[command(flatten)]
-        rows: Box<Rows>,
+        rows: Box<TableArgs>,
         #[command(flatten)]
         which: Which,
     },
@@ -58,7 +58,7 @@ enum What {
 
 /// Which rows a table has, and as what it is written.
 #[derive(Debug, Args)]
-struct Rows {
+struct TableArgs {
     /// Write csv or parquet [default: what --output ends with, else csv]
     #[arg(long, value_name = "FORMAT", value_parser = choice::<TableFormat>(TableFormat::ALL.iter().map(|it| it.as_str())))]
     format: Option<TableFormat>,
@@ -79,7 +79,7 @@ struct Rows {
     missing_tool: Option<String>,
 }
 
-impl Rows {
+impl TableArgs {
     /// As what the table is written. A terminal gets no Parquet.
     fn format(&self, output: Option<&Path>) -> Result<TableFormat, CliError> {
         let ending = output.and_then(Path::extension);
@@ -137,17 +137,18 @@ struct Which {
 
 impl Export {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        if let What::Scores { rows, which, .. } = &self.what {
+        if let ExportCommand::Scores { rows, which, .. } = &self.command {
             rows.format(which.output.as_deref())?;
         }
-        let (What::Training { which, .. } | What::Scores { which, .. }) = &self.what;
-        let command = async |connection: Connection<'_>| match &self.what {
-            What::Training { min_score, which } => {
+        let (ExportCommand::Training { which, .. } | ExportCommand::Scores { which, .. }) =
+            &self.command;
+        let command = async |connection: Connection<'_>| match &self.command {
+            ExportCommand::Training { min_score, which } => {
                 let mut query = which.query(*min_score);
                 query.push(("end", "true".to_owned()));
                 which.write(connection.client.training(&query).await?).await
             }
-            What::Scores {
+            ExportCommand::Scores {
                 min_score,
                 rows,
                 which,
@@ -263,7 +264,7 @@ async fn copy(
     mut export: Download,
     mut write: impl FnMut(&[u8]) -> std::io::Result<()>,
 ) -> Result<u64, CliError> {
-    let mut lines = Lines::default();
+    let mut lines = LineCutter::default();
     while let Some(chunk) = export
         .chunk()
         .await
@@ -278,14 +279,14 @@ async fn copy(
 
 /// Cuts what comes into lines, and holds the last one back.
 #[derive(Debug, Default)]
-struct Lines {
+struct LineCutter {
     /// What came since the last line's end.
     rest: Vec<u8>,
     held: Option<Vec<u8>>,
     handed_on: u64,
 }
 
-impl Lines {
+impl LineCutter {
     fn cut(&mut self, chunk: Vec<u8>) -> Vec<Vec<u8>> {
         let mut whole = Vec::new();
         for part in chunk.split_inclusive(|byte| *byte == b'\n') {
@@ -330,7 +331,7 @@ mod tests {
     use super::*;
 
     fn cut(chunks: &[&str]) -> (Vec<String>, Result<u64, String>) {
-        let mut lines = Lines::default();
+        let mut lines = LineCutter::default();
         let mut whole = Vec::new();
         for chunk in chunks {
             for line in lines.cut(chunk.as_bytes().to_vec()) {

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::Global;
 use super::connection::{Listing, One, given};
 use super::outcome::{CliError, Exit};
-use super::output::{self, Items, Printed, or_empty};
+use super::output::{self, ItemList, Printed, or_empty};
 use super::scoring::waiting;
 use crate::client::Client;
 use crate::job::{JobId, JobState};
@@ -19,11 +19,11 @@ use crate::wire::{Call, Job, JobDetail};
 )]
 pub(super) struct Jobs {
     #[command(subcommand)]
-    what: What,
+    command: JobsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum JobsCommand {
     /// List jobs, newest first
     List {
         /// queued, running, waiting, succeeded, failed or cancelled
@@ -54,8 +54,8 @@ enum What {
 
 impl Jobs {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        match &self.what {
-            What::List {
+        match &self.command {
+            JobsCommand::List {
                 state,
                 judge,
                 batch,
@@ -74,18 +74,18 @@ impl Jobs {
                 })
                 .await
             }
-            What::Show { calls, one } => {
+            JobsCommand::Show { calls, one } => {
                 let show = async |client: &Client| match calls {
                     true => client.job_with_calls(JobId(one.id)).await,
                     false => client.job(JobId(one.id)).await.map(JobDetail::from),
                 };
                 one.common.print(global, show).await
             }
-            What::Cancel(one) => {
+            JobsCommand::Cancel(one) => {
                 let cancel = async |client: &Client| client.cancel(JobId(one.id)).await;
                 one.common.print(global, cancel).await
             }
-            What::Retry(one) => {
+            JobsCommand::Retry(one) => {
                 let retry = async |client: &Client| client.retry(JobId(one.id)).await;
                 one.common.print(global, retry).await
             }
@@ -93,7 +93,7 @@ impl Jobs {
     }
 }
 
-impl Printed for Items<Job> {
+impl Printed for ItemList<Job> {
     fn print(&self) -> Result<(), CliError> {
         let row = |job: &Job| {
             vec![

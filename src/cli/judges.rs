@@ -8,7 +8,7 @@ use super::Global;
 use super::connection::Common;
 use super::costs::{usd, without_price};
 use super::outcome::{CliError, Exit};
-use super::output::{self, Printed, Said, time};
+use super::output::{self, OneLine, Printed, time};
 use crate::client::Client;
 use crate::wire::{Gate, Judge, JudgePace, Judges as Listed, Meter};
 
@@ -19,11 +19,11 @@ use crate::wire::{Gate, Judge, JudgePace, Judges as Listed, Meter};
 )]
 pub(super) struct Judges {
     #[command(subcommand)]
-    what: What,
+    command: JudgesCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum JudgesCommand {
     /// List judges: breaker, holds, what they spent and may spend, pace, last error
     List(Common),
     /// Stop asking a judge; its jobs wait, all others go on
@@ -44,20 +44,20 @@ enum What {
 
 impl Judges {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        match &self.what {
-            What::List(common) => {
+        match &self.command {
+            JudgesCommand::List(common) => {
                 let list = async |client: &Client| client.judges().await;
                 common.print(global, list).await
             }
-            What::Pause { name, common } => {
+            JudgesCommand::Pause { name, common } => {
                 let words = format!("judge {name}: paused; every worker knows within a second");
-                let said = Said::done(words);
+                let said = OneLine::done(words);
                 let pause = async |client: &Client| client.pause_judge(name).await.map(said);
                 common.print(global, pause).await
             }
-            What::Resume { name, common } => {
+            JudgesCommand::Resume { name, common } => {
                 let what = format!("judge {name}");
-                let said = Said::resumed(&what);
+                let said = OneLine::resumed(&what);
                 let resume = async |client: &Client| client.resume_judge(name).await.map(said);
                 common.print(global, resume).await
             }

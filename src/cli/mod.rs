@@ -114,7 +114,7 @@ enum Command {
     Evaluate(Box<evaluate::Evaluate>),
     Compare(compare::Compare),
     Sessions(sessions::Sessions),
-    Criteria(criteria::CriteriaCommand),
+    Criteria(criteria::CriteriaArgs),
     Ratings(ratings::Ratings),
     Jobs(jobs::Jobs),
     Rescore(Box<rescore::Rescore>),

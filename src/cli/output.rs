@@ -61,14 +61,14 @@ pub(super) fn decision(gate_result: &GateResult) -> io::Result<()> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum OutputForm {
     Json,
     Words,
 }
 
-impl Form {
+impl OutputForm {
     /// The one that `--json` asks for.
-    pub(super) fn of(json: bool) -> Self {
+    pub(super) fn from_flag(json: bool) -> Self {
         match json {
             true => Self::Json,
             false => Self::Words,
@@ -92,10 +92,10 @@ pub(super) trait Printed: Serialize {
 }
 
 /// Prints an answer in the form that was asked for.
-pub(super) fn print(answer: &impl Printed, form: Form) -> Result<Exit, CliError> {
+pub(super) fn print(answer: &impl Printed, form: OutputForm) -> Result<Exit, CliError> {
     let printed = match form {
-        Form::Json => json(answer).map_err(CliError::from),
-        Form::Words => answer.print(),
+        OutputForm::Json => json(answer).map_err(CliError::from),
+        OutputForm::Words => answer.print(),
     };
     match printed {
         // A reader that has seen enough (`| head`) changes nothing of what the answer is.
@@ -108,11 +108,11 @@ pub(super) fn print(answer: &impl Printed, form: Form) -> Result<Exit, CliError>
 /// Prints an answer, and for people the command that goes on from it; `again`: its connection.
 pub(super) fn print_with_next(
     answer: &impl Printed,
-    form: Form,
+    form: OutputForm,
     again: &str,
 ) -> Result<Exit, CliError> {
     let exit = print(answer, form)?;
-    if let (Form::Words, Some((why, next))) = (form, answer.next()) {
+    if let (OutputForm::Words, Some((why, next))) = (form, answer.next()) {
         note(&format!("{why}: {next}{again}"));
     }
     Ok(exit)
@@ -120,14 +120,14 @@ pub(super) fn print_with_next(
 
 /// A list, as the API answers one.
 #[derive(Serialize)]
-pub(super) struct Items<T> {
+pub(super) struct ItemList<T> {
     pub(super) items: Vec<T>,
 }
 
 /// An answer that people are told in a line of its own.
 #[derive(Serialize)]
 #[serde(transparent)]
-pub(super) struct Said<T> {
+pub(super) struct OneLine<T> {
     pub(super) answer: T,
     #[serde(skip)]
     pub(super) words: String,
@@ -135,7 +135,7 @@ pub(super) struct Said<T> {
     pub(super) exit: Exit,
 }
 
-impl<T> Said<T> {
+impl<T> OneLine<T> {
     /// Wraps an answer whose words need nothing of it.
     pub(super) fn done(words: impl Into<String>) -> impl FnOnce(T) -> Self {
         let words = words.into();
@@ -147,7 +147,7 @@ impl<T> Said<T> {
     }
 }
 
-impl Said<Resumed> {
+impl OneLine<Resumed> {
     /// Says whether there was a hold to release.
     pub(super) fn resumed(what: &str) -> impl FnOnce(Resumed) -> Self {
         move |answer| {
@@ -161,7 +161,7 @@ impl Said<Resumed> {
     }
 }
 
-impl<T: Serialize> Printed for Said<T> {
+impl<T: Serialize> Printed for OneLine<T> {
     fn print(&self) -> Result<(), CliError> {
         Ok(line(&self.words)?)
     }
@@ -172,10 +172,10 @@ impl<T: Serialize> Printed for Said<T> {
 }
 
 /// A row of a table: its cells in the order of the head.
-pub(super) type Row = Vec<String>;
+pub(super) type TableRow = Vec<String>;
 
 /// Writes a table with a line per row.
-pub(super) fn table(head: &[&str], rows: impl IntoIterator<Item = Row>) -> io::Result<()> {
+pub(super) fn table(head: &[&str], rows: impl IntoIterator<Item = TableRow>) -> io::Result<()> {
     let mut table = filled(head, rows);
     if table.is_empty() {
         return line("none");
@@ -187,12 +187,15 @@ pub(super) fn table(head: &[&str], rows: impl IntoIterator<Item = Row>) -> io::R
 }
 
 /// Writes a table whose cells hold text of many lines.
-pub(super) fn spaced_table(head: &[&str], rows: impl IntoIterator<Item = Row>) -> io::Result<()> {
+pub(super) fn spaced_table(
+    head: &[&str],
+    rows: impl IntoIterator<Item = TableRow>,
+) -> io::Result<()> {
     line(&filled(head, rows).trim_fmt())
 }
 
 /// As wide as the terminal; elsewhere, wide.
-fn filled(head: &[&str], rows: impl IntoIterator<Item = Row>) -> Table {
+fn filled(head: &[&str], rows: impl IntoIterator<Item = TableRow>) -> Table {
     let mut table = Table::new();
     table
         .load_preset(presets::UTF8_HORIZONTAL_ONLY)
@@ -201,7 +204,7 @@ fn filled(head: &[&str], rows: impl IntoIterator<Item = Row>) -> Table {
         table.set_width(WIDE);
     }
     table.set_header(head.iter().map(Cell::new));
-    let rows: Vec<Row> = rows.into_iter().collect();
+    let rows: Vec<TableRow> = rows.into_iter().collect();
     for row in &rows {
         table.add_row(row.iter().map(|cell| Cell::new(clean(cell))));
     }
@@ -275,7 +278,7 @@ mod tests {
             "01983c66-0000-7000-8000-00000008e0a1",
         ];
         let wide = "words ".repeat(20);
-        let row: Row = ids
+        let row: TableRow = ids
             .map(str::to_owned)
             .into_iter()
             .chain(std::iter::repeat_n(wide, 8))

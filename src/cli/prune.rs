@@ -11,7 +11,7 @@ use super::context::{Context, Voice, flag_of};
 use super::daemon::ending;
 use super::migrate::store_of;
 use super::outcome::{CliError, Exit};
-use super::output::{self, Form, Said};
+use super::output::{self, OneLine, OutputForm};
 use super::progress::Progress;
 use super::rescore::time;
 use crate::app::{AppError, Stop, hold_data_folder, open_store};
@@ -91,10 +91,10 @@ impl Prune {
         let said = pruned
             .output
             .unwrap_or_else(|| Err(CliError::interrupted()))?;
-        output::print(&said, Form::of(self.json))
+        output::print(&said, OutputForm::from_flag(self.json))
     }
 
-    async fn on(&self, store: &Store, stop: &Stop) -> Result<Said<serde_json::Value>, CliError> {
+    async fn on(&self, store: &Store, stop: &Stop) -> Result<OneLine<serde_json::Value>, CliError> {
         let pending = store.pending_migrations().await?.len();
         if pending > 0 {
             return Err(AppError::Unmigrated { pending }.into());
@@ -125,7 +125,7 @@ impl Prune {
             true => "would be deleted",
             false => "deleted",
         };
-        Ok(Said {
+        Ok(OneLine {
             answer,
             words: format!(
                 "{} older than {} {what}",

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 use super::connection::Common;
 use super::outcome::{CliError, Exit};
-use super::output::{self, Printed, Said, or_empty, time};
+use super::output::{self, OneLine, Printed, or_empty, time};
 use super::{Global, judges};
 use crate::client::Client;
 use crate::wire::{self, WorkerState};
@@ -16,11 +16,11 @@ use crate::wire::{self, WorkerState};
 )]
 pub(super) struct Queue {
     #[command(subcommand)]
-    what: What,
+    command: QueueCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum QueueCommand {
     /// Show the queue's hold, its jobs by state, workers and judges
     #[command(visible_alias = "show")]
     Status(Common),
@@ -32,8 +32,8 @@ enum What {
 
 impl Queue {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        match &self.what {
-            What::Status(common) => {
+        match &self.command {
+            QueueCommand::Status(common) => {
                 let ask = async |client: &Client| {
                     let (queue, workers, judges) =
                         tokio::try_join!(client.queue(), client.workers(), client.judges())?;
@@ -45,16 +45,17 @@ impl Queue {
                 };
                 common.print(global, ask).await
             }
-            What::Pause(common) => {
+            QueueCommand::Pause(common) => {
                 let pause = async |client: &Client| {
-                    let said = Said::done("queue: paused; every worker knows within a second");
+                    let said = OneLine::done("queue: paused; every worker knows within a second");
                     client.pause_queue().await.map(said)
                 };
                 common.print(global, pause).await
             }
-            What::Resume(common) => {
-                let resume =
-                    async |client: &Client| client.resume_queue().await.map(Said::resumed("queue"));
+            QueueCommand::Resume(common) => {
+                let resume = async |client: &Client| {
+                    client.resume_queue().await.map(OneLine::resumed("queue"))
+                };
                 common.print(global, resume).await
             }
         }

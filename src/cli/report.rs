@@ -14,7 +14,7 @@ use super::outcome::{CliError, Exit};
 use super::output;
 use crate::client::Client;
 use crate::clock::{Clock as _, SystemClock};
-use crate::report::{self, Format, Judging, Lines, Meta, ReportError, Simulated};
+use crate::report::{self, Format, Judging, Meta, ReportError, ResultLines, Simulated};
 use crate::suite::run::RunFolder;
 use crate::suite::run::folder::RESULTS;
 use crate::wire::ItemOutcome;
@@ -49,7 +49,6 @@ pub(super) struct Report {
     connection: ConnectionArgs,
 }
 
-/// What a report is of.
 enum Subject {
     Run { results: PathBuf, folder: PathBuf },
     Batch(Uuid),
@@ -186,7 +185,7 @@ impl Report {
         };
         let output = self.output.clone();
         let written = tokio::task::spawn_blocking(move || {
-            let items = Lines::open(&results)?;
+            let items = ResultLines::open(&results)?;
             meta.unfinished = asked.saturating_sub(items.len());
             match output {
                 Some(path) => {

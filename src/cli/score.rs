@@ -12,8 +12,8 @@ use super::Global;
 use super::connection::{Common, Connection, Needs};
 use super::import;
 use super::outcome::{CliError, Exit};
-use super::output::{self, Printed, Row};
-use super::scoring::{self, Ask, Judged, Until, Verdict};
+use super::output::{self, Printed, TableRow};
+use super::scoring::{self, Ask, SessionVerdict, Until, Verdict};
 use super::simulated::SimulatedJudge;
 use crate::job::Force;
 use crate::wire::{self, Job, Rating};
@@ -94,7 +94,7 @@ impl Score {
         connection: &Connection<'_>,
         sessions: &[import::FileSession],
         ids: &[Uuid],
-    ) -> Result<Scores, CliError> {
+    ) -> Result<ScoreResults, CliError> {
         let imported = import::put(connection.client, sessions).await?;
         let wanted: Vec<Uuid> = ids
             .iter()
@@ -120,7 +120,7 @@ impl Score {
                 .address(&format!("/sessions/{}", one.session_id)),
             _ => connection.client.address("/sessions"),
         });
-        Ok(Scores {
+        Ok(ScoreResults {
             exit: exit(&judged, imported.refused),
             works_here: connection.works_here,
             other_criteria: judged.iter().any(is_of_others),
@@ -132,8 +132,8 @@ impl Score {
 
 /// What came of the sessions.
 #[derive(Serialize)]
-struct Scores {
-    items: Vec<Judged>,
+struct ScoreResults {
+    items: Vec<SessionVerdict>,
     #[serde(skip)]
     works_here: bool,
     /// Whether any was scored by criteria that aren't current.
@@ -146,10 +146,10 @@ struct Scores {
     exit: Exit,
 }
 
-impl Printed for Scores {
+impl Printed for ScoreResults {
     fn print(&self) -> Result<(), CliError> {
         if let [
-            Judged {
+            SessionVerdict {
                 verdict: Verdict::Scored { score },
                 ..
             },
@@ -167,7 +167,7 @@ impl Printed for Scores {
     }
 
     fn exit(&self) -> Exit {
-        let is_open = |one: &Judged| matches!(one.verdict, Verdict::Unfinished { .. });
+        let is_open = |one: &SessionVerdict| matches!(one.verdict, Verdict::Unfinished { .. });
         if self.works_here && self.items.iter().any(is_open) {
             output::note("unfinished jobs stay in the data folder: `gavel up` goes on with them");
         }
@@ -175,7 +175,7 @@ impl Printed for Scores {
     }
 }
 
-impl Scores {
+impl ScoreResults {
     fn print_page(&self) -> Result<(), CliError> {
         if self.other_criteria {
             output::note(
@@ -187,7 +187,7 @@ impl Scores {
     }
 }
 
-fn exit(judged: &[Judged], refused: usize) -> Exit {
+fn exit(judged: &[SessionVerdict], refused: usize) -> Exit {
     let mut exit = match (refused, judged) {
         (0, []) => Exit::Nothing,
         (0, _) => Exit::Done,
@@ -203,18 +203,18 @@ fn exit(judged: &[Judged], refused: usize) -> Exit {
     exit
 }
 
-pub(super) fn is_simulated(one: &Judged) -> bool {
+pub(super) fn is_simulated(one: &SessionVerdict) -> bool {
     match &one.verdict {
         Verdict::Scored { score } => score.simulated,
         Verdict::Failed { .. } | Verdict::Unfinished { .. } | Verdict::Refused { .. } => false,
     }
 }
 
-fn is_of_others(one: &Judged) -> bool {
+fn is_of_others(one: &SessionVerdict) -> bool {
     matches!(&one.verdict, Verdict::Scored { score } if !score.is_current_criteria)
 }
 
-fn row(one: &Judged) -> Row {
+fn row(one: &SessionVerdict) -> TableRow {
     let id = one.session_id.to_string();
     let note = match &one.verdict {
         Verdict::Scored { score } => {

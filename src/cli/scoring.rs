@@ -59,7 +59,7 @@ pub(super) enum Verdict {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Judged {
+pub(super) struct SessionVerdict {
     pub(super) session_id: Uuid,
     #[serde(flatten)]
     pub(super) verdict: Verdict,
@@ -70,7 +70,7 @@ pub(super) async fn score_all(
     client: &Client,
     sessions: &[Uuid],
     ask: &Ask,
-) -> Result<Vec<Judged>, CliError> {
+) -> Result<Vec<SessionVerdict>, CliError> {
     let progress = Progress::new("sessions", sessions.len());
     let mut verdicts = stream::iter(sessions.iter().copied())
         .map(|session_id| {
@@ -78,7 +78,7 @@ pub(super) async fn score_all(
             async move {
                 let verdict = score_one(client, session_id, ask, progress).await?;
                 progress.one(matches!(verdict, Verdict::Scored { .. }));
-                Ok::<_, CliError>(Judged {
+                Ok::<_, CliError>(SessionVerdict {
                     session_id,
                     verdict,
                 })

@@ -11,7 +11,7 @@ use super::connection::{Common, Connection, Listing, Needs, One, given};
 use super::history_import::FromTarsy;
 use super::import;
 use super::outcome::{CliError, Exit};
-use super::output::{self, Items, Printed, Row, Said, or_empty};
+use super::output::{self, ItemList, OneLine, Printed, TableRow, or_empty};
 use crate::client::Client;
 use crate::wire::{PutOutcome, Score, Session, SessionFormat, SessionItem};
 
@@ -22,11 +22,11 @@ use crate::wire::{PutOutcome, Score, Session, SessionFormat, SessionItem};
 )]
 pub(super) struct Sessions {
     #[command(subcommand)]
-    what: What,
+    command: SessionsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum SessionsCommand {
     /// Store sessions from files or from a TARSy; scores nothing
     #[command(
         long_about = "Store sessions from files or from a TARSy; scores nothing.\n\nFrom a TARSy, every page of its list \
@@ -73,20 +73,20 @@ enum What {
 
 impl Sessions {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        match &self.what {
-            What::Import { tarsy, common, .. } if tarsy.is_given() => {
+        match &self.command {
+            SessionsCommand::Import { tarsy, common, .. } if tarsy.is_given() => {
                 tarsy.run(global, &common.connection, common.json).await
             }
-            What::Import { files, .. } if files.is_empty() => Err(CliError::usage(
+            SessionsCommand::Import { files, .. } if files.is_empty() => Err(CliError::usage(
                 "nothing to import from: name files (- is stdin), or a TARSy with --from URL",
             )),
-            What::Import {
+            SessionsCommand::Import {
                 files,
                 format,
                 common,
                 ..
             } => import_files(global, files, *format, common).await,
-            What::List {
+            SessionsCommand::List {
                 status,
                 scored,
                 rating,
@@ -104,16 +104,16 @@ impl Sessions {
                 })
                 .await
             }
-            What::Show(One { id, common }) => {
+            SessionsCommand::Show(One { id, common }) => {
                 let show = async |client: &Client| {
                     let (session, score) = (client.session(*id).await?, client.score(*id).await?);
                     Ok(Scored { session, score })
                 };
                 common.print(global, show).await
             }
-            What::Delete(One { id, common }) => {
+            SessionsCommand::Delete(One { id, common }) => {
                 let delete = async |client: &Client| {
-                    client.delete_session(*id).await.map(|()| Said {
+                    client.delete_session(*id).await.map(|()| OneLine {
                         answer: json!({ "session_id": id, "deleted": true }),
                         words: format!("session {id} is deleted, with all that was made of it"),
                         exit: Exit::Done,
@@ -143,7 +143,7 @@ async fn import_files(
             imported.count(PutOutcome::Updated),
         );
         let (unchanged, failed) = (imported.put.len() - new - updated, imported.refused);
-        Ok(Said {
+        Ok(OneLine {
             answer: json!({
                 "new": new, "updated": updated, "unchanged": unchanged, "failed": failed,
             }),
@@ -157,7 +157,7 @@ async fn import_files(
     common.run(global, Needs::Store, command).await
 }
 
-impl Printed for Items<SessionItem> {
+impl Printed for ItemList<SessionItem> {
     fn print(&self) -> Result<(), CliError> {
         let head = [
             "session",
@@ -172,7 +172,7 @@ impl Printed for Items<SessionItem> {
     }
 }
 
-fn row(session: &SessionItem) -> Row {
+fn row(session: &SessionItem) -> TableRow {
     let score = session.score.as_ref();
     vec![
         session.session_id.to_string(),

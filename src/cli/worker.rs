@@ -5,7 +5,7 @@ use tokio::net::TcpListener;
 
 use super::Global;
 use super::context::{Context, Voice, flag_of};
-use super::daemon::{self, Parts, Work};
+use super::daemon::{self, ProcessParts, Work};
 use super::outcome::{CliError, Exit};
 use super::serve::require_servers;
 use crate::app::{App, AppError, Migrations, Mode, Stop};
@@ -48,7 +48,7 @@ impl Worker {
                     queue = %context.settings.redis.queue,
                     "working"
                 );
-                let parts = Parts {
+                let parts = ProcessParts {
                     api: None,
                     worker: Work::Jobs,
                     tokens: health.is_some().then_some(&context),

@@ -15,7 +15,7 @@ pub(super) fn check(settings: &mut Settings, origin: &dyn Fn(&str) -> Origin) ->
     if let Some(port) = settings.bind.strip_prefix("localhost:") {
         settings.bind = format!("127.0.0.1:{port}");
     }
-    let mut faults = Faults {
+    let mut faults = SettingFaults {
         origin,
         found: Vec::new(),
     };
@@ -57,7 +57,7 @@ pub fn webhook_faults(new: &NewWebhook) -> Vec<(&'static str, String)> {
     faults
 }
 
-fn webhooks(settings: &Settings, faults: &mut Faults<'_>) {
+fn webhooks(settings: &Settings, faults: &mut SettingFaults<'_>) {
     const KEY: &str = "webhooks.endpoints";
     let endpoints = &settings.webhooks.endpoints;
     let place = (faults.origin)(KEY).name(KEY);
@@ -117,12 +117,12 @@ pub(super) fn shown_value(key: &str, value: &ValueKind) -> Value {
     }
 }
 
-struct Faults<'a> {
+struct SettingFaults<'a> {
     origin: &'a dyn Fn(&str) -> Origin,
     found: Vec<String>,
 }
 
-impl Faults<'_> {
+impl SettingFaults<'_> {
     fn add(&mut self, key: &str, value: &str, fault: &str, remedy: &str) {
         let name = (self.origin)(key).name(key);
         let value = shown(key, value);
@@ -145,7 +145,7 @@ impl Faults<'_> {
     }
 }
 
-fn whole_numbers(settings: &Settings, faults: &mut Faults<'_>) {
+fn whole_numbers(settings: &Settings, faults: &mut SettingFaults<'_>) {
     const YEAR_S: u64 = 31_536_000;
     let size = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     let (http, worker, judge) = (&settings.http, &settings.worker, &settings.judge);
@@ -246,7 +246,7 @@ fn whole_numbers(settings: &Settings, faults: &mut Faults<'_>) {
     }
 }
 
-fn numbers(settings: &Settings, faults: &mut Faults<'_>) {
+fn numbers(settings: &Settings, faults: &mut SettingFaults<'_>) {
     let (worker, judge) = (&settings.worker, &settings.judge);
     let numbers = [
         ("worker.lease_s", worker.lease_s, 0.5, 3_600.0),
@@ -291,7 +291,7 @@ fn numbers(settings: &Settings, faults: &mut Faults<'_>) {
     }
 }
 
-fn texts(settings: &Settings, faults: &mut Faults<'_>) {
+fn texts(settings: &Settings, faults: &mut SettingFaults<'_>) {
     let judge = &settings.default_llm_provider;
     if judge.is_empty() || judge.contains(char::is_whitespace) {
         faults.add(
@@ -338,7 +338,7 @@ fn texts(settings: &Settings, faults: &mut Faults<'_>) {
     }
 }
 
-fn addresses(settings: &Settings, faults: &mut Faults<'_>) {
+fn addresses(settings: &Settings, faults: &mut SettingFaults<'_>) {
     if settings.bind.parse::<SocketAddr>().is_err() {
         faults.add(
             "bind",
@@ -347,16 +347,17 @@ fn addresses(settings: &Settings, faults: &mut Faults<'_>) {
             "give one such as 127.0.0.1:8080, [::1]:8080 or 0.0.0.0:8080",
         );
     }
-    let url = |faults: &mut Faults<'_>, key: &str, value: &str, schemes: &[&str], remedy: &str| {
-        let known = schemes.iter().any(|scheme| {
-            value
-                .strip_prefix(scheme)
-                .is_some_and(|rest| !rest.is_empty())
-        });
-        if !value.is_empty() && !known {
-            faults.add(key, value, "is not such an address", remedy);
-        }
-    };
+    let url =
+        |faults: &mut SettingFaults<'_>, key: &str, value: &str, schemes: &[&str], remedy: &str| {
+            let known = schemes.iter().any(|scheme| {
+                value
+                    .strip_prefix(scheme)
+                    .is_some_and(|rest| !rest.is_empty())
+            });
+            if !value.is_empty() && !known {
+                faults.add(key, value, "is not such an address", remedy);
+            }
+        };
     url(
         faults,
         "database.url",

@@ -53,7 +53,7 @@ impl Shape {
         }
     }
 
-    fn of(value: &ValueKind) -> Option<Self> {
+    fn from_value(value: &ValueKind) -> Option<Self> {
         match value {
             ValueKind::String(_) => Some(Self::Text),
             ValueKind::I64(_) | ValueKind::I128(_) | ValueKind::U64(_) | ValueKind::U128(_) => {
@@ -76,8 +76,10 @@ impl Shape {
                 .iter()
                 .all(|item| matches!(item.kind, ValueKind::Table(_))),
             (Self::Whole, ValueKind::I64(number)) => *number >= 0,
-            (Self::Number, _) => matches!(Self::of(value), Some(Self::Number | Self::Whole)),
-            (_, _) => Self::of(value) == Some(self),
+            (Self::Number, _) => {
+                matches!(Self::from_value(value), Some(Self::Number | Self::Whole))
+            }
+            (_, _) => Self::from_value(value) == Some(self),
         }
     }
 
@@ -123,7 +125,7 @@ pub(super) fn keys() -> BTreeMap<String, Shape> {
         .into_iter()
         .filter_map(|(key, value)| match key.as_str() {
             TABLES => Some((key, Shape::Tables)),
-            _ => Some((key, Shape::of(&value)?)),
+            _ => Some((key, Shape::from_value(&value)?)),
         })
         .collect()
 }

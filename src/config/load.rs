@@ -10,7 +10,7 @@ use config::{Config, FileFormat, Map, Source as _, Value, ValueKind};
 
 use super::check;
 use super::keys::{ALIASES, DEFAULT_TOML, OTHER_VARIABLES, Shape, flatten, keys, variable};
-use super::settings::{Settings, Shown};
+use super::settings::{Settings, ShownSetting};
 
 /// Where settings come from, beside the defaults. Handed in, so that a test needs no environment of its own.
 #[derive(Debug, Clone, Default)]
@@ -40,7 +40,7 @@ pub struct Loaded {
     /// What looks like a mistake but stops nothing; to be logged.
     pub warnings: Vec<String>,
     /// Every key, in the order of their names, with where its value came from.
-    pub values: Vec<Shown>,
+    pub values: Vec<ShownSetting>,
 }
 
 /// Every fault that was found, one sentence each: the key, the value, what is wrong, and what would be right.
@@ -75,7 +75,7 @@ impl Origin {
         match self {
             Self::Flag(flag) => (*flag).to_owned(),
             Self::Variable(variable) => variable.clone(),
-            Self::File { path, line } => Place(path, *line).to_string(),
+            Self::File { path, line } => FilePosition(path, *line).to_string(),
             Self::Default => "default".to_owned(),
         }
     }
@@ -85,7 +85,7 @@ impl Origin {
         match self {
             Self::Flag(flag) => format!("{flag} ({key})"),
             Self::Variable(variable) => format!("{variable} ({key})"),
-            Self::File { path, line } => format!("{}: {key}", Place(path, *line)),
+            Self::File { path, line } => format!("{}: {key}", FilePosition(path, *line)),
             Self::Default => format!("{key} (default)"),
         }
     }
@@ -152,10 +152,10 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     })
 }
 
-fn shown(table: Map<String, Value>, origin: &dyn Fn(&str) -> Origin) -> Vec<Shown> {
+fn shown(table: Map<String, Value>, origin: &dyn Fn(&str) -> Origin) -> Vec<ShownSetting> {
     flatten(table)
         .into_iter()
-        .map(|(key, value)| Shown {
+        .map(|(key, value)| ShownSetting {
             value: check::shown_value(&key, &value),
             origin: origin(&key).place(),
             key,
@@ -218,7 +218,7 @@ fn read_file(
         })?;
     let mut values = BTreeMap::new();
     for (key, value) in flatten(table) {
-        let place = Place(path, line_of(&text, &key));
+        let place = FilePosition(path, line_of(&text, &key));
         match keys.get(&key) {
             None => faults.push(format!(
                 "{place}: unknown key {key}{}",
@@ -309,9 +309,9 @@ fn line_of(text: &str, key: &str) -> Option<usize> {
 }
 
 /// A place in a file, as editors and terminals link it.
-struct Place<'a>(&'a Path, Option<usize>);
+struct FilePosition<'a>(&'a Path, Option<usize>);
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for FilePosition<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.1 {
             Some(line) => write!(f, "{}:{line}", self.0.display()),

@@ -17,6 +17,6 @@ pub use keys::DEFAULT_TOML;
 pub use load::{ConfigError, Flag, Loaded, Sources, load};
 pub use settings::{
     AgentSettings, AgentsSettings, AuthSettings, DatabaseSettings, HttpSettings, JudgeSettings,
-    LogSettings, ProxySettings, RedisSettings, RetentionSettings, ScoringSettings, Settings, Shown,
-    WebhooksSettings, WorkerSettings, redacted_url,
+    LogSettings, ProxySettings, RedisSettings, RetentionSettings, ScoringSettings, Settings,
+    ShownSetting, WebhooksSettings, WorkerSettings, redacted_url,
 };

@@ -52,7 +52,7 @@ pub struct Settings {
     pub only_simulated: Option<bool>,
     /// Every key with where its value came from, as it may be shown. Empty where the settings weren't loaded in layers.
     #[serde(skip)]
-    pub shown: Vec<Shown>,
+    pub shown: Vec<ShownSetting>,
 }
 
 impl Settings {
@@ -330,8 +330,8 @@ impl fmt::Debug for AgentSettings {
 
 /// One setting as it may be shown: passwords and tokens are left out.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
-    /// The dotted key.
+pub struct ShownSetting {
+    /// Such as `http.port`, dotted.
     pub key: String,
     /// The value: a text, a number, a switch, or a list of texts. Its JSON is TOML too.
     pub value: serde_json::Value,

@@ -8,7 +8,7 @@ use axum::http::Uri;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use super::page::Fault;
+use super::page::PageError;
 use crate::api::problem;
 use crate::wire::Problem;
 
@@ -17,9 +17,9 @@ use crate::wire::Problem;
 pub(super) struct Address<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Address<T> {
-    type Rejection = Fault;
+    type Rejection = PageError;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Fault> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, PageError> {
         Ok(Self(read(&parts.uri)?))
     }
 }
@@ -35,7 +35,7 @@ fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Problem>> {
         let message = "holds a character of code 0: clear the address behind the question mark";
         return Err(problem::of_field("query", message));
     }
-    let twice: Vec<(String, String)> = given
+    let repeated: Vec<(String, String)> = given
         .into_iter()
         .filter(|(_, times)| *times > 1)
         .map(|(name, times)| {
@@ -43,10 +43,10 @@ fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Problem>> {
             (name, message)
         })
         .collect();
-    if twice.is_empty() {
+    if repeated.is_empty() {
         query_of(uri)
     } else {
-        Err(problem::of_parameters(twice))
+        Err(problem::of_parameters(repeated))
     }
 }
 

@@ -29,8 +29,8 @@ pub(super) struct Alert {
 /// Looks at what isn't as it should be.
 pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Alert>, ApiError> {
     let api = state.api(user)?;
-    let failed = Params::of(&[("scored", "failed"), ("limit", SESSIONS)]);
-    let paused = Params::of(&[("state", "paused"), ("limit", BATCHES)]);
+    let failed = Params::from_pairs(&[("scored", "failed"), ("limit", SESSIONS)]);
+    let paused = Params::from_pairs(&[("state", "paused"), ("limit", BATCHES)]);
     let (found, failed, paused) = tokio::try_join!(
         state.whole_infrastructure(user),
         sessions::list(api, failed),
@@ -49,14 +49,14 @@ pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Ale
     let judges = &found.judges;
     for judge in judges {
         if let Some(hold) = &judge.hold
-            && !judge.is_told_by_its_entry(judges)
+            && !judge.is_reported_by_its_entry(judges)
         {
             alerts.push(stopped(&format!("Judge {}", judge.name), hold, now));
         }
     }
     // What calls say of those that nobody has stopped.
     for judge in judges {
-        if judge.hold.is_some() || judge.is_told_by_its_entry(judges) {
+        if judge.hold.is_some() || judge.is_reported_by_its_entry(judges) {
             continue;
         }
         let found = judge.stopped().or_else(|| judge.failing());

@@ -9,13 +9,13 @@ use serde::Deserialize;
 use serde_json::Map;
 
 use super::address::Address;
-use super::conversation::{Said, Window, alert_in_short, analysis_in_short, said};
+use super::conversation::{PageRange, ShownMessage, alert_in_short, analysis_in_short, said};
 use super::form::Form;
 use super::frame::Frame;
 use super::insights::Trust;
 use super::links::{MESSAGES, query, segment};
 use super::markdown::Cut;
-use super::page::{Fault, Page, found, go, html};
+use super::page::{Page, PageError, found, go, html};
 use super::score::{Opinion, opinion};
 use super::session;
 use super::session_item::Badge;
@@ -50,7 +50,7 @@ pub(super) fn routes() -> Router<PageState> {
 /// Whose queue in which order, and where in it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Asked {
+struct AnnotateParams {
     order: String,
     by: String,
     skip: String,
@@ -60,7 +60,7 @@ struct Asked {
     rated: String,
 }
 
-impl Asked {
+impl AnnotateParams {
     fn skip(&self) -> usize {
         self.skip.parse().unwrap_or(0).min(SKIPPED)
     }
@@ -82,13 +82,12 @@ impl Asked {
     }
 }
 
-/// A session to rate.
-struct Shown {
+struct SessionToRate {
     session: Session,
     alert: Cut,
     analysis: Option<Cut>,
-    window: Window,
-    said: Vec<Said>,
+    window: PageRange,
+    said: Vec<ShownMessage>,
 }
 
 /// A session that was rated: what the judge gave, and what people did.
@@ -102,12 +101,12 @@ struct Rated {
 #[template(path = "annotate.html")]
 struct AnnotatePage {
     frame: Frame,
-    asked: Asked,
+    asked: AnnotateParams,
     by: String,
     /// Whether that is a name of theirs, rather than everybody's.
     has_name: bool,
     left: u64,
-    shown: Option<Shown>,
+    shown: Option<SessionToRate>,
     rated: Option<Rated>,
     pairs: Vec<(String, Vec<Trust>)>,
     key: String,
@@ -130,7 +129,7 @@ impl AnnotatePage {
     }
 
     /// The messages before and behind those of the page.
-    fn pages(&self, window: &Window) -> impl Iterator<Item = (&'static str, String)> {
+    fn pages(&self, window: &PageRange) -> impl Iterator<Item = (&'static str, String)> {
         let (before, next) = (window.before, window.next);
         let around = [("Earlier messages", before), ("Later messages", next)];
         around.into_iter().filter_map(move |(word, from)| {
@@ -143,7 +142,7 @@ impl AnnotatePage {
 async fn annotate(
     State(state): State<PageState>,
     user: SessionUser,
-    Address(asked): Address<Asked>,
+    Address(asked): Address<AnnotateParams>,
 ) -> Page {
     let api = state.api(&user)?;
     let has_name = user.caller.who().is_some();
@@ -153,10 +152,10 @@ async fn annotate(
     };
     let skip = asked.skip();
     let limit = (skip + 1).to_string();
-    let queue = Params::of(&[("by", &by), ("limit", &limit)]);
+    let queue = Params::from_pairs(&[("by", &by), ("limit", &limit)]);
     let queue = match asked.order.as_str() {
         "" => queue,
-        order => Params::of(&[("by", &by), ("limit", &limit), ("order", order)]),
+        order => Params::from_pairs(&[("by", &by), ("limit", &limit), ("order", order)]),
     };
     let queue = annotations::next(api, &user.caller, queue).await?;
     let shown = match queue.items.get(skip) {
@@ -164,8 +163,8 @@ async fn annotate(
         Some(item) => {
             let session = session::read(&state, &user, &item.session_id.to_string()).await?;
             let from = asked.from.parse().unwrap_or(0);
-            let window = Window::at(from, MESSAGES, session.conversation.len());
-            Some(Shown {
+            let window = PageRange::at(from, MESSAGES, session.conversation.len());
+            Some(SessionToRate {
                 alert: alert_in_short(&session),
                 analysis: analysis_in_short(&session),
                 said: said(&session, &window),
@@ -182,11 +181,11 @@ async fn annotate(
     html(&AnnotatePage {
         pairs: pairs
             .map(|pair| {
-                let scales = pair.scales.into_iter().map(Trust::of).collect();
+                let scales = pair.scales.into_iter().map(Trust::new).collect();
                 (format!("{} and {}", pair.a, pair.b), scales)
             })
             .collect(),
-        frame: Frame::of(&state, user, "Annotate", "Annotate").await,
+        frame: Frame::load(&state, user, "Annotate", "Annotate").await,
         asked,
         by,
         has_name,
@@ -198,12 +197,16 @@ async fn annotate(
 }
 
 /// What there is to see once somebody has rated a session.
-async fn rated(state: &PageState, user: &SessionUser, id: &str) -> Result<Option<Rated>, Fault> {
+async fn rated(
+    state: &PageState,
+    user: &SessionUser,
+    id: &str,
+) -> Result<Option<Rated>, PageError> {
     let api = state.api(user)?;
     let Some(score) = found(scores::current(api, id).await)? else {
         return Ok(None);
     };
-    let given = ratings::of_session(api, id, Params::of(&[("limit", "20")])).await?;
+    let given = ratings::of_session(api, id, Params::from_pairs(&[("limit", "20")])).await?;
     let session = session::read(state, user, id).await?;
     let now = state.about.clock.now();
     Ok(Some(Rated {
@@ -228,11 +231,11 @@ async fn rate(State(state): State<PageState>, form: Form) -> Page {
     let path = format!("/api/v1/sessions/{}/ratings", segment(&session));
     let caller = &form.user.caller;
     state.client.post(caller, &path, form.key(), &body).await?;
-    let asked = Asked {
+    let asked = AnnotateParams {
         order: text("order"),
         by: text("by"),
         skip: text("skip"),
-        ..Asked::default()
+        ..AnnotateParams::default()
     };
     let to = asked.to(asked.skip(), ("rated", &session));
     go(form.user.piece, &to)

@@ -1,8 +1,6 @@
 //! `/batches/{id}/items/{n}`: one case: what was asked, generated against expected, the rows side by side, the parts of its score, what
 //! the judge said.
 
-use std::collections::BTreeMap;
-
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, State};
@@ -14,7 +12,7 @@ use super::batch_items;
 use super::batches::BatchWords as _;
 use super::frame::Frame;
 use super::item_diff::{Sides, sides};
-use super::item_rows::Rows;
+use super::item_rows::ResultRows;
 use super::markdown;
 use super::page::found;
 use super::page::{Page, go, html};
@@ -23,6 +21,7 @@ use super::user::SessionUser;
 use super::waits::WaitWords as _;
 use super::words;
 use crate::api::{batches, jobs};
+use crate::job::Kind;
 use crate::score::about;
 use crate::wire::{Batch, BatchItem, BatchItemDetail, Call, ItemOutcome, ItemPart, JobResult};
 
@@ -59,7 +58,7 @@ struct ItemPage {
     total: String,
     sides: Option<Sides>,
     columns: Columns,
-    rows: Option<Rows>,
+    rows: Option<ResultRows>,
     bars: Vec<Bar>,
     reasoning: Option<String>,
     calls: Vec<Call>,
@@ -91,9 +90,9 @@ async fn item(
     let (_, _, word) = batch_items::sign(item.outcome);
     let title = format!("{word} · {} · {}", item.name, batch.title());
     let moves = item.outcome == ItemOutcome::Open;
-    let frame = Frame::of(&state, user, "Batches", title).await;
+    let frame = Frame::load(&state, user, "Batches", title).await;
     let calls = calls.and_then(|job| job.calls).unwrap_or_default();
-    html(&ItemPage::of(frame.moving(moves), batch, detail, calls))
+    html(&ItemPage::new(frame.moving(moves), batch, detail, calls))
 }
 
 impl ItemPage {
@@ -109,7 +108,7 @@ impl ItemPage {
         judge.filter(|name| !(job.simulated && *name == "simulated"))
     }
 
-    fn of(frame: Frame, batch: Batch, detail: BatchItemDetail, calls: Vec<Call>) -> Self {
+    fn new(frame: Frame, batch: Batch, detail: BatchItemDetail, calls: Vec<Call>) -> Self {
         let BatchItemDetail { item, payload } = detail;
         let fields = about(batch.kind).sides;
         let text = |name: &str| payload.get(name).and_then(Value::as_str);
@@ -121,20 +120,24 @@ impl ItemPage {
             )),
         };
         let result = match &item.job.result {
-            Some(JobResult::Kept(result)) => CaseResult::deserialize(result).unwrap_or_default(),
-            Some(JobResult::Session(_)) | None => CaseResult::default(),
+            Some(JobResult::Kept(result)) => Some(result),
+            Some(JobResult::Session(_)) | None => None,
         };
         Self {
             frame,
             sign: batch_items::sign(item.outcome),
             total: item.total.map_or_else(String::new, words::percent),
             sides,
-            columns: columns(&result),
-            rows: Rows::of(
+            columns: columns(batch.kind, result),
+            rows: ResultRows::new(
                 payload.get(fields.expected_rows),
                 payload.get(fields.generated_rows),
             ),
-            bars: item.parts.iter().map(|part| bar(part, &result)).collect(),
+            bars: item
+                .parts
+                .iter()
+                .map(|part| bar(part, batch.kind, result))
+                .collect(),
             reasoning: item
                 .reasoning
                 .as_deref()
@@ -154,23 +157,11 @@ impl ItemPage {
     }
 }
 
-/// What a case's page reads of its result. Whatever a kind's result lacks is not shown.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct CaseResult {
-    components: BTreeMap<String, CaseComponent>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct CaseComponent {
-    weight: Option<f64>,
-    details: Option<Value>,
-}
-
-fn bar(part: &ItemPart, result: &CaseResult) -> Bar {
-    let weight = result.components.get(&part.name);
-    let weight = weight.and_then(|component| component.weight);
+fn bar(part: &ItemPart, kind: Kind, result: Option<&Value>) -> Bar {
+    let component = about(kind).component(&part.name);
+    let weight = component.and_then(|component| component.weight(result));
+    // The judge's reasons have a place of their own.
+    let gives_reasons = component.is_some_and(|component| component.gives_reasons());
     Bar {
         title: part.title.clone(),
         score: part
@@ -180,18 +171,17 @@ fn bar(part: &ItemPart, result: &CaseResult) -> Bar {
             .score
             .map_or(0.0, |score| (100.0 * score).clamp(0.0, 100.0)),
         weight: weight.map_or_else(String::new, words::percent),
-        // The judge's words have a place of their own.
-        words: match part.name.as_str() {
-            "llm_grading" => String::new(),
-            _ => part.words.clone().unwrap_or_default(),
-        },
+        words: part
+            .words
+            .clone()
+            .filter(|_| !gives_reasons)
+            .unwrap_or_default(),
     }
 }
 
-fn columns(result: &CaseResult) -> Columns {
-    let schema = result.components.get("schema_match");
-    let details = schema.and_then(|schema| schema.details.as_ref());
-    let columns = details.map(Columns::deserialize).and_then(Result::ok);
+fn columns(kind: Kind, result: Option<&Value>) -> Columns {
+    let compared = about(kind).columns_in(result);
+    let columns = compared.map(Columns::deserialize).and_then(Result::ok);
     columns.unwrap_or_default()
 }
 
@@ -214,7 +204,7 @@ mod tests {
         answer["job"]["result"] = json!({"components": {"schema_match": {"score": 1.0, "weight": 0.25,
             "details": {"matched": ["a"], "missing": ["<b>"], "extra": []}}}});
         let call = crate::tests::call(&json!({"reply": "<script>c"}));
-        let page = ItemPage::of(
+        let page = ItemPage::new(
             Frame::bare(),
             batch(&json!({"name": "<script>b</script>"})),
             BatchItemDetail {
@@ -254,7 +244,7 @@ mod tests {
                 item: serde_json::from_value(answer).unwrap(),
                 payload: json!({}),
             };
-            let page = ItemPage::of(Frame::bare(), batch(&json!({})), detail, Vec::new());
+            let page = ItemPage::new(Frame::bare(), batch(&json!({})), detail, Vec::new());
             let text = page.render().unwrap();
             assert_eq!(text.matches(&format!("· {name}")).count(), told, "{text}");
             assert_eq!(text.matches(">simulated</span>").count(), 1, "{text}");

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::links::query;
 use super::markdown;
-use super::page::Fault;
+use super::page::PageError;
 use super::session_item::{Badge, name_of, named};
 use super::state::PageState;
 use super::user::SessionUser;
@@ -32,7 +32,7 @@ pub(super) fn sign(outcome: ItemOutcome) -> (&'static str, &'static str, &'stati
 }
 
 /// An item as it is drawn in a section.
-pub(super) struct Line {
+pub(super) struct ItemLine {
     pub(super) sign: (&'static str, &'static str, &'static str),
     pub(super) head: String,
     /// What a case calls itself, where that isn't the head.
@@ -55,8 +55,8 @@ pub(super) fn session_page(session: Uuid, job: &Job) -> String {
     }
 }
 
-impl Line {
-    fn of(answer: BatchItem, batch: &Batch) -> Self {
+impl ItemLine {
+    fn new(answer: BatchItem, batch: &Batch) -> Self {
         let outcome = answer.outcome;
         let own = format!("/batches/{}/items/{}", batch.batch_id, answer.item_no);
         // Several judges score each session of a jury.
@@ -89,8 +89,8 @@ impl Line {
             .error
             .filter(|_| outcome == ItemOutcome::Unscored);
         let shows_why = matches!(outcome, ItemOutcome::Missed | ItemOutcome::Unscored);
-        let told = |said: &String| error.as_ref().is_some_and(|e| *said == e.message);
-        let reasoning = answer.reasoning.filter(|said| shows_why && !told(said));
+        let is_shown = |said: &String| error.as_ref().is_some_and(|e| *said == e.message);
+        let reasoning = answer.reasoning.filter(|said| shows_why && !is_shown(said));
         Self {
             sign: sign(outcome),
             to,
@@ -122,7 +122,7 @@ impl Line {
 pub(super) struct Section {
     pub(super) title: &'static str,
     pub(super) about: &'static str,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<ItemLine>,
     /// Where all of them are, or where the next page is.
     pub(super) more: Option<(String, &'static str)>,
     pub(super) first: Option<String>,
@@ -159,7 +159,7 @@ impl Show {
     ///
     /// # Errors
     /// That there is no such section, with those there are.
-    pub(super) fn of(asked: &str) -> Result<Self, Box<Problem>> {
+    pub(super) fn parse(asked: &str) -> Result<Self, Box<Problem>> {
         let one = SECTIONS
             .iter()
             .find(|(outcome, ..)| outcome.as_str() == asked);
@@ -220,15 +220,19 @@ fn may_have(batch: &Batch, outcome: ItemOutcome) -> bool {
     }
 }
 
-pub(super) struct Items<'a> {
+pub(super) struct ItemsView<'a> {
     pub(super) state: &'a PageState,
     pub(super) user: &'a SessionUser,
     pub(super) batch: &'a Batch,
 }
 
-impl Items<'_> {
+impl ItemsView<'_> {
     /// The sections that are asked for and have items; one that is asked for by name is there even if it is empty.
-    pub(super) async fn sections(&self, show: Show, cursor: &str) -> Result<Vec<Section>, Fault> {
+    pub(super) async fn sections(
+        &self,
+        show: Show,
+        cursor: &str,
+    ) -> Result<Vec<Section>, PageError> {
         let alone = matches!(show, Show::One(_));
         let wanted = SECTIONS
             .into_iter()
@@ -248,10 +252,14 @@ impl Items<'_> {
         Ok(sections)
     }
 
-    async fn section(&self, outcome: ItemOutcome, alone: Option<&str>) -> Result<Section, Fault> {
+    async fn section(
+        &self,
+        outcome: ItemOutcome,
+        alone: Option<&str>,
+    ) -> Result<Section, PageError> {
         let batch = self.batch.batch_id;
         let limit = if alone.is_some() { MANY } else { FEW }.to_string();
-        let params = Params::of(&[
+        let params = Params::from_pairs(&[
             ("outcome", outcome.as_str()),
             ("limit", &limit),
             ("cursor", alone.unwrap_or_default()),
@@ -270,9 +278,9 @@ impl Items<'_> {
         let names = named(self.state, self.user, sessions).await?;
         let line = |item: BatchItem| {
             let session = item.job.subject_id;
-            let line = Line::of(item, self.batch);
+            let line = ItemLine::new(item, self.batch);
             match session {
-                Some(session) => Line {
+                Some(session) => ItemLine {
                     head: name_of(&names, &session),
                     ..line
                 },
@@ -312,8 +320,8 @@ pub(super) mod tests {
         body
     }
 
-    fn line(fields: &Value) -> Line {
-        Line::of(
+    fn line(fields: &Value) -> ItemLine {
+        ItemLine::new(
             serde_json::from_value(item(fields)).unwrap(),
             &batch(&json!({})),
         )
@@ -365,21 +373,21 @@ pub(super) mod tests {
         fields["job"]["error"] = json!(null);
         fields["job"]["result"] = score(&json!({"simulated": true}));
         let jury = batch(&json!({"purpose": "jury"}));
-        let one_of_several = Line::of(serde_json::from_value(fields).unwrap(), &jury);
+        let one_of_several = ItemLine::new(serde_json::from_value(fields).unwrap(), &jury);
         assert_eq!(one_of_several.lines, ["Judge: main"]);
     }
 
     #[test]
     fn the_address_says_which_items_are_shown() {
-        assert_eq!(Show::of("").unwrap(), Show::All);
-        let strange = Show::of("<script>").unwrap_err();
+        assert_eq!(Show::parse("").unwrap(), Show::All);
+        let strange = Show::parse("<script>").unwrap_err();
         assert!(
             strange.errors[0].message.contains("failures, missed"),
             "{strange:?}"
         );
-        assert_eq!(Show::of("failures").unwrap(), Show::Failures);
+        assert_eq!(Show::parse("failures").unwrap(), Show::Failures);
         assert_eq!(
-            Show::of("unscored").unwrap(),
+            Show::parse("unscored").unwrap(),
             Show::One(ItemOutcome::Unscored)
         );
         assert!(

@@ -167,14 +167,14 @@ fn share(part: i64, of: i64) -> Option<f64> {
 
 #[derive(Template)]
 #[template(path = "batch_row.html")]
-pub(super) struct Row {
+pub(super) struct BatchListRow {
     pub(super) verdict: BatchVerdict,
     pub(super) created: Moment,
     pub(super) batch: Batch,
 }
 
-impl Row {
-    pub(super) fn of(batch: Batch, now: DateTime<Utc>) -> Self {
+impl BatchListRow {
+    pub(super) fn new(batch: Batch, now: DateTime<Utc>) -> Self {
         Self {
             verdict: batch.verdict(),
             created: words::moment(batch.times.created_at, now),
@@ -187,8 +187,8 @@ impl Row {
 #[template(path = "batches.html")]
 struct BatchesPage {
     frame: Frame,
-    filter: Filter,
-    rows: Vec<Row>,
+    filter: BatchListFilter,
+    rows: Vec<BatchListRow>,
     next: Option<String>,
     first: Option<String>,
     form: Option<UploadForm>,
@@ -197,13 +197,13 @@ struct BatchesPage {
 /// What the address narrows the list to.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Filter {
+struct BatchListFilter {
     kind: String,
     state: String,
     cursor: String,
 }
 
-impl Filter {
+impl BatchListFilter {
     fn page(&self, cursor: &str) -> String {
         let pairs = [
             ("kind", self.kind.as_str()),
@@ -223,9 +223,9 @@ impl Filter {
 async fn list(
     State(state): State<PageState>,
     user: SessionUser,
-    Address(filter): Address<Filter>,
+    Address(filter): Address<BatchListFilter>,
 ) -> Page {
-    let params = Params::of(&[
+    let params = Params::from_pairs(&[
         ("kind", filter.kind.as_str()),
         ("state", &filter.state),
         ("cursor", &filter.cursor),
@@ -233,13 +233,17 @@ async fn list(
     ]);
     let found = api::batches::list(state.api(&user)?, params).await?;
     let now = state.about.clock.now();
-    let rows: Vec<Row> = found.items.into_iter().map(|b| Row::of(b, now)).collect();
+    let rows: Vec<BatchListRow> = found
+        .items
+        .into_iter()
+        .map(|b| BatchListRow::new(b, now))
+        .collect();
     let moves = rows.iter().any(|row| row.batch.moves());
     html(&BatchesPage {
         next: found.next_cursor.map(|cursor| filter.page(&cursor)),
         first: (!filter.cursor.is_empty()).then(|| filter.page("")),
         form: user.may_enqueue().then(|| UploadForm::empty(&user)),
-        frame: Frame::of(&state, user, "Batches", "Batches")
+        frame: Frame::load(&state, user, "Batches", "Batches")
             .await
             .moving(moves),
         filter,
@@ -250,7 +254,7 @@ async fn list(
 /// One row, for pages that stay open.
 async fn row(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
     let batch = api::batches::read(state.api(&user)?, &id).await?;
-    html(&Row::of(batch, state.about.clock.now()))
+    html(&BatchListRow::new(batch, state.about.clock.now()))
 }
 
 #[cfg(test)]
@@ -323,7 +327,7 @@ pub(super) mod tests {
     #[test]
     fn a_name_stays_text() {
         let batch = batch(&json!({"name": "<script>alert(1)</script>"}));
-        let row = Row::of(batch, "2026-11-22T13:00:00Z".parse().unwrap());
+        let row = BatchListRow::new(batch, "2026-11-22T13:00:00Z".parse().unwrap());
         let text = row.render().unwrap();
         assert!(!text.contains("<script"), "{text}");
         assert!(text.contains("40 of 40") && text.contains("PASS"), "{text}");

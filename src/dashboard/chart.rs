@@ -44,7 +44,7 @@ pub(super) struct Bar {
 
 /// A line of points, from left to right.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Line {
+pub(super) struct ChartLine {
     pub(super) name: String,
     /// Where each point stands among the labels, and its height.
     pub(super) points: Vec<(usize, f64)>,
@@ -93,7 +93,7 @@ pub(super) fn lines(
     title: &str,
     says: String,
     labels_of: &[String],
-    lines: &[Line],
+    lines: &[ChartLine],
     top: f64,
     words: impl Fn(f64) -> String,
 ) -> Chart {
@@ -142,7 +142,7 @@ pub(super) fn lines(
 }
 
 /// Which line is whose, above the plot.
-fn key(svg: &mut String, lines: &[Line]) {
+fn key(svg: &mut String, lines: &[ChartLine]) {
     let step = (WIDTH - LEFT) / count(lines.len().max(1));
     for (nth, line) in lines.iter().enumerate() {
         let x = LEFT + step * count(nth);
@@ -360,12 +360,12 @@ mod tests {
 
     #[test]
     fn several_lines_say_which_is_whose() {
-        let line = |name: &str| Line {
+        let line = |name: &str| ChartLine {
             name: name.to_owned(),
             points: vec![(0, 50.0)],
         };
         let labels = ["Mon".to_owned()];
-        let drawn = |of: &[Line]| {
+        let drawn = |of: &[ChartLine]| {
             let says = "It stayed.".to_owned();
             lines("Trend", says, &labels, of, 100.0, |n| format!("{n:.0}")).svg
         };
@@ -422,7 +422,7 @@ mod tests {
 
     #[test]
     fn lines_stand_where_their_labels_do() {
-        let line = Line {
+        let line = ChartLine {
             name: "a".to_owned(),
             points: vec![(0, 0.0), (1, 100.0)],
         };

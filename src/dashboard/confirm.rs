@@ -21,6 +21,16 @@ pub(super) struct Confirmation {
     pub(super) part: &'static str,
 }
 
+impl Confirmation {
+    /// The no. Beside "Cancel the job" another "Cancel" would read like a yes.
+    fn no(&self) -> &'static str {
+        match self.button.starts_with("Cancel") {
+            true => "Back",
+            false => "Cancel",
+        }
+    }
+}
+
 #[derive(Template)]
 #[template(path = "confirm.html")]
 struct ConfirmPage {
@@ -45,7 +55,7 @@ pub(super) async fn ask(
 ) -> Page {
     let title = confirmation.title.clone();
     html(&ConfirmPage {
-        frame: Frame::of(state, form.user.clone(), confirmation.part, title).await,
+        frame: Frame::load(state, form.user.clone(), confirmation.part, title).await,
         fields: form.pairs().cloned().collect(),
         back: form.back().unwrap_or("/").to_owned(),
         confirmation,
@@ -77,7 +87,7 @@ mod tests {
             "action=\"/batches/1/cancel\"",
             "name=\"sure\"",
             "name=\"form_token\"",
-            "href=\"/batches/1\"",
+            "href=\"/batches/1\">Back</a>",
             "It ends.",
         ] {
             assert!(text.contains(part), "{part}: {text}");

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::frame::Frame;
 use super::markdown::{self, Cut};
-use super::page::{Fault, Page, html};
+use super::page::{Page, PageError, html};
 use super::session::read;
 use super::state::PageState;
 use super::user::SessionUser;
@@ -56,7 +56,7 @@ impl Start {
 
 /// Which of so many things are on a page, and where the pages around it begin.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Window {
+pub(super) struct PageRange {
     pub(super) first: usize,
     pub(super) behind: usize,
     pub(super) all: usize,
@@ -64,7 +64,7 @@ pub(super) struct Window {
     pub(super) next: Option<usize>,
 }
 
-impl Window {
+impl PageRange {
     /// The page of `size` things that begins at `from`.
     pub(super) fn at(from: usize, size: usize, all: usize) -> Self {
         let first = if from < all { from } else { 0 };
@@ -90,7 +90,7 @@ impl Window {
 /// A message as it is drawn.
 #[derive(Template)]
 #[template(path = "message.html")]
-pub(super) struct Said {
+pub(super) struct ShownMessage {
     no: usize,
     who: String,
     tool: bool,
@@ -104,8 +104,8 @@ pub(super) struct Said {
     bytes: String,
 }
 
-impl Said {
-    fn of(session: Uuid, no: usize, message: &Message, most: usize) -> Self {
+impl ShownMessage {
+    fn new(session: Uuid, no: usize, message: &Message, most: usize) -> Self {
         let tool = is_of_tool(message);
         let cut = if tool {
             markdown::plain(&message.content, most)
@@ -152,13 +152,13 @@ fn is_of_tool(message: &Message) -> bool {
 }
 
 /// The messages of a page. What short ones leave is shared among those that follow.
-pub(super) fn said(session: &Session, window: &Window) -> Vec<Said> {
+pub(super) fn said(session: &Session, window: &PageRange) -> Vec<ShownMessage> {
     let mut left = TOGETHER;
     (window.first..window.behind)
         .filter_map(|at| {
             let message = session.conversation.get(at)?;
             let share = ONE.min(left / (window.behind - at));
-            let said = Said::of(session.session_id, at + 1, message, share);
+            let said = ShownMessage::new(session.session_id, at + 1, message, share);
             left = left.saturating_sub(said.html.len());
             Some(said)
         })
@@ -243,7 +243,7 @@ async fn text_page(
         ),
         first: (from > 0).then(|| to.clone()),
         next: next.map(|next| format!("{to}?from={next}")),
-        frame: Frame::of(state, user, "Sessions", title.clone()).await,
+        frame: Frame::load(state, user, "Sessions", title.clone()).await,
         html: cut.html,
         session_id,
         title,
@@ -294,7 +294,7 @@ async fn message(
             "message",
         );
         let fault = format!("is none of this session's {messages}: they are counted from 1");
-        return Err(Fault::from(problem::of_field("message", &fault)));
+        return Err(PageError::from(problem::of_field("message", &fault)));
     };
     let to = format!("/sessions/{}/messages/{no}", session.session_id);
     if user.piece {
@@ -306,10 +306,10 @@ async fn message(
                 .unwrap_or_else(|| format!("<pre>{}</pre>", cut.html))
         };
         let is_cut = next.filter(|_| is_of_tool(message) || html_of_it.starts_with("<pre>"));
-        return html(&Said {
+        return html(&ShownMessage {
             rest: is_cut.map(|next| format!("{to}?from={next}")),
             rest_says: "Go on reading",
-            ..Said::around(no, message, html_of_it)
+            ..ShownMessage::around(no, message, html_of_it)
         });
     }
     let title = format!("Message {no} · {}", words::clip(&message.role, NAME));
@@ -323,17 +323,17 @@ mod tests {
 
     #[test]
     fn a_window_knows_its_neighbours() {
-        let all = Window::at(0, 50, 50);
+        let all = PageRange::at(0, 50, 50);
         assert_eq!(
             (all.before, all.next, all.says()),
             (None, None, String::new())
         );
-        let middle = Window::at(50, 50, 120);
+        let middle = PageRange::at(50, 50, 120);
         assert_eq!((middle.before, middle.next), (Some(0), Some(100)));
         assert_eq!(middle.says(), "51-100 of 120");
-        let last = Window::at(100, 50, 120);
+        let last = PageRange::at(100, 50, 120);
         assert_eq!((last.before, last.next), (Some(50), None));
-        assert_eq!(Window::at(9_000, 50, 120), Window::at(0, 50, 120));
+        assert_eq!(PageRange::at(9_000, 50, 120), PageRange::at(0, 50, 120));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::criteria_diff::{self, ChangedPart};
 use super::form::Form;
 use super::frame::Frame;
 use super::links::{query, segment};
-use super::page::{Fault, Page, found, go, html, is_mendable, refusal, with_status};
+use super::page::{Page, PageError, found, go, html, is_mendable, refusal, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Moment};
@@ -54,13 +54,13 @@ pub(super) async fn called_by_hash(
     state: &PageState,
     user: &SessionUser,
     hash: &str,
-) -> Result<String, Fault> {
+) -> Result<String, PageError> {
     let read = criteria::read(state.api(user)?, hash, Kind::Session).await;
     let stored = found(read)?;
     Ok(stored.map_or_else(|| hash.to_owned(), |stored| called(&stored.version)))
 }
 
-struct Row {
+struct CriteriaListRow {
     hash: String,
     short: String,
     name: String,
@@ -76,8 +76,8 @@ struct Row {
     compare: Option<String>,
 }
 
-impl Row {
-    fn of(version: CriteriaVersion, current: Option<&str>, now: DateTime<Utc>) -> Self {
+impl CriteriaListRow {
+    fn new(version: CriteriaVersion, current: Option<&str>, now: DateTime<Utc>) -> Self {
         let compared = current.filter(|current| *current != version.criteria_hash);
         Self {
             short: words::short(&version.criteria_hash).to_owned(),
@@ -111,7 +111,7 @@ struct CriteriaPage {
     frame: Frame,
     /// What is wrong with the files that are configured; the versions below are those that hold meanwhile.
     faults: Vec<String>,
-    rows: Vec<Row>,
+    rows: Vec<CriteriaListRow>,
 }
 
 async fn versions(State(state): State<PageState>, user: SessionUser) -> Page {
@@ -124,12 +124,12 @@ async fn versions(State(state): State<PageState>, user: SessionUser) -> Page {
     let now = state.about.clock.now();
     let current = current_of_sessions(&all.items);
     html(&CriteriaPage {
-        frame: Frame::of(&state, user, "Criteria", "Criteria").await,
+        frame: Frame::load(&state, user, "Criteria", "Criteria").await,
         faults,
         rows: all
             .items
             .into_iter()
-            .map(|version| Row::of(version, current.as_deref(), now))
+            .map(|version| CriteriaListRow::new(version, current.as_deref(), now))
             .collect(),
     })
 }
@@ -143,7 +143,7 @@ fn current_of_sessions(versions: &[CriteriaVersion]) -> Option<String> {
 #[template(path = "criteria_version.html")]
 struct VersionPage {
     frame: Frame,
-    row: Row,
+    row: CriteriaListRow,
     prompts: Vec<(String, String)>,
     settings: String,
     current: Option<String>,
@@ -173,7 +173,7 @@ async fn version(
         None => Vec::new(),
         Some(current) => {
             let own = detail.version.criteria_hash.as_str();
-            let pair = Params::of(&[("a", current), ("b", own)]);
+            let pair = Params::from_pairs(&[("a", current), ("b", own)]);
             let diff = found(criteria::diff::diff(api, pair).await)?;
             diff.map_or_else(Vec::new, criteria_diff::changed_parts)
         }
@@ -181,8 +181,8 @@ async fn version(
     let (prompts, settings) = split(detail.content);
     let title = format!("Criteria {}", words::short(&detail.version.criteria_hash));
     html(&VersionPage {
-        frame: Frame::of(&state, user, "Criteria", title).await,
-        row: Row::of(detail.version, current.as_deref(), now),
+        frame: Frame::load(&state, user, "Criteria", title).await,
+        row: CriteriaListRow::new(detail.version, current.as_deref(), now),
         prompts,
         settings,
         current,
@@ -215,7 +215,7 @@ async fn edit(State(state): State<PageState>, user: SessionUser, Path(hash): Pat
         Some((*field, heading, text))
     });
     html(&EditPage {
-        frame: Frame::of(&state, user, "Criteria", "Edit criteria").await,
+        frame: Frame::load(&state, user, "Criteria", "Edit criteria").await,
         hash: detail.version.criteria_hash,
         name: String::new(),
         note: String::new(),
@@ -242,7 +242,7 @@ async fn store(State(state): State<PageState>, Path(hash): Path<String>, form: F
                 note: text("note"),
                 settings: text("settings"),
                 refused: refusal(fault.problem()),
-                frame: Frame::of(&state, form.user, "Criteria", "Edit criteria").await,
+                frame: Frame::load(&state, form.user, "Criteria", "Edit criteria").await,
             };
             with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
@@ -263,7 +263,7 @@ struct ScoringBy {
 
 /// Stores what was edited from the version `copied`. A copy without a change, or for a judge that can't be asked, is refused: neither could
 /// be previewed.
-async fn stored(state: &PageState, form: &Form, copied: &str) -> Result<String, Fault> {
+async fn stored(state: &PageState, form: &Form, copied: &str) -> Result<String, PageError> {
     let settings = form.text("settings").unwrap_or("{}");
     let mut content: Map<String, Value> = serde_json::from_str(settings).map_err(|error| {
         let fault = format!("is no JSON object: {error}");
@@ -301,7 +301,7 @@ async fn stored(state: &PageState, form: &Form, copied: &str) -> Result<String, 
     Ok(added.criteria_hash)
 }
 
-async fn named(state: &PageState, form: &Form, hash: &str) -> Result<(), Fault> {
+async fn named(state: &PageState, form: &Form, hash: &str) -> Result<(), PageError> {
     let path = format!("/api/v1/scoring/criteria/{}/name", segment(hash));
     let text = |field| form.text(field).map(str::to_owned);
     let body = NameRequest {
@@ -379,7 +379,7 @@ mod tests {
             let version = serde_json::json!({"criteria_hash": "abcdef0123", "kind": kind, "is_current": false, "scores": scores, "real_scores": real,
                 "mean_total": mean, "created_at": null, "first_scored_at": null});
             let now = "2026-11-23T12:00:00Z".parse().unwrap();
-            Row::of(
+            CriteriaListRow::new(
                 serde_json::from_value(version).unwrap(),
                 Some("current"),
                 now,

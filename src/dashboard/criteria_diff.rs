@@ -4,11 +4,11 @@ use super::words;
 use crate::wire::{CriteriaDiff, DiffPart};
 
 /// A part that differs: its name, and its lines.
-pub(super) type ChangedPart = (String, Vec<Line>);
+pub(super) type ChangedPart = (String, Vec<DiffLine>);
 
 /// A line with its class: what it is is said by its sign too.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct DiffLine {
     pub(super) text: String,
     pub(super) class: &'static str,
 }
@@ -25,7 +25,7 @@ fn part(part: DiffPart) -> ChangedPart {
         1 => line.starts_with("+++ "),
         _ => false,
     };
-    let lines = part.diff.lines().enumerate().map(|(at, line)| Line {
+    let lines = part.diff.lines().enumerate().map(|(at, line)| DiffLine {
         class: match line.as_bytes().first() {
             _ if is_head(at, line) => "",
             Some(b'+') => "ins",

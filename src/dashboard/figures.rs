@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Days, Months, NaiveDate, Utc};
 
-use super::chart::{Bar, Chart, Line, bars, lines};
+use super::chart::{Bar, Chart, ChartLine, bars, lines};
 use super::words;
 use crate::wire::{Bucket, Distribution, Period, Trend, TrendItem};
 
@@ -55,7 +55,7 @@ pub(super) fn means(trend: &Trend) -> Option<Chart> {
         return None;
     }
     let (periods, form) = periods(&trend.items, trend.every);
-    let mut of: Vec<(&TrendItem, Line)> = Vec::new();
+    let mut of: Vec<(&TrendItem, ChartLine)> = Vec::new();
     for point in &trend.items {
         let at = periods.iter().position(|day| *day == point.period);
         let (Some(mean), Some(at)) = (point.mean, at) else {
@@ -66,7 +66,7 @@ pub(super) fn means(trend: &Trend) -> Option<Chart> {
             Some((_, line)) => line.points.push((at, mean)),
             None => {
                 let mark = if point.is_current { ", current" } else { "" };
-                let line = Line {
+                let line = ChartLine {
                     name: format!("{}{mark}", words::short(hash)),
                     points: vec![(at, mean)],
                 };
@@ -82,7 +82,7 @@ pub(super) fn means(trend: &Trend) -> Option<Chart> {
     });
     of.truncate(LINES);
     let says = says(trend, of.first().map(|(point, _)| *point), versions);
-    let of: Vec<Line> = of.into_iter().map(|(_, line)| line).collect();
+    let of: Vec<ChartLine> = of.into_iter().map(|(_, line)| line).collect();
     let labels: Vec<String> = periods
         .iter()
         .map(|day| day.format(form).to_string())

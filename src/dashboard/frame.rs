@@ -34,7 +34,7 @@ pub(super) struct Frame {
 
 impl Frame {
     /// A frame with the figures of now.
-    pub(super) async fn of(
+    pub(super) async fn load(
         state: &PageState,
         user: SessionUser,
         part: &'static str,
@@ -96,6 +96,6 @@ struct HelpPage {
 }
 
 async fn help(State(state): State<PageState>, user: SessionUser) -> Page {
-    let frame = Frame::of(&state, user, "", "Keys").await;
+    let frame = Frame::load(&state, user, "", "Keys").await;
     html(&HelpPage { frame })
 }

@@ -117,7 +117,7 @@ pub(super) trait JudgeState {
     /// The entry that it is of: `gpt` of `gpt:mini`.
     fn entry(&self) -> &str;
     /// Whether what stops it is what stops the entry that it is a model of, and is told there.
-    fn is_told_by_its_entry(&self, judges: &[Judge]) -> bool;
+    fn is_reported_by_its_entry(&self, judges: &[Judge]) -> bool;
     /// Why it lets nothing through, if it is one that is used.
     fn stopped(&self) -> Option<(String, String)>;
 }
@@ -156,7 +156,7 @@ impl JudgeState for Judge {
         self.name.split(':').next().unwrap_or(&self.name)
     }
 
-    fn is_told_by_its_entry(&self, judges: &[Judge]) -> bool {
+    fn is_reported_by_its_entry(&self, judges: &[Judge]) -> bool {
         let why = |judge: &Judge| judge.stopped().map(|(_, why)| why);
         let entry = judges.iter().find(|judge| judge.name == self.entry());
         entry.is_some_and(|entry| {
@@ -240,7 +240,7 @@ pub(super) mod tests {
         ];
         let told: Vec<&str> = judges
             .iter()
-            .filter(|judge| !judge.is_told_by_its_entry(&judges))
+            .filter(|judge| !judge.is_reported_by_its_entry(&judges))
             .filter_map(|judge| judge.stopped().map(|_| judge.name.as_str()))
             .collect();
         assert_eq!(told, ["a", "a:m2", "b:m1"]);

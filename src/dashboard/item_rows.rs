@@ -12,7 +12,7 @@ const CELL: usize = 200;
 
 /// Both sides.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Rows {
+pub(super) struct ResultRows {
     /// What is right.
     pub(super) expected: Side,
     /// What the generated query gave.
@@ -30,13 +30,13 @@ pub(super) struct Side {
     pub(super) columns_left: usize,
 }
 
-impl Rows {
+impl ResultRows {
     /// Both sides; `None` where neither has anything.
-    pub(super) fn of(expected: Option<&Value>, generated: Option<&Value>) -> Option<Self> {
+    pub(super) fn new(expected: Option<&Value>, generated: Option<&Value>) -> Option<Self> {
         let given = |side: Option<&Value>| side.is_some_and(|value| !value.is_null());
         (given(expected) || given(generated)).then(|| Self {
-            expected: Side::of(expected),
-            generated: Side::of(generated),
+            expected: Side::from_value(expected),
+            generated: Side::from_value(generated),
         })
     }
 
@@ -46,7 +46,7 @@ impl Rows {
 }
 
 impl Side {
-    fn of(value: Option<&Value>) -> Self {
+    fn from_value(value: Option<&Value>) -> Self {
         let rows: &[Value] = match value {
             None | Some(Value::Null) => &[],
             Some(Value::Array(rows)) => rows,
@@ -110,15 +110,15 @@ mod tests {
     #[test]
     fn the_first_rows_are_shown_and_the_rest_is_counted() {
         let many: Vec<Value> = (0..60).map(|n| json!({"n": n})).collect();
-        let rows = Rows::of(Some(&json!(many)), Some(&json!([]))).unwrap();
+        let rows = ResultRows::new(Some(&json!(many)), Some(&json!([]))).unwrap();
         assert_eq!((rows.expected.rows.len(), rows.expected.left()), (50, 10));
         assert_eq!((rows.generated.count, rows.generated.left()), (0, 0));
-        assert_eq!(Rows::of(None, Some(&Value::Null)), None);
+        assert_eq!(ResultRows::new(None, Some(&Value::Null)), None);
     }
 
     #[test]
     fn rows_of_any_shape_have_cells() {
-        let side = Side::of(Some(
+        let side = Side::from_value(Some(
             &json!([{"a": 1}, {"b": null}, [1, "x"], "y", {"a": {"k": []}}]),
         ));
         assert_eq!(side.names, ["a", "b"]);
@@ -132,7 +132,7 @@ mod tests {
                 vec!["{\"k\":[]}", "–"]
             ]
         );
-        let long = Side::of(Some(&json!("é".repeat(300))));
+        let long = Side::from_value(Some(&json!("é".repeat(300))));
         assert_eq!(long.rows[0][0].chars().count(), 201);
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct ToolRow {
 
 impl ToolRow {
     /// A tool with so many characters of its name and of why.
-    pub(super) fn of(tool: MissingTool, name: usize, sentence: usize) -> Self {
+    pub(super) fn new(tool: MissingTool, name: usize, sentence: usize) -> Self {
         Self {
             tool_name: words::clip(&tool.tool_name, name),
             rationale: words::clip(&tool.rationale, sentence),

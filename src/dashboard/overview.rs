@@ -12,12 +12,12 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::alerts::{self, Alert, alert};
-use super::batches::{BatchWords as _, Row};
+use super::batches::{BatchListRow, BatchWords as _};
 use super::chart::Chart;
 use super::figures::{self, BY_RATING, days_ago, percent};
 use super::form::Form;
 use super::frame::Frame;
-use super::page::{Fault, Page, go, html};
+use super::page::{Page, PageError, go, html};
 use super::session_item::{Badge, called, listed};
 use super::state::PageState;
 use super::user::SessionUser;
@@ -58,7 +58,7 @@ struct Overview {
     outdated: u64,
     trend: Option<Chart>,
     alerts: Vec<Alert>,
-    batches: Vec<Row>,
+    batches: Vec<BatchListRow>,
     /// What there is to do for whom few scores stand here.
     steps: Vec<Step>,
     lists: Vec<ScoreList>,
@@ -76,9 +76,9 @@ struct ScoreList {
 }
 
 impl ScoreList {
-    fn of(title: &'static str, to: &'static str, found: Sessions, now: DateTime<Utc>) -> Self {
+    fn new(title: &'static str, to: &'static str, found: Sessions, now: DateTime<Utc>) -> Self {
         let row = |item: SessionItem| {
-            let badge = Badge::of(item.session_id, item.score.as_ref());
+            let badge = Badge::new(item.session_id, item.score.as_ref());
             (badge, called(&item), listed(&item, now))
         };
         Self {
@@ -126,18 +126,18 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
     let api = state.api(&user)?;
     let now = state.about.clock.now();
     let lately = days_ago(now, TREND_DAYS);
-    let sessions = |pair| sessions::list(api, Params::of(&[pair, ("limit", SHOWN)]));
+    let sessions = |pair| sessions::list(api, Params::from_pairs(&[pair, ("limit", SHOWN)]));
     let (mut alerts, distribution, ever, trend, batches, lowest, latest) = tokio::try_join!(
         alerts::now(&state, &user),
-        distribution::read(api, Params::of(&[BY_RATING])),
-        distribution::read(api, Params::of(&[("criteria", "any")])),
-        trend::read(api, Params::of(&[("from", &lately)])),
-        batches::list(api, Params::of(&[("limit", SHOWN)])),
+        distribution::read(api, Params::from_pairs(&[BY_RATING])),
+        distribution::read(api, Params::from_pairs(&[("criteria", "any")])),
+        trend::read(api, Params::from_pairs(&[("from", &lately)])),
+        batches::list(api, Params::from_pairs(&[("limit", SHOWN)])),
         sessions(("sort", "lowest_score")),
         sessions(("scored", "yes")),
     )?;
     // After the alerts, which keep what the bar shows: queue and judges are read once.
-    let frame = Frame::of(&state, user.clone(), "", "Overview").await;
+    let frame = Frame::load(&state, user.clone(), "", "Overview").await;
     let failed = batches.items.iter().filter(|batch| batch.counts.failed > 0);
     alerts.extend(failed.map(|batch| {
         let items = words::counted(batch.counts.failed, "item");
@@ -152,7 +152,7 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
     }
     let steps = if ever.scores < figures::ENOUGH {
         let unscored = [("scored", "no"), ("status", "completed"), ("limit", "1")];
-        let unscored = sessions::list(api, Params::of(&unscored)).await?;
+        let unscored = sessions::list(api, Params::from_pairs(&unscored)).await?;
         let has_batches = !batches.items.is_empty();
         let has_unscored = !unscored.items.is_empty();
         let stands = (has_batches, has_unscored, frame.status_bar.simulated);
@@ -182,11 +182,11 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
         batches: batches
             .items
             .into_iter()
-            .map(|batch| Row::of(batch, now))
+            .map(|batch| BatchListRow::new(batch, now))
             .collect(),
         lists: vec![
-            ScoreList::of("Lowest scores", "/sessions?sort=lowest_score", lowest, now),
-            ScoreList::of(
+            ScoreList::new("Lowest scores", "/sessions?sort=lowest_score", lowest, now),
+            ScoreList::new(
                 "Newest sessions with a score",
                 "/sessions?scored=yes",
                 latest,
@@ -214,15 +214,16 @@ fn here(headers: &HeaderMap) -> String {
 /// Stores the example sessions, which scores nothing.
 async fn load_samples(State(state): State<PageState>, form: Form) -> Page {
     for (name, text) in SESSIONS {
-        let broken = |what: &str| Fault::from(problem::internal(&format!("{name}: {what}")));
+        let broken = |what: &str| PageError::from(problem::internal(&format!("{name}: {what}")));
         /// Whose example it is.
         #[derive(serde::Deserialize)]
-        struct Named {
+        struct ExampleSession {
             session_id: Uuid,
         }
         let session: Value =
             serde_json::from_str(text).map_err(|error| broken(&error.to_string()))?;
-        let named = Named::deserialize(&session).map_err(|error| broken(&error.to_string()))?;
+        let named =
+            ExampleSession::deserialize(&session).map_err(|error| broken(&error.to_string()))?;
         let path = format!("/api/v1/sessions/{}", named.session_id);
         state.client.put(&form.user.caller, &path, &session).await?;
     }
@@ -272,7 +273,10 @@ mod tests {
         let now = "2026-11-23T12:00:00Z".parse().unwrap();
         let full = Overview {
             alerts: vec![alert("<b>one</b> failed".to_owned(), "/queue")],
-            batches: vec![Row::of(batch(&json!({"name": "<i>nightly</i>"})), now)],
+            batches: vec![BatchListRow::new(
+                batch(&json!({"name": "<i>nightly</i>"})),
+                now,
+            )],
             ..page(1_234)
         };
         let text = full.render().unwrap();

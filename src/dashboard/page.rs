@@ -7,30 +7,30 @@ use axum::response::{IntoResponse as _, Response};
 use super::links::{self, PARTS, query};
 use super::stale;
 use super::user::{asks_for_piece, mark};
-use crate::api::{ApiError, Asked, problem};
+use crate::api::{ApiError, FailedRequest, problem};
 use crate::wire::Problem;
 
 /// What a page's handler answers.
-pub(super) type Page = Result<Response, Fault>;
+pub(super) type Page = Result<Response, PageError>;
 
 /// Why there is no page: what the API refused, or a template that broke.
 #[derive(Debug)]
-pub(super) struct Fault(Box<Problem>);
+pub(super) struct PageError(Box<Problem>);
 
-impl Fault {
+impl PageError {
     /// What the API said.
     pub(super) fn problem(&self) -> &Problem {
         &self.0
     }
 }
 
-impl From<Box<Problem>> for Fault {
+impl From<Box<Problem>> for PageError {
     fn from(problem: Box<Problem>) -> Self {
         Self(problem)
     }
 }
 
-impl From<ApiError> for Fault {
+impl From<ApiError> for PageError {
     fn from(error: ApiError) -> Self {
         error.log();
         Self(Box::new(error.problem()))
@@ -46,7 +46,7 @@ pub(super) fn found<T>(read: Result<T, ApiError>) -> Result<Option<T>, ApiError>
     }
 }
 
-impl axum::response::IntoResponse for Fault {
+impl axum::response::IntoResponse for PageError {
     fn into_response(self) -> Response {
         problem::response(*self.0)
     }
@@ -60,7 +60,7 @@ pub(super) fn html(template: &impl Template) -> Page {
 pub(super) fn with_status(status: StatusCode, template: &impl Template) -> Page {
     let text = template
         .render()
-        .map_err(|error| Fault(problem::internal(&format!("rendering a page: {error}"))))?;
+        .map_err(|error| PageError(problem::internal(&format!("rendering a page: {error}"))))?;
     let kind = HeaderValue::from_static("text/html; charset=utf-8");
     Ok((status, [(header::CONTENT_TYPE, kind)], text).into_response())
 }
@@ -68,7 +68,7 @@ pub(super) fn with_status(status: StatusCode, template: &impl Template) -> Page 
 /// Where to look after a form: 303, or for htmx the header that leads it there.
 pub(super) fn go(piece: bool, to: &str) -> Page {
     let Ok(target) = HeaderValue::from_str(to) else {
-        return Err(Fault(problem::internal("a page's address")));
+        return Err(PageError(problem::internal("a page's address")));
     };
     if piece {
         return Ok((StatusCode::NO_CONTENT, [("hx-redirect", target)]).into_response());
@@ -136,7 +136,7 @@ struct ProblemPage<'a> {
 }
 
 impl<'a> ProblemPage<'a> {
-    fn of(problem: &'a Problem, asked: &Asked) -> Self {
+    fn new(problem: &'a Problem, asked: &FailedRequest) -> Self {
         let lost = lost(problem.name());
         Self {
             title: lost.map_or(&problem.title, |(title, _, _)| title),
@@ -168,7 +168,7 @@ struct ProblemPiece<'a> {
 }
 
 impl<'a> ProblemPiece<'a> {
-    fn of(problem: &'a Problem) -> Self {
+    fn new(problem: &'a Problem) -> Self {
         Self {
             title: &problem.title,
             detail: shown(problem),
@@ -181,7 +181,7 @@ impl<'a> ProblemPiece<'a> {
 
 /// Why a form or a filter wasn't taken, to stand above it. HTML, safe as it is.
 pub(super) fn refusal(problem: &Problem) -> String {
-    ProblemPiece::of(problem).render().unwrap_or_default()
+    ProblemPiece::new(problem).render().unwrap_or_default()
 }
 
 /// Whether a problem is one of what was filled in, which is shown with the form.
@@ -197,7 +197,7 @@ fn for_programs(target: &str) -> bool {
 
 /// Draws a problem for a person; `None` where a program asked. Who needs a token is led to sign in, but not away from a page that
 /// stays open, nor from what was typed: it would be lost.
-pub(super) fn problem(problem: &Problem, asked: &Asked) -> Option<Response> {
+pub(super) fn problem(problem: &Problem, asked: &FailedRequest) -> Option<Response> {
     let piece = asks_for_piece(&asked.headers);
     let accepts = asked.headers.get(header::ACCEPT);
     let accepts = accepts.and_then(|accept| accept.to_str().ok());
@@ -207,14 +207,14 @@ pub(super) fn problem(problem: &Problem, asked: &Asked) -> Option<Response> {
     }
     let mut response = match problem.status {
         401 if !piece => stale::signed_out(asked).unwrap_or_else(|| sign_in(asked)),
-        _ if piece => rendered(problem, &ProblemPiece::of(problem)),
-        _ => rendered(problem, &ProblemPage::of(problem, asked)),
+        _ if piece => rendered(problem, &ProblemPiece::new(problem)),
+        _ => rendered(problem, &ProblemPage::new(problem, asked)),
     };
     mark(&mut response);
     Some(response)
 }
 
-fn sign_in(asked: &Asked) -> Response {
+fn sign_in(asked: &FailedRequest) -> Response {
     let next = if asked.method == Method::GET {
         Some(asked.target.clone())
     } else {
@@ -277,7 +277,7 @@ fn label(field: &str) -> Option<&'static str> {
 }
 
 /// The page that the person came from, if it is one of ours.
-fn back(asked: &Asked) -> String {
+fn back(asked: &FailedRequest) -> String {
     referer(asked)
         .and_then(|from| path_of(&from))
         .filter(|path| *path != asked.target)
@@ -285,14 +285,14 @@ fn back(asked: &Asked) -> String {
 }
 
 /// The page of this host that a request came from.
-fn from_here(asked: &Asked) -> Option<String> {
+fn from_here(asked: &FailedRequest) -> Option<String> {
     let host = asked.headers.get(header::HOST)?.to_str().ok()?;
     let from = referer(asked)?;
     let same = from.authority().is_some_and(|from| from.as_str() == host);
     path_of(&from).filter(|_| same)
 }
 
-fn referer(asked: &Asked) -> Option<axum::http::Uri> {
+fn referer(asked: &FailedRequest) -> Option<axum::http::Uri> {
     let referer = asked.headers.get(header::REFERER)?;
     referer.to_str().ok()?.parse().ok()
 }

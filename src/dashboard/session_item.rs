@@ -6,7 +6,7 @@ use askama::Template;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::page::Fault;
+use super::page::PageError;
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Moment};
@@ -46,7 +46,7 @@ pub(super) struct Badge {
 
 impl Badge {
     /// The badge of a session's current score. It leads where the alert and the final analysis stand, too, as one of a score does.
-    pub(super) fn of(session: Uuid, score: Option<&SessionScoreSummary>) -> Self {
+    pub(super) fn new(session: Uuid, score: Option<&SessionScoreSummary>) -> Self {
         let rating = score.map(|score| (score.total_score, words::rating(score.total_score)));
         Self {
             total: rating.map(|(total, (word, _))| (total, word)),
@@ -73,13 +73,13 @@ pub(super) async fn looked_up(
     state: &PageState,
     user: &SessionUser,
     ids: impl Iterator<Item = Uuid>,
-) -> Result<HashMap<Uuid, SessionItem>, Fault> {
+) -> Result<HashMap<Uuid, SessionItem>, PageError> {
     let ids: BTreeSet<String> = ids.map(|id| id.to_string()).collect();
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
     let (count, ids) = (ids.len(), Vec::from_iter(ids).join(","));
-    let params = Params::of(&[("ids", ids.as_str()), ("limit", &count.to_string())]);
+    let params = Params::from_pairs(&[("ids", ids.as_str()), ("limit", &count.to_string())]);
     let found = sessions::list(state.api(user)?, params).await?.items;
     Ok(found
         .into_iter()
@@ -92,7 +92,7 @@ pub(super) async fn named(
     state: &PageState,
     user: &SessionUser,
     ids: impl Iterator<Item = Uuid>,
-) -> Result<HashMap<Uuid, (String, Moment)>, Fault> {
+) -> Result<HashMap<Uuid, (String, Moment)>, PageError> {
     let found = looked_up(state, user, ids).await?.into_iter();
     let now = state.about.clock.now();
     Ok(found
@@ -118,7 +118,7 @@ pub(super) async fn item(
     state: &PageState,
     user: &SessionUser,
     id: &str,
-) -> Result<Option<SessionItem>, Fault> {
-    let found = sessions::list(state.api(user)?, Params::of(&[("ids", id)])).await?;
+) -> Result<Option<SessionItem>, PageError> {
+    let found = sessions::list(state.api(user)?, Params::from_pairs(&[("ids", id)])).await?;
     Ok(found.items.into_iter().next())
 }

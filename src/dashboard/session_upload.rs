@@ -42,7 +42,7 @@ struct Stored {
 }
 
 impl Stored {
-    fn of(put: &SessionsPut) -> Self {
+    fn from_put(put: &SessionsPut) -> Self {
         let count = |outcome| put.items.iter().filter(|it| it.outcome == outcome).count();
         Self {
             new: count(PutOutcome::New),
@@ -128,7 +128,7 @@ async fn page(
     user: SessionUser,
     Address(stored): Address<Stored>,
 ) -> Page {
-    let frame = Frame::of(&state, user, "Sessions", "Upload sessions").await;
+    let frame = Frame::load(&state, user, "Sessions", "Upload sessions").await;
     html(&SessionUploadPage {
         frame,
         format: String::new(),
@@ -145,11 +145,11 @@ async fn upload(
     let mut form = Chosen::default();
     let sent = read(&state, &user, &mut form, multipart).await;
     let problem = match sent.and_then(|done| done.json::<SessionsPut>()) {
-        Ok(put) => return go(user.piece, &Stored::of(&put).path()),
+        Ok(put) => return go(user.piece, &Stored::from_put(&put).path()),
         Err(problem) => problem,
     };
     let (status, refused) = refusal(problem)?;
-    let frame = Frame::of(&state, user, "Sessions", "Not taken · Upload sessions").await;
+    let frame = Frame::load(&state, user, "Sessions", "Not taken · Upload sessions").await;
     let page = SessionUploadPage {
         frame,
         format: form.0,

@@ -15,7 +15,7 @@ use super::form::Form;
 use super::frame::Frame;
 use super::links::{query, segment};
 use super::page::found;
-use super::page::{Fault, Page, go, html, is_mendable, refusal, with_status};
+use super::page::{Page, PageError, go, html, is_mendable, refusal, with_status};
 use super::session_item::{Badge, item, why_not};
 use super::state::PageState;
 use super::user::SessionUser;
@@ -37,7 +37,7 @@ pub(super) fn routes() -> Router<PageState> {
 /// whole.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Filter {
+pub(super) struct SessionListFilter {
     pub(super) q: String,
     pub(super) status: String,
     pub(super) scored: String,
@@ -56,11 +56,11 @@ pub(super) struct Filter {
     pub(super) cursor: String,
 }
 
-impl Filter {
+impl SessionListFilter {
     /// The filters with more pairs behind them, as the API takes them.
     pub(super) fn params(&self, more: &[(&str, &str)]) -> Params {
         let own = self.pairs();
-        Params::of(&joined(&own, more))
+        Params::from_pairs(&joined(&own, more))
     }
 
     fn pairs(&self) -> [(&'static str, String); 14] {
@@ -148,7 +148,7 @@ fn instant(text: &str) -> String {
 
 #[derive(Template)]
 #[template(path = "session_row.html")]
-pub(super) struct Row {
+pub(super) struct SessionListRow {
     pub(super) item: SessionItem,
     pub(super) finished: Option<Moment>,
     pub(super) scored: Option<Moment>,
@@ -159,12 +159,12 @@ pub(super) struct Row {
     pub(super) key: String,
 }
 
-impl Row {
-    fn of(item: SessionItem, user: &SessionUser, now: DateTime<Utc>) -> Self {
+impl SessionListRow {
+    fn new(item: SessionItem, user: &SessionUser, now: DateTime<Utc>) -> Self {
         Self {
             finished: item.completed_at.map(|at| words::moment(at, now)),
             scored: item.score.as_ref().map(|s| words::moment(s.scored_at, now)),
-            badge: Badge::of(item.session_id, item.score.as_ref()),
+            badge: Badge::new(item.session_id, item.score.as_ref()),
             may_score: user.may_enqueue(),
             why_not: why_not(item.scorable, item.status),
             form_token: user.form_token.clone(),
@@ -188,8 +188,8 @@ impl Row {
 #[template(path = "sessions.html")]
 struct SessionsPage {
     frame: Frame,
-    filter: Filter,
-    rows: Vec<Row>,
+    filter: SessionListFilter,
+    rows: Vec<SessionListRow>,
     /// Whether the page ended before it was full: few of the sessions that were looked at match.
     short: bool,
     next: Option<String>,
@@ -211,9 +211,14 @@ impl SessionsPage {
 }
 
 /// The filters again with what was filled in, and what is wrong with it.
-async fn refuse(state: &PageState, user: SessionUser, filter: Filter, problem: &Problem) -> Page {
+async fn refuse(
+    state: &PageState,
+    user: SessionUser,
+    filter: SessionListFilter,
+    problem: &Problem,
+) -> Page {
     let page = SessionsPage {
-        frame: Frame::of(state, user, "Sessions", "Sessions").await,
+        frame: Frame::load(state, user, "Sessions", "Sessions").await,
         filter,
         rows: Vec::new(),
         short: false,
@@ -227,7 +232,7 @@ async fn refuse(state: &PageState, user: SessionUser, filter: Filter, problem: &
 async fn list(
     State(state): State<PageState>,
     user: SessionUser,
-    Address(filter): Address<Filter>,
+    Address(filter): Address<SessionListFilter>,
 ) -> Page {
     let limit = ROWS.to_string();
     let params = filter.params(&[
@@ -238,7 +243,7 @@ async fn list(
     let found = match sessions::list(state.api(&user)?, params).await {
         Ok(found) => found,
         Err(error) => {
-            let fault = Fault::from(error);
+            let fault = PageError::from(error);
             return match is_mendable(fault.problem()) {
                 true => refuse(&state, user, filter, fault.problem()).await,
                 false => Err(fault),
@@ -246,10 +251,10 @@ async fn list(
         }
     };
     let now = state.about.clock.now();
-    let rows: Vec<Row> = found
+    let rows: Vec<SessionListRow> = found
         .items
         .into_iter()
-        .map(|item| Row::of(item, &user, now))
+        .map(|item| SessionListRow::new(item, &user, now))
         .collect();
     let moves = rows.iter().any(|row| row.item.active_job.is_some());
     let page = |cursor: &str| format!("/sessions{}", filter.page(&[("cursor", cursor)]));
@@ -257,7 +262,7 @@ async fn list(
         short: rows.len() < ROWS as usize && found.next_cursor.is_some(),
         next: found.next_cursor.as_deref().map(page),
         first: (!filter.cursor.is_empty()).then(|| page("")),
-        frame: Frame::of(&state, user, "Sessions", "Sessions")
+        frame: Frame::load(&state, user, "Sessions", "Sessions")
             .await
             .moving(moves),
         filter,
@@ -276,8 +281,8 @@ struct Wanted {
 /// Rows that take the place of those a page has.
 #[derive(Template)]
 #[template(path = "session_rows.html")]
-struct Rows {
-    rows: Vec<Row>,
+struct SessionListRows {
+    rows: Vec<SessionListRow>,
     /// Sessions that are gone, and with them their rows.
     gone: Vec<Uuid>,
 }
@@ -291,16 +296,18 @@ async fn rows(
     // Without one the API would list all.
     let mut gone: Vec<Uuid> = wanted.ids.split(',').flat_map(str::parse).collect();
     if gone.is_empty() {
-        return html(&Rows { rows: vec![], gone });
+        return html(&SessionListRows { rows: vec![], gone });
     }
-    let params = Params::of(&[("ids", &wanted.ids), ("limit", &ROWS.to_string())]);
+    let params = Params::from_pairs(&[("ids", &wanted.ids), ("limit", &ROWS.to_string())]);
     let found = sessions::list(state.api(&user)?, params).await?;
     let is_whole = found.next_cursor.is_none();
     gone.retain(|id| is_whole && found.items.iter().all(|item| item.session_id != *id));
     let now = state.about.clock.now();
     let rows = found.items.into_iter();
-    html(&Rows {
-        rows: rows.map(|item| Row::of(item, &user, now)).collect(),
+    html(&SessionListRows {
+        rows: rows
+            .map(|item| SessionListRow::new(item, &user, now))
+            .collect(),
         gone,
     })
 }
@@ -326,7 +333,11 @@ async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form:
     match form.text("piece").filter(|_| form.user.piece) {
         Some("row") => {
             if let Some(item) = item(&state, &form.user, &id).await? {
-                return html(&Row::of(item, &form.user, state.about.clock.now()));
+                return html(&SessionListRow::new(
+                    item,
+                    &form.user,
+                    state.about.clock.now(),
+                ));
             }
         }
         Some("state") => return super::session::scoring_status(&state, &form.user, &id).await,
@@ -344,13 +355,13 @@ mod tests {
 
     const BAD: &str = "<script>alert(1)</script>";
 
-    fn row(change: &Value) -> Row {
+    fn row(change: &Value) -> SessionListRow {
         let mut item = session_item(change);
         item["alert_type"] = BAD.into();
         item["agent"] = BAD.into();
         item["tags"] = json!([BAD, "b", "c", "d", "e", "f", "g"]);
         let now = "2026-11-23T12:00:00Z".parse().unwrap();
-        Row::of(
+        SessionListRow::new(
             serde_json::from_value(item).unwrap(),
             &SessionUser::anybody(),
             now,
@@ -426,7 +437,7 @@ mod tests {
 
     #[test]
     fn the_list_without_a_session_says_how_to_get_one_and_what_matches_nothing_clears() {
-        let page = |filter: Filter| SessionsPage {
+        let page = |filter: SessionListFilter| SessionsPage {
             frame: Frame::bare(),
             filter,
             rows: Vec::new(),
@@ -435,11 +446,11 @@ mod tests {
             first: None,
             refused: String::new(),
         };
-        let none = page(Filter::default()).render().unwrap();
+        let none = page(SessionListFilter::default()).render().unwrap();
         assert!(none.contains("No sessions yet") && none.contains("PUT /api/v1/sessions/ID"));
-        let narrowed = Filter {
+        let narrowed = SessionListFilter {
             q: BAD.to_owned(),
-            ..Filter::default()
+            ..SessionListFilter::default()
         };
         let narrowed = page(narrowed).render().unwrap();
         assert!(narrowed.contains("No session matches") && narrowed.contains("Clear the filters"));
@@ -451,7 +462,7 @@ mod tests {
         let page = |rows: usize, next: bool, short: bool| {
             let page = SessionsPage {
                 frame: Frame::bare(),
-                filter: Filter::default(),
+                filter: SessionListFilter::default(),
                 rows: (0..rows).map(|_| row(&json!({}))).collect(),
                 short,
                 next: next.then(|| "/sessions?cursor=x".to_owned()),

@@ -12,7 +12,7 @@ use axum::response::Response;
 use super::links::{PARTS, back, is_ours, query};
 use super::page::with_status;
 use super::user::SessionUser;
-use crate::api::{Asked, problem};
+use crate::api::{FailedRequest, problem};
 
 /// Fields that are never shown, nor sent back: they are entered anew.
 const SECRET: [&str; 1] = ["token"];
@@ -56,7 +56,7 @@ const SIGNED_OUT: &str = "Somebody has signed out in this browser, or its token 
 
 /// What a browser gets for a form of somebody who is signed out; `None` where there is nothing typed to be kept, or where the form may be
 /// another site's.
-pub(super) fn signed_out(asked: &Asked) -> Option<Response> {
+pub(super) fn signed_out(asked: &FailedRequest) -> Option<Response> {
     if asked.form.is_empty() || !is_same_site(&asked.headers) {
         return None;
     }

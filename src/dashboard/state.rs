@@ -10,7 +10,7 @@ use super::status_bar::StatusBar;
 use super::user::SessionUser;
 use crate::api::{ApiError, ApiState, InProcessClient};
 use crate::clock::Clock;
-use crate::config::Shown;
+use crate::config::ShownSetting;
 
 /// How old the figures in a page's head may be: many tabs cost one reading.
 const STATUS_BAR_KEPT: Duration = Duration::from_secs(1);
@@ -21,23 +21,23 @@ pub struct About {
     /// The time, for "3 minutes ago".
     pub clock: Arc<dyn Clock>,
     /// Its settings with where each comes from; passwords and tokens are left out.
-    pub settings: Vec<Shown>,
+    pub settings: Vec<ShownSetting>,
 }
 
 /// The state of every page's handler.
 #[derive(Clone)]
-pub(super) struct PageState(Arc<Parts>);
+pub(super) struct PageState(Arc<SharedPageState>);
 
-pub(super) struct Parts {
+pub(super) struct SharedPageState {
     pub(super) client: InProcessClient,
     pub(super) about: About,
     status_bar: Mutex<Option<(Instant, StatusBar)>>,
 }
 
 impl std::ops::Deref for PageState {
-    type Target = Parts;
+    type Target = SharedPageState;
 
-    fn deref(&self) -> &Parts {
+    fn deref(&self) -> &SharedPageState {
         &self.0
     }
 }
@@ -45,7 +45,7 @@ impl std::ops::Deref for PageState {
 impl PageState {
     /// The state of pages that ask this client.
     pub(super) fn new(client: InProcessClient, about: About) -> Self {
-        Self(Arc::new(Parts {
+        Self(Arc::new(SharedPageState {
             client,
             about,
             status_bar: Mutex::new(None),
@@ -83,7 +83,7 @@ impl PageState {
     }
 
     async fn keep(&self, found: &Infrastructure) {
-        let status_bar = StatusBar::of(found, self.about.clock.now());
+        let status_bar = StatusBar::new(found, self.about.clock.now());
         *self.status_bar.lock().await = Some((Instant::now(), status_bar));
     }
 
@@ -99,7 +99,7 @@ impl PageState {
         }
         let read = async { Infrastructure::read_soon(self.api(user)?).await };
         let status_bar = match read.await {
-            Ok(found) => StatusBar::of(&found, self.about.clock.now()),
+            Ok(found) => StatusBar::new(&found, self.about.clock.now()),
             Err(error) => StatusBar::unread(error),
         };
         *kept = Some((Instant::now(), status_bar.clone()));

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::infrastructure::{self, Infrastructure, JudgeState};
-use super::page::Fault;
+use super::page::PageError;
 use super::words;
 use crate::api::ApiError;
 use crate::wire::{Health, Judge};
@@ -38,12 +38,12 @@ impl StatusBar {
     /// What is said instead of what can't be read.
     pub(super) fn unread(error: ApiError) -> Self {
         Self {
-            fault: Some(Fault::from(error).problem().detail.clone()),
+            fault: Some(PageError::from(error).problem().detail.clone()),
             ..Self::default()
         }
     }
 
-    pub(super) fn of(found: &Infrastructure, now: DateTime<Utc>) -> Self {
+    pub(super) fn new(found: &Infrastructure, now: DateTime<Utc>) -> Self {
         let Infrastructure {
             queue,
             workers,
@@ -74,7 +74,7 @@ impl StatusBar {
             redis_away: found.failed("queue").next().is_some(),
             stopped: judges
                 .iter()
-                .filter(|judge| !judge.is_told_by_its_entry(judges))
+                .filter(|judge| !judge.is_reported_by_its_entry(judges))
                 .filter_map(JudgeState::stopped)
                 .collect(),
             failing: judges.iter().filter_map(JudgeState::failing).collect(),

@@ -28,7 +28,7 @@ struct Troubled {
 }
 
 fn troubled(judges: &[Judge]) -> Vec<Troubled> {
-    let told = judges.iter().filter_map(|judge| {
+    let troubled = judges.iter().filter_map(|judge| {
         let (name, why) = judge.stopped().or_else(|| judge.failing())?;
         let (remedy, colour) = match judge.alert()? {
             Alert::Paused => ("Its jobs wait until somebody resumes it, in", "waiting"),
@@ -54,7 +54,7 @@ fn troubled(judges: &[Judge]) -> Vec<Troubled> {
             colour,
         })
     });
-    told.collect()
+    troubled.collect()
 }
 
 #[derive(Template)]
@@ -152,7 +152,7 @@ async fn system(State(state): State<PageState>, user: SessionUser) -> Page {
     let real = judges.into_iter().filter(|j| j.configured && !j.simulated);
     html(&SystemPage {
         real: real.map(|judge| judge.name).collect(),
-        frame: Frame::of(&state, user, "System", format!("System {verdict}")).await,
+        frame: Frame::load(&state, user, "System", format!("System {verdict}")).await,
         verdict,
         troubled,
         checks,

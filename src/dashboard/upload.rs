@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::frame::Frame;
 use super::links::query;
-use super::page::{Fault, Page, go, html, with_status};
+use super::page::{Page, PageError, go, html, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
 use crate::api::batches::body::MAX_NAME;
@@ -57,12 +57,12 @@ pub(super) struct Refused {
     pub(super) title: String,
     pub(super) detail: String,
     pub(super) remedy: Option<String>,
-    pub(super) faults: Vec<Place>,
+    pub(super) faults: Vec<CellFault>,
 }
 
 /// One fault of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct CellFault {
     pub(super) row: String,
     pub(super) column: String,
     pub(super) fault: String,
@@ -155,7 +155,7 @@ impl FileForm for UploadForm {
 }
 
 impl Refused {
-    pub(super) fn of(problem: &Problem) -> Self {
+    pub(super) fn from_problem(problem: &Problem) -> Self {
         let faults = problem.errors.iter();
         Self {
             title: problem.title.clone(),
@@ -174,9 +174,9 @@ impl Refused {
 }
 
 /// Where a fault is: `/rows/3/prompt` is the column `prompt` of row 3, anything else a field of the form.
-fn place(pointer: &str, message: &str) -> Place {
+fn place(pointer: &str, message: &str) -> CellFault {
     let Some(at) = pointer.strip_prefix("/rows/") else {
-        return Place {
+        return CellFault {
             row: String::new(),
             column: pointer.trim_start_matches('/').to_owned(),
             fault: message.to_owned(),
@@ -190,7 +190,7 @@ fn place(pointer: &str, message: &str) -> Place {
     let fault = prefixes
         .iter()
         .find_map(|prefix| message.strip_prefix(prefix.as_str()));
-    Place {
+    CellFault {
         row: row.to_owned(),
         column: column.to_owned(),
         fault: fault.unwrap_or(message).to_owned(),
@@ -206,7 +206,7 @@ struct UploadPage {
 
 async fn page(State(state): State<PageState>, user: SessionUser) -> Page {
     let form = UploadForm::empty(&user);
-    let frame = Frame::of(&state, user, "Batches", "Upload a suite").await;
+    let frame = Frame::load(&state, user, "Batches", "Upload a suite").await;
     html(&UploadPage { frame, form })
 }
 
@@ -231,17 +231,17 @@ pub(super) async fn upload(
     form.refused = Some(refused);
     // What was refused is no effect that the key could stand for.
     form.key = Uuid::new_v4().to_string();
-    let frame = Frame::of(&state, user, "Batches", "Not taken · Upload a suite").await;
+    let frame = Frame::load(&state, user, "Batches", "Not taken · Upload a suite").await;
     with_status(status, &UploadPage { frame, form })
 }
 
 /// Why a file wasn't taken, to be shown above its form; what the form can't mend is an error.
-pub(super) fn refusal(problem: Box<Problem>) -> Result<(StatusCode, Refused), Fault> {
+pub(super) fn refusal(problem: Box<Problem>) -> Result<(StatusCode, Refused), PageError> {
     if matches!(problem.status, 401 | 403) && problem.name() != "stale-form" {
         return Err(problem.into());
     }
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST);
-    Ok((status, Refused::of(&problem)))
+    Ok((status, Refused::from_problem(&problem)))
 }
 
 /// Reads a form, and sends its file on to the API as it comes.
@@ -361,17 +361,17 @@ async fn send(
 }
 
 /// A piece of a file on its way; the last one says that it is whole.
-enum Piece {
+enum UploadPiece {
     Chunk(Bytes),
     End,
 }
 
 /// Hands a file on until it ends, breaks off, or nobody takes more.
-async fn feed(field: &mut Field<'_>, sender: mpsc::Sender<Piece>) {
+async fn feed(field: &mut Field<'_>, sender: mpsc::Sender<UploadPiece>) {
     while let Ok(read) = chunk(field).await {
         let (piece, is_last) = match read {
-            Some(bytes) => (Piece::Chunk(bytes), false),
-            None => (Piece::End, true),
+            Some(bytes) => (UploadPiece::Chunk(bytes), false),
+            None => (UploadPiece::End, true),
         };
         if sender.send(piece).await.is_err() || is_last {
             return;
@@ -380,12 +380,12 @@ async fn feed(field: &mut Field<'_>, sender: mpsc::Sender<Piece>) {
 }
 
 /// The pieces as a body. Without its end it is broken off: half a file must not become a batch.
-fn body(receiver: mpsc::Receiver<Piece>) -> Body {
+fn body(receiver: mpsc::Receiver<UploadPiece>) -> Body {
     Body::from_stream(futures::stream::unfold(Some(receiver), async |receiver| {
         let mut receiver = receiver?;
         match receiver.recv().await {
-            Some(Piece::Chunk(bytes)) => Some((Ok(bytes), Some(receiver))),
-            Some(Piece::End) => None,
+            Some(UploadPiece::Chunk(bytes)) => Some((Ok(bytes), Some(receiver))),
+            Some(UploadPiece::End) => None,
             None => {
                 let error = std::io::Error::other("the upload broke off");
                 Some((Err(error), None))
@@ -400,7 +400,7 @@ mod tests {
 
     #[test]
     fn a_fault_stands_at_its_row_and_column() {
-        let at = |row: &str, column: &str, fault: &str| Place {
+        let at = |row: &str, column: &str, fault: &str| CellFault {
             row: row.to_owned(),
             column: column.to_owned(),
             fault: fault.to_owned(),
@@ -449,10 +449,10 @@ mod tests {
     async fn half_a_file_is_no_file() {
         for (ends, whole) in [(true, true), (false, false)] {
             let (sender, receiver) = mpsc::channel(CHUNKS);
-            let chunk = Piece::Chunk(Bytes::from_static(b"id,"));
+            let chunk = UploadPiece::Chunk(Bytes::from_static(b"id,"));
             assert!(sender.send(chunk).await.is_ok());
             if ends {
-                assert!(sender.send(Piece::End).await.is_ok());
+                assert!(sender.send(UploadPiece::End).await.is_ok());
             }
             drop(sender);
             let read = axum::body::to_bytes(body(receiver), 100).await;

@@ -32,12 +32,12 @@ impl WaitWords for Wait {
         if let Some(place) = self.position {
             says.push_str(&format!(", number {} in line", words::count(place)));
         }
-        let is_told = |said: &&String| {
+        let is_shown = |said: &&String| {
             self.message
                 .as_ref()
-                .is_some_and(|told| told.contains(said.as_str()))
+                .is_some_and(|shown| shown.contains(said.as_str()))
         };
-        if let Some(said) = self.last_error.as_ref().filter(|said| !is_told(said)) {
+        if let Some(said) = self.last_error.as_ref().filter(|said| !is_shown(said)) {
             says.push_str(&format!("; it said last: {said}"));
         }
         says

@@ -32,22 +32,22 @@ pub(super) fn routes() -> Router<PageState> {
 
 /// Which deliveries are shown.
 #[derive(Default, Deserialize)]
-struct Asked {
+struct DeliveryParams {
     #[serde(default)]
     state: String,
     #[serde(default)]
     cursor: String,
 }
 
-struct Row {
+struct DeliveryLine {
     delivery: WebhookDelivery,
     happened: Moment,
     next: Option<Moment>,
     colour: &'static str,
 }
 
-impl Row {
-    fn of(delivery: WebhookDelivery, now: DateTime<Utc>) -> Self {
+impl DeliveryLine {
+    fn new(delivery: WebhookDelivery, now: DateTime<Utc>) -> Self {
         Self {
             happened: words::moment(delivery.happened_at, now),
             next: delivery.next_attempt_at.map(|at| words::moment(at, now)),
@@ -77,8 +77,8 @@ struct WebhooksPage {
     frame: Frame,
     done: Done,
     webhooks: Vec<Webhook>,
-    rows: Vec<Row>,
-    asked: Asked,
+    rows: Vec<DeliveryLine>,
+    asked: DeliveryParams,
     /// Where older deliveries are.
     older: Option<String>,
 }
@@ -87,20 +87,20 @@ impl WebhooksPage {
     async fn read(
         state: &PageState,
         user: SessionUser,
-        asked: Asked,
+        asked: DeliveryParams,
         done: Done,
-    ) -> Result<Self, super::page::Fault> {
+    ) -> Result<Self, super::page::PageError> {
         let (mut webhooks, mut rows, mut older) = (Vec::new(), Vec::new(), None);
         if user.may_admin() {
             let api = state.api(&user)?;
             webhooks = webhooks::list(api).await?.items;
-            let chosen = Params::of(&[("state", &asked.state), ("cursor", &asked.cursor)]);
+            let chosen = Params::from_pairs(&[("state", &asked.state), ("cursor", &asked.cursor)]);
             let found = webhooks::deliveries(api, chosen).await?;
             let now = state.about.clock.now();
             rows = found
                 .items
                 .into_iter()
-                .map(|delivery| Row::of(delivery, now))
+                .map(|delivery| DeliveryLine::new(delivery, now))
                 .collect();
             older = found.next_cursor.map(|cursor| {
                 format!(
@@ -110,7 +110,7 @@ impl WebhooksPage {
             });
         }
         Ok(Self {
-            frame: Frame::of(state, user, "System", "Webhooks").await,
+            frame: Frame::load(state, user, "System", "Webhooks").await,
             done,
             webhooks,
             rows,
@@ -123,7 +123,7 @@ impl WebhooksPage {
 async fn show(
     State(state): State<PageState>,
     user: SessionUser,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<DeliveryParams>,
 ) -> Page {
     html(&WebhooksPage::read(&state, user, asked, Done::default()).await?)
 }
@@ -166,7 +166,7 @@ async fn add(State(state): State<PageState>, form: Form) -> Page {
     };
     with_status(
         status,
-        &WebhooksPage::read(&state, form.user, Asked::default(), done).await?,
+        &WebhooksPage::read(&state, form.user, DeliveryParams::default(), done).await?,
     )
 }
 
@@ -246,8 +246,8 @@ mod tests {
             frame: Frame::bare(),
             done: Done::default(),
             webhooks: vec![webhook(true), webhook(false)],
-            rows: vec![Row::of(delivery, DateTime::UNIX_EPOCH)],
-            asked: Asked::default(),
+            rows: vec![DeliveryLine::new(delivery, DateTime::UNIX_EPOCH)],
+            asked: DeliveryParams::default(),
             older: None,
         };
         let text = page.render().unwrap();

@@ -135,8 +135,8 @@ pub(super) fn pieces(name: &str) -> Vec<&str> {
 
 /// A text for a tab's title, where nothing keeps marks of direction to themselves: without them.
 pub(super) fn straight(text: &str) -> String {
-    let turns = |c: &char| matches!(c, '\u{200E}' | '\u{200F}' | '\u{061C}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
-    text.chars().filter(|c| !turns(c)).collect()
+    let is_direction = |c: &char| matches!(c, '\u{200E}' | '\u{200F}' | '\u{061C}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
+    text.chars().filter(|c| !is_direction(c)).collect()
 }
 
 /// A name of ours as a heading: `judge_prompt` is `Judge prompt`.
@@ -166,7 +166,7 @@ pub(super) fn bytes(n: usize) -> String {
 
 /// A score's rating as a word and as the name of its colour.
 pub(super) fn rating(total: u8) -> (&'static str, &'static str) {
-    match Rating::of(total) {
+    match Rating::from_total(total) {
         Rating::Failed => ("failed", "failed"),
         Rating::Weak => ("weak", "weak"),
         Rating::Adequate => ("adequate", "adequate"),

@@ -63,9 +63,9 @@ pub struct ItemFault {
 }
 
 /// The items of a file, in its order.
-pub type Items = Box<dyn Iterator<Item = Result<Item, ItemFault>> + Send>;
+pub type ItemStream = Box<dyn Iterator<Item = Result<Item, ItemFault>> + Send>;
 /// Opens the file from its beginning; called twice.
-pub type OpenItems = Arc<dyn Fn() -> Result<Items, ItemFault> + Send + Sync>;
+pub type OpenItems = Arc<dyn Fn() -> Result<ItemStream, ItemFault> + Send + Sync>;
 
 /// Why a batch was not accepted. Nothing of it is left.
 #[derive(Debug, thiserror::Error)]

@@ -23,7 +23,6 @@ pub struct ScoreCase {
 /// Criteria that a request goes by: found, stored, and their judge known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pinned {
-    /// What is scored.
     pub kind: Kind,
     /// 64 hex digits.
     pub hash: String,

@@ -26,7 +26,7 @@ impl CurrentCriteria {
     }
 
     /// The definition of a kind.
-    pub fn of(&self, kind: Kind) -> &Arc<Criteria> {
+    pub fn for_kind(&self, kind: Kind) -> &Arc<Criteria> {
         &self.0[&kind]
     }
 }
@@ -88,7 +88,7 @@ impl Enqueue {
 
     /// The criteria of the file of a kind, which are current unless somebody made others so.
     pub fn file_criteria_of(&self, kind: Kind) -> Arc<Criteria> {
-        self.definitions.files.read().of(kind).clone()
+        self.definitions.files.read().for_kind(kind).clone()
     }
 
     /// The kinds whose file isn't current, as somebody made another version so: the file's and that one.

@@ -54,13 +54,13 @@ impl Enqueue {
     pub(super) async fn view(
         &self,
         session_id: Uuid,
-        asked: &mut Asked,
+        asked: &mut SourceAsked,
     ) -> Result<ScoringView, EnqueueError> {
         let view = self.store.sessions().scoring_view(session_id).await?;
         let enough = view.as_ref().is_some_and(|view| view.status.is_terminal());
         let sourced = match self.source.get() {
-            Some(source) if !enough && *asked == Asked::No => {
-                *asked = Asked::Yes;
+            Some(source) if !enough && *asked == SourceAsked::No => {
+                *asked = SourceAsked::Yes;
                 source.fetch(session_id).await
             }
             Some(_) | None => Ok(Sourced::Unknown),
@@ -85,7 +85,7 @@ impl Enqueue {
 
 /// Whether the source was asked for this request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum SourceAsked {
     No,
     Yes,
 }

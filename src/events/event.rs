@@ -50,12 +50,10 @@ text_enum! {
 /// What happened to whom. Fields that don't apply are left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Event {
-    /// What happened.
     #[serde(rename = "type")]
     pub event: EventType,
     /// When.
     pub at: DateTime<Utc>,
-    /// The job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Uuid>)]
     pub job_id: Option<JobId>,
@@ -65,13 +63,11 @@ pub struct Event {
     /// The session that the job scores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<Uuid>,
-    /// The job's kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
     /// The job's state from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<JobState>,
-    /// The judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<String>,
     /// Why a job waits, or a judge is closed.

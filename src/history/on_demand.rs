@@ -28,7 +28,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(10);
 
 /// What came of asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum FetchOutcome {
     /// It is stored now, as TARSy has it.
     Stored,
     /// TARSy has no such session, or the stored one came in another way.
@@ -54,16 +54,16 @@ pub enum OnDemandError {
     Store(StoreError),
 }
 
-type Answer = Result<Found, OnDemandError>;
-type Flight = BoxFuture<'static, Answer>;
+type FetchResult = Result<FetchOutcome, OnDemandError>;
+type Flight = BoxFuture<'static, FetchResult>;
 
 /// Fetches sessions one by one.
 pub struct OnDemand {
-    parts: Arc<Parts>,
+    parts: Arc<SessionFetcher>,
     flights: Mutex<HashMap<Uuid, WeakShared<Flight>>>,
 }
 
-struct Parts {
+struct SessionFetcher {
     store: Arc<Store>,
     clock: Arc<dyn Clock>,
     tarsy: Tarsy,
@@ -78,7 +78,7 @@ impl OnDemand {
         options: &HistoryOptions,
         base: Address,
     ) -> Self {
-        let parts = Parts {
+        let parts = SessionFetcher {
             store,
             clock,
             tarsy: options.tarsy(base, options.requests_per_second),
@@ -94,7 +94,7 @@ impl OnDemand {
     ///
     /// # Errors
     /// `Unavailable` after 15 s at the latest; `Unusable` when the session can't be stored as TARSy has it.
-    pub async fn fetch(&self, id: Uuid) -> Answer {
+    pub async fn fetch(&self, id: Uuid) -> FetchResult {
         let answer = self.flight(id).await;
         let mut flights = self.flights();
         if flights
@@ -129,15 +129,15 @@ impl OnDemand {
     }
 }
 
-impl Parts {
-    async fn fetch(&self, id: Uuid) -> Answer {
+impl SessionFetcher {
+    async fn fetch(&self, id: Uuid) -> FetchResult {
         let stored = self.store.sessions().stored(&[id]).await;
         let stored = stored.map_err(OnDemandError::Store)?;
         if stored
             .get(&id)
             .is_some_and(|stored| stored.source != SOURCE)
         {
-            return Ok(Found::Nothing);
+            return Ok(FetchOutcome::Nothing);
         }
         let asked = async {
             // Closed never: it lives as long as this.
@@ -155,7 +155,7 @@ impl Parts {
                     retry_after: RETRY_AFTER,
                 });
             }
-            Ok(Err(TarsyError::Missing(_))) => return Ok(Found::Nothing),
+            Ok(Err(TarsyError::Missing(_))) => return Ok(FetchOutcome::Nothing),
             Ok(Err(TarsyError::Unavailable {
                 message,
                 retry_after,
@@ -184,7 +184,7 @@ impl Parts {
         let said: Vec<_> = quality.map(|quality| (id, quality)).into_iter().collect();
         let noted = self.store.ratings().note(SOURCE, &said, now).await;
         noted.map_err(OnDemandError::Store)?;
-        Ok(Found::Stored)
+        Ok(FetchOutcome::Stored)
     }
 }
 

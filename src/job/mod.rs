@@ -74,7 +74,7 @@ pub enum Force {
 }
 
 impl Force {
-    pub fn of(is_forced: bool) -> Self {
+    pub fn from_flag(is_forced: bool) -> Self {
         match is_forced {
             true => Self::Yes,
             false => Self::AsIs,
@@ -104,7 +104,7 @@ impl JobOptions {
     pub fn of_request(request: &JobRequest, triggered_by: String) -> Self {
         let priority = request.priority.unwrap_or(Priority::Interactive);
         Self {
-            force: Force::of(request.force_rescore),
+            force: Force::from_flag(request.force_rescore),
             ..Self::new(triggered_by, priority)
         }
     }
@@ -114,7 +114,6 @@ impl JobOptions {
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewJob {
     pub job_id: JobId,
-    /// What is scored.
     pub kind: Kind,
     /// The session's id for [`Kind::Session`]; `None` where the payload is all there is.
     pub subject_id: Option<Uuid>,
@@ -207,7 +206,6 @@ pub struct Failure {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     pub job_id: JobId,
-    /// What is scored.
     pub kind: Kind,
     /// The session's id for [`Kind::Session`].
     pub subject_id: Option<Uuid>,

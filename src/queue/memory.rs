@@ -192,7 +192,7 @@ enum To {
 
 /// Where an id is.
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum IdState {
     Ready(i64),
     Delayed(Instant),
     Leased { owner: Uuid, ends: Instant },
@@ -201,7 +201,7 @@ enum Place {
 struct Entry {
     lane: Lane,
     priority: Priority,
-    place: Place,
+    place: IdState,
 }
 
 #[derive(Default)]
@@ -256,17 +256,17 @@ impl Sets {
         let mut priority = push.priority;
         if let Some(entry) = self.ids.get(&push.id) {
             let moves = match entry.place {
-                Place::Ready(_) => {
+                IdState::Ready(_) => {
                     // `Interactive` sorts first: a push never lowers.
                     priority = priority.min(entry.priority);
                     is_ready && (entry.lane != push.lane || entry.priority != priority)
                 }
                 // Due before its time: what it waited for is over.
-                Place::Delayed(_) => {
+                IdState::Delayed(_) => {
                     priority = priority.min(entry.priority);
                     is_ready
                 }
-                Place::Leased { ends, .. } => ends <= now,
+                IdState::Leased { ends, .. } => ends <= now,
             };
             if !moves {
                 return;
@@ -353,7 +353,7 @@ impl Sets {
                 *bulk_left -= 1;
             }
             if let Some(entry) = self.ids.get_mut(&id) {
-                entry.place = Place::Leased { owner, ends };
+                entry.place = IdState::Leased { owner, ends };
             }
             self.leases.insert((ends, id));
             taken.push(Claimed {
@@ -379,7 +379,7 @@ impl Sets {
         self.leases.remove(&(old, id));
         self.leases.insert((ends, id));
         if let Some(entry) = self.ids.get_mut(&id) {
-            entry.place = Place::Leased { owner, ends };
+            entry.place = IdState::Leased { owner, ends };
         }
         true
     }
@@ -387,29 +387,29 @@ impl Sets {
     /// When the owner's lease of this id ends; `None` if it holds none.
     fn held(&self, owner: Uuid, id: JobId) -> Option<Instant> {
         match self.ids.get(&id)?.place {
-            Place::Leased {
+            IdState::Leased {
                 owner: holder,
                 ends,
             } if holder == owner => Some(ends),
-            Place::Leased { .. } | Place::Ready(_) | Place::Delayed(_) => None,
+            IdState::Leased { .. } | IdState::Ready(_) | IdState::Delayed(_) => None,
         }
     }
 
     fn take_out(&mut self, id: JobId) -> Option<Entry> {
         let entry = self.ids.remove(&id)?;
         match entry.place {
-            Place::Ready(at) => {
+            IdState::Ready(at) => {
                 if let Some(sets) = self.lanes.get_mut(&entry.lane) {
                     sets.set(entry.priority).remove(&at);
                 }
             }
-            Place::Delayed(due) => {
+            IdState::Delayed(due) => {
                 self.delayed.remove(&(due, id));
                 if let Some(sets) = self.lanes.get_mut(&entry.lane) {
                     sets.delayed -= 1;
                 }
             }
-            Place::Leased { ends, .. } => {
+            IdState::Leased { ends, .. } => {
                 self.leases.remove(&(ends, id));
             }
         }
@@ -430,7 +430,7 @@ impl Sets {
     fn ready(&mut self, id: JobId, lane: Lane, priority: Priority, at: i64) {
         let sets = self.lanes.entry(lane.clone()).or_default();
         sets.set(priority).insert(at, id);
-        let place = Place::Ready(at);
+        let place = IdState::Ready(at);
         self.ids.insert(
             id,
             Entry {
@@ -444,7 +444,7 @@ impl Sets {
     fn delay(&mut self, id: JobId, lane: Lane, priority: Priority, due: Instant) {
         self.lanes.entry(lane.clone()).or_default().delayed += 1;
         self.delayed.insert((due, id));
-        let place = Place::Delayed(due);
+        let place = IdState::Delayed(due);
         self.ids.insert(
             id,
             Entry {

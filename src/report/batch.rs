@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
 use uuid::Uuid;
 
-use super::{Item, ItemError, Lines, Outcome, ReportError, line};
+use super::{Item, ItemError, Outcome, ReportError, ResultLines, line};
 use crate::job::{Job, JobState};
 use crate::memory::blocking;
 use crate::store::{BatchItem, Store};
@@ -18,12 +18,12 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// The items of a batch that have ended, as they were when they were read.
 #[derive(Debug)]
-pub struct Batch {
-    pub items: Lines,
+pub struct EndedItems {
+    pub items: ResultLines,
     pub unfinished: u64,
 }
 
-impl Batch {
+impl EndedItems {
     /// Reads a batch, or its items of one outcome; one without items is empty.
     pub async fn read(
         store: &Store,
@@ -60,7 +60,7 @@ impl Batch {
         spool.rewind().await.map_err(|e| failed(&e))?;
         let file = spool.into_std().await;
         let items =
-            blocking(move || Lines::from_file(file, "the batch's items".to_owned())).await?;
+            blocking(move || ResultLines::from_file(file, "the batch's items".to_owned())).await?;
         Ok(Self { items, unfinished })
     }
 }

@@ -27,7 +27,7 @@ type Xml<'a> = Writer<&'a mut dyn Write>;
 type Key = (Kind, Option<String>);
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Counts {
+struct CaseCounts {
     tests: u64,
     failures: u64,
     errors: u64,
@@ -36,7 +36,7 @@ struct Counts {
 
 /// How a case shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum CaseStatus {
     Passed,
     Failure,
     Error,
@@ -49,8 +49,8 @@ pub(super) fn write(
     (figures, meta): (&Figures, &Meta),
 ) -> Result<(), ReportError> {
     let mut names = GroupNames::default();
-    let mut suites: BTreeMap<Key, Counts> = BTreeMap::new();
-    let mut all = Counts::default();
+    let mut suites: BTreeMap<Key, CaseCounts> = BTreeMap::new();
+    let mut all = CaseCounts::default();
     source.each(&mut |item| {
         let shown = shown(item, meta.simulated);
         all.add(shown);
@@ -85,14 +85,14 @@ pub(super) fn write(
     writeln!(xml.get_mut()).map_err(failed)
 }
 
-impl Counts {
-    fn add(&mut self, shown: Shown) {
+impl CaseCounts {
+    fn add(&mut self, shown: CaseStatus) {
         self.tests += 1;
         match shown {
-            Shown::Passed => {}
-            Shown::Failure => self.failures += 1,
-            Shown::Error => self.errors += 1,
-            Shown::Skipped => self.skipped += 1,
+            CaseStatus::Passed => {}
+            CaseStatus::Failure => self.failures += 1,
+            CaseStatus::Error => self.errors += 1,
+            CaseStatus::Skipped => self.skipped += 1,
         }
     }
 
@@ -107,16 +107,16 @@ impl Counts {
     }
 }
 
-fn shown(item: &Item, simulated: Simulated) -> Shown {
+fn shown(item: &Item, simulated: Simulated) -> CaseStatus {
     let is_refused = match simulated {
         Simulated::Refused => item.simulated,
         Simulated::Allowed => false,
     };
     match item.status() {
-        Status::Incomplete => Shown::Error,
-        Status::Pass | Status::Fail | Status::Scored if is_refused => Shown::Skipped,
-        Status::Fail => Shown::Failure,
-        Status::Pass | Status::Scored => Shown::Passed,
+        Status::Incomplete => CaseStatus::Error,
+        Status::Pass | Status::Fail | Status::Scored if is_refused => CaseStatus::Skipped,
+        Status::Fail => CaseStatus::Failure,
+        Status::Pass | Status::Scored => CaseStatus::Passed,
     }
 }
 
@@ -188,13 +188,13 @@ fn case(
     let (name, class) = (item.name(), suite.to_owned());
     let start = element("testcase", [("name", name), ("classname", class)]);
     let (tag, kind, message) = match shown(item, simulated) {
-        Shown::Passed => return xml.write_event(Event::Empty(start)),
-        Shown::Failure => ("failure", "miss".to_owned(), item.one_line()),
-        Shown::Error => {
+        CaseStatus::Passed => return xml.write_event(Event::Empty(start)),
+        CaseStatus::Failure => ("failure", "miss".to_owned(), item.one_line()),
+        CaseStatus::Error => {
             let (class, message) = item.fault();
             ("error", class.to_owned(), message.into_owned())
         }
-        Shown::Skipped => {
+        CaseStatus::Skipped => {
             let message = format!("scored by a simulated judge: {}", item.one_line());
             xml.write_event(Event::Start(start))?;
             xml.write_event(Event::Empty(element("skipped", [("message", message)])))?;

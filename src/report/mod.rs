@@ -33,12 +33,12 @@ use serde::{Deserialize, Serialize};
 use crate::store::StoreError;
 
 pub(crate) use self::csv::record as csv_record;
-pub use batch::Batch;
+pub use batch::EndedItems;
 pub use decision::{GateDecision, GateResult, Judging};
 pub use format::Format;
 pub use item::{Item, ItemError, Outcome};
 pub use parquet::rows_of;
-pub use source::{Lines, Source};
+pub use source::{ResultLines, Source};
 pub(crate) use write::beside;
 pub use write::{sum_up, write, write_all, write_file};
 

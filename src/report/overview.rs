@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::columns::Cell;
-use super::summary::{Basis, DefaultGate, Figures, Group};
+use super::summary::{Basis, DefaultGate, Figures, NamedShare};
 use super::{GateDecision, Judging, Meta, Simulated};
 use crate::score::sql_metrics::calibration::Calibration;
 use crate::score::sql_metrics::safety::SafetySuite;
@@ -199,8 +199,8 @@ fn pairs(rows: Vec<(&'static str, Cell<'static>)>) -> Vec<Vec<Cell<'static>>> {
         .collect()
 }
 
-fn groups(title: &'static str, groups: &[Group]) -> Section {
-    let row = |group: &Group| {
+fn groups(title: &'static str, groups: &[NamedShare]) -> Section {
+    let row = |group: &NamedShare| {
         vec![
             text(group.name.clone()),
             Cell::count(group.share.n),

@@ -35,7 +35,7 @@ impl Source for [Item] {
 /// Holds 32 bytes an item: where its line is. Lines may stand in any order; where an item has several (it was tried again), the last one holds.
 /// A last line that a killed run left unfinished is skipped.
 #[derive(Debug)]
-pub struct Lines {
+pub struct ResultLines {
     file: File,
     path: String,
     /// By item.
@@ -53,7 +53,7 @@ struct HeadNo {
     item_no: u64,
 }
 
-impl Lines {
+impl ResultLines {
     pub fn open(path: &Path) -> Result<Self, ReportError> {
         let file =
             File::open(path).map_err(|error| reading(&path.display().to_string(), &error))?;
@@ -76,7 +76,7 @@ impl Lines {
     }
 }
 
-impl Source for Lines {
+impl Source for ResultLines {
     fn each(
         &self,
         visit: &mut dyn FnMut(&Item) -> Result<(), ReportError>,
@@ -243,10 +243,10 @@ pub(super) mod tests {
         )
     }
 
-    fn lines(text: &str) -> Result<Lines, ReportError> {
+    fn lines(text: &str) -> Result<ResultLines, ReportError> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(text.as_bytes()).unwrap();
-        Lines::from_file(file, "results.jsonl".to_owned())
+        ResultLines::from_file(file, "results.jsonl".to_owned())
     }
 
     fn line(item_no: u64, id: &str) -> String {
@@ -255,7 +255,7 @@ pub(super) mod tests {
         )
     }
 
-    fn ids(source: &Lines) -> Vec<String> {
+    fn ids(source: &ResultLines) -> Vec<String> {
         let mut ids = Vec::new();
         source
             .each(&mut |item| {

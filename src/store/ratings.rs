@@ -9,7 +9,7 @@ use super::database::db::Db;
 use super::database::page::{Cursor, Page, bounded};
 use super::database::sql::{Arg, DbRow, Sql, all, decode, first, sql};
 use super::{Basis, StoreError};
-use crate::score::trust::{Given, Judged};
+use crate::score::trust::{Given, RatedTotal};
 use crate::wire::{HumanRating, Quality, Rating, Scale};
 
 /// What a rating is about.
@@ -39,7 +39,7 @@ pub struct NewRating {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RatingsMet {
     /// What was given to which total, counted.
-    pub judged: Vec<Judged>,
+    pub judged: Vec<RatedTotal>,
     /// On each scale: how many people, and how many scores.
     pub people: Vec<(Scale, u64, u64)>,
     /// Whose scores these are: simulated ones only where no other was rated.
@@ -318,7 +318,7 @@ impl Ratings<'_> {
         );
         let mut met: BTreeMap<Option<String>, RatingsMet> = BTreeMap::new();
         let rows = self.db.read_long(HOLDING, &counts).await?;
-        let rows: Vec<(Option<String>, Judged)> =
+        let rows: Vec<(Option<String>, RatedTotal)> =
             all(HOLDING, &rows, |row| Ok((row.get("judge")?, judged(row)?)))?;
         for (judge, counted) in rows {
             met.entry(judge).or_default().judged.push(counted);
@@ -347,7 +347,7 @@ impl Ratings<'_> {
             basis.is_simulated()
         );
         let rows = self.db.read_long(HOLDING, &counts).await?;
-        let judged: sqlx::Result<Vec<Judged>> = rows.iter().map(judged).collect();
+        let judged: sqlx::Result<Vec<RatedTotal>> = rows.iter().map(judged).collect();
         let judged = judged.map_err(broken)?;
         if judged.is_empty() {
             return Ok(RatingsMet::default());
@@ -442,8 +442,8 @@ fn rating(row: &DbRow) -> sqlx::Result<HumanRating> {
     })
 }
 
-fn judged(row: &DbRow) -> sqlx::Result<Judged> {
-    Ok(Judged {
+fn judged(row: &DbRow) -> sqlx::Result<RatedTotal> {
+    Ok(RatedTotal {
         given: given(row)?,
         ours: row.int("total_score")?,
         n: row.int("n")?,

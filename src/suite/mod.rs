@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-pub use read::{Columns, Envelope, Limits, Reading, Rows, envelope, read, weight};
+pub use read::{Columns, Envelope, Limits, ReadOptions, SuiteRows, envelope, read, weight};
 
 /// What a file of items is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ const XLSX: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.
 
 /// One item as its file has it, its cells already typed by its kind's fields.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct SuiteRow {
     /// Its place among the items, from 0.
     pub item_no: u64,
     /// Where it stands in the file, as people count: the line of a JSONL or CSV file, the row of a sheet, the item of a list; from 1.
@@ -77,7 +77,7 @@ pub struct Row {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{message}", place(*line, column.as_deref()))]
 pub struct SuiteError {
-    /// Where, as in [`Row::line`]; `None`: the file as a whole.
+    /// Where, as in [`SuiteRow::line`]; `None`: the file as a whole.
     pub line: Option<u64>,
     pub column: Option<String>,
     pub message: String,

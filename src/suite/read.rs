@@ -15,7 +15,7 @@ use std::io::{Read, Seek, SeekFrom};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::{Format, Row, SuiteError};
+use super::{Format, SuiteError, SuiteRow};
 use crate::job::Kind;
 use crate::memory::JsonShape;
 use crate::score::Field;
@@ -60,7 +60,7 @@ pub enum Columns {
 
 /// How a file is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading<'a> {
+pub struct ReadOptions<'a> {
     pub format: Format,
     pub columns: Columns,
     /// Columns beside those that the reader of the rows knows; of objects in JSON any field is taken.
@@ -68,7 +68,7 @@ pub struct Reading<'a> {
     pub limits: Limits,
 }
 
-impl Reading<'static> {
+impl ReadOptions<'static> {
     /// A file of payloads of a kind, with the usual limits.
     pub fn of_kind(format: Format, kind: Kind) -> Self {
         Self {
@@ -82,9 +82,9 @@ impl Reading<'static> {
 
 /// The rows of a file, in its order. After an error of the file's form there are no more; after one of a row's content
 /// (`SuiteError` with a `line`) the rest may still be read, so that all faults can be told at once.
-pub struct Rows<R>(Form<R>);
+pub struct SuiteRows<R>(RowSource<R>);
 
-enum Form<R> {
+enum RowSource<R> {
     Json(json::Items<R>),
     Jsonl(jsonl::Lines<R>),
     Csv(csv::Records<R>),
@@ -95,15 +95,18 @@ enum Form<R> {
 ///
 /// # Errors
 /// A file that is larger than it may be, is no file of its format, or whose header has a column that nobody knows.
-pub fn read<R: Read + Seek>(mut source: R, reading: &Reading<'_>) -> Result<Rows<R>, SuiteError> {
+pub fn read<R: Read + Seek>(
+    mut source: R,
+    reading: &ReadOptions<'_>,
+) -> Result<SuiteRows<R>, SuiteError> {
     check_size(&mut source, reading.limits.file_bytes)?;
     let form = match reading.format {
-        Format::Json => Form::Json(json::Items::open(source, reading.limits)?),
-        Format::Jsonl => Form::Jsonl(jsonl::Lines::open(source, reading.limits)),
-        Format::Csv => Form::Csv(csv::Records::open(source, reading)?),
-        Format::Xlsx => Form::Xlsx(xlsx::Sheet::open(source, reading)?),
+        Format::Json => RowSource::Json(json::Items::open(source, reading.limits)?),
+        Format::Jsonl => RowSource::Jsonl(jsonl::Lines::open(source, reading.limits)),
+        Format::Csv => RowSource::Csv(csv::Records::open(source, reading)?),
+        Format::Xlsx => RowSource::Xlsx(xlsx::Sheet::open(source, reading)?),
     };
-    Ok(Rows(form))
+    Ok(SuiteRows(form))
 }
 
 /// What a JSON object holds beside its list of items.
@@ -132,15 +135,15 @@ fn check_size(source: &mut impl Seek, max: u64) -> Result<(), SuiteError> {
     Ok(())
 }
 
-impl<R: Read> Iterator for Rows<R> {
-    type Item = Result<Row, SuiteError>;
+impl<R: Read> Iterator for SuiteRows<R> {
+    type Item = Result<SuiteRow, SuiteError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.0 {
-            Form::Json(items) => items.next(),
-            Form::Jsonl(lines) => lines.next(),
-            Form::Csv(records) => records.next(),
-            Form::Xlsx(sheet) => sheet.next(),
+            RowSource::Json(items) => items.next(),
+            RowSource::Jsonl(lines) => lines.next(),
+            RowSource::Csv(records) => records.next(),
+            RowSource::Xlsx(sheet) => sheet.next(),
         }
     }
 }
@@ -152,7 +155,7 @@ const TOO_MANY_VALUES: &str = "holds too many values to be compared: send fewer 
 ///
 /// # Errors
 /// Those of [`read`] that an opened file has.
-pub fn weight<R: Read + Seek>(mut source: R, reading: &Reading<'_>) -> Result<u64, SuiteError> {
+pub fn weight<R: Read + Seek>(mut source: R, reading: &ReadOptions<'_>) -> Result<u64, SuiteError> {
     check_size(&mut source, reading.limits.file_bytes)?;
     let limits = reading.limits;
     let (item, beside) = match reading.format {
@@ -181,7 +184,7 @@ fn too_large(line: u64, limits: Limits) -> SuiteError {
 
 /// Reads the bytes of one JSON value, whose nesting and whose values are counted before anything sees it that takes stack or memory.
 fn parse(bytes: &[u8], limits: Limits) -> Result<Value, String> {
-    let shape = JsonShape::of(bytes);
+    let shape = JsonShape::measure(bytes);
     if shape.depth > limits.depth {
         return Err(format!("is nested deeper than {} levels", limits.depth));
     }
@@ -211,13 +214,13 @@ struct RepeatedName(Option<String>);
 
 impl<'de> Deserialize<'de> for RepeatedName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Names)
+        deserializer.deserialize_map(RepeatedNameFinder)
     }
 }
 
-struct Names;
+struct RepeatedNameFinder;
 
-impl<'de> Visitor<'de> for Names {
+impl<'de> Visitor<'de> for RepeatedNameFinder {
     type Value = RepeatedName;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

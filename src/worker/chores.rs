@@ -25,12 +25,11 @@ const PRUNE_PERIOD: Duration = Duration::from_secs(3600);
 
 /// How long things are kept; `None`: for ever.
 #[derive(Debug, Clone, Copy)]
-pub struct Kept {
+pub struct RetentionPeriods {
     /// Judge calls and their raw replies.
     pub calls: TimeDelta,
     /// Jobs and batches that have ended.
     pub jobs: Option<TimeDelta>,
-    /// Sessions.
     pub sessions: Option<TimeDelta>,
 }
 
@@ -96,7 +95,7 @@ impl Chores {
     /// Keeps the database from growing for ever: expired replies and sign-ins, old judge calls, imports that ended long ago, workers that are
     /// long gone, deliveries of webhooks; the counts of finished days become one row for each judge and model. Jobs and sessions go
     /// where a setting says so.
-    pub(super) async fn prune(self, kept: Kept, deliveries_kept: TimeDelta) {
+    pub(super) async fn prune(self, kept: RetentionPeriods, deliveries_kept: TimeDelta) {
         let mut pruned_at: Option<Instant> = None;
         while !self.is_over_after(LOOK).await {
             let waits = pruned_at.is_some_and(|at| at.elapsed() < PRUNE_PERIOD);

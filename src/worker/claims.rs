@@ -26,10 +26,10 @@ const LONG_PERIOD: Duration = Duration::from_secs(60);
 
 /// The claims that this worker has in hand. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct ClaimRegistry(Arc<State>);
+pub(super) struct ClaimRegistry(Arc<SharedClaims>);
 
 #[derive(Default)]
-struct State {
+struct SharedClaims {
     claims: Mutex<HashMap<JobId, i64>>,
     /// Until then a row may be left behind at any time.
     in_doubt_until: Mutex<Option<Instant>>,

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::judge::{
-    Answer, CallPermits, CallUsage, ConcurrencyPermit, ErrorClass, JudgeError, PermitHooks,
+    CallPermits, CallUsage, ConcurrencyPermit, ErrorClass, JudgeAnswer, JudgeError, PermitHooks,
 };
 use crate::store::Ending;
 
@@ -27,14 +27,14 @@ pub(super) struct Deadline {
 #[derive(Debug, PartialEq)]
 pub(super) enum Ended {
     /// In time: with an answer, or with an ending that makes the job wait.
-    InTime(Result<Answer, Ending>),
+    InTime(Result<JudgeAnswer, Ending>),
     /// Broken off: the timeout as its answer, and what its calls used that were answered by then.
     Over(JudgeError, Vec<CallUsage>),
 }
 
 impl Deadline {
     /// A deadline so long after the first call that is made with one of these permits.
-    pub(super) fn of(after: Duration, concurrency: Arc<dyn CallPermits>) -> Self {
+    pub(super) fn new(after: Duration, concurrency: Arc<dyn CallPermits>) -> Self {
         Self {
             after,
             permits: Watched {
@@ -51,7 +51,7 @@ impl Deadline {
     /// Waits for the answer as long as the question has time.
     pub(super) async fn of_answer(
         self,
-        answer: impl Future<Output = Result<Answer, Ending>>,
+        answer: impl Future<Output = Result<JudgeAnswer, Ending>>,
     ) -> Ended {
         tokio::select! {
             // An answer that is there counts, however late it is.
@@ -130,10 +130,10 @@ mod tests {
     use crate::judge::Unbounded;
 
     fn deadline() -> Deadline {
-        Deadline::of(Duration::from_secs(30), Arc::new(Unbounded))
+        Deadline::new(Duration::from_secs(30), Arc::new(Unbounded))
     }
 
-    async fn waits(seconds: u64) -> Result<Answer, Ending> {
+    async fn waits(seconds: u64) -> Result<JudgeAnswer, Ending> {
         sleep(Duration::from_secs(seconds)).await;
         Err(Ending::Requeued)
     }

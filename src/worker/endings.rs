@@ -30,7 +30,7 @@ pub(super) fn scored_session(
     let mut result = json!({
         "score_id": score_id,
         "total_score": score.total_score,
-        "rating": Rating::of(score.total_score),
+        "rating": Rating::from_total(score.total_score),
         "flags": score.flags,
     });
     if trimmed > 0 {

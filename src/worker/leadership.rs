@@ -39,17 +39,17 @@ impl QueueConnection {
         !self.0.load(Ordering::Relaxed)
     }
 
-    fn found(&self, reached: bool) {
-        self.0.store(reached, Ordering::Relaxed);
+    fn found(&self, connected: bool) {
+        self.0.store(connected, Ordering::Relaxed);
     }
 }
 
 /// Whether this worker leads. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct Leadership(Arc<State>);
+pub(super) struct Leadership(Arc<LeadershipState>);
 
 #[derive(Default)]
-struct State {
+struct LeadershipState {
     leads: AtomicBool,
     died: AtomicBool,
     news: Notify,

@@ -35,7 +35,7 @@ use uuid::Uuid;
 
 use self::admit::StoreAdmit;
 use self::chores::Chores;
-pub use self::chores::Kept;
+pub use self::chores::RetentionPeriods;
 use self::claims::ClaimRegistry;
 pub use self::concurrency::ConcurrencyPermits;
 pub use self::expand::{Expansion, ExpansionOutcome};
@@ -101,7 +101,7 @@ pub struct WorkerOptions {
     /// Bulk ids per lane that lie in the queue.
     pub bulk_window: usize,
     /// How long judge calls, jobs and sessions are kept.
-    pub kept: Kept,
+    pub kept: RetentionPeriods,
     /// How provider batches are made and collected.
     pub provider_batches: ProviderBatchOptions,
     /// What judges may cost.

@@ -25,7 +25,7 @@ use super::wait::{ending_of_fallback_wait, ending_of_wait};
 use crate::clock::Clock;
 use crate::job::{Failure, FailureClass, Job, SessionPayload, Usage, Wait, WaitReason};
 use crate::judge::{
-    Answer, AskContext, AskEnd, CallUsage, Judge, Judges, Nonce, Precomputed, Question,
+    AskContext, AskEnd, CallUsage, Judge, JudgeAnswer, Judges, Nonce, Precomputed, Question,
 };
 use crate::memory::MemoryBudget;
 use crate::score::{Criteria, Fault, Scorable, Scorecard, Unscorable, about};
@@ -108,7 +108,7 @@ impl Pipeline {
         let subject = self.subject(job).await?;
         let judge = self.judge(job)?;
         let nonce = Nonce::from_bits(fastrand::u128(..));
-        let mut answers: Vec<Answer> = Vec::new();
+        let mut answers: Vec<JudgeAnswer> = Vec::new();
         let questions = match &judge {
             Some(judge) => {
                 let (criteria, limits) = (criteria.clone(), judge.limits());
@@ -149,10 +149,10 @@ impl Pipeline {
         judge: &Judge,
         question: &Question,
         spent: &mut Spent,
-    ) -> Result<Answer, Ending> {
+    ) -> Result<JudgeAnswer, Ending> {
         let deadline = about(job.kind).deadline;
         let deadline = deadline.map(|own| self.deadline.unwrap_or(own));
-        let deadline = deadline.map(|after| Deadline::of(after, self.concurrency.clone()));
+        let deadline = deadline.map(|after| Deadline::new(after, self.concurrency.clone()));
         let context = AskContext {
             asked_for: job.job_id.0,
             retries_spent: u32::try_from(spent.retries).unwrap_or(0),
@@ -185,7 +185,7 @@ impl Pipeline {
         question: &Question,
         context: AskContext,
         spent: &mut Spent,
-    ) -> Result<Answer, Ending> {
+    ) -> Result<JudgeAnswer, Ending> {
         let asked = judge.ask(question, context).await;
         spent.add(asked.retries_spent, asked.usage);
         match asked.end {

@@ -248,7 +248,7 @@ impl ChunkLoop {
             Err(error) => Seen::Trouble(error.message.clone()),
         };
         // Sent anew, it has another tag: its batch knows how often that was.
-        let tried = self.tries.of(match chunk.provider_id {
+        let tried = self.tries.get(match chunk.provider_id {
             Some(_) => chunk.tag,
             None => chunk.batch_id,
         });

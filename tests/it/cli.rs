@@ -19,7 +19,7 @@ mod terminal;
 mod trust;
 
 /// A folder to run `gavel` in, with nothing of this process's environment.
-struct Place {
+struct Sandbox {
     dir: TempDir,
     env: Vec<(String, String)>,
 }
@@ -31,7 +31,7 @@ struct Run {
     err: String,
 }
 
-impl Place {
+impl Sandbox {
     fn new() -> Self {
         Self {
             dir: tempfile::tempdir().unwrap(),

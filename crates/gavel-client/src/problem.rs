@@ -13,7 +13,7 @@ pub enum ClientError {
     /// Nothing answers there.
     #[error("{base} doesn't answer: {reason}; is gavel running there?")]
     Unreachable {
-        /// The address.
+        /// The server that was asked.
         base: String,
         /// The transport's words.
         reason: String,
@@ -21,7 +21,7 @@ pub enum ClientError {
     /// Its answer began, and didn't come to its end.
     #[error("the answer of {base} broke off: {reason}")]
     BrokeOff {
-        /// The address.
+        /// The server that was asked.
         base: String,
         /// The transport's words.
         reason: String,
@@ -42,7 +42,7 @@ pub enum ClientError {
     Away {
         /// The address and path.
         base: String,
-        /// The status.
+        /// The HTTP status.
         status: u16,
     },
 }

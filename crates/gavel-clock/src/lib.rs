@@ -32,11 +32,11 @@ impl Clock for SystemClock {
 /// The machine's wall clock plays no part, so hosts whose clocks differ agree on what is due. It is off by at most half of
 /// a reading's round trip, plus drift.
 #[derive(Debug)]
-pub struct DatabaseClock(RwLock<Reading>);
+pub struct DatabaseClock(RwLock<DatabaseTime>);
 
 /// What the database said its time is.
 #[derive(Debug, Clone, Copy)]
-pub struct Reading {
+pub struct DatabaseTime {
     time: DateTime<Utc>,
     at: Instant,
     /// By how much the time may be wrong.
@@ -48,7 +48,7 @@ const DRIFT: u32 = 10_000;
 /// Roundings never look like a step.
 const ROUNDING: Duration = Duration::from_millis(1);
 
-impl Reading {
+impl DatabaseTime {
     /// A reading of `time` that was asked for at `asked` and answered at `answered`.
     #[must_use]
     pub fn new(time: DateTime<Utc>, asked: Instant, answered: Instant) -> Self {
@@ -77,12 +77,12 @@ impl Reading {
 impl DatabaseClock {
     /// Begins with one reading.
     #[must_use]
-    pub fn new(first: Reading) -> Self {
+    pub fn new(first: DatabaseTime) -> Self {
         Self(RwLock::new(first))
     }
 
     /// Takes a further reading into account. Answers the difference if the database's clock was set: the new time holds then.
-    pub fn correct(&self, reading: Reading) -> Option<TimeDelta> {
+    pub fn correct(&self, reading: DatabaseTime) -> Option<TimeDelta> {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let (expected, doubt) = (known.time_at(reading.at), known.error_at(reading.at));
         let difference = reading.time - expected;
@@ -128,8 +128,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn reading(time: DateTime<Utc>, asked: Instant, took: Duration) -> Reading {
-        Reading::new(time, asked, asked + took)
+    fn reading(time: DateTime<Utc>, asked: Instant, took: Duration) -> DatabaseTime {
+        DatabaseTime::new(time, asked, asked + took)
     }
 
     #[test]

@@ -19,7 +19,7 @@ impl CacheKey {
     /// the parameters, and the headers, by which a gateway may choose a model of its own. The nonce, the key and how many
     /// calls may be in flight are not. A simulated judge is the same wherever it listens: one that is started for a command
     /// takes any free port.
-    pub(super) fn of(spec: &JudgeSpec, question: &Question) -> Self {
+    pub(super) fn new(spec: &JudgeSpec, question: &Question) -> Self {
         let entry = spec.entry();
         let parameters = json!({
             "type": entry.format.family.name,
@@ -66,7 +66,7 @@ impl CacheKey {
         let mut hash = Sha256::new();
         hash.update(what);
         hash.update(asked_for.as_bytes());
-        hash.update(Self::of(spec, question).0);
+        hash.update(Self::new(spec, question).0);
         Self(hex::encode(hash.finalize()))
     }
 }

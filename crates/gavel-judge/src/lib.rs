@@ -1,6 +1,6 @@
 //! One question to one model: cache -> permit -> gate -> retry -> provider -> parse -> (repair).
 //!
-//! A judge never sees a job, a session or a database row: it gets a [`Question`] and gives an [`Answer`], or says why to
+//! A judge never sees a job, a session or a database row: it gets a [`Question`] and gives a [`JudgeAnswer`], or says why to
 //! wait. What it needs to remember elsewhere goes through the traits [`ReplyCache`] and [`CallLog`], which the store
 //! implements and `app` wires.
 
@@ -26,8 +26,8 @@ pub use call_log::{CallLog, CallRecord, CallUsage};
 pub use concurrency::{CallPermits, ConcurrencyPermit, PermitHooks, Unbounded};
 pub use entries::{Cap, Caps, EntryCap, JudgeSpec, NotConfigured, Providers, ProvidersError};
 pub use gavel_rules::{
-    Answer, Check, ErrorClass, Fault, JudgeError, Limits, ModelFamily, Nonce, PromptText, Question,
-    Reply, Shrink, Target,
+    Check, ErrorClass, Fault, JudgeAnswer, JudgeError, Limits, ModelFamily, Nonce, PromptText,
+    Question, Reply, Shrink, Target,
 };
 pub use probe::{Probed, probe};
 pub use provider::{

@@ -13,7 +13,9 @@ use reqwest::{ClientBuilder, Response, Url};
 
 pub use public::is_public;
 pub use retry_after::{LONGEST_WAIT, retry_after};
-pub use webhook::{Message, Targets, Undelivered, WebhookSender, check_url, key_of, secret_of};
+pub use webhook::{
+    Targets, Undelivered, WebhookMessage, WebhookSender, check_url, key_of, secret_of,
+};
 
 mod public;
 mod retry_after;

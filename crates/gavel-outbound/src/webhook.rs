@@ -30,7 +30,7 @@ pub enum Targets {
 
 /// What is handed over.
 #[derive(Debug, Clone, Copy)]
-pub struct Message<'a> {
+pub struct WebhookMessage<'a> {
     /// The same at each try.
     pub id: &'a str,
     /// When it is tried, Unix seconds.
@@ -78,7 +78,7 @@ pub fn check_url(text: &str) -> Result<(), &'static str> {
 }
 
 /// The header `webhook-signature`.
-fn signature(key: &[u8], message: Message<'_>) -> Option<String> {
+fn signature(key: &[u8], message: WebhookMessage<'_>) -> Option<String> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
     mac.update(format!("{}.{}.{}", message.id, message.timestamp, message.body).as_bytes());
     Some(format!(
@@ -127,7 +127,7 @@ impl WebhookSender {
         &self,
         url: &str,
         key: Option<&[u8]>,
-        message: Message<'_>,
+        message: WebhookMessage<'_>,
     ) -> Result<u16, Undelivered> {
         let refused = |reason: &str| Undelivered {
             status: None,
@@ -188,7 +188,7 @@ mod tests {
     fn a_message_is_signed_as_the_specification_says() {
         // The example of its reference implementations.
         let key = key_of("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
-        let message = Message {
+        let message = WebhookMessage {
             id: "msg_p5jXN8AQM9LWM0D4loKWxJek",
             timestamp: 1_614_265_330,
             body: r#"{"test": 2432232314}"#,
@@ -232,7 +232,7 @@ mod tests {
     async fn a_private_address_is_not_called_however_it_is_written() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let message = Message {
+        let message = WebhookMessage {
             id: "1",
             timestamp: 1,
             body: "{}",

@@ -31,8 +31,8 @@ impl Address {
         let (scheme, rest) = url.split_once("://").ok_or_else(|| unusable("no scheme"))?;
         let (scheme, form) = scheme.split_once('+').unwrap_or((scheme, ""));
         match form {
-            "cluster" => Self::servers(scheme, &Parts::of(rest)),
-            "sentinel" => Self::sentinels(scheme, &Parts::of(rest)),
+            "cluster" => Self::servers(scheme, &AddressParts::split(rest)),
+            "sentinel" => Self::sentinels(scheme, &AddressParts::split(rest)),
             _ => Ok(Self::Servers {
                 first: url.into_connection_info()?,
                 more: Vec::new(),
@@ -40,8 +40,8 @@ impl Address {
         }
     }
 
-    fn servers(scheme: &str, parts: &Parts<'_>) -> Result<Self, RedisError> {
-        let Parts {
+    fn servers(scheme: &str, parts: &AddressParts<'_>) -> Result<Self, RedisError> {
+        let AddressParts {
             user, path, query, ..
         } = parts;
         let mut servers = parts
@@ -54,7 +54,7 @@ impl Address {
         })
     }
 
-    fn sentinels(scheme: &str, parts: &Parts<'_>) -> Result<Self, RedisError> {
+    fn sentinels(scheme: &str, parts: &AddressParts<'_>) -> Result<Self, RedisError> {
         let path = parts.path.trim_start_matches('/');
         let (service, database) = path.split_once('/').unwrap_or((path, ""));
         if service.is_empty() {
@@ -62,7 +62,7 @@ impl Address {
                 "the service's name is missing: redis+sentinel://host:26379/mymaster",
             ));
         }
-        let Parts { user, query, .. } = parts;
+        let AddressParts { user, query, .. } = parts;
         let own = match (
             parts.asked("sentinel_username"),
             parts.asked("sentinel_password"),
@@ -141,7 +141,7 @@ fn unusable(why: &'static str) -> RedisError {
 }
 
 /// An address with several hosts, cut at its signs.
-struct Parts<'a> {
+struct AddressParts<'a> {
     /// `user:password@`, or nothing.
     user: &'a str,
     hosts: &'a str,
@@ -151,8 +151,8 @@ struct Parts<'a> {
     query: &'a str,
 }
 
-impl<'a> Parts<'a> {
-    fn of(rest: &'a str) -> Self {
+impl<'a> AddressParts<'a> {
+    fn split(rest: &'a str) -> Self {
         let (rest, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
         let (user, rest) = rest.split_at(rest.rfind('@').map_or(0, |at| at + 1));
         let (hosts, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

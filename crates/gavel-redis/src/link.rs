@@ -20,7 +20,6 @@ pub(super) struct Link {
     opening: Shared<BoxFuture<'static, Result<Opened, RedisError>>>,
 }
 
-/// An open connection.
 #[derive(Clone)]
 pub(super) struct Opened {
     pub(super) connection: MultiplexedConnection,

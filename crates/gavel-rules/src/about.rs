@@ -130,6 +130,18 @@ impl About {
         result.get("parse_error")?.as_str()
     }
 
+    /// The component of this name.
+    pub fn component(&self, name: &str) -> Option<&'static Component> {
+        self.components.iter().find(|part| part.name == name)
+    }
+
+    /// The names of columns that a component compared, as `matched`, `missing` and `extra`; `None` where the kind compares none.
+    pub fn columns_in<'a>(&self, result: Option<&'a Value>) -> Option<&'a Value> {
+        let mut components = self.components.iter();
+        let component = components.find(|part| part.details == Details::Columns)?;
+        component.find(result)?.get("details")
+    }
+
     /// The components that an incomplete result lacks, as it says.
     pub fn missing_in(&self, result: &Value) -> Vec<&'static Component> {
         let named = result.get("missing").and_then(Value::as_array);
@@ -147,7 +159,7 @@ pub struct Component {
     pub name: &'static str,
     /// Its name in a report's text.
     pub title: &'static str,
-    /// Its column.
+    /// The head of its column in tables.
     pub column: &'static str,
     /// Where its object stands in a result, or the score itself.
     pub(super) at: &'static str,
@@ -155,6 +167,18 @@ pub struct Component {
     pub(super) words: &'static str,
     /// Whether its score counts beside an error: of a query whose execution failed it is a real 0, which its total holds too.
     pub(super) counts_with_error: bool,
+    pub(super) details: Details,
+}
+
+/// What a component's details hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Details {
+    /// Words beside its score.
+    Words,
+    /// The judge's reasons, which are those of the whole case.
+    Reasons,
+    /// The names of columns: `matched`, `missing`, `extra`.
+    Columns,
 }
 
 /// Where within a component's object its words may stand, the best first.
@@ -180,6 +204,7 @@ impl Component {
             at,
             words: "",
             counts_with_error: false,
+            details: Details::Words,
         }
     }
 
@@ -193,6 +218,16 @@ impl Component {
         let score = found.as_f64().or_else(|| found.get("score")?.as_f64());
         let failed = found.get("error").is_some_and(|error| !error.is_null());
         score.filter(|score| score.is_finite() && (self.counts_with_error || !failed))
+    }
+
+    /// The share of the total that it makes, 0-1; none where the kind weighs nothing.
+    pub fn weight(&self, result: Option<&Value>) -> Option<f64> {
+        self.find(result)?.get("weight")?.as_f64()
+    }
+
+    /// Whether its words are the judge's reasons for the whole case.
+    pub fn gives_reasons(&self) -> bool {
+        self.details == Details::Reasons
     }
 
     /// Whether the result has it, and not as null.

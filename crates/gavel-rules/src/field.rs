@@ -3,7 +3,6 @@
 /// A field of a payload: what columns of suites and reports are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
     pub name: &'static str,
     pub form: FieldForm,
 }

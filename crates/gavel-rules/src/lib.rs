@@ -32,7 +32,8 @@ pub use field::{Field, FieldForm};
 pub use nearest::{hint, nearest};
 pub use prompt_text::PromptText;
 pub use question::{
-    Answer, Check, Fault, FindWeakness, Limits, Nonce, Question, Reply, Shrink, Target, Weakness,
+    Check, Fault, FindWeakness, JudgeAnswer, Limits, Nonce, Question, Reply, Shrink, Target,
+    Weakness,
 };
 pub use tokens::ModelFamily;
 pub use unasked::score_unasked;
@@ -76,7 +77,7 @@ pub trait Scorable: Send + Sync {
 
     /// Turns the answers, one per question and in order, into a score. An answer may be an error: the kind decides what survives.
     /// An answer that is missing was never asked for (`--no-judge`): its part is not run, and the total incomplete.
-    fn score(&self, criteria: &Criteria, answers: &[Answer]) -> Scorecard;
+    fn score(&self, criteria: &Criteria, answers: &[JudgeAnswer]) -> Scorecard;
 
     /// What is left of it to score answers by, where that is less than all: what was asked stands in the questions, and a call may be
     /// out for minutes.

@@ -6,14 +6,13 @@ use serde_json::{Value, json};
 
 use super::JudgedBy;
 use super::faults::kind;
-use crate::{Answer, ErrorClass, Fault, JudgeError, Reply};
+use crate::{ErrorClass, Fault, JudgeAnswer, JudgeError, Reply};
 
 /// The longest reasons that are kept, in bytes: a judge that has more to say is cut, and isn't asked again for that.
 const LONGEST_REASONS: usize = 16 * 1024;
 /// The most that a fault repeats of what was given, in characters.
 const SHOWN: usize = 40;
 
-/// The form of a reply.
 pub(super) struct ReplyForm<T> {
     pub(super) kind: &'static str,
     /// The reply's name for providers that want one.
@@ -30,7 +29,7 @@ pub(super) struct ReplyForm<T> {
 
 /// What became of a judge's part.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Judged<T> {
+pub(super) enum JudgeOpinion<T> {
     Replied {
         verdict: T,
         reasons: String,
@@ -83,17 +82,17 @@ impl<T> ReplyForm<T> {
     }
 
     /// What an answer comes to; `None`: nobody was asked.
-    pub(super) fn judged(&self, answer: Option<&Answer>) -> Judged<T> {
+    pub(super) fn judged(&self, answer: Option<&JudgeAnswer>) -> JudgeOpinion<T> {
         match answer {
-            None => Judged::NotRun,
-            Some(Err(error)) => Judged::Failed(error.clone()),
+            None => JudgeOpinion::NotRun,
+            Some(Err(error)) => JudgeOpinion::Failed(error.clone()),
             Some(Ok(reply)) => match self.read(&reply.value) {
-                Ok((verdict, reasons)) => Judged::Replied {
+                Ok((verdict, reasons)) => JudgeOpinion::Replied {
                     verdict,
                     reasons,
                     by: JudgedBy::from(reply),
                 },
-                Err(faults) => Judged::Failed(unusable(reply, &faults)),
+                Err(faults) => JudgeOpinion::Failed(unusable(reply, &faults)),
             },
         }
     }

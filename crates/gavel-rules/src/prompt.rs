@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::criteria::{Prompt, SCHEMA};
 use super::opinion::ReplyForm;
-use super::prompt_text::{Part, PromptText};
+use super::prompt_text::{PromptText, TextPart};
 use super::template::{Segment, segments};
 use super::{Criteria, Unscorable, fence};
 use crate::{Limits, Nonce, Question};
@@ -34,10 +34,10 @@ impl<'a> Evidence<'a> {
 
 /// A judge prompt's template, cut into what every prompt made of it shares and the places of evidence.
 #[derive(Debug)]
-pub(super) struct Template(Vec<Piece>);
+pub(super) struct Template(Vec<TemplatePiece>);
 
 #[derive(Debug)]
-enum Piece {
+enum TemplatePiece {
     Text(Arc<str>),
     /// A placeholder's name.
     Evidence(String),
@@ -53,14 +53,14 @@ impl Template {
                 Segment::Placeholder(SCHEMA) => text.push_str(&format!("{schema:#}")),
                 Segment::Placeholder(name) => {
                     if !text.is_empty() {
-                        pieces.push(Piece::Text(std::mem::take(&mut text).into()));
+                        pieces.push(TemplatePiece::Text(std::mem::take(&mut text).into()));
                     }
-                    pieces.push(Piece::Evidence(name.to_owned()));
+                    pieces.push(TemplatePiece::Evidence(name.to_owned()));
                 }
             }
         }
         if !text.is_empty() {
-            pieces.push(Piece::Text(text.into()));
+            pieces.push(TemplatePiece::Text(text.into()));
         }
         Self(pieces)
     }
@@ -71,21 +71,21 @@ impl Template {
         let (mut after_fence, mut begins_line) = (false, true);
         for piece in &self.0 {
             // A closing line has nothing behind it.
-            let closed = matches!(piece, Piece::Text(text) if text.starts_with('\n'));
+            let closed = matches!(piece, TemplatePiece::Text(text) if text.starts_with('\n'));
             if after_fence && !closed {
                 own.push('\n');
                 begins_line = true;
             }
             match piece {
-                Piece::Text(text) => {
+                TemplatePiece::Text(text) => {
                     if !own.is_empty() {
-                        parts.push(Part::Own(std::mem::take(&mut own).into()));
+                        parts.push(TextPart::Own(std::mem::take(&mut own).into()));
                     }
-                    parts.push(Part::Shared(text.clone()));
+                    parts.push(TextPart::Shared(text.clone()));
                     begins_line = text.ends_with('\n');
                     after_fence = false;
                 }
-                Piece::Evidence(name) => {
+                TemplatePiece::Evidence(name) => {
                     let part = evidence.iter().find(|part| part.placeholder == name);
                     match part {
                         Some(part) => {
@@ -103,7 +103,7 @@ impl Template {
             }
         }
         if !own.is_empty() {
-            parts.push(Part::Own(own.into()));
+            parts.push(TextPart::Own(own.into()));
         }
         PromptText::new(parts)
     }

@@ -10,17 +10,17 @@ use super::tokens::ModelFamily;
 
 /// A text, whole only where it is written. Cheap to clone. As JSON it is one string.
 #[derive(Clone)]
-pub struct PromptText(Arc<[Part]>);
+pub struct PromptText(Arc<[TextPart]>);
 
 #[derive(Clone)]
-pub(super) enum Part {
+pub(super) enum TextPart {
     /// Of the template.
     Shared(Arc<str>),
     /// Of this prompt alone.
     Own(Box<str>),
 }
 
-impl Part {
+impl TextPart {
     fn text(&self) -> &str {
         match self {
             Self::Shared(text) => text,
@@ -30,7 +30,7 @@ impl Part {
 }
 
 impl PromptText {
-    pub(super) fn new(parts: Vec<Part>) -> Self {
+    pub(super) fn new(parts: Vec<TextPart>) -> Self {
         Self(parts.into())
     }
 
@@ -47,14 +47,14 @@ impl PromptText {
     /// The same text with more behind it.
     #[must_use]
     pub fn followed_by(&self, more: String) -> Self {
-        let own = Part::Own(more.into());
+        let own = TextPart::Own(more.into());
         Self(self.0.iter().cloned().chain([own]).collect())
     }
 }
 
 impl From<String> for PromptText {
     fn from(text: String) -> Self {
-        Self::new(vec![Part::Own(text.into())])
+        Self::new(vec![TextPart::Own(text.into())])
     }
 }
 
@@ -94,9 +94,9 @@ mod tests {
     #[test]
     fn as_json_it_is_one_string_whatever_its_parts_hold() {
         let parts = vec![
-            Part::Shared("a \"quote\"\n".into()),
-            Part::Own("\\ é\u{1}日".into()),
-            Part::Shared("".into()),
+            TextPart::Shared("a \"quote\"\n".into()),
+            TextPart::Own("\\ é\u{1}日".into()),
+            TextPart::Shared("".into()),
         ];
         let text = PromptText::new(parts).followed_by("\tend".to_owned());
         let whole = "a \"quote\"\n\\ é\u{1}日\tend";
@@ -120,8 +120,8 @@ mod tests {
             let parts = text.0.iter();
             parts
                 .filter_map(|part| match part {
-                    Part::Shared(text) => Some(text.as_ptr()),
-                    Part::Own(_) => None,
+                    TextPart::Shared(text) => Some(text.as_ptr()),
+                    TextPart::Own(_) => None,
                 })
                 .collect()
         };

@@ -109,7 +109,6 @@ pub struct Question {
     pub kind: &'static str,
     /// SHA-256 (hex) of the template before anything was filled in, the schema's version included.
     pub template_hash: String,
-    /// The criteria's hash.
     pub criteria_hash: String,
     /// SHA-256 (hex) of the evidence before fencing; with the hashes above it is what the cache key is made of. The text
     /// itself stands in the prompt: held twice, a thousand questions in flight would cost a worker that much more.
@@ -196,4 +195,4 @@ pub struct Reply {
 }
 
 /// The end of a question: a reply, or an error that no patience helps.
-pub type Answer = Result<Reply, JudgeError>;
+pub type JudgeAnswer = Result<Reply, JudgeError>;

@@ -37,7 +37,7 @@ impl Spelling {
 }
 
 /// An object that is being read: a payload, or one within it. A field that is null counts as left out.
-pub(super) struct Reading<'a> {
+pub(super) struct ObjectReader<'a> {
     map: &'a Map<String, Value>,
     /// Where it stands in the payload; "" for the payload itself.
     place: String,
@@ -45,13 +45,13 @@ pub(super) struct Reading<'a> {
     faults: Faults,
 }
 
-pub(super) struct Found<'a> {
+pub(super) struct FoundField<'a> {
     pub(super) pointer: String,
     /// What is there; never null.
     pub(super) value: &'a Value,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> ObjectReader<'a> {
     /// Begins with a payload's names: a field that is given in both spellings is a fault, and so is a name that was meant for a
     /// known one. Any other name is a note of whoever made the case, and stays in the payload.
     pub(super) fn begin(
@@ -63,14 +63,14 @@ impl<'a> Reading<'a> {
         reading.map_err(|fault| vec![fault])
     }
 
-    /// Begins with the names of an object that stands at `place` in this payload. [`Reading::adopt`] ends it.
+    /// Begins with the names of an object that stands at `place` in this payload. [`ObjectReader::adopt`] ends it.
     pub(super) fn within<'b>(
         &mut self,
         place: String,
         value: &'b Value,
         fields: &[Field],
-    ) -> Option<Reading<'b>> {
-        match Reading::at(value, place, self.spelling, fields) {
+    ) -> Option<ObjectReader<'b>> {
+        match ObjectReader::at(value, place, self.spelling, fields) {
             Ok(within) => Some(within),
             Err(Fault { pointer, message }) => {
                 self.fault(pointer, message);
@@ -79,7 +79,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    pub(super) fn adopt(&mut self, within: Reading<'_>) {
+    pub(super) fn adopt(&mut self, within: ObjectReader<'_>) {
         self.faults.adopt(within.faults);
     }
 
@@ -137,18 +137,18 @@ impl<'a> Reading<'a> {
         format!("{}{}", self.place, pointer(name))
     }
 
-    pub(super) fn value(&self, name: &str) -> Option<Found<'a>> {
+    pub(super) fn value(&self, name: &str) -> Option<FoundField<'a>> {
         let (key, value) = self.map.get_key_value(name).or_else(|| {
             let other = self.spelling.other(name)?;
             self.map.get_key_value(&other)
         })?;
-        (!value.is_null()).then(|| Found {
+        (!value.is_null()).then(|| FoundField {
             pointer: self.pointer(key),
             value,
         })
     }
 
-    pub(super) fn solid(&self, name: &str) -> Option<Found<'a>> {
+    pub(super) fn solid(&self, name: &str) -> Option<FoundField<'a>> {
         self.value(name).filter(|found| {
             let text = found.value.as_str();
             text.is_none_or(|text| !text.trim().is_empty())
@@ -312,7 +312,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Tells a value of the wrong kind, with what is expected.
-    pub(super) fn wrong(&mut self, found: Found<'_>, expected: &str) {
+    pub(super) fn wrong(&mut self, found: FoundField<'_>, expected: &str) {
         let message = format!("is {}; {expected}", shown(found.value));
         self.fault(found.pointer, message);
     }

@@ -22,7 +22,7 @@ pub enum ModelFamily {
 
 impl ModelFamily {
     /// The family of a model by its name.
-    pub fn of(model: &str) -> Self {
+    pub fn from_name(model: &str) -> Self {
         let model = model.to_ascii_lowercase();
         let name = model.rsplit('/').next().unwrap_or_default();
         let is_o = name
@@ -99,7 +99,7 @@ mod tests {
             ("", ModelFamily::Other),
         ];
         for (model, family) in cases {
-            assert_eq!(ModelFamily::of(model), family, "{model}");
+            assert_eq!(ModelFamily::from_name(model), family, "{model}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! A case whose judge could not be asked: scored as far as that goes, and the reason stands where the judge's part would.
 
 use super::{Criteria, Scorable, Scorecard};
-use crate::{Answer, ErrorClass, JudgeError};
+use crate::{ErrorClass, JudgeAnswer, JudgeError};
 
 const QUESTIONS: usize = 2;
 
@@ -19,6 +19,6 @@ pub fn score_unasked(
         raw_reply: None,
         unasked: Some(class.to_owned()),
     };
-    let answers: Vec<Answer> = (0..QUESTIONS).map(|_| Err(error())).collect();
+    let answers: Vec<JudgeAnswer> = (0..QUESTIONS).map(|_| Err(error())).collect();
     scorable.score(criteria, &answers)
 }

@@ -35,7 +35,7 @@ text_enum! {
 
 impl Strength {
     /// The word for a kappa.
-    pub fn of(kappa: f64) -> Self {
+    pub fn from_kappa(kappa: f64) -> Self {
         match kappa {
             k if k < 0.0 => Self::Poor,
             k if k <= 0.2 => Self::Slight,
@@ -54,7 +54,7 @@ pub struct Kappa {
     pub value: f64,
     /// The lower end of its 95 % interval, from the large-sample standard error; null where that is 0.
     pub low: Option<f64>,
-    /// The upper end.
+    /// The upper end; null where `low` is.
     pub high: Option<f64>,
 }
 
@@ -88,7 +88,7 @@ pub struct Agreement {
 /// Agreement under one version of the criteria.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AgreementReport {
-    /// The version.
+    /// Of the criteria that the scores were made with: 64 hex digits.
     pub criteria_hash: String,
     /// Whether the scores are those of a simulated judge: no other was rated.
     pub simulated: bool,
@@ -102,9 +102,8 @@ pub struct AgreementReport {
 /// How two people agree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RaterPair {
-    /// The one.
+    /// Who rated, as `by` of a rating has it.
     pub a: String,
-    /// The other.
     pub b: String,
     /// Each scale on which both rated the same sessions.
     pub scales: Vec<Agreement>,
@@ -113,7 +112,6 @@ pub struct RaterPair {
 /// How people agree with each other; those who share most sessions first, at most 100 pairs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RaterPairs {
-    /// The pairs.
     pub items: Vec<RaterPair>,
     /// Always null: there is one page.
     pub next_cursor: Option<String>,
@@ -136,7 +134,7 @@ mod tests {
             (0.81, Strength::AlmostPerfect),
             (1.0, Strength::AlmostPerfect),
         ] {
-            assert_eq!(Strength::of(kappa), word, "{kappa}");
+            assert_eq!(Strength::from_kappa(kappa), word, "{kappa}");
         }
     }
 }

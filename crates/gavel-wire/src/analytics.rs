@@ -20,7 +20,6 @@ text_enum! {
 text_enum! {
     /// How long a period is.
     pub enum Period {
-        /// A day.
         Day = "day",
         /// From Monday on.
         Week = "week",
@@ -69,7 +68,6 @@ pub struct Bucket {
 /// Scores with the same rating.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RatingShare {
-    /// The word.
     pub rating: Rating,
     /// How many scores.
     pub scores: u64,
@@ -99,7 +97,6 @@ pub struct Distribution {
     pub scores: u64,
     /// Their mean; null without scores, as the following.
     pub mean: Option<f64>,
-    /// Their median.
     pub median: Option<f64>,
     /// Their standard deviation, of a sample; null for fewer than two.
     pub sd: Option<f64>,
@@ -107,9 +104,7 @@ pub struct Distribution {
     pub quartile_1: Option<f64>,
     /// A quarter of them lies above.
     pub quartile_3: Option<f64>,
-    /// The lowest.
     pub min: Option<u8>,
-    /// The highest.
     pub max: Option<u8>,
     /// From 0 to 100, the empty buckets too.
     pub histogram: Vec<Bucket>,
@@ -128,15 +123,14 @@ pub struct Distribution {
 pub struct TrendItem {
     /// The period's first day, of UTC. The first and the last period may be cut by `from` and `to`.
     pub period: NaiveDate,
-    /// The criteria.
+    /// Of the criteria that the scores were made with: 64 hex digits.
     pub criteria_hash: String,
     /// Whether these are the criteria that sessions are scored with now.
     pub is_current: bool,
     /// How many scores.
     pub scores: u64,
-    /// Their mean.
+    /// The mean total, 0-100; null without scores, as the median.
     pub mean: Option<f64>,
-    /// Their median.
     pub median: Option<f64>,
 }
 
@@ -195,7 +189,6 @@ pub struct NameItem {
 /// Names in current scores, those of most sessions first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct NameList {
-    /// The names.
     pub items: Vec<NameItem>,
     /// How many sessions are counted: one current score each.
     pub scores: u64,
@@ -214,11 +207,9 @@ pub struct ScoreGroup {
     pub name: String,
     /// How many scores.
     pub scores: u64,
-    /// Their mean.
+    /// The mean total, 0-100.
     pub mean: f64,
-    /// The lowest.
     pub min: u8,
-    /// The highest.
     pub max: u8,
 }
 
@@ -257,9 +248,7 @@ pub struct ScoreTool {
 /// The tools that a score calls missing, in its order, each once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ScoreTools {
-    /// The score.
     pub score_id: Uuid,
-    /// The tools.
     pub items: Vec<ScoreTool>,
     /// Whether the score is that of a simulated judge: then only simulated ones are counted.
     pub simulated: bool,
@@ -270,7 +259,7 @@ pub struct ScoreTools {
 /// How quickly a judge answered: figures of calls with a good reply, each rounded up by a fifth at most.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LatencyItem {
-    /// The judge's name.
+    /// A provider entry, or `entry:model`.
     pub judge: String,
     /// Calls with a good reply.
     pub calls: i64,
@@ -285,7 +274,7 @@ pub struct LatencyItem {
 /// How quickly judges answered on some days.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LatencyList {
-    /// The first day.
+    /// The first day, of UTC.
     pub from: NaiveDate,
     /// The last day, included.
     pub to: NaiveDate,

@@ -70,11 +70,9 @@ text_enum! {
 /// A batch: many items of one kind, asked for together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Batch {
-    /// The batch's id.
     pub batch_id: Uuid,
     /// What its maker calls it.
     pub name: Option<String>,
-    /// What is scored.
     pub kind: Kind,
     /// Whether its items were given (`suite`) or found by a filter (`rescore`).
     pub origin: BatchOrigin,
@@ -117,11 +115,9 @@ pub struct Batch {
     pub cost_usd: Option<f64>,
     /// What its items are held against where they name nothing themselves.
     pub threshold: Option<f64>,
-    /// Who asked.
     pub created_by: String,
     /// Where to go from here.
     pub links: BatchLinks,
-    /// Its times.
     pub times: BatchTimes,
 }
 
@@ -178,7 +174,6 @@ pub struct BatchPause {
 /// A session that was skipped since it was being scored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct InProgress {
-    /// The session.
     pub session_id: Uuid,
     /// The job; null: it had ended by the time that it was looked for.
     #[schema(value_type = Option<Uuid>)]
@@ -212,10 +207,9 @@ pub struct BatchProgress {
 /// Where to go from a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchLinks {
-    /// The batch.
     #[serde(rename = "self")]
     pub this: String,
-    /// Its items.
+    /// Its items as jobs: a page of GET /api/v1/jobs.
     pub jobs: String,
     /// How far its scores lie apart; of repeats and juries.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -236,12 +230,11 @@ pub struct BatchLinks {
     pub retry_errors: Option<String>,
 }
 
-/// A batch's times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchTimes {
     /// When it was asked for.
     pub created_at: DateTime<Utc>,
-    /// When it was completed or cancelled.
+    /// When it was completed or cancelled; null before.
     pub finished_at: Option<DateTime<Utc>>,
 }
 
@@ -318,7 +311,6 @@ pub struct ProviderChunk {
 /// A page of batches, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Batches {
-    /// The batches.
     pub items: Vec<Batch>,
     /// Where the next page begins; null on the last one.
     pub next_cursor: Option<String>,
@@ -329,11 +321,11 @@ pub struct Batches {
 pub struct BatchRetried {
     /// How many items were queued again.
     pub queued_again: u64,
-    /// The batch now.
+    /// As it stands after that.
     pub batch: Batch,
 }
 
-/// A batch's budget.
+/// The budget that a batch is to have from now on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BudgetBody {

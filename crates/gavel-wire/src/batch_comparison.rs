@@ -10,11 +10,11 @@ pub struct TurnedItem {
     pub id: String,
     /// Its total in `a`, 0-1; null: it has no whole one.
     pub a: Option<f64>,
-    /// Its total in `b`.
+    /// Its total in `b`, 0-1; null: it has no whole one.
     pub b: Option<f64>,
     /// Its place in `a`, from 0.
     pub item_a: u64,
-    /// Its place in `b`.
+    /// Its place in `b`, from 0.
     pub item_b: u64,
 }
 
@@ -38,7 +38,7 @@ pub struct PartDifference {
     pub n: u64,
     /// Their mean in `a`, 0-1.
     pub mean_a: f64,
-    /// Their mean in `b`.
+    /// Their mean in `b`, 0-1.
     pub mean_b: f64,
     /// `mean_b - mean_a`.
     pub difference: f64,
@@ -47,9 +47,9 @@ pub struct PartDifference {
 /// Two batches side by side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchComparison {
-    /// The earlier one.
+    /// The earlier batch.
     pub a: Uuid,
-    /// The later one.
+    /// The later batch.
     pub b: Uuid,
     /// Items that stand in both.
     pub common: u64,
@@ -69,13 +69,13 @@ pub struct BatchComparison {
     pub n: u64,
     /// Their mean in `a`, 0-1; null without any.
     pub mean_a: Option<f64>,
-    /// Their mean in `b`.
+    /// Their mean in `b`, 0-1; null without any.
     pub mean_b: Option<f64>,
     /// `mean_b - mean_a`.
     pub difference: Option<f64>,
     /// The lower end of its 95 % interval: a bootstrap over the paired items; null for fewer than two.
     pub low: Option<f64>,
-    /// The upper end.
+    /// The upper end; null where `low` is.
     pub high: Option<f64>,
     /// The same for each part of the scores.
     pub parts: Vec<PartDifference>,

@@ -71,7 +71,6 @@ pub struct ItemPart {
 /// A page of a batch's items, in their order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchItems {
-    /// The items.
     pub items: Vec<BatchItem>,
     /// Where the next page begins; null on the last.
     pub next_cursor: Option<String>,

@@ -16,7 +16,7 @@ pub enum Confidence {
     High,
     /// More likely right than wrong.
     Medium,
-    /// A guess.
+    /// More likely wrong than right, or a guess.
     Low,
 }
 
@@ -84,7 +84,7 @@ pub struct CalibrationTargets {
     pub low: f64,
 }
 
-/// A suite's cases.
+/// Cases whose confidence is held against their correctness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CalibrationRequest {
@@ -102,11 +102,10 @@ pub struct CalibrationRequest {
 /// One level of confidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CalibrationGroup {
-    /// Which one.
     pub confidence: Confidence,
-    /// Its scored cases.
+    /// How many scored cases have it.
     pub n: usize,
-    /// What it promises.
+    /// The share of right answers that it promises, 0-1.
     pub target: f64,
     /// The mean correctness of its cases; null without cases.
     pub accuracy: Option<f64>,
@@ -133,16 +132,15 @@ pub struct CalibrationResult {
     pub ece: Option<f64>,
     /// The Brier score, targets taken as probabilities; null without cases.
     pub brier: Option<f64>,
-    /// The targets used.
+    /// The targets that it was made with: those of the request, else the defaults.
     pub targets: CalibrationTargets,
-    /// The factor used.
+    /// The factor that it was made with: that of the request, else 3.
     pub factor: f64,
 }
 
 /// How well the confidence of a suite's cases predicts their correctness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchCalibration {
-    /// The batch.
     pub batch_id: Uuid,
     /// How many items it has.
     pub items: i64,

@@ -10,7 +10,6 @@ text_enum! {
     pub enum UsageBy {
         /// The day of UTC on which the call was sent.
         Day = "day",
-        /// The judge's name.
         Judge = "judge",
         /// The judge's name, and the model that answered.
         Model = "model",
@@ -58,7 +57,7 @@ pub struct CostItem {
 pub struct CostList {
     /// What each line is of.
     pub by: UsageBy,
-    /// The first day.
+    /// The first day, of UTC.
     pub from: NaiveDate,
     /// The last day, included.
     pub to: NaiveDate,
@@ -75,7 +74,6 @@ pub struct CostList {
 pub struct BatchCostItem {
     /// What their maker calls them; null: nothing.
     pub name: Option<String>,
-    /// What is scored.
     pub kind: Kind,
     /// How many batches of that name and kind there are.
     pub batches: i64,
@@ -92,7 +90,7 @@ pub struct BatchCostItem {
 /// What suites and backlogs cost, by name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchCostList {
-    /// The first day.
+    /// The first day, of UTC.
     pub from: NaiveDate,
     /// The last day, included.
     pub to: NaiveDate,

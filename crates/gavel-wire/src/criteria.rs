@@ -67,19 +67,16 @@ impl CriteriaVersion {
 /// Who did something, and when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Signed {
-    /// Who.
     pub by: String,
-    /// When.
     pub at: DateTime<Utc>,
 }
 
 /// One version with its content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CriteriaDetail {
-    /// The version.
     #[serde(flatten)]
     pub version: CriteriaVersion,
-    /// The resolved definition.
+    /// The definition as it is hashed: with its `${VARIABLES}` filled in.
     #[schema(value_type = Object)]
     pub content: Value,
 }
@@ -114,10 +111,10 @@ pub struct CriteriaList {
     pub next_cursor: Option<String>,
 }
 
-/// What adding did.
+/// A definition that is stored, and whether it was before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CriteriaAdded {
-    /// The definition's identity.
+    /// Its identity: 64 hex digits.
     pub criteria_hash: String,
     /// What it is for: its `kind`, `session` where it names none.
     pub kind: Kind,
@@ -156,7 +153,7 @@ pub struct MeanDifference {
     pub value: f64,
     /// The lower end of its interval: a percentile bootstrap over the sessions; null for fewer than two.
     pub low: Option<f64>,
-    /// The upper end.
+    /// The upper end; null where `low` is.
     pub high: Option<f64>,
     /// How much of the bootstrap lies within.
     pub level: f64,
@@ -178,11 +175,10 @@ pub struct WordTable {
 /// A session that the two see differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Mover {
-    /// The session.
     pub session_id: Uuid,
-    /// Its total under `a`.
+    /// Its total under `a`, 0-100.
     pub a: u8,
-    /// Its total under `b`.
+    /// Its total under `b`, 0-100.
     pub b: u8,
     /// `b - a`.
     pub difference: i16,

@@ -21,7 +21,7 @@ text_enum! {
     }
 }
 
-/// What to import.
+/// From where sessions are imported, which of them, and how fast.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ImportBody {
@@ -71,25 +71,22 @@ pub struct ImportFilter {
 /// Where to go from an import.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ImportLinks {
-    /// The import.
     #[serde(rename = "self")]
     pub this: String,
     /// POST there cancels it.
     pub cancel: String,
 }
 
-/// An import.
+/// Sessions on their way from a TARSy into the store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Import {
-    /// The import's id.
     pub import_id: Uuid,
     /// Where it stands.
     pub state: ImportState,
-    /// The TARSy's address.
+    /// The TARSy's address, without `/api/v1`.
     pub from: String,
     /// `python` or `go`, once it is known.
     pub generation: Option<String>,
-    /// Which sessions.
     pub filter: ImportFilter,
     /// HTTP requests a second; 0: as fast as it goes.
     pub rps: f64,
@@ -107,7 +104,7 @@ pub struct Import {
     pub created_at: DateTime<Utc>,
     /// When it last came further.
     pub updated_at: DateTime<Utc>,
-    /// When it ended.
+    /// When it ended; null while it runs.
     pub finished_at: Option<DateTime<Utc>>,
     /// Where to go from here.
     pub links: ImportLinks,
@@ -136,7 +133,6 @@ pub struct Outdated {
 /// An import with what it couldn't store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ImportDetail {
-    /// The import.
     #[serde(flatten)]
     pub import: Import,
     /// The sessions that couldn't be stored; at most 1,000, `counts.failed` has them all.
@@ -148,7 +144,6 @@ pub struct ImportDetail {
 /// A page of imports, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ImportList {
-    /// The imports.
     pub items: Vec<Import>,
     /// Where the next page begins; null on the last.
     pub next_cursor: Option<String>,

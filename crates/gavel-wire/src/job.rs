@@ -8,11 +8,10 @@ use uuid::Uuid;
 use super::{JobLinks, Score};
 use crate::{FailureClass, JobState, Kind, Priority, Usage, WaitReason, text_enum};
 
-/// What to score.
+/// What is to be scored, by which criteria, and how soon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobRequest {
-    /// The kind of work.
     pub kind: Kind,
     /// The kind's payload; of `session`: {session_id, force_rescore?}.
     #[schema(value_type = Object)]
@@ -54,12 +53,10 @@ pub struct ScoreRequest {
     pub criteria_hash: Option<String>,
 }
 
-/// A job.
+/// One subject to be scored: what was asked for, where it stands, and what it came to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Job {
-    /// The job's id.
     pub job_id: Uuid,
-    /// What is scored.
     pub kind: Kind,
     /// The session's id for kind `session`.
     pub subject_id: Option<Uuid>,
@@ -75,7 +72,7 @@ pub struct Job {
     pub attempts: i32,
     /// Judge calls spent beyond the first.
     pub retries: i32,
-    /// Why it failed.
+    /// Why it failed; null unless `state` is `failed`.
     pub error: Option<JobError>,
     /// What it came to; null until it has.
     pub result: Option<JobResult>,
@@ -91,13 +88,11 @@ pub struct Job {
     pub judge: Option<String>,
     /// The criteria pinned when it was asked for.
     pub criteria_hash: String,
-    /// Who asked.
     pub triggered_by: String,
     /// Whether an existing score and cached replies are skipped.
     pub force_rescore: bool,
     /// Where to go from here.
     pub links: JobLinks,
-    /// Its times.
     pub times: JobTimes,
 }
 
@@ -213,9 +208,7 @@ text_enum! {
     pub enum WaitTarget {
         /// All judges.
         Queue = "queue",
-        /// The job's judge.
         Judge = "judge",
-        /// The job's batch.
         Batch = "batch",
     }
 }
@@ -223,7 +216,6 @@ text_enum! {
 /// Why a job is not running yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Wait {
-    /// What it waits for.
     pub reason: JobWaitReason,
     /// Only with `fallback`: the judge that stands in. `GET /api/v1/judges` says what closed it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -253,24 +245,22 @@ pub struct Wait {
 /// Why a job failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct JobError {
-    /// The class.
     pub class: FailureClass,
-    /// What happened.
+    /// What happened, for people. Programs go by `class`.
     pub message: String,
     /// What a person can do about it.
     pub remedy: String,
 }
 
-/// A job's times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct JobTimes {
     /// When it was asked for.
     pub created_at: DateTime<Utc>,
     /// When it may be claimed.
     pub due_at: DateTime<Utc>,
-    /// When it was last claimed.
+    /// When it was last claimed; null before the first time.
     pub started_at: Option<DateTime<Utc>>,
-    /// When it ended.
+    /// When it ended; null while it is active.
     pub finished_at: Option<DateTime<Utc>>,
 }
 
@@ -299,7 +289,7 @@ pub struct Jobs {
 pub struct Call {
     /// Identifies the call.
     pub call_id: Uuid,
-    /// The judge.
+    /// Its name: a provider entry, or `entry:model`.
     pub judge: String,
     /// The model as asked, or as reported if there was a reply.
     pub model: String,
@@ -313,7 +303,6 @@ pub struct Call {
     pub message: Option<String>,
     /// The HTTP status, if there was one.
     pub status: Option<u16>,
-    /// What it used.
     pub usage: Usage,
     /// Those of the prompt tokens that the provider read from its cache.
     pub tokens_in_cached: i64,
@@ -324,7 +313,6 @@ pub struct Call {
 /// A job, with its calls where they were asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct JobDetail {
-    /// The job.
     #[serde(flatten)]
     pub job: Job,
     /// The calls made for it, oldest first, with the raw replies; only with `calls=true`.

@@ -8,7 +8,6 @@ use crate::JobState;
 /// Where to go from a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct JobLinks {
-    /// The job.
     #[serde(rename = "self")]
     pub this: String,
     /// The session that is scored.
@@ -28,9 +27,8 @@ pub struct JobLinks {
 /// A job in short: what a 202 answers, and what a problem names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct JobRef {
-    /// The job's id.
     pub job_id: Uuid,
-    /// The session that is scored.
+    /// The session that is scored; null for other kinds.
     pub session_id: Option<Uuid>,
     /// Where it stands.
     pub state: JobState,

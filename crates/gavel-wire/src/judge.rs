@@ -13,7 +13,6 @@ pub struct Hold {
     pub reason: WaitReason,
     /// The operator's or the provider's words.
     pub message: String,
-    /// Who set it.
     pub set_by: String,
     /// Since when.
     pub since: DateTime<Utc>,
@@ -24,7 +23,6 @@ pub struct Hold {
 /// What one worker's gate knows of a judge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Gate {
-    /// The worker.
     pub worker_id: Uuid,
     /// `closed` (calls go out), `open` or `half_open`.
     pub breaker: String,
@@ -38,7 +36,6 @@ pub struct Gate {
     pub in_flight: i32,
     /// The last error's text; it stays while the judge answers again.
     pub last_error: Option<String>,
-    /// When it came.
     pub last_error_at: Option<DateTime<Utc>>,
     /// How fast it may be asked.
     pub pace: Option<JudgePace>,
@@ -63,7 +60,6 @@ pub struct Judge {
     pub hold: Option<Hold>,
     /// What live workers know of it.
     pub gates: Vec<Gate>,
-    /// What it cost.
     pub spent: Spent,
     /// The cap of its entry, if it has one.
     pub cap: Option<Cap>,
@@ -72,7 +68,6 @@ pub struct Judge {
 /// Every judge, by name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Judges {
-    /// The judges.
     pub items: Vec<Judge>,
     /// The hold that stops every lane, if any.
     pub queue_hold: Option<Hold>,
@@ -102,10 +97,10 @@ pub struct Paused {
     pub hold: Hold,
 }
 
-/// What resuming did.
+/// What came of resuming a judge or the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Resumed {
-    /// Whether there was a hold.
+    /// Whether there was a hold; false: nothing was paused.
     pub released: bool,
 }
 
@@ -113,7 +108,6 @@ pub struct Resumed {
 /// what a minute used is each worker's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct JudgePace {
-    /// Requests.
     pub requests: Meter,
     /// Tokens, of prompts and answers together.
     pub tokens: Meter,

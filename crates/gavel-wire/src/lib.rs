@@ -1,8 +1,6 @@
 //! What crosses the API's boundary: one declaration of each thing, for the server that writes it and for whoever reads it (pages, command
 //! line, client). Bodies alone: does nothing, asks nobody, and knows neither the store nor HTTP.
 
-#![warn(missing_docs)]
-
 mod agreement;
 mod analytics;
 mod batch;
@@ -71,7 +69,7 @@ pub use judge::{
     Cap, Gate, Hold, Judge, JudgePace, Judges, Meter, PauseRequest, Paused, Resumed, Spent,
 };
 pub use nouns::{JobId, Kind, Priority, Purpose, Usage};
-pub use problem::{Fault, PROBLEM_PREFIX, Problem};
+pub use problem::{PROBLEM_PREFIX, Problem, RequestFault};
 pub use queue::{Queue, QueueCounts};
 pub use rating::{
     AnnotationItem, AnnotationOrder, Annotations, HumanRating, Quality, Rating, RatingList,

@@ -11,7 +11,8 @@ pub const PROBLEM_PREFIX: &str = "urn:gavel:problem:";
 
 /// One fault of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Fault {
+#[schema(as = Fault)]
+pub struct RequestFault {
     /// JSON pointer into the body; for a query or path parameter, `/` and its name.
     pub pointer: String,
     /// What is wrong, and what would be right.
@@ -26,9 +27,8 @@ pub struct Problem {
     pub type_uri: String,
     /// The type in words.
     pub title: String,
-    /// The HTTP status.
     pub status: u16,
-    /// What happened this time.
+    /// What happened this time, for people. Programs go by `type`.
     pub detail: String,
     /// The path that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,14 +38,14 @@ pub struct Problem {
     pub request_id: Option<String>,
     /// Each fault of the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub errors: Vec<Fault>,
+    pub errors: Vec<RequestFault>,
     /// The job that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<Box<JobRef>>,
     /// How the judge failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<FailureClass>,
-    /// What to do.
+    /// What a person can do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// When to try again, seconds; the header Retry-After says the same.
@@ -66,7 +66,9 @@ impl fmt::Display for Problem {
         write!(f, "{} ({} {})", self.detail, self.status, self.name())?;
         // A single fault is the detail already.
         let errors = self.errors.iter();
-        for Fault { pointer, message } in errors.filter(|it| !self.detail.contains(&it.message)) {
+        for RequestFault { pointer, message } in
+            errors.filter(|it| !self.detail.contains(&it.message))
+        {
             write!(f, "\n  {pointer}: {message}")?;
         }
         match &self.remedy {

@@ -21,7 +21,7 @@ pub struct QueueCounts {
     pub cancelled_24h: i64,
 }
 
-/// The queue.
+/// How many jobs there are, and whether any starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Queue {
     /// Whether no job starts, whatever its judge.

@@ -4,7 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::Fault;
+use super::RequestFault;
 use crate::text_enum;
 
 /// The longest name of a person, characters.
@@ -43,7 +43,7 @@ impl Rating {
     }
 
     /// The word for a total of 0-100.
-    pub fn of(total: u8) -> Self {
+    pub fn from_total(total: u8) -> Self {
         match total {
             0..=44 => Self::Failed,
             45..=59 => Self::Weak,
@@ -77,8 +77,8 @@ impl Quality {
     }
 
     /// The word for a total of 0-100: `failed` is inaccurate, `weak` and `adequate` are partially accurate, the rest is accurate.
-    pub fn of(total: u8) -> Self {
-        match Rating::of(total) {
+    pub fn from_total(total: u8) -> Self {
+        match Rating::from_total(total) {
             Rating::Failed => Self::Inaccurate,
             Rating::Weak | Rating::Adequate => Self::PartiallyAccurate,
             Rating::Good | Rating::NearPerfect => Self::Accurate,
@@ -86,12 +86,10 @@ impl Quality {
     }
 }
 
-/// What a person gave.
+/// What a person thinks of a session or of a score: one of `total`, `rating` and `quality`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct HumanRating {
-    /// The rating's id.
     pub rating_id: Uuid,
-    /// The session.
     pub session_id: Uuid,
     /// The score that it is about; null: the session as such.
     pub score_id: Option<Uuid>,
@@ -101,18 +99,15 @@ pub struct HumanRating {
     pub rating: Option<Rating>,
     /// One of the three words, if that was given.
     pub quality: Option<Quality>,
-    /// Who gave it.
     pub by: String,
-    /// Why.
+    /// Why; null: nothing was said.
     pub comment: Option<String>,
-    /// When.
     pub at: DateTime<Utc>,
 }
 
 /// A page of ratings, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RatingList {
-    /// The ratings.
     pub items: Vec<HumanRating>,
     /// Where the next page begins; null on the last.
     pub next_cursor: Option<String>,
@@ -133,18 +128,15 @@ text_enum! {
 /// A session to be rated. Its score is left out: who rates doesn't know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AnnotationItem {
-    /// The session.
     pub session_id: Uuid,
-    /// Its alert type.
     pub alert_type: Option<String>,
-    /// Whose work it is.
+    /// The agent whose work it is.
     pub agent: Option<String>,
 }
 
 /// Sessions that somebody has not rated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Annotations {
-    /// In which order.
     pub order: AnnotationOrder,
     /// Whose queue it is.
     pub by: String,
@@ -185,12 +177,12 @@ pub struct RatingRequest {
 
 impl RatingRequest {
     /// What is wrong with it, as of `now`.
-    pub fn faults(&self, now: DateTime<Utc>) -> Vec<Fault> {
+    pub fn faults(&self, now: DateTime<Utc>) -> Vec<RequestFault> {
         let mut faults = Vec::new();
         let mut check = |is_wrong: bool, pointer: &str, message: String| {
             if is_wrong {
                 let pointer = pointer.to_owned();
-                faults.push(Fault { pointer, message });
+                faults.push(RequestFault { pointer, message });
             }
         };
         let given = [
@@ -239,7 +231,7 @@ mod tests {
             (75, Quality::Accurate),
             (100, Quality::Accurate),
         ] {
-            assert_eq!(Quality::of(total), word, "{total}");
+            assert_eq!(Quality::from_total(total), word, "{total}");
         }
     }
 }

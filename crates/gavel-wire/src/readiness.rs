@@ -19,7 +19,6 @@ text_enum! {
 /// One thing that was checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Check {
-    /// What.
     pub name: String,
     /// Whether it is well.
     pub ok: bool,

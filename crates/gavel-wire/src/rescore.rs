@@ -199,7 +199,6 @@ impl SkippedPlan {
 /// A judge that would be asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PlannedJudge {
-    /// Its name.
     pub judge: String,
     /// Whether its model has a price.
     pub priced: bool,
@@ -217,22 +216,20 @@ pub struct Estimate {
 /// Tokens: the estimate, and 25 % to either side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TokenRange {
-    /// About.
     pub expected: u64,
-    /// A quarter less.
+    /// A quarter less than `expected`.
     pub low: u64,
-    /// A quarter more.
+    /// A quarter more than `expected`.
     pub high: u64,
 }
 
 /// USD: the estimate, and 25 % to either side.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CostRange {
-    /// About.
     pub expected: f64,
-    /// A quarter less.
+    /// A quarter less than `expected`.
     pub low: f64,
-    /// A quarter more.
+    /// A quarter more than `expected`.
     pub high: f64,
 }
 

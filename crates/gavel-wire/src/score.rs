@@ -8,12 +8,10 @@ use uuid::Uuid;
 use super::Rating;
 use crate::{Purpose, Usage, text_enum};
 
-/// A session's score.
+/// What a judge made of a session, by which criteria, and why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Score {
-    /// The score's id.
     pub score_id: Uuid,
-    /// The session.
     pub session_id: Uuid,
     /// The criteria that it was made with.
     pub criteria_hash: String,
@@ -22,7 +20,7 @@ pub struct Score {
     /// Dimension -> points, in the criteria's order, then what else the judge gave; empty if it gave the total alone.
     #[schema(value_type = std::collections::BTreeMap<String, Value>)]
     pub score_breakdown: Map<String, Value>,
-    /// The judge's reasons.
+    /// The judge's reasons, as it wrote them.
     pub score_reasoning: String,
     /// Tools that the agent lacked or left unused.
     pub missing_tools: Vec<MissingTool>,
@@ -30,13 +28,11 @@ pub struct Score {
     pub alternative_approaches: Vec<AlternativeApproach>,
     /// Who asked for it.
     pub scored_triggered_by: String,
-    /// When it was made.
     pub scored_at: DateTime<Utc>,
     /// Whether its criteria are the ones that new requests get.
     pub is_current_criteria: bool,
     /// The total as a word.
     pub rating: Rating,
-    /// Who judged.
     pub judge: JudgeRef,
     /// Whether a simulated judge made it.
     pub simulated: bool,
@@ -51,7 +47,6 @@ pub struct Score {
 /// One score, with what has become of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ScoreVersion {
-    /// The score.
     #[serde(flatten)]
     pub score: Score,
     /// Why it was judged: only `score` is or was its session's current one.
@@ -72,7 +67,7 @@ pub struct Scores {
 /// Who judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct JudgeRef {
-    /// The provider entry.
+    /// The provider entry, without a model.
     pub provider: String,
     /// The model, as the provider reported it.
     pub model: String,
@@ -116,8 +111,7 @@ pub struct MissingTool {
 pub struct AlternativeApproach {
     /// At most 255 characters.
     pub name: String,
-    /// What it is.
     pub description: String,
-    /// Its steps, in order.
+    /// What the agent would have done, in order.
     pub steps: Vec<String>,
 }

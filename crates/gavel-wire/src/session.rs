@@ -72,10 +72,9 @@ text_enum! {
     }
 }
 
-/// A session, whole.
+/// A session with its conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Session {
-    /// The session's id.
     pub session_id: Uuid,
     /// Where it came from.
     pub source: String,
@@ -87,13 +86,12 @@ pub struct Session {
     pub scorable: bool,
     /// What kind of alert it was.
     pub alert_type: Option<String>,
-    /// The agent's name.
     pub agent: Option<String>,
     /// Who started it.
     pub author: Option<String>,
     /// The alert, an object or a string.
     pub alert_data: Value,
-    /// The investigation.
+    /// The investigation, message by message.
     pub conversation: Vec<Message>,
     /// What the agent concluded.
     pub final_analysis: Option<String>,
@@ -112,7 +110,6 @@ pub struct Session {
 /// One line of the list of sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SessionItem {
-    /// The session's id.
     pub session_id: Uuid,
     /// Where it came from.
     pub source: String,
@@ -124,7 +121,6 @@ pub struct SessionItem {
     pub scorable: bool,
     /// What kind of alert it was.
     pub alert_type: Option<String>,
-    /// The agent's name.
     pub agent: Option<String>,
     /// Who started it.
     pub author: Option<String>,
@@ -136,9 +132,9 @@ pub struct SessionItem {
     pub completed_at: Option<DateTime<Utc>>,
     /// When it was first seen here.
     pub created_at: DateTime<Utc>,
-    /// Its current score.
+    /// Its current score; null: it has none.
     pub score: Option<SessionScoreSummary>,
-    /// Its active job.
+    /// The job that scores it now; null: none does.
     pub active_job: Option<ActiveJob>,
     /// Why its newest job failed; null: it has none, or that one didn't.
     pub failed: Option<FailureClass>,
@@ -149,7 +145,6 @@ pub struct SessionItem {
 /// A page of sessions, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Sessions {
-    /// The sessions.
     pub items: Vec<SessionItem>,
     /// Where the next page begins; null on the last.
     pub next_cursor: Option<String>,
@@ -158,7 +153,6 @@ pub struct Sessions {
 /// A session's current score in short.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SessionScoreSummary {
-    /// The score's id.
     pub score_id: Uuid,
     /// 0-100.
     pub total_score: u8,
@@ -170,7 +164,6 @@ pub struct SessionScoreSummary {
     pub is_current_criteria: bool,
     /// Whether a simulated judge made it.
     pub simulated: bool,
-    /// When it was made.
     pub scored_at: DateTime<Utc>,
     /// Who asked for it.
     pub scored_triggered_by: String,
@@ -179,20 +172,17 @@ pub struct SessionScoreSummary {
 /// A session's active job in short.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ActiveJob {
-    /// The job's id.
     pub job_id: Uuid,
     /// Where it stands.
     pub state: JobState,
-    /// The job.
+    /// Where GET reads the job.
     pub href: String,
 }
 
-/// What a put did.
+/// A session that was put, and what that did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SessionPut {
-    /// The session's id.
     pub session_id: Uuid,
-    /// What it did.
     pub outcome: PutOutcome,
     /// Where it stands.
     pub status: SessionStatus,
@@ -214,7 +204,6 @@ pub struct SessionsPut {
 /// Where to go from a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SessionLinks {
-    /// The session.
     #[serde(rename = "self")]
     pub this: String,
     /// Its score: GET reads it, POST asks for it.
@@ -230,7 +219,6 @@ pub struct Message {
     /// `system`, `user`, `assistant`, `tool`, or whatever the agent's framework calls it; 1-64 characters.
     #[schema(min_length = 1, max_length = 64)]
     pub role: String,
-    /// The text.
     pub content: String,
     /// The tool that was called or that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,6 @@ use crate::Purpose;
 /// The panels of a batch, by the ids of their sessions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Spread {
-    /// The batch.
     pub batch_id: Uuid,
     /// `repeat`: a judge was asked again; `jury`: several judges were; null: the batch asks nothing of that kind.
     pub purpose: Option<Purpose>,
@@ -47,11 +46,10 @@ pub struct PanelSummary {
 /// One judge of the batch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PanelJudge {
-    /// Its name.
     pub judge: String,
     /// How many scores it gave.
     pub scores: usize,
-    /// Their mean.
+    /// The mean of its totals, 0-100.
     pub mean: f64,
     /// By how many points they lie above the medians of their sessions on average: above 0 it is milder than the panel.
     pub mean_difference: f64,
@@ -63,7 +61,6 @@ pub struct PanelJudge {
 /// One session's panel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Panel {
-    /// The session.
     pub session_id: Uuid,
     /// How many scores were asked for.
     pub asked: usize,

@@ -14,13 +14,10 @@ text_enum! {
     pub enum WebhookEvent {
         /// A job ended with a score.
         JobSucceeded = "job.succeeded",
-        /// A job failed.
         JobFailed = "job.failed",
-        /// A job was cancelled.
         JobCancelled = "job.cancelled",
         /// Each item of a batch has ended.
         BatchCompleted = "batch.completed",
-        /// A batch was cancelled.
         BatchCancelled = "batch.cancelled",
         /// A batch was completed with a mean that is lower than that of the one before by `webhooks.mean_drop` or more.
         BatchMeanDropped = "batch.mean_dropped",
@@ -32,7 +29,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// What is sent.
+    /// The form of what is sent.
     pub enum WebhookFormat {
         /// As the Standard Webhooks specification says: type, timestamp and data.
         Standard = "standard",
@@ -96,28 +93,21 @@ impl fmt::Debug for NewWebhook {
 /// Where events are sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Webhook {
-    /// Its id.
     pub webhook_id: Uuid,
     /// What people call it.
     pub name: String,
-    /// The address.
     pub url: String,
-    /// Which events.
     pub events: Vec<WebhookEvent>,
-    /// What is sent.
     pub format: WebhookFormat,
     /// Whether a worker's settings have it: deleted, it comes back with the next start of such a worker.
     pub from_settings: bool,
-    /// Who made it.
     pub created_by: String,
-    /// When.
     pub created_at: DateTime<Utc>,
 }
 
 /// A webhook that was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct WebhookCreated {
-    /// What it is.
     #[serde(flatten)]
     pub webhook: Webhook,
     /// What its receiver checks signatures with. It isn't shown again.
@@ -142,9 +132,7 @@ pub struct WebhookDelivery {
     pub webhook_id: Uuid,
     /// What that is called.
     pub webhook: String,
-    /// What happened.
     pub event: WebhookEvent,
-    /// When.
     pub happened_at: DateTime<Utc>,
     /// What is told of it.
     #[schema(value_type = Object)]
@@ -157,7 +145,7 @@ pub struct WebhookDelivery {
     pub next_attempt_at: Option<DateTime<Utc>>,
     /// When it was delivered or given up.
     pub ended_at: Option<DateTime<Utc>>,
-    /// The last answer's status.
+    /// The HTTP status of the last answer; null: none came.
     pub status: Option<i32>,
     /// Why the last try failed.
     pub error: Option<String>,
@@ -166,7 +154,6 @@ pub struct WebhookDelivery {
 /// A page of deliveries, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct WebhookDeliveries {
-    /// The deliveries.
     pub items: Vec<WebhookDelivery>,
     /// Where the next page begins; null on the last.
     pub next_cursor: Option<String>,

@@ -25,15 +25,12 @@ pub struct Worker {
     pub worker_id: Uuid,
     /// Host and process.
     pub name: String,
-    /// The binary's version.
     pub version: String,
-    /// When it started.
     pub started_at: DateTime<Utc>,
     /// When its last heartbeat arrived.
     pub heartbeat_at: DateTime<Utc>,
     /// Jobs in hand.
     pub in_hand: i32,
-    /// What it does.
     pub state: WorkerState,
     /// Whether it was heard within its time, and hasn't stopped.
     pub alive: bool,
@@ -44,7 +41,6 @@ pub struct Worker {
 /// Workers heard in the last 24 h, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Workers {
-    /// The workers.
     pub items: Vec<Worker>,
     /// Always null: there is one page.
     pub next_cursor: Option<String>,

@@ -26,7 +26,7 @@ pub(super) struct Budget {
 
 impl Budget {
     /// A budget of so many steps; a step is about a nanosecond's to ten nanoseconds' work.
-    pub(super) fn of(steps: u64) -> Self {
+    pub(super) fn new(steps: u64) -> Self {
         Self {
             left: steps,
             exhausted: false,

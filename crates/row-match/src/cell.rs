@@ -112,12 +112,12 @@ fn text(raw: &str, case: Case) -> Cell {
         Some(b'N') if trimmed == "NaN" => Some(Cell::Null),
         Some(_) | None => None,
     };
-    read.unwrap_or_else(|| Cell::Text(case.of(trimmed)))
+    read.unwrap_or_else(|| Cell::Text(case.apply(trimmed)))
 }
 
 impl Case {
     /// A text in the case by which it is compared.
-    pub(super) fn of(self, text: &str) -> Box<str> {
+    pub(super) fn apply(self, text: &str) -> Box<str> {
         match self {
             Self::Heeded => text.into(),
             Self::Ignored if text.is_ascii() => {

@@ -45,7 +45,7 @@ pub(super) fn map(space: &Space, expected: &Table, generated: &Table, steps: u64
     if open.is_empty() {
         return mapping(columns, false);
     }
-    let weights = Weights::of(space, (expected, &open), (generated, &allowed));
+    let weights = Weights::count(space, (expected, &open), (generated, &allowed));
     let mut cut_short = weights.cut_short;
     let mut chosen = assign(&weights, &[]);
     if chosen.iter().all(Option::is_some) {
@@ -54,7 +54,7 @@ pub(super) fn map(space: &Space, expected: &Table, generated: &Table, steps: u64
             .enumerate()
             .filter_map(|(e, g)| Some((e, (*g)?)))
             .collect();
-        let mut budget = Budget::of(steps);
+        let mut budget = Budget::new(steps);
         let search = Open::new(space, (expected, &open), generated, &settled, &weights);
         chosen = search.best(&mut budget).unwrap_or(chosen);
         cut_short |= budget.is_exhausted();

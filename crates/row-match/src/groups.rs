@@ -41,7 +41,7 @@ pub(super) fn group(
     let mut groups: Vec<Group> = Vec::new();
     let mut known: HashMap<&[CellId], usize> = HashMap::default();
     for (at, &row) in expected_rows.iter().enumerate() {
-        let key = Classes::of(&classes.expected, width, at);
+        let key = Classes::row(&classes.expected, width, at);
         let at = *known.entry(key).or_insert_with(|| {
             groups.push(Group {
                 loose: classes.loose_columns(key),
@@ -52,7 +52,7 @@ pub(super) fn group(
         groups[at].expected.push(row);
     }
     for (at, &row) in generated_rows.iter().enumerate() {
-        if let Some(&at) = known.get(Classes::of(&classes.generated, width, at)) {
+        if let Some(&at) = known.get(Classes::row(&classes.generated, width, at)) {
             groups[at].generated.push(row);
         }
     }
@@ -87,7 +87,7 @@ impl Classes {
         self.loose.push(clusters.loose().to_vec());
     }
 
-    fn of(side: &[CellId], width: usize, row: usize) -> &[CellId] {
+    fn row(side: &[CellId], width: usize, row: usize) -> &[CellId] {
         &side[row * width..(row + 1) * width]
     }
 
@@ -103,7 +103,6 @@ impl Classes {
 /// A group's generated rows in the order of the column that tells most of its rows apart, so that those near to an expected row
 /// are found without looking at all.
 pub(super) struct Sorted {
-    /// The column.
     pub(super) column: usize,
     /// The rows with their numbers in it, ascending.
     pub(super) rows: Vec<(f64, usize)>,
@@ -111,7 +110,7 @@ pub(super) struct Sorted {
 
 impl Sorted {
     /// Sorts by the loose column with the widest spread of numbers for their size; `None` for a group that isn't loose.
-    pub(super) fn of(space: &Space, generated: &Rows, group: &Group) -> Option<Self> {
+    pub(super) fn sort(space: &Space, generated: &Rows, group: &Group) -> Option<Self> {
         let number = |row: usize, column: usize| space.number(generated.get(row)[column]);
         let spread = |column: usize| {
             let numbers = group

@@ -83,5 +83,5 @@ fn write_object(
 }
 
 fn push_string(string: &str, case: Case, text: &mut String) {
-    text.push_str(&Value::String(case.of(string.trim()).into()).to_string());
+    text.push_str(&Value::String(case.apply(string.trim()).into()).to_string());
 }

@@ -47,7 +47,7 @@ pub(super) fn pair(
         (expected, e_rows.len()),
         (generated, g_rows.len()),
         groups,
-        Budget::of(steps),
+        Budget::new(steps),
     );
     let lines = trace(&mut equals, space, expected, generated);
     for (e, g) in backtrack(&lines, g_rows.len()) {
@@ -145,7 +145,7 @@ impl Equals {
             return;
         }
         if self.sorted[of].is_none() {
-            self.sorted[of] = Sorted::of(space, generated, group);
+            self.sorted[of] = Sorted::sort(space, generated, group);
         }
         let Some(sorted) = &self.sorted[of] else {
             return;

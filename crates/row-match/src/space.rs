@@ -15,7 +15,7 @@ const MAX_DECIMALS: u8 = 15;
 
 /// The distinct cells of both tables. Those of the expected table keep their numbers.
 pub(super) struct Space {
-    cells: Vec<Kind>,
+    cells: Vec<NumberKind>,
     /// The common number of each cell of the generated table.
     generated: Vec<CellId>,
     /// 10 to the power of the decimals that numbers may be rounded to.
@@ -24,14 +24,14 @@ pub(super) struct Space {
 
 /// What equality within the tolerance asks of a cell.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum NumberKind {
     Integer(f64),
     Float(f64),
     Other,
 }
 
-impl Kind {
-    fn of(cell: &Cell) -> Self {
+impl NumberKind {
+    fn from_cell(cell: &Cell) -> Self {
         match cell.as_f64() {
             Some(number) if cell.is_float() => Self::Float(number),
             Some(number) => Self::Integer(number),
@@ -42,14 +42,15 @@ impl Kind {
 
 impl Space {
     pub(super) fn new(expected: &Table, generated: &Table, decimals: Option<u8>) -> Self {
-        let mut cells: Vec<Kind> = expected.pool().iter().map(Kind::of).collect();
+        let mut cells: Vec<NumberKind> =
+            expected.pool().iter().map(NumberKind::from_cell).collect();
         let known: HashMap<&Cell, CellId> = expected.pool().iter().zip(0..).collect();
         let generated = generated
             .pool()
             .iter()
             .map(|cell| {
                 known.get(cell).copied().unwrap_or_else(|| {
-                    cells.push(Kind::of(cell));
+                    cells.push(NumberKind::from_cell(cell));
                     CellId::try_from(cells.len() - 1).unwrap_or(CellId::MAX)
                 })
             })
@@ -75,14 +76,14 @@ impl Space {
     /// The number nearest to the cell's, if it is one.
     pub(super) fn number(&self, id: CellId) -> Option<f64> {
         match self.cells[id as usize] {
-            Kind::Integer(number) | Kind::Float(number) => Some(number),
-            Kind::Other => None,
+            NumberKind::Integer(number) | NumberKind::Float(number) => Some(number),
+            NumberKind::Other => None,
         }
     }
 
     /// Whether the cell is a number that isn't an integer.
     pub(super) fn is_float(&self, id: CellId) -> bool {
-        matches!(self.cells[id as usize], Kind::Float(_))
+        matches!(self.cells[id as usize], NumberKind::Float(_))
     }
 
     /// Whether two cells are equal: the same, or two numbers, one of them no integer, that are near.
@@ -91,9 +92,11 @@ impl Space {
             return true;
         }
         match (self.cells[one as usize], self.cells[other as usize]) {
-            (Kind::Float(one), Kind::Float(other) | Kind::Integer(other))
-            | (Kind::Integer(one), Kind::Float(other)) => self.near(one, other),
-            (Kind::Integer(_), Kind::Integer(_)) | (Kind::Other, _) | (_, Kind::Other) => false,
+            (NumberKind::Float(one), NumberKind::Float(other) | NumberKind::Integer(other))
+            | (NumberKind::Integer(one), NumberKind::Float(other)) => self.near(one, other),
+            (NumberKind::Integer(_), NumberKind::Integer(_))
+            | (NumberKind::Other, _)
+            | (_, NumberKind::Other) => false,
         }
     }
 

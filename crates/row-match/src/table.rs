@@ -90,7 +90,7 @@ impl Table {
         if rows.len() > MAX_ROWS {
             return Err(TableError::TooManyRows { rows: rows.len() });
         }
-        let mut reading = Reading::new(rows.len(), columns.unwrap_or_default(), case)?;
+        let mut reading = TableReader::new(rows.len(), columns.unwrap_or_default(), case)?;
         for (at, row) in rows.iter().enumerate() {
             reading.row(at, row)?;
         }
@@ -118,7 +118,7 @@ impl Table {
 }
 
 /// A table that is being read.
-struct Reading<'a> {
+struct TableReader<'a> {
     capacity: usize,
     case: Case,
     columns: Vec<Column>,
@@ -129,7 +129,7 @@ struct Reading<'a> {
     pool: HashMap<Cell, CellId>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> TableReader<'a> {
     fn new(rows: usize, names: &[String], case: Case) -> Result<Self, TableError> {
         let mut reading = Self {
             capacity: rows,

@@ -70,9 +70,9 @@ pub(super) fn pair(
         (expected, &left_expected),
         (generated, &left_generated),
     );
-    let mut budget = Budget::of(steps);
+    let mut budget = Budget::new(steps);
     for group in groups {
-        match Sorted::of(space, generated, &group) {
+        match Sorted::sort(space, generated, &group) {
             None => {
                 for (&e, &g) in group.expected.iter().zip(&group.generated) {
                     pairing.join(e, g);

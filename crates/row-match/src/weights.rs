@@ -34,7 +34,7 @@ type Histogram = Vec<(CellId, usize)>;
 
 impl Weights {
     /// Counts for the expected columns `open`, which may get the generated columns of `allowed`, one list each.
-    pub(super) fn of(
+    pub(super) fn count(
         space: &Space,
         (expected, open): (&Table, &[usize]),
         (generated, allowed): (&Table, &[Vec<usize>]),

@@ -47,7 +47,7 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Distrib
     let filter = chosen.filter(state).await?;
     let totals = state.store.analytics().totals(&filter).await?;
     let sessions = state.store.analytics().sessions_in(&filter).await?;
-    let counted = Counted::of(&totals);
+    let counted = Counted::from_totals(&totals);
     let mut histogram = Histogram::default();
     for count in totals
         .iter()

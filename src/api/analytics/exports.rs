@@ -58,7 +58,7 @@ enum LastLine {
 
 /// What a line of an export is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum ExportForm {
     /// A session with its score, as JSON.
     Training(LastLine),
     /// A score, as a row.
@@ -104,7 +104,7 @@ struct Export {
     after: Option<Uuid>,
     /// Whether the last page was read.
     read: bool,
-    form: Form,
+    form: ExportForm,
     /// What stands above the lines.
     head: Option<Bytes>,
     /// The file that rows are collected for.
@@ -145,7 +145,7 @@ async fn training(State(state): State<ApiState>, mut params: Params) -> Result<R
         min_score,
         at: state.clock.now(),
     };
-    streamed(state, good, left, Form::Training(last_line)).await
+    streamed(state, good, left, ExportForm::Training(last_line)).await
 }
 
 /// Streams current scores as CSV or Parquet, a row a score, in the order of their sessions' ids.
@@ -201,27 +201,29 @@ async fn scores_table(
         min_score,
         at: state.clock.now(),
     };
-    streamed(state, good, left, Form::Table(format)).await
+    streamed(state, good, left, ExportForm::Table(format)).await
 }
 
 async fn streamed(
     state: ApiState,
     good: GoodScores,
     left: Option<u64>,
-    form: Form,
+    form: ExportForm,
 ) -> Result<Response, ApiError> {
     let (media_type, file) = match form {
-        Form::Training(_) => ("application/x-ndjson", "training.jsonl"),
-        Form::Table(TableFormat::Csv) => ("text/csv; charset=utf-8", "scores.csv"),
-        Form::Table(TableFormat::Parquet) => ("application/vnd.apache.parquet", "scores.parquet"),
+        ExportForm::Training(_) => ("application/x-ndjson", "training.jsonl"),
+        ExportForm::Table(TableFormat::Csv) => ("text/csv; charset=utf-8", "scores.csv"),
+        ExportForm::Table(TableFormat::Parquet) => {
+            ("application/vnd.apache.parquet", "scores.parquet")
+        }
     };
     let (head, parquet) = match form {
-        Form::Training(_) => (None, None),
-        Form::Table(TableFormat::Csv) => {
+        ExportForm::Training(_) => (None, None),
+        ExportForm::Table(TableFormat::Csv) => {
             let names = COLUMNS.map(|(name, _)| name).join(",");
             (Some(Bytes::from(names + "\n")), None)
         }
-        Form::Table(TableFormat::Parquet) => {
+        ExportForm::Table(TableFormat::Parquet) => {
             let table = Table::new(Vec::new(), COLUMNS);
             let table = table.map_err(|error| ApiError::Internal(error.to_string()))?;
             (None, Some(table))
@@ -256,11 +258,11 @@ async fn streamed(
 }
 
 /// A piece of the body, and what is behind it; `None` at the end.
-type Piece = Option<(Bytes, Option<Export>)>;
+type BodyPiece = Option<(Bytes, Option<Export>)>;
 
 impl Export {
     /// The next line and the export behind it. An error ends the body without its end.
-    async fn next(mut self) -> std::io::Result<Piece> {
+    async fn next(mut self) -> std::io::Result<BodyPiece> {
         if let Some(head) = self.head.take() {
             return Ok(Some((head, Some(self))));
         }
@@ -272,12 +274,13 @@ impl Export {
             tracing::warn!(%error, sent = self.sent, "an export broke off");
         })?;
         if let Some(piece) = piece {
-            let is_last = self.form == Form::Table(TableFormat::Parquet) && self.parquet.is_none();
+            let is_last =
+                self.form == ExportForm::Table(TableFormat::Parquet) && self.parquet.is_none();
             return Ok(Some((piece, (!is_last).then_some(self))));
         }
         Ok(match self.form {
-            Form::Training(LastLine::LeftOut) | Form::Table(_) => None,
-            Form::Training(LastLine::Given) => {
+            ExportForm::Training(LastLine::LeftOut) | ExportForm::Table(_) => None,
+            ExportForm::Training(LastLine::Given) => {
                 let end = json!({ "end": true, "count": self.sent });
                 Some((Bytes::from(format!("{end}\n")), None))
             }
@@ -302,12 +305,12 @@ impl Export {
             return Ok(None);
         };
         let text = match self.form {
-            Form::Training(_) => {
+            ExportForm::Training(_) => {
                 let mut text = serde_json::to_vec(&row)?;
                 text.push(b'\n');
                 text
             }
-            Form::Table(_) => csv_record(&cells(row)?.each_ref().map(text))?,
+            ExportForm::Table(_) => csv_record(&cells(row)?.each_ref().map(text))?,
         };
         Ok(Some(text.into()))
     }

@@ -57,7 +57,7 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<ScoreGr
         total: score.total,
         scores: 1,
     };
-    let counted = Counted::of(&scores.iter().map(each).collect::<Vec<_>>());
+    let counted = Counted::from_totals(&scores.iter().map(each).collect::<Vec<_>>());
     scores.retain(|score| score.made_by == counted.made_by);
     let mut warnings = counted.warnings();
     warnings.extend(counted.warning_of_mixed());

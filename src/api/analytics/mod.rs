@@ -108,7 +108,7 @@ struct Counted {
 }
 
 impl Counted {
-    fn of(totals: &[TotalCount]) -> Self {
+    fn from_totals(totals: &[TotalCount]) -> Self {
         let sum = |made_by: MadeBy| -> u64 {
             let of = totals.iter().filter(|count| count.made_by == made_by);
             of.map(|count| count.scores).sum()
@@ -190,19 +190,19 @@ mod tests {
     #[test]
     fn simulated_scores_count_only_where_there_are_no_others() {
         let simulated = || count(MadeBy::Simulated, "b", 30);
-        let mixed = Counted::of(&[count(MadeBy::Judge, "a", 25), simulated()]);
+        let mixed = Counted::from_totals(&[count(MadeBy::Judge, "a", 25), simulated()]);
         assert_eq!(
             (mixed.scores, mixed.left_out, mixed.is_simulated()),
             (25, 30, false)
         );
         assert_eq!((mixed.warnings().len(), mixed.criteria), (1, 1));
-        let only = Counted::of(&[simulated()]);
+        let only = Counted::from_totals(&[simulated()]);
         assert_eq!(
             (only.scores, only.left_out, only.is_simulated()),
             (30, 0, true)
         );
         assert!(only.warnings()[0].contains("simulated"), "{only:?}");
-        let none = Counted::of(&[]);
+        let none = Counted::from_totals(&[]);
         assert_eq!((none.scores, none.is_simulated()), (0, false));
         assert!(none.warnings()[0].starts_with("0 scores"), "{none:?}");
     }
@@ -210,8 +210,8 @@ mod tests {
     #[test]
     fn figures_over_several_criteria_say_so() {
         let both = [count(MadeBy::Judge, "a", 25), count(MadeBy::Judge, "b", 25)];
-        let said = Counted::of(&both).warning_of_mixed().unwrap();
+        let said = Counted::from_totals(&both).warning_of_mixed().unwrap();
         assert!(said.contains("2 criteria"), "{said}");
-        assert_eq!(Counted::of(&both[..1]).warning_of_mixed(), None);
+        assert_eq!(Counted::from_totals(&both[..1]).warning_of_mixed(), None);
     }
 }

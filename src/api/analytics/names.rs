@@ -69,7 +69,7 @@ async fn list(state: &ApiState, mut params: Params, named: Named) -> Result<Name
     let limit = params.limit();
     params.finish()?;
     let filter = chosen.filter(state).await?;
-    let counted = Counted::of(&state.store.analytics().totals(&filter).await?);
+    let counted = Counted::from_totals(&state.store.analytics().totals(&filter).await?);
     let names = state
         .store
         .analytics()

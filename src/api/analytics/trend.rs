@@ -68,7 +68,7 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Trend, 
         .analytics()
         .totals_over_time(&filter, by)
         .await?;
-    let counted = Counted::of(&totals);
+    let counted = Counted::from_totals(&totals);
     let mut lines: BTreeMap<(NaiveDate, &str), Histogram> = BTreeMap::new();
     for count in totals
         .iter()

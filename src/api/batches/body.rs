@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use crate::api::http::params::Params;
 use crate::api::http::problem::{ApiError, FaultStatus};
-use crate::enqueue::{BatchError, Item, ItemFault, Items, OpenItems};
+use crate::enqueue::{BatchError, Item, ItemFault, ItemStream, OpenItems};
 use crate::job::Kind;
 use crate::memory::blocking;
 use crate::score::about;
-use crate::suite::{self, Format, Limits, Reading, SuiteError};
-use crate::wire::{BatchRequest, Fault};
+use crate::suite::{self, Format, Limits, ReadOptions, SuiteError};
+use crate::wire::{BatchRequest, RequestFault};
 
 /// The longest name, characters.
 pub(crate) const MAX_NAME: usize = 200;
@@ -175,14 +175,17 @@ pub(crate) fn check_name(name: Option<&str>) -> Result<(), ApiError> {
 }
 
 /// How much memory reading the file takes.
-pub(crate) async fn weight(file: Arc<File>, reading: Reading<'static>) -> Result<u64, ApiError> {
+pub(crate) async fn weight(
+    file: Arc<File>,
+    reading: ReadOptions<'static>,
+) -> Result<u64, ApiError> {
     blocking(move || suite::weight(file, &reading))
         .await
         .map_err(|error| item_faults(vec![item_fault(error)], reading.format))
 }
 
 /// Opens the file anew each time.
-pub(crate) fn opener(file: Arc<File>, reading: Reading<'static>) -> OpenItems {
+pub(crate) fn opener(file: Arc<File>, reading: ReadOptions<'static>) -> OpenItems {
     Arc::new(move || {
         let rows = suite::read(file.clone(), &reading).map_err(item_fault)?;
         let items = rows.map(|row| match row {
@@ -192,7 +195,7 @@ pub(crate) fn opener(file: Arc<File>, reading: Reading<'static>) -> OpenItems {
             }),
             Err(error) => Err(item_fault(error)),
         });
-        Ok(Box::new(items) as Items)
+        Ok(Box::new(items) as ItemStream)
     })
 }
 
@@ -230,7 +233,7 @@ fn item_faults(faults: Vec<ItemFault>, format: Format) -> ApiError {
                 },
             ),
         };
-        Fault {
+        RequestFault {
             pointer: match field {
                 Some(field) => format!("{pointer}/{field}"),
                 None => pointer,

@@ -10,10 +10,10 @@ use crate::api::ApiState;
 use crate::api::http::params::Params;
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::memory::blocking;
-use crate::report::Batch;
-use crate::suite::run::compare::{Change, Comparison, PartChange};
+use crate::report::EndedItems;
+use crate::suite::run::compare::{Change, PartChange, RunComparison};
 use crate::wire::words::counted;
-use crate::wire::{BatchComparison, Fault, PartDifference, TurnedItem, TurnedItems};
+use crate::wire::{BatchComparison, PartDifference, RequestFault, TurnedItem, TurnedItems};
 
 /// How many items of a list are answered.
 const LISTED: usize = 200;
@@ -96,24 +96,24 @@ pub(crate) async fn compare(
         );
         return Err(ApiError::Invalid {
             fault_status: FaultStatus::Unprocessable,
-            faults: vec![Fault {
+            faults: vec![RequestFault {
                 pointer: "/b".to_owned(),
                 message,
             }],
         });
     }
     let permit = state.report_permits().take().await?;
-    let read_a = Batch::read(&state.store, a, None).await?;
-    let read_b = Batch::read(&state.store, b, None).await?;
+    let read_a = EndedItems::read(&state.store, a, None).await?;
+    let read_b = EndedItems::read(&state.store, b, None).await?;
     let unfinished = read_a.unfinished + read_b.unfinished;
     let comparing = move || {
         let _permit = permit;
-        Comparison::between(&read_a.items, &read_b.items)
+        RunComparison::between(&read_a.items, &read_b.items)
     };
     Ok(view((a, b), blocking(comparing).await?, unfinished))
 }
 
-fn view((a, b): (Uuid, Uuid), found: Comparison, unfinished: u64) -> BatchComparison {
+fn view((a, b): (Uuid, Uuid), found: RunComparison, unfinished: u64) -> BatchComparison {
     let mut warnings = Vec::new();
     if found.mixes_simulated() {
         warnings.push(

@@ -37,7 +37,7 @@ use crate::enqueue::ScoreBatch;
 use crate::events::EventType;
 use crate::job::{Force, Kind, Priority};
 use crate::store::{BatchFilter, BatchRow, Moved};
-use crate::suite::{Format, Limits, Reading};
+use crate::suite::{Format, Limits, ReadOptions};
 use crate::wire::{Batch, BatchRequest, BatchRetried, BatchState, Batches, BudgetBody};
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
@@ -111,13 +111,13 @@ async fn post_batch(
         budget_usd: head.budget_usd,
         criteria_hash: wanted(&state, head.criteria_hash, FaultStatus::Unprocessable).await?,
         priority: head.priority.unwrap_or(Priority::Bulk),
-        force: Force::of(head.force_rescore),
+        force: Force::from_flag(head.force_rescore),
         triggered_by: caller.name(FaultStatus::Unprocessable)?,
         new_id: effect.new_id(),
     };
-    let reading = Reading {
+    let reading = ReadOptions {
         limits,
-        ..Reading::of_kind(format, head.kind)
+        ..ReadOptions::of_kind(format, head.kind)
     };
     held.take(weight(body.file.clone(), reading).await?).await?;
     let batch = state

@@ -19,7 +19,7 @@ use crate::api::ApiState;
 use crate::api::http::params::{Params, uuid};
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::memory::{MemoryBudget, Taken, blocking};
-use crate::report::{self, Batch, Format, Judging, Meta, ReportError, Simulated};
+use crate::report::{self, EndedItems, Format, Judging, Meta, ReportError, Simulated};
 use crate::wire::{ItemOutcome, Problem};
 
 /// What one read of the file takes.
@@ -93,7 +93,6 @@ pub(crate) struct BinaryFile(#[expect(dead_code, reason = "for the document alon
     reason = "the document's form of what report::json writes item by item"
 )]
 pub(super) struct JsonReport {
-    /// The batch's name.
     name: String,
     /// The batch's id.
     run: Option<String>,
@@ -160,7 +159,7 @@ async fn batch_report(
     let row = state.store.batches().get(id).await?;
     let row = row.ok_or(ApiError::BatchNotFound(id))?;
     let permit = state.report_permits().take().await?;
-    let batch = Batch::read(&state.store, id, outcome).await?;
+    let batch = EndedItems::read(&state.store, id, outcome).await?;
     let meta = Meta {
         name: row.name.unwrap_or_else(|| format!("Batch {id}")),
         run: Some(id.to_string()),
@@ -183,7 +182,7 @@ async fn batch_report(
 }
 
 /// The report in a file without a name, and its length.
-fn write(format: Format, batch: &Batch, meta: &Meta) -> Result<(File, u64), ReportError> {
+fn write(format: Format, batch: &EndedItems, meta: &Meta) -> Result<(File, u64), ReportError> {
     let failed = |error: std::io::Error| ReportError::Write {
         what: "a report into the temporary folder".to_owned(),
         reason: error.to_string(),

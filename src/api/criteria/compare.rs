@@ -5,14 +5,14 @@ use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::named::{Named, both, names};
+use super::named::{NamedCriteria, both, names};
 use crate::api::ApiState;
 use crate::api::http::params::Params;
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::memory::blocking;
 use crate::score::session::Rating;
 use crate::score::statistics::{Bootstrap, LEVEL};
-use crate::score::trust::{Comparison, compare};
+use crate::score::trust::{VersionComparison, compare};
 use crate::store::CriteriaPairs;
 use crate::wire::words::counted;
 use crate::wire::{CriteriaComparison, MeanDifference, Mover, WordTable};
@@ -85,9 +85,9 @@ pub(crate) async fn comparison(
 }
 
 fn view(
-    (a, b): (Named, Named),
+    (a, b): (NamedCriteria, NamedCriteria),
     found: &CriteriaPairs,
-    comparison: Comparison,
+    comparison: VersionComparison,
     seed: u64,
     movers: Vec<Mover>,
 ) -> CriteriaComparison {

@@ -9,7 +9,7 @@ use similar::TextDiff;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::named::{Named, both, names};
+use super::named::{NamedCriteria, both, names};
 use crate::api::ApiState;
 use crate::api::http::params::Params;
 use crate::api::http::problem::ApiError;
@@ -118,7 +118,7 @@ fn in_order(value: Value) -> Value {
     }
 }
 
-async fn content(state: &ApiState, named: &Named) -> Result<Value, ApiError> {
+async fn content(state: &ApiState, named: &NamedCriteria) -> Result<Value, ApiError> {
     let current = state.enqueue.current_criteria_of(named.kind);
     if current.hash.0 == named.hash {
         return Ok(current.content.clone());

@@ -23,7 +23,7 @@ use crate::job::Kind;
 use crate::score::Criteria;
 use crate::store::{CriteriaChoice, CriteriaDefinition, CriteriaName};
 use crate::wire::{
-    CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion, Fault, NameRequest, Signed,
+    CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion, NameRequest, RequestFault, Signed,
 };
 
 /// The longest name of a version, and the longest note, characters.
@@ -312,7 +312,7 @@ async fn stored_version(state: &ApiState, name: &str) -> Result<CriteriaVersion,
 
 /// Text with `${` would be read as a variable of the server's environment in a file: here it is refused, not filled in.
 /// So is a NUL, which Postgres takes into no JSON.
-fn find_variables(value: &Value, pointer: &mut String, faults: &mut Vec<Fault>) {
+fn find_variables(value: &Value, pointer: &mut String, faults: &mut Vec<RequestFault>) {
     let mut note = |text: &str, pointer: &str| {
         let message = if text.contains("${") {
             "holds ${: variables are not filled in here, send the value itself"
@@ -321,7 +321,7 @@ fn find_variables(value: &Value, pointer: &mut String, faults: &mut Vec<Fault>) 
         } else {
             return;
         };
-        faults.push(Fault {
+        faults.push(RequestFault {
             pointer: pointer.to_owned(),
             message: message.to_owned(),
         });

@@ -11,7 +11,7 @@ const SHORTEST: usize = 8;
 pub(crate) const FORMS: &str = "a hash of 64 hex digits, at least its first 8, or current";
 
 /// One version that a request names.
-pub(crate) struct Named {
+pub(crate) struct NamedCriteria {
     pub(crate) hash: String,
     pub(crate) kind: Kind,
 }
@@ -32,7 +32,7 @@ pub(crate) fn names(params: &mut Params) -> (String, String) {
 pub(crate) async fn both(
     state: &ApiState,
     (a, b): (String, String),
-) -> Result<(Named, Named), ApiError> {
+) -> Result<(NamedCriteria, NamedCriteria), ApiError> {
     let a = named(state, "/a", &a, Criteria::DEFAULT_KIND).await?;
     let b = named(state, "/b", &b, Criteria::DEFAULT_KIND).await?;
     if a.hash == b.hash {
@@ -120,10 +120,10 @@ pub(crate) async fn named(
     pointer: &str,
     text: &str,
     kind: Kind,
-) -> Result<Named, ApiError> {
+) -> Result<NamedCriteria, ApiError> {
     if text == "current" {
         let current = state.enqueue.current_criteria_of(kind);
-        return Ok(Named {
+        return Ok(NamedCriteria {
             hash: current.hash.0.clone(),
             kind: current.kind,
         });
@@ -147,7 +147,7 @@ pub(crate) async fn named(
     }
     match found.as_slice() {
         [] => Err(ApiError::CriteriaNotFound(text.to_owned())),
-        [(hash, kind)] => Ok(Named {
+        [(hash, kind)] => Ok(NamedCriteria {
             hash: hash.clone(),
             kind: *kind,
         }),

@@ -114,7 +114,7 @@ async fn bytes(
     check_media_type(&parts.headers)?;
     let length = bytes.len();
     let measuring = move || {
-        let shape = JsonShape::of(&bytes);
+        let shape = JsonShape::measure(&bytes);
         (bytes, shape)
     };
     let (bytes, shape) = beside(length, measuring).await;
@@ -123,7 +123,7 @@ async fn bytes(
         let fault = format!("the JSON is nested deeper than {max} levels (http.max_json_depth)");
         return Err(ApiError::fault(fault_status, "", fault));
     }
-    BodyMemory::of(&parts).take(shape.weight()).await?;
+    BodyMemory::from_parts(&parts).take(shape.weight()).await?;
     Ok(Some(bytes))
 }
 
@@ -195,7 +195,7 @@ async fn collect(
         if seen <= SMALL_BYTES && seen + chunk.len() > SMALL_BYTES {
             // Whoever has sent so much means to send the rest: now there must be room for it.
             let whole = declared.unwrap_or(max).min(max);
-            BodyMemory::of(parts).take_for_body(whole).await?;
+            BodyMemory::from_parts(parts).take_for_body(whole).await?;
             bytes.reserve_exact(whole.saturating_sub(bytes.len()));
         }
         seen += chunk.len();

@@ -35,7 +35,7 @@ impl From<NoRoom> for ApiError {
 }
 
 impl BodyMemory {
-    pub(crate) fn of(parts: &Parts) -> Self {
+    pub(crate) fn from_parts(parts: &Parts) -> Self {
         parts.extensions.get().cloned().unwrap_or_default()
     }
 
@@ -68,7 +68,7 @@ impl<S: Send + Sync> FromRequestParts<S> for BodyMemory {
     type Rejection = std::convert::Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
-        Ok(Self::of(parts))
+        Ok(Self::from_parts(parts))
     }
 }
 

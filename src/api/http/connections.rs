@@ -117,7 +117,7 @@ struct Room {
     body: Duration,
 }
 
-type Place = OwnedSemaphorePermit;
+type ConnectionPermit = OwnedSemaphorePermit;
 
 impl Room {
     fn new(http: &HttpSettings) -> Self {
@@ -136,7 +136,10 @@ impl Room {
         }
     }
 
-    async fn take(&self, listener: &TcpListener) -> Option<(TcpStream, SocketAddr, Place)> {
+    async fn take(
+        &self,
+        listener: &TcpListener,
+    ) -> Option<(TcpStream, SocketAddr, ConnectionPermit)> {
         match listener.accept().await {
             Ok((stream, peer)) => Some((stream, peer, self.place().await.ok()?)),
             Err(error) => {
@@ -149,7 +152,7 @@ impl Room {
     }
 
     /// A place; where all are taken, that of whoever has been silent for the longest time. Requests take fewer than there are.
-    async fn place(&self) -> Result<Place, AcquireError> {
+    async fn place(&self) -> Result<ConnectionPermit, AcquireError> {
         let _need = (self.places.available_permits() == 0).then(|| Need::new(self));
         self.places.clone().acquire_owned().await
     }
@@ -160,7 +163,7 @@ impl Room {
         if let Ok(leave) = self.requests.clone().try_acquire_owned() {
             return Some(leave);
         }
-        let _waiting = One::of(&self.waiting);
+        let _waiting = One::new(&self.waiting);
         if self.waiting.load(Ordering::SeqCst) > self.slow.load(Ordering::SeqCst) {
             return None;
         }
@@ -208,9 +211,9 @@ impl Room {
                     Activity::Idle => (until_request, IDLE_AFTER),
                 };
                 let gives_way = async {
-                    let _sends = (now == Activity::Awaited).then(|| One::of(&self.slow));
+                    let _sends = (now == Activity::Awaited).then(|| One::new(&self.slow));
                     sleep(gives_way_after).await;
-                    let _takes = (now == Activity::Sent).then(|| One::of(&self.slow));
+                    let _takes = (now == Activity::Sent).then(|| One::new(&self.slow));
                     self.needed(now != Activity::Idle).await;
                 };
                 tokio::select! {
@@ -234,7 +237,7 @@ struct Need {
 
 impl Need {
     fn new(room: &Room) -> Self {
-        let one = One::of(&room.in_need);
+        let one = One::new(&room.in_need);
         room.gives_way.notify_one();
         Self { _one: one }
     }
@@ -244,7 +247,7 @@ impl Need {
 struct One(Arc<AtomicUsize>);
 
 impl One {
-    fn of(all: &Arc<AtomicUsize>) -> Self {
+    fn new(all: &Arc<AtomicUsize>) -> Self {
         all.fetch_add(1, Ordering::SeqCst);
         Self(all.clone())
     }
@@ -295,7 +298,7 @@ async fn handle(
 async fn serve(
     room: Arc<Room>,
     stream: TcpStream,
-    _place: Place,
+    _place: ConnectionPermit,
     stop: CancellationToken,
     (router, peer): (Router, SocketAddr),
 ) {

@@ -13,13 +13,13 @@ const DEPTH: usize = 2;
 /// The pointer (RFC 6901) of the first field that stands twice in one object; `None` also where the text is no JSON.
 pub(crate) fn first(bytes: &[u8]) -> Option<String> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    Names(DEPTH).deserialize(&mut json).ok().flatten()
+    DuplicateFinder(DEPTH).deserialize(&mut json).ok().flatten()
 }
 
 /// Looks at so many levels of objects.
-struct Names(usize);
+struct DuplicateFinder(usize);
 
-impl<'de> DeserializeSeed<'de> for Names {
+impl<'de> DeserializeSeed<'de> for DuplicateFinder {
     type Value = Option<String>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -30,7 +30,7 @@ impl<'de> DeserializeSeed<'de> for Names {
     }
 }
 
-impl<'de> Visitor<'de> for Names {
+impl<'de> Visitor<'de> for DuplicateFinder {
     type Value = Option<String>;
 
     fn expecting(&self, f: &mut Formatter<'_>) -> Written {
@@ -40,7 +40,7 @@ impl<'de> Visitor<'de> for Names {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
         let (mut names, mut found) = (HashSet::new(), None);
         while let Some(name) = members.next_key::<String>()? {
-            let below = members.next_value_seed(Names(self.0 - 1))?;
+            let below = members.next_value_seed(DuplicateFinder(self.0 - 1))?;
             let pointer = format!("/{}", escape(&name));
             if let Some(below) = below {
                 found.get_or_insert(format!("{pointer}{below}"));

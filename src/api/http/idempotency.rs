@@ -223,26 +223,27 @@ impl Keys {
     ) -> Result<Response, ApiError> {
         let (key, holder) = (wish.key_hash.as_str(), wish.holder);
         let response = meanwhile(next.run(request), || self.renew(key, holder)).await;
-        let (response, kept) = match Fate::of(response.status(), response.extensions().get()) {
-            Fate::Kept => {
-                let (response, answer) = read(response).await?;
-                let session_id = session_of(&answer.body);
-                let keys = self.store.idempotency_keys();
-                let kept = keys.keep_answer(key, holder, &answer, session_id);
-                (response, kept.await)
-            }
-            Fate::Free => (
-                response,
-                self.store.idempotency_keys().free(key, holder).await,
-            ),
-            Fate::Open => {
-                let now = self.clock.now();
-                (
+        let (response, kept) =
+            match Fate::from_answer(response.status(), response.extensions().get()) {
+                Fate::Kept => {
+                    let (response, answer) = read(response).await?;
+                    let session_id = session_of(&answer.body);
+                    let keys = self.store.idempotency_keys();
+                    let kept = keys.keep_answer(key, holder, &answer, session_id);
+                    (response, kept.await)
+                }
+                Fate::Free => (
                     response,
-                    self.store.idempotency_keys().hold(key, holder, now).await,
-                )
-            }
-        };
+                    self.store.idempotency_keys().free(key, holder).await,
+                ),
+                Fate::Open => {
+                    let now = self.clock.now();
+                    (
+                        response,
+                        self.store.idempotency_keys().hold(key, holder, now).await,
+                    )
+                }
+            };
         if let Err(error) = kept {
             // The lock ends by itself; the same request then goes on under the same id.
             tracing::warn!(%error, "could not settle an idempotency key");
@@ -282,7 +283,7 @@ enum Fate {
 }
 
 impl Fate {
-    fn of(status: StatusCode, problem: Option<&Problem>) -> Self {
+    fn from_answer(status: StatusCode, problem: Option<&Problem>) -> Self {
         let ended_badly = problem
             .is_some_and(|problem| matches!(problem.name(), "judge-failed" | "job-cancelled"));
         if status.is_success() {
@@ -347,12 +348,12 @@ async fn read(response: Response) -> Result<(Response, KeptAnswer), ApiError> {
 /// The session that an answer tells of: a score, a job or a rating.
 fn session_of(body: &str) -> Option<Uuid> {
     #[derive(Deserialize)]
-    struct Told {
+    struct NamedSession {
         #[serde(alias = "subject_id")]
         session_id: Option<Uuid>,
     }
-    let told: Told = serde_json::from_str(body).ok()?;
-    told.session_id
+    let named: NamedSession = serde_json::from_str(body).ok()?;
+    named.session_id
 }
 
 /// A kept answer, as it was given, and marked.
@@ -441,7 +442,7 @@ mod tests {
             (503, Fate::Open),
         ] {
             let status = StatusCode::from_u16(status).unwrap();
-            assert_eq!(Fate::of(status, None), fate, "{status}");
+            assert_eq!(Fate::from_answer(status, None), fate, "{status}");
         }
     }
 }

@@ -101,11 +101,11 @@ fn request_id(headers: &HeaderMap) -> String {
 }
 
 /// Draws a problem for a person, if the request came from one: a page, or a piece of one.
-pub(crate) type PaintProblem = fn(&Problem, &Asked) -> Option<Response>;
+pub(crate) type PaintProblem = fn(&Problem, &FailedRequest) -> Option<Response>;
 
 /// What was asked for, as far as drawing a problem needs it.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct FailedRequest {
     /// GET or POST ..
     pub(crate) method: Method,
     /// The path with its query.
@@ -130,7 +130,7 @@ const USUAL: [(HeaderName, &str); 4] = [
 /// Writes problem documents, which only here learn their path and id, and says what answers usually say.
 async fn finish(State(paint): State<PaintProblem>, request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
-    let mut asked = Asked {
+    let mut asked = FailedRequest {
         method: request.method().clone(),
         target: request
             .uri()

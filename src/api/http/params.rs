@@ -13,7 +13,7 @@ use super::problem::{ApiError, FaultStatus, escape};
 use crate::api::ApiState;
 use crate::clock::read_time;
 use crate::store::Cursor;
-use crate::wire::Fault;
+use crate::wire::RequestFault;
 
 /// How many items a list answers when it isn't told.
 pub(crate) const DEFAULT_LIMIT: u32 = 50;
@@ -24,7 +24,7 @@ pub(crate) const MAX_LIMIT: u32 = 500;
 pub(crate) struct Params {
     pairs: Vec<(String, String)>,
     known: Vec<&'static str>,
-    faults: Vec<Fault>,
+    faults: Vec<RequestFault>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Params {
@@ -39,7 +39,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
 
 impl Params {
     /// These parameters, as a query string would give them.
-    pub(crate) fn of(pairs: &[(&str, &str)]) -> Self {
+    pub(crate) fn from_pairs(pairs: &[(&str, &str)]) -> Self {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         Self::new(pairs.iter().map(owned).collect())
     }
@@ -156,7 +156,7 @@ impl Params {
     }
 
     pub(crate) fn fault(&mut self, name: &str, message: String) {
-        self.faults.push(Fault {
+        self.faults.push(RequestFault {
             pointer: format!("/{name}"),
             message,
         });
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn every_fault_of_a_query_is_told_at_once() {
-        let mut query = Params::of(&[
+        let mut query = Params::from_pairs(&[
             ("limit", "501"),
             ("n", "x"),
             ("typo", "1"),
@@ -253,7 +253,7 @@ mod tests {
             ("d", "false"),
             ("e", "0"),
         ];
-        let mut query = Params::of(&given);
+        let mut query = Params::from_pairs(&given);
         assert!(query.flag("a") && query.flag("b") && query.flag("c"));
         assert!(!query.flag("d") && !query.flag("e") && !query.flag("f"));
         assert_eq!(pointers(query.finish()), [""; 0]);
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn an_empty_value_is_left_out_and_a_second_one_is_a_fault() {
-        let mut query = Params::of(&[("q", ""), ("limit", "2"), ("limit", "3")]);
+        let mut query = Params::from_pairs(&[("q", ""), ("limit", "2"), ("limit", "3")]);
         assert_eq!(query.text("q"), None);
         query.limit();
         assert_eq!(pointers(query.finish()), ["/limit"]);

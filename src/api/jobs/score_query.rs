@@ -26,7 +26,7 @@ use crate::api::scores::accepted;
 use crate::enqueue::{EnqueueError, ScoreCase};
 use crate::job::{Job, JobOptions, JobState, Kind, Priority, Usage};
 use crate::score::query::QueryScore;
-use crate::wire::{Fault, JobRef, Problem};
+use crate::wire::{JobRef, Problem, RequestFault};
 
 /// How long the last look at a job may take once its wait is over: a store that hangs holds no answer back.
 const LAST_LOOK: Duration = Duration::from_secs(1);
@@ -84,7 +84,6 @@ pub(crate) struct ScoreQueryRequest {
 #[derive(utoipa::ToSchema)]
 #[expect(dead_code, reason = "the document's form, as above")]
 pub(crate) struct AcceptedQuery {
-    /// The query.
     kql: String,
     /// Names of its columns; left out: the rows' keys.
     columns: Option<Vec<String>>,
@@ -160,7 +159,7 @@ async fn score_query(
     let job = state.enqueue.score_case(request, None).await;
     let job = job.map_err(refused)?;
     held.release();
-    let limit = WaitLimit::of(&headers, prefer);
+    let limit = WaitLimit::from_headers(&headers, prefer);
     let answer = match last_seen(&state, job, limit).await {
         job if job.state.is_terminal() => outcome(job)?,
         job => limit.over(job)?,
@@ -180,7 +179,7 @@ enum WaitLimit {
 }
 
 impl WaitLimit {
-    fn of(headers: &HeaderMap, prefer: Prefer) -> Self {
+    fn from_headers(headers: &HeaderMap, prefer: Prefer) -> Self {
         let asynchronous = headers
             .get_all("prefer")
             .iter()
@@ -272,7 +271,7 @@ fn outcome(job: Job) -> Result<Response, ApiError> {
 /// Why the request isn't taken: here the body is the payload, so that pointers are into the body.
 fn refused(error: EnqueueError) -> ApiError {
     if let EnqueueError::BadPayload(faults) = error {
-        let fault = |fault: crate::score::Fault| Fault {
+        let fault = |fault: crate::score::Fault| RequestFault {
             pointer: fault.pointer,
             message: fault.message,
         };
@@ -314,7 +313,7 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert("prefer", text.parse().unwrap());
-            let limit = WaitLimit::of(&headers, prefer);
+            let limit = WaitLimit::from_headers(&headers, prefer);
             assert_eq!(limit, expected, "{text}");
             let response = limit.mark(().into_response());
             let applied = response.headers().get("preference-applied");

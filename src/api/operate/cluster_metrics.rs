@@ -26,9 +26,9 @@ const SILENT: TimeDelta = TimeDelta::minutes(10);
 
 /// The figures that were read last.
 #[derive(Default)]
-pub(crate) struct ClusterMetrics(Mutex<Option<Kept>>);
+pub(crate) struct ClusterMetrics(Mutex<Option<CachedText>>);
 
-struct Kept {
+struct CachedText {
     /// `None`: they couldn't be read.
     text: Option<String>,
     at: Instant,
@@ -48,7 +48,7 @@ impl ClusterMetrics {
             None => {
                 let began = Instant::now();
                 let text = read(state).await;
-                *kept = Some(Kept {
+                *kept = Some(CachedText {
                     text: text.clone(),
                     at: Instant::now(),
                     took: began.elapsed(),
@@ -109,9 +109,9 @@ async fn figures(state: &ApiState) -> Result<String, StoreError> {
 
 /// The names that have labels of their own: the first ones told.
 #[derive(Default)]
-struct Names(BTreeSet<String>);
+struct LabelNames(BTreeSet<String>);
 
-impl Names {
+impl LabelNames {
     fn label<'a>(&mut self, name: &'a str) -> &'a str {
         if self.0.contains(name) {
             return name;
@@ -143,7 +143,7 @@ async fn jobs(text: &mut String, state: &ApiState, now: DateTime<Utc>) -> Result
         MetricType::Gauge,
         "How long the oldest job has been due (queued), in hand (running) or waiting.",
     );
-    let mut names = Names::default();
+    let mut names = LabelNames::default();
     for figure in state.store.jobs().figures().await? {
         let labels = [
             ("lane", names.label(&figure.lane)),
@@ -201,7 +201,7 @@ async fn holds(text: &mut String, state: &ApiState, now: DateTime<Utc>) -> Resul
         MetricType::Gauge,
         "1 for each judge, or the whole queue (judge is empty), that a person, a cap or a refusal has stopped.",
     );
-    let mut names = Names::default();
+    let mut names = LabelNames::default();
     for hold in state.store.holds().list(now).await? {
         let judge = match &hold.target {
             HoldTarget::Queue => "",
@@ -236,7 +236,7 @@ fn tell_judges(text: &mut String, rows: &[JudgeRow]) {
         "gavel_cluster_judge_pace_used",
         "What went out to a judge within the last minute, the most that a live worker says: requests or tokens.",
     );
-    let mut names = Names::default();
+    let mut names = LabelNames::default();
     for row in rows {
         let judge = ("judge", names.label(&row.name));
         breakers.add(&[judge, ("state", &row.breaker)], 1.0);
@@ -282,7 +282,7 @@ fn tell_totals(text: &mut String, totals: &[JudgeTotal]) {
         "gavel_cluster_judge_unpriced_calls_total",
         "Judge calls whose price is not known.",
     );
-    let mut names = Names::default();
+    let mut names = LabelNames::default();
     for total in totals {
         let judge = ("judge", names.label(&total.judge));
         let good = total.calls - total.failed_calls;

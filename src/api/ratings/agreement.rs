@@ -103,7 +103,9 @@ pub(super) fn view(found: Compared, (raters, scores): (u64, u64), simulated: boo
         scores,
         raw: found.raw,
         kappa_quadratic: found.kappa_quadratic,
-        strength: found.kappa_quadratic.map(|kappa| Strength::of(kappa.value)),
+        strength: found
+            .kappa_quadratic
+            .map(|kappa| Strength::from_kappa(kappa.value)),
         confusion: found.confusion,
         mean_absolute_difference: found.mean_absolute_difference,
         mean_difference: found.mean_difference,

@@ -10,7 +10,7 @@ use crate::api::http::body::ApiJson;
 use crate::api::http::params::Params;
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::score::sql_metrics::calibration::{self, Promises, calibrate};
-use crate::wire::{CalibrationRequest, CalibrationResult, CalibrationTargets, Fault};
+use crate::wire::{CalibrationRequest, CalibrationResult, CalibrationTargets, RequestFault};
 
 const MOST_CASES: usize = 200_000;
 /// The most faults that one answer tells.
@@ -114,7 +114,7 @@ fn checked(request: &CalibrationRequest) -> Result<Promises, ApiError> {
     })
 }
 
-fn check_share(faults: &mut Vec<Fault>, pointer: impl FnOnce() -> String, share: f64) {
+fn check_share(faults: &mut Vec<RequestFault>, pointer: impl FnOnce() -> String, share: f64) {
     if !(0.0..=1.0).contains(&share) && faults.len() < MOST_FAULTS {
         faults.push(fault(
             pointer(),
@@ -123,6 +123,6 @@ fn check_share(faults: &mut Vec<Fault>, pointer: impl FnOnce() -> String, share:
     }
 }
 
-fn fault(pointer: String, message: String) -> Fault {
-    Fault { pointer, message }
+fn fault(pointer: String, message: String) -> RequestFault {
+    RequestFault { pointer, message }
 }

@@ -253,7 +253,7 @@ fn votes(session: &[AskedOfPanel]) -> Vec<Vote<&str>> {
 }
 
 fn panel(session: &[AskedOfPanel], votes: &[Vote<&str>]) -> wire::Panel {
-    let panel = Panel::of(votes);
+    let panel = Panel::from_votes(votes);
     let is_jury = session.iter().any(|item| item.purpose == Purpose::Jury);
     let disagrees = panel.is_some_and(|panel| panel.disagrees);
     let scores = session.iter().filter_map(|item| {
@@ -262,7 +262,7 @@ fn panel(session: &[AskedOfPanel], votes: &[Vote<&str>]) -> wire::Panel {
             job_id: item.job_id,
             judge: item.judge.clone().unwrap_or_else(|| NAMELESS.to_owned()),
             total,
-            rating: Rating::of(total),
+            rating: Rating::from_total(total),
         })
     });
     wire::Panel {

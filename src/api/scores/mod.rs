@@ -80,7 +80,7 @@ async fn score_session(
                 session_id,
                 criteria_hash: body.criteria_hash,
                 options: JobOptions {
-                    force: Force::of(body.force_rescore),
+                    force: Force::from_flag(body.force_rescore),
                     ..JobOptions::new(caller.name(FaultStatus::BadRequest)?, Priority::Interactive)
                 },
                 new_id: effect.new_id(),

@@ -19,7 +19,7 @@ pub(crate) fn score(row: SessionScoreRow, current_criteria: &str) -> Score {
         alternative_approaches: score.alternative_approaches,
         scored_triggered_by: row.triggered_by,
         scored_at: row.scored_at,
-        rating: Rating::of(score.total_score),
+        rating: Rating::from_total(score.total_score),
         judge: JudgeRef {
             provider: score.judge_provider,
             model: score.judge_model,

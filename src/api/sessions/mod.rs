@@ -29,8 +29,8 @@ use crate::score::session::Rating;
 use crate::store::{Erased, Erasure, SessionOrder, SessionRecord, SessionSummary};
 use crate::suite::Format;
 use crate::wire::{
-    ActiveJob, Fault, PutOutcome, Session, SessionFormat, SessionItem, SessionLinks, SessionPut,
-    SessionScoreSummary, Sessions, SessionsPut,
+    ActiveJob, PutOutcome, RequestFault, Session, SessionFormat, SessionItem, SessionLinks,
+    SessionPut, SessionScoreSummary, Sessions, SessionsPut,
 };
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
@@ -87,7 +87,7 @@ fn listed(session: SessionSummary, current_criteria: &str, only: ScorableStatus)
                 SessionScoreSummary {
                     score_id,
                     total_score,
-                    rating: Rating::of(total_score),
+                    rating: Rating::from_total(total_score),
                     is_current_criteria: criteria_hash == current_criteria,
                     criteria_hash,
                     simulated,
@@ -217,7 +217,7 @@ async fn put_sessions(
     }
     let bytes = whole_body(body, &parts, &state.http, REFUSAL).await?;
     let (length, weight) = (bytes.len(), JsonShape::of_any(&bytes).weight());
-    BodyMemory::of(&parts).take(weight).await?;
+    BodyMemory::from_parts(&parts).take(weight).await?;
     let text = String::from_utf8(bytes)
         .map_err(|_| ApiError::fault(REFUSAL, "", "the file is not UTF-8: save it as UTF-8"))?;
     let read = move || parse_session_file("", &text, format).map_err(unreadable);
@@ -238,13 +238,15 @@ async fn put_sessions(
 }
 
 fn unreadable(SessionFileError { faults, .. }: SessionFileError) -> ApiError {
-    let faults = faults.into_iter().map(|FileFault { place, fault }| Fault {
-        pointer: fault.pointer,
-        message: match place.as_str() {
-            "" => fault.message,
-            place => format!("{place}: {}", fault.message),
-        },
-    });
+    let faults = faults
+        .into_iter()
+        .map(|FileFault { place, fault }| RequestFault {
+            pointer: fault.pointer,
+            message: match place.as_str() {
+                "" => fault.message,
+                place => format!("{place}: {}", fault.message),
+            },
+        });
     ApiError::Invalid {
         fault_status: FaultStatus::Unprocessable,
         faults: faults.collect(),
@@ -256,7 +258,7 @@ fn invalid(InvalidSession { faults }: InvalidSession) -> ApiError {
         fault_status: FaultStatus::Unprocessable,
         faults: faults
             .into_iter()
-            .map(|fault| Fault {
+            .map(|fault| RequestFault {
                 pointer: fault.pointer,
                 message: fault.message,
             })

@@ -34,11 +34,11 @@ pub(super) use watch::{exit_of, watch};
 )]
 pub(super) struct Batches {
     #[command(subcommand)]
-    what: What,
+    command: BatchesCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum BatchesCommand {
     /// List batches, newest first
     List {
         /// Only those in this state
@@ -119,8 +119,8 @@ fn budget(text: &str) -> Result<Budget, String> {
 
 impl Batches {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        match &self.what {
-            What::List { state, kind, list } => {
+        match &self.command {
+            BatchesCommand::List { state, kind, list } => {
                 let filter = given([
                     ("state", state.map(|state| state.to_string())),
                     ("kind", kind.map(|kind| kind.to_string())),
@@ -130,27 +130,27 @@ impl Batches {
                 })
                 .await
             }
-            What::Show(One { id, common }) => {
+            BatchesCommand::Show(One { id, common }) => {
                 let show = async |client: &Client| client.batch(*id).await;
                 common.print(global, show).await
             }
-            What::Pause(one) => moved(one, global, "pause").await,
-            What::Resume(one) => moved(one, global, "resume").await,
-            What::Cancel(one) => moved(one, global, "cancel").await,
-            What::RetryErrors(One { id, common }) => {
+            BatchesCommand::Pause(one) => moved(one, global, "pause").await,
+            BatchesCommand::Resume(one) => moved(one, global, "resume").await,
+            BatchesCommand::Cancel(one) => moved(one, global, "cancel").await,
+            BatchesCommand::RetryErrors(One { id, common }) => {
                 let retry = async |client: &Client| client.retry_errors(*id).await;
                 common.print(global, retry).await
             }
-            What::Budget { id, budget, common } => {
+            BatchesCommand::Budget { id, budget, common } => {
                 let set = async |client: &Client| client.set_budget(*id, budget.0).await;
                 common.print(global, set).await
             }
-            What::Spread { id, list } => {
+            BatchesCommand::Spread { id, list } => {
                 let spread = async |client: &Client| client.spread(*id, list.limit).await;
                 list.common.print(global, spread).await
             }
-            What::Watch(one) => watched(one, global).await,
-            What::Push { dir, label, common } => pushed(dir, label, common, global).await,
+            BatchesCommand::Watch(one) => watched(one, global).await,
+            BatchesCommand::Push { dir, label, common } => pushed(dir, label, common, global).await,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::cli::connection::given;
 use crate::cli::outcome::CliError;
 use crate::cli::output;
 use crate::client::{Client, ClientError};
-use crate::report::{Lines, ReportError, Source as _};
+use crate::report::{ReportError, ResultLines, Source as _};
 use crate::score::read_case;
 use crate::suite::Format;
 use crate::suite::run::RunFolder;
@@ -59,7 +59,7 @@ pub(in crate::cli) async fn push(
 ) -> Result<Option<Batch>, CliError> {
     let header = RunFolder::header_of(dir)?;
     let label = label.clone().or(header.label);
-    let lines = Lines::open(&dir.join(RESULTS))?;
+    let lines = ResultLines::open(&dir.join(RESULTS))?;
     let (mut body, mut sent) = (Vec::new(), 0);
     lines.each(&mut |item| {
         let is_unanswered = item

@@ -2,7 +2,7 @@
 
 use crate::cli::costs::without_price;
 use crate::cli::outcome::{CliError, Exit};
-use crate::cli::output::{self, Items, Printed, or_empty, time};
+use crate::cli::output::{self, ItemList, Printed, or_empty, time};
 use crate::wire::words::{counted, duration};
 use crate::wire::{
     Batch, BatchCounts, BatchOrigin, BatchPause, BatchProgress, BatchRetried, BatchState,
@@ -12,7 +12,7 @@ use crate::wire::{
 /// Sessions that were being scored elsewhere which are named.
 const NAMED: usize = 5;
 
-impl Printed for Items<Batch> {
+impl Printed for ItemList<Batch> {
     fn print(&self) -> Result<(), CliError> {
         let row = |batch: &Batch| {
             vec![

@@ -1,7 +1,7 @@
 //! How the spread of a batch reads: all of its sessions together, each judge, each session.
 
 use crate::cli::outcome::{CliError, Exit};
-use crate::cli::output::{self, Printed, Row, or_empty, rounded};
+use crate::cli::output::{self, Printed, TableRow, or_empty, rounded};
 use crate::job::Purpose;
 use crate::wire::words::{self, counted};
 use crate::wire::{Agreement, Panel, PanelJudge, PanelSummary, Spread};
@@ -19,7 +19,7 @@ impl Printed for Spread {
             let head = ["judge", "scores", "mean", "above the median"];
             output::table(&head, judges.iter().map(judge))?;
         }
-        let held: Vec<Row> = judges.iter().flat_map(against_people).collect();
+        let held: Vec<TableRow> = judges.iter().flat_map(against_people).collect();
         if !held.is_empty() {
             let head = [
                 "judge",
@@ -77,7 +77,7 @@ fn whole(summary: &PanelSummary) -> Vec<String> {
     lines
 }
 
-fn judge(judge: &PanelJudge) -> Row {
+fn judge(judge: &PanelJudge) -> TableRow {
     vec![
         judge.judge.clone(),
         judge.scores.to_string(),
@@ -87,7 +87,7 @@ fn judge(judge: &PanelJudge) -> Row {
 }
 
 /// A judge beside people, a row for each scale.
-fn against_people(judge: &PanelJudge) -> Vec<Row> {
+fn against_people(judge: &PanelJudge) -> Vec<TableRow> {
     let scales = judge.agreement.iter();
     let row = |found: &Agreement| {
         vec![
@@ -103,7 +103,7 @@ fn against_people(judge: &PanelJudge) -> Vec<Row> {
     scales.map(row).collect()
 }
 
-fn session(panel: &Panel) -> Row {
+fn session(panel: &Panel) -> TableRow {
     let totals = panel.scores.iter().map(|vote| vote.total.to_string());
     let totals: Vec<String> = totals.collect();
     vec![

@@ -11,12 +11,12 @@ use uuid::Uuid;
 
 use super::Global;
 use super::context::{Context, Voice, flag_of};
-use super::daemon::{self, Parts, Work};
+use super::daemon::{self, ProcessParts, Work};
 use super::import::{self, FileSession};
 use super::outcome::{CliError, Exit};
-use super::output::{self, Row};
+use super::output::{self, TableRow};
 use super::score::{failure, is_simulated, rating};
-use super::scoring::{self, Ask, Judged, Until, Verdict, waiting};
+use super::scoring::{self, Ask, SessionVerdict, Until, Verdict, waiting};
 use super::simulated::{self, SimulatedJudge};
 use crate::app::{App, Migrations, Mode, Stop};
 use crate::client::Client;
@@ -104,7 +104,7 @@ impl Demo {
             ));
             Ok(())
         };
-        let parts = Parts {
+        let parts = ProcessParts {
             api: Some(listener),
             worker: Work::Jobs,
             health: None,
@@ -175,7 +175,6 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// What the demo shows.
 struct Show {
     base: String,
     open: bool,
@@ -242,7 +241,7 @@ impl Show {
         self.what_next(&judged)
     }
 
-    fn what_next(&self, judged: &[Judged]) -> Result<(), CliError> {
+    fn what_next(&self, judged: &[SessionVerdict]) -> Result<(), CliError> {
         if judged.iter().any(is_simulated) {
             output::line(
                 "\n*** SIMULATED: these scores are made up by a simulated judge. They say nothing about the sessions. ***\n\
@@ -275,7 +274,7 @@ impl Show {
     }
 }
 
-fn row(session: &FileSession, one: &Judged) -> Row {
+fn row(session: &FileSession, one: &SessionVerdict) -> TableRow {
     let id = session.session_id.to_string();
     let alert = session.input.alert_type.clone().unwrap_or_default();
     let why = match &one.verdict {

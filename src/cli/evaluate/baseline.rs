@@ -9,7 +9,7 @@ use crate::cli::outcome::CliError;
 use crate::cli::output;
 use crate::client::{Client, ClientError};
 use crate::job::Kind;
-use crate::report::{Lines, Simulated, Source as _};
+use crate::report::{ResultLines, Simulated, Source as _};
 use crate::suite::run::RunFolder;
 use crate::suite::run::folder::RESULTS;
 use crate::suite::run::{Plan, compare, thresholds};
@@ -30,7 +30,7 @@ pub(super) struct Baseline {
 impl Baseline {
     pub(super) fn read(dir: &Path) -> Result<Self, CliError> {
         let unreadable = |error| CliError::usage(format!("--baseline: {error}"));
-        let lines = Lines::open(&dir.join(RESULTS)).map_err(unreadable)?;
+        let lines = ResultLines::open(&dir.join(RESULTS)).map_err(unreadable)?;
         let mut baseline = Self {
             // A folder from elsewhere has no header; what its lines say holds for both.
             kinds: RunFolder::header_of(dir)

@@ -64,7 +64,7 @@ pub(super) enum Opener {
 }
 
 /// What came of asking for a case.
-enum Asked {
+enum Submission {
     Job(JobId),
     Refused(Box<Problem>),
 }
@@ -103,7 +103,7 @@ impl<'a> Service<'a> {
     }
 
     /// Asks for the case. Its key makes a run that was killed find its job again.
-    async fn ask(&self, case: &CaseToScore) -> Result<Asked, Stopped> {
+    async fn ask(&self, case: &CaseToScore) -> Result<Submission, Stopped> {
         let options = &self.header.options;
         let body = JobRequest {
             priority: Some(Priority::Bulk),
@@ -113,9 +113,9 @@ impl<'a> Service<'a> {
         };
         let key = key(&self.header.run_id.to_string(), case, &body);
         match self.retried(|| self.client.post_job(&body, &key)).await {
-            Ok(job) => Ok(Asked::Job(job)),
+            Ok(job) => Ok(Submission::Job(job)),
             Err(ClientError::Refused(problem)) if is_of_the_case(&problem) => {
-                Ok(Asked::Refused(problem))
+                Ok(Submission::Refused(problem))
             }
             Err(error) => Err(stopped(&error)),
         }
@@ -280,8 +280,8 @@ impl Scorer for Service<'_> {
             return self.computed(case, &given_up).await;
         }
         let id = match self.ask(&case).await? {
-            Asked::Job(id) => id,
-            Asked::Refused(problem) => return Ok(refused(case, &problem)),
+            Submission::Job(id) => id,
+            Submission::Refused(problem) => return Ok(refused(case, &problem)),
         };
         match self.ended(id, &judge).await? {
             Ok(job) => Ok(item(case, &job)),

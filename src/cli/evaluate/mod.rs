@@ -24,7 +24,7 @@ use super::context::{Context, Voice};
 use super::daemon::ending;
 use super::outage::retried;
 use super::outcome::{CliError, Exit};
-use super::output::{self, Form};
+use super::output::{self, OutputForm};
 use super::progress::Progress;
 use super::simulated::SimulatedJudge;
 use crate::app::{Stop, criteria_of};
@@ -35,11 +35,11 @@ use crate::lifecycle::Signals;
 use crate::report::live;
 use crate::report::summary::Figures;
 use crate::report::{
-    GateDecision, GateResult, Item, ItemError, Lines, Meta, Outcome, ReportError, Simulated,
+    GateDecision, GateResult, Item, ItemError, Meta, Outcome, ReportError, ResultLines, Simulated,
     Source as _, sum_up, write_all,
 };
 use crate::suite::run::agents::Agents;
-use crate::suite::run::compare::Comparison;
+use crate::suite::run::compare::RunComparison;
 use crate::suite::run::folder::RESULTS;
 use crate::suite::run::{Computed, Run, RunError, RunFolder, Scorer, StopFault, Stopped, run};
 use crate::suite::run::{gate, thresholds};
@@ -148,10 +148,10 @@ impl Evaluate {
             // What is computed hangs on no criteria.
             None => None,
             Some(connection) => match bench::of_service(connection.client, header).await? {
-                Some(told) if !self.connection.is_remote() => {
-                    Some(bench::with_model(told, settings)?)
+                Some(bench) if !self.connection.is_remote() => {
+                    Some(bench::with_model(bench, settings)?)
                 }
-                told => told,
+                bench => bench,
             },
         };
         if let (Some(against), Some(connection), Some(bench)) =
@@ -300,7 +300,7 @@ impl Evaluate {
             (Ok(()), GateDecision::Incomplete) => Exit::Incomplete,
             (Ok(()), GateDecision::Nothing) => Exit::Nothing,
         };
-        let shown = show::Shown {
+        let shown = show::RunSummary {
             header: folder.header(),
             path: folder.path(),
             figures: &figures,
@@ -310,7 +310,7 @@ impl Evaluate {
             page: prepared.page.get().map(String::as_str),
             exit,
         };
-        output::print(&shown, Form::of(self.json))?;
+        output::print(&shown, OutputForm::from_flag(self.json))?;
         if let Err(error) = &ended {
             output::error(error);
         }
@@ -391,13 +391,13 @@ fn report(
     path: &Path,
     meta: &Meta,
     gates: &thresholds::Gates,
-) -> Result<(Figures, GateResult, Option<Comparison>, Vec<String>), ReportError> {
-    let lines = Lines::open(&path.join(RESULTS))?;
+) -> Result<(Figures, GateResult, Option<RunComparison>, Vec<String>), ReportError> {
+    let lines = ResultLines::open(&path.join(RESULTS))?;
     let against = gates
         .baseline
         .as_deref()
         .map(|dir| {
-            let found = Comparison::between(&Lines::open(&dir.join(RESULTS))?, &lines)?;
+            let found = RunComparison::between(&ResultLines::open(&dir.join(RESULTS))?, &lines)?;
             // A folder from elsewhere has no header.
             let bench = |dir: &Path| RunFolder::header_of(dir).ok()?.judged_by;
             Ok::<_, ReportError>(found.under(bench(dir).as_ref(), bench(path).as_ref()))
@@ -418,7 +418,7 @@ fn report(
 }
 
 /// The first items that did not pass, each with its score or why it has none; those that lack theirs for one class of errors together.
-fn missed(lines: &Lines) -> Result<Vec<String>, ReportError> {
+fn missed(lines: &ResultLines) -> Result<Vec<String>, ReportError> {
     let (mut missed, mut more) = (Vec::new(), 0);
     let mut unscored: BTreeMap<String, Unscored> = BTreeMap::new();
     lines.each(&mut |item| {
@@ -481,7 +481,7 @@ fn is_refused(ended: &Result<(), CliError>) -> bool {
 }
 
 /// Whether a real and a simulated run would be held against each other, and may not be.
-fn is_mixed(against: &Comparison, gates: &thresholds::Gates) -> bool {
+fn is_mixed(against: &RunComparison, gates: &thresholds::Gates) -> bool {
     match gates.simulated() {
         Simulated::Allowed => false,
         Simulated::Refused => against.mixes_simulated(),

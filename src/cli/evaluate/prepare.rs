@@ -31,11 +31,11 @@ pub(super) struct Prepared {
     /// The page of its batch, once there is one.
     pub(super) page: OnceCell<String>,
     plan: Plan,
-    place: Place,
+    place: FolderChoice,
 }
 
 /// Where its folder is.
-enum Place {
+enum FolderChoice {
     Named(PathBuf),
     /// To be made below the folder of runs, named by when it began.
     Numbered,
@@ -118,8 +118,8 @@ impl Evaluate {
         };
         let now = SystemClock.now();
         let place = match &self.place.output {
-            Some(dir) => Place::Named(dir.clone()),
-            None => Place::Numbered,
+            Some(dir) => FolderChoice::Named(dir.clone()),
+            None => FolderChoice::Numbered,
         };
         let header = RunHeader {
             run_id: Uuid::now_v7(),
@@ -186,7 +186,7 @@ impl Evaluate {
             baseline,
             page: OnceCell::new(),
             plan,
-            place: Place::Resumed(RefCell::new(Some(Box::new(folder)))),
+            place: FolderChoice::Resumed(RefCell::new(Some(Box::new(folder)))),
         })
     }
 
@@ -247,14 +247,14 @@ impl Prepared {
             ..self.header.clone()
         };
         let resumed = match &self.place {
-            Place::Named(path) => {
+            FolderChoice::Named(path) => {
                 return RunFolder::create(path, &header()).map_err(unwritable);
             }
-            Place::Numbered => {
+            FolderChoice::Numbered => {
                 let made = RunFolder::create_below(Path::new(RUNS), &header());
                 return made.map_err(unwritable);
             }
-            Place::Resumed(folder) => folder.take(),
+            FolderChoice::Resumed(folder) => folder.take(),
         };
         let folder = resumed.ok_or_else(|| CliError::incomplete("the run was opened twice"))?;
         Ok(folder.moved(self.header.suite.path.clone()))
@@ -272,12 +272,12 @@ impl Prepared {
     /// The agents of the questions that are still to be answered.
     pub(super) fn agents_needed(&self, again: Again) -> BTreeSet<AgentName> {
         match &self.place {
-            Place::Named(_) | Place::Numbered => {
+            FolderChoice::Named(_) | FolderChoice::Numbered => {
                 let only = self.header.only.as_ref();
                 self.plan
                     .agents(|item_no| only.is_none_or(|only| only.contains(&item_no)))
             }
-            Place::Resumed(folder) => {
+            FolderChoice::Resumed(folder) => {
                 let folder = folder.borrow();
                 self.plan.agents(|item_no| {
                     folder.as_ref().is_none_or(|folder| {
@@ -292,11 +292,11 @@ impl Prepared {
     pub(super) fn needs_judge(&self, again: Again) -> bool {
         let mut judged = self.plan.judged.iter();
         match &self.place {
-            Place::Named(_) | Place::Numbered => {
+            FolderChoice::Named(_) | FolderChoice::Numbered => {
                 let only = self.header.only.as_ref();
                 judged.any(|item_no| only.is_none_or(|only| only.contains(item_no)))
             }
-            Place::Resumed(folder) => {
+            FolderChoice::Resumed(folder) => {
                 let folder = folder.borrow();
                 judged.any(|item_no| {
                     folder

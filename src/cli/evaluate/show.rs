@@ -9,7 +9,7 @@ use crate::cli::outcome::{CliError, Exit};
 use crate::cli::output::{self, Printed};
 use crate::report::GateResult;
 use crate::report::summary::{Basis, Figures, Share};
-use crate::suite::run::compare::Comparison;
+use crate::suite::run::compare::RunComparison;
 use crate::suite::run::folder::RunHeader;
 use crate::wire::words;
 
@@ -22,12 +22,12 @@ const REPORTS: [&str; 5] = [
     "summary.md",
 ];
 
-pub(super) struct Shown<'a> {
+pub(super) struct RunSummary<'a> {
     pub(super) header: &'a RunHeader,
     pub(super) path: &'a Path,
     pub(super) figures: &'a Figures,
     pub(super) gate_result: &'a GateResult,
-    pub(super) against: Option<&'a Comparison>,
+    pub(super) against: Option<&'a RunComparison>,
     /// The first items that did not pass, a line each.
     pub(super) missed: &'a [String],
     /// The page of its batch.
@@ -35,7 +35,7 @@ pub(super) struct Shown<'a> {
     pub(super) exit: Exit,
 }
 
-impl Serialize for Shown<'_> {
+impl Serialize for RunSummary<'_> {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         json!({
             "run": self.path.display().to_string(), "run_id": self.header.run_id, "suite": self.header.suite, "kind": self.header.kind,
@@ -49,7 +49,7 @@ impl Serialize for Shown<'_> {
     }
 }
 
-impl Printed for Shown<'_> {
+impl Printed for RunSummary<'_> {
     fn print(&self) -> Result<(), CliError> {
         let figures = self.figures;
         let mut rows = vec![row("all", &figures.all)];
@@ -95,7 +95,7 @@ impl Printed for Shown<'_> {
     }
 }
 
-impl Shown<'_> {
+impl RunSummary<'_> {
     /// Means of components, errors, cost, and what only suites of SQL have.
     fn print_parts(&self) -> Result<(), CliError> {
         let figures = self.figures;
@@ -153,7 +153,7 @@ impl Shown<'_> {
     }
 }
 
-fn row(name: &str, share: &Share) -> output::Row {
+fn row(name: &str, share: &Share) -> output::TableRow {
     vec![
         name.to_owned(),
         share.n.to_string(),

@@ -13,7 +13,7 @@ use crate::client::{Client, Rated};
 use crate::clock::read_time;
 use crate::job::UnknownText;
 use crate::score::{Field, FieldForm};
-use crate::suite::{Columns, Format, Limits, Reading, Row, SuiteError, read};
+use crate::suite::{Columns, Format, Limits, ReadOptions, SuiteError, SuiteRow, read};
 use crate::wire::RatingRequest;
 
 const NAMED: usize = 20;
@@ -63,7 +63,7 @@ impl Ratings {
         let file = std::fs::File::open(path).map_err(|error| {
             CliError::usage(format!("{}: can't be read: {error}", path.display()))
         })?;
-        let reading = Reading {
+        let reading = ReadOptions {
             format,
             columns: Columns::Named,
             also: &COLUMNS,
@@ -83,7 +83,7 @@ impl Ratings {
                 Err(found) => faults.extend(found),
             }
         }
-        faults.extend(given_twice(&ratings));
+        faults.extend(repeated(&ratings));
         Ok(Self {
             rows: ratings,
             faults,
@@ -135,7 +135,7 @@ impl Ratings {
 }
 
 /// Rows that rate for a person what an earlier row of the file rates for the same person: which of them is meant, nobody knows.
-fn given_twice(ratings: &[FileRating]) -> Vec<SuiteError> {
+fn repeated(ratings: &[FileRating]) -> Vec<SuiteError> {
     let mut first: HashMap<(Rated, Option<&str>), u64> = HashMap::new();
     let repeated = ratings.iter().filter_map(|rating| {
         let by = rating.body.by.as_deref();
@@ -176,7 +176,7 @@ fn fault(line: u64, column: &str, message: impl Into<String>) -> SuiteError {
 
 /// A row that is read, with what is wrong in it.
 struct Cells<'a> {
-    row: &'a Row,
+    row: &'a SuiteRow,
     faults: Vec<SuiteError>,
 }
 
@@ -194,7 +194,7 @@ impl Cells<'_> {
 }
 
 /// Reads one row; all its faults at once.
-fn rating(row: &Row, now: DateTime<Utc>) -> Result<FileRating, Vec<SuiteError>> {
+fn rating(row: &SuiteRow, now: DateTime<Utc>) -> Result<FileRating, Vec<SuiteError>> {
     let line = row.line;
     let is_unknown = |name: &&String| COLUMNS.iter().all(|column| column.name != *name);
     let unknown = row.fields.keys().filter(is_unknown);

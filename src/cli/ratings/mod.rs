@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::Global;
 use super::connection::{Common, Connection, Listing, Needs};
 use super::outcome::{CliError, Exit};
-use super::output::{self, Items, Printed, Said, or_empty};
+use super::output::{self, ItemList, OneLine, Printed, or_empty};
 use crate::client::{Client, Rated, RatingPut};
 use crate::clock::{Clock as _, SystemClock};
 use crate::wire::words;
@@ -26,11 +26,11 @@ use file::{FileRating, Ratings as RatingsFile};
 )]
 pub(super) struct Ratings {
     #[command(subcommand)]
-    what: What,
+    command: RatingsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum RatingsCommand {
     /// Store ratings from a file: CSV, XLSX, JSON or JSONL
     #[command(
         long_about = "Store ratings from a file: CSV, XLSX, JSON or JSONL. Columns are session_id or score_id, and one of \
@@ -84,9 +84,9 @@ struct Import {
 
 impl Ratings {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        match &self.what {
-            What::Import(import) => import.run(global).await,
-            What::List {
+        match &self.command {
+            RatingsCommand::Import(import) => import.run(global).await,
+            RatingsCommand::List {
                 session,
                 score,
                 list,
@@ -101,7 +101,7 @@ impl Ratings {
                 })
                 .await
             }
-            What::Agreement { criteria, common } => {
+            RatingsCommand::Agreement { criteria, common } => {
                 let ask = async |client: &Client| client.agreement(Some(criteria)).await;
                 common.print(global, ask).await
             }
@@ -136,7 +136,7 @@ impl Import {
                 true => format!("{}, all good; nothing stored", words::counted(n, "rating")),
                 false => format!("{new} new, {replaced} in the place of earlier ones"),
             };
-            Ok(Said::done(words)(answer))
+            Ok(OneLine::done(words)(answer))
         };
         let ended = self.common.run(global, Needs::Existing, command).await;
         if let Err(error) = &ended
@@ -149,7 +149,7 @@ impl Import {
     }
 }
 
-impl Printed for Items<HumanRating> {
+impl Printed for ItemList<HumanRating> {
     fn print(&self) -> Result<(), CliError> {
         let row = |rating: &HumanRating| {
             let total = rating.total.map(|total| total.to_string());

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::batches::{exit_of, goes_on, watch};
 use super::connection::{Connection, Needs};
 use super::outcome::{CliError, Exit, is_interrupted};
-use super::output::{self, Form, Printed as _};
+use super::output::{self, OutputForm, Printed as _};
 use super::{Global, criteria};
 use crate::client::Client;
 use crate::wire::words;
@@ -88,7 +88,7 @@ impl Rescore {
         let request = self.request(ids, hash.as_deref());
         let plan = client.plan_rescore(&request).await?;
         if self.how.dry_run {
-            output::print(&plan, Form::of(self.json))?;
+            output::print(&plan, OutputForm::from_flag(self.json))?;
         } else {
             output::note(&plan::lines(&plan).join("\n"));
         }
@@ -117,7 +117,7 @@ impl Rescore {
             batch = watch(client, id).await?;
         }
         let again = self.connection.again(global);
-        output::print_with_next(&batch, Form::of(self.json), &again)?;
+        output::print_with_next(&batch, OutputForm::from_flag(self.json), &again)?;
         self.say_how_to_go_on(client, &batch, global).await?;
         Ok(match self.how.watch {
             true => exit_of(&batch),

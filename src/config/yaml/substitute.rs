@@ -4,7 +4,7 @@
 const MAX_DEPTH: usize = 16;
 
 /// Why a text can't be substituted.
-pub(super) struct Fault {
+pub(super) struct SubstituteFault {
     /// The variable that has no value, if that is the reason.
     pub(super) unset: Option<String>,
     /// A piece of the text by which its line is found.
@@ -15,20 +15,20 @@ pub(super) struct Fault {
 
 type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-pub(super) fn in_text(text: &str, env: Env<'_>) -> Result<String, Fault> {
-    let mut reader = Reader { rest: text, env };
+pub(super) fn in_text(text: &str, env: Env<'_>) -> Result<String, SubstituteFault> {
+    let mut reader = Substitution { rest: text, env };
     let mut result = String::with_capacity(text.len());
     reader.until_end(&mut result)?;
     Ok(result)
 }
 
-struct Reader<'a> {
+struct Substitution<'a> {
     rest: &'a str,
     env: Env<'a>,
 }
 
-impl Reader<'_> {
-    fn until_end(&mut self, out: &mut String) -> Result<(), Fault> {
+impl Substitution<'_> {
+    fn until_end(&mut self, out: &mut String) -> Result<(), SubstituteFault> {
         while let Some(at) = self.rest.find('$') {
             out.push_str(&self.rest[..at]);
             self.rest = &self.rest[at..];
@@ -39,7 +39,7 @@ impl Reader<'_> {
     }
 
     /// Reads on from a `$`. Without `out` the text is only read over: a default that isn't needed.
-    fn dollar(&mut self, out: Option<&mut String>, depth: usize) -> Result<(), Fault> {
+    fn dollar(&mut self, out: Option<&mut String>, depth: usize) -> Result<(), SubstituteFault> {
         if self.rest.starts_with("${") {
             return self.variable(out, depth);
         }
@@ -51,7 +51,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn variable(&mut self, out: Option<&mut String>, depth: usize) -> Result<(), Fault> {
+    fn variable(&mut self, out: Option<&mut String>, depth: usize) -> Result<(), SubstituteFault> {
         let whole = self.rest;
         let inner = &whole[2..];
         let length = inner
@@ -80,7 +80,7 @@ impl Reader<'_> {
                     out.push_str(&value);
                     Ok(())
                 }
-                (Some(_), None) => Err(Fault {
+                (Some(_), None) => Err(SubstituteFault {
                     unset: Some(name.to_owned()),
                     near: format!("${{{name}}}"),
                     message: format!(
@@ -132,7 +132,7 @@ impl Reader<'_> {
 }
 
 enum DefaultFault {
-    Inner(Fault),
+    Inner(SubstituteFault),
     Unclosed,
 }
 
@@ -141,8 +141,8 @@ fn unclosed(name: &str) -> String {
 }
 
 /// A fault at the head of `rest`, shown by no more of it than its line and 40 characters.
-fn fault(rest: &str, message: impl Into<String>) -> Fault {
-    Fault {
+fn fault(rest: &str, message: impl Into<String>) -> SubstituteFault {
+    SubstituteFault {
         unset: None,
         near: rest
             .lines()

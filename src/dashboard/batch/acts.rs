@@ -16,7 +16,7 @@ use super::super::links::segment;
 use super::super::page::{Page, go, html, is_mendable, refusal, with_status};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
-use super::{Asked, BatchPage, Refused};
+use super::{BatchPage, BatchParams, Refused};
 use crate::api::batches;
 use crate::wire::{Batch, BudgetBody};
 
@@ -52,7 +52,7 @@ async fn budget(State(state): State<PageState>, Path(id): Path<String>, form: Fo
                 typed: form.text("budget_usd").unwrap_or_default().to_owned(),
                 says: refusal(fault.problem()),
             };
-            let mut page = BatchPage::read(&state, form.user, id, &Asked::default()).await?;
+            let mut page = BatchPage::read(&state, form.user, id, &BatchParams::default()).await?;
             page.body.refused = Some(refused);
             with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
@@ -104,7 +104,7 @@ async fn ask(
     make: impl FnOnce(Batch, &SessionUser, Frame) -> Ask,
 ) -> Page {
     let batch = batches::read(state.api(&user)?, id).await?;
-    let frame = Frame::of(state, user.clone(), "Batches", batch.title()).await;
+    let frame = Frame::load(state, user.clone(), "Batches", batch.title()).await;
     html(&make(batch, &user, frame))
 }
 

@@ -16,11 +16,11 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::address::Address;
-use super::batch_items::{Items, Section, Show};
+use super::batch_items::{ItemsView, Section, Show};
 use super::batches::{BatchVerdict, BatchWords as _};
 use super::frame::Frame;
 use super::links::{query, segment};
-use super::page::{Fault, Page, html};
+use super::page::{Page, PageError, html};
 use super::session_item::{name_of, named};
 use super::state::PageState;
 use super::user::SessionUser;
@@ -58,7 +58,7 @@ pub(super) fn reports() -> Router<PageState> {
 /// What the address asks of the page.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Asked {
+struct BatchParams {
     show: String,
     cursor: String,
 }
@@ -98,12 +98,12 @@ impl Body {
         state: &PageState,
         user: &SessionUser,
         id: &str,
-        asked: &Asked,
-    ) -> Result<Self, Fault> {
+        asked: &BatchParams,
+    ) -> Result<Self, PageError> {
         let api = state.api(user)?;
         let batch = batches::read(api, id).await?;
-        let show = Show::of(&asked.show)?;
-        let read = Items {
+        let show = Show::parse(&asked.show)?;
+        let read = ItemsView {
             state,
             user,
             batch: &batch,
@@ -111,7 +111,7 @@ impl Body {
         let sections = read.sections(show, &asked.cursor).await?;
         let spread = match batch.purpose {
             Purpose::Repeat | Purpose::Jury => {
-                let few = Params::of(&[("limit", "20")]);
+                let few = Params::from_pairs(&[("limit", "20")]);
                 Some(panels::spread(api, id, few).await?)
             }
             Purpose::Score | Purpose::Preview => None,
@@ -157,7 +157,7 @@ impl Body {
     }
 }
 
-fn address(id: &str, end: &str, asked: &Asked) -> String {
+fn address(id: &str, end: &str, asked: &BatchParams) -> String {
     let asked = query(&[("show", &asked.show), ("cursor", &asked.cursor)]);
     format!("/batches/{id}{end}{asked}")
 }
@@ -259,7 +259,7 @@ async fn batch(
     State(state): State<PageState>,
     user: SessionUser,
     Path(id): Path<String>,
-    Address(asked): Address<Asked>,
+    Address(asked): Address<BatchParams>,
 ) -> Page {
     html(&BatchPage::read(&state, user, id, &asked).await?)
 }
@@ -269,13 +269,13 @@ impl BatchPage {
         state: &PageState,
         user: SessionUser,
         id: String,
-        asked: &Asked,
-    ) -> Result<Self, Fault> {
+        asked: &BatchParams,
+    ) -> Result<Self, PageError> {
         let body = Body::read(state, &user, &id, asked).await?;
         let title = format!("{} · {}", body.verdict.word, body.batch.title());
         let total = body.batch.progress.total;
         let least = LEAST_MS.iter().find(|(most, _)| total <= *most);
-        let frame = Frame::of(state, user, "Batches", title).await;
+        let frame = Frame::load(state, user, "Batches", title).await;
         Ok(Self {
             frame: frame.moving(body.batch.moves()),
             live: address(&id, "/body", asked),
@@ -290,7 +290,7 @@ async fn body(
     State(state): State<PageState>,
     user: SessionUser,
     Path(id): Path<String>,
-    Address(asked): Address<Asked>,
+    Address(asked): Address<BatchParams>,
 ) -> Page {
     html(&Body::read(&state, &user, &id, &asked).await?)
 }

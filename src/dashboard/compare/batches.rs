@@ -9,7 +9,7 @@ use super::super::page::{Page, html};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words;
-use super::{Pair, Row, class};
+use super::{ComparedFigure, Pair, class};
 use crate::api::batches;
 use crate::wire::{Batch, BatchComparison, TurnedItems};
 
@@ -20,7 +20,7 @@ struct BatchesPage {
     pair: Pair,
     a: Batch,
     b: Batch,
-    rows: Vec<Row>,
+    rows: Vec<ComparedFigure>,
     interval: String,
     found: BatchComparison,
 }
@@ -37,8 +37,8 @@ pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) ->
         "{} broke, {} mended · Compare",
         found.pass_to_fail.count, found.fail_to_pass.count
     );
-    let frame = Frame::of(state, user, "Compare", title).await;
-    html(&BatchesPage::of(frame, pair, (a, b), found))
+    let frame = Frame::load(state, user, "Compare", title).await;
+    html(&BatchesPage::new(frame, pair, (a, b), found))
 }
 
 impl BatchesPage {
@@ -53,8 +53,8 @@ impl BatchesPage {
         ]
     }
 
-    fn of(frame: Frame, pair: Pair, (a, b): (Batch, Batch), found: BatchComparison) -> Self {
-        let mut rows = vec![Row {
+    fn new(frame: Frame, pair: Pair, (a, b): (Batch, Batch), found: BatchComparison) -> Self {
+        let mut rows = vec![ComparedFigure {
             name: "Total".to_owned(),
             a: percent(found.mean_a),
             b: percent(found.mean_b),
@@ -64,7 +64,7 @@ impl BatchesPage {
             class: found.difference.map_or("", |d| class(100.0 * d)),
             n: words::grouped(found.n),
         }];
-        rows.extend(found.parts.iter().map(|part| Row {
+        rows.extend(found.parts.iter().map(|part| ComparedFigure {
             name: part.title.clone(),
             a: words::percent(part.mean_a),
             b: words::percent(part.mean_b),
@@ -121,7 +121,7 @@ mod tests {
             "parts": [{"name": "schema_match", "title": "Schema", "n": 9, "mean_a": 1.0, "mean_b": 0.9, "difference": -0.1}]});
         let batches = (batch(&json!({})), batch(&json!({"name": "other"})));
         let found = serde_json::from_value(found).unwrap();
-        let page = BatchesPage::of(Frame::bare(), pair(), batches, found);
+        let page = BatchesPage::new(Frame::bare(), pair(), batches, found);
         let text = page.render().unwrap();
         assert!(text.find("Passed before").unwrap() < text.find("Schema").unwrap());
         for part in ["95%", "20%", "−5", "−10", "items/2", "unread"] {

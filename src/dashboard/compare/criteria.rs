@@ -109,7 +109,7 @@ pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) ->
         let version = versions.find(|version| version.criteria_hash == *hash);
         version.map_or_else(|| words::short(hash).to_owned(), called)
     });
-    let frame = Frame::of(state, user, "Compare", "Compare criteria").await;
+    let frame = Frame::load(state, user, "Compare", "Compare criteria").await;
     html(&CriteriaPage {
         frame,
         pair,

@@ -42,7 +42,7 @@ struct Pair {
 
 impl Pair {
     fn params(&self) -> Params {
-        Params::of(&[("a", &self.a), ("b", &self.b)])
+        Params::from_pairs(&[("a", &self.a), ("b", &self.b)])
     }
 
     fn swapped(&self) -> String {
@@ -141,7 +141,7 @@ struct ChoosePage {
 async fn choose(state: &PageState, user: SessionUser, pair: Pair) -> Page {
     let api = state.api(&user)?;
     let (recent, versions) = tokio::try_join!(
-        api::batches::list(api, Params::of(&[("limit", CHOICES)])),
+        api::batches::list(api, Params::from_pairs(&[("limit", CHOICES)])),
         api::criteria::list(api),
     )?;
     let now = state.about.clock.now();
@@ -181,12 +181,12 @@ async fn choose(state: &PageState, user: SessionUser, pair: Pair) -> Page {
         is_one: pair.is_one(),
         batches: fill(paired(cases.map(batch).collect()), &pair),
         criteria: fill(versions.map(version).collect(), &pair),
-        frame: Frame::of(state, user, "Compare", "Compare").await,
+        frame: Frame::load(state, user, "Compare", "Compare").await,
     })
 }
 
 /// A figure of both sides.
-struct Row {
+struct ComparedFigure {
     name: String,
     a: String,
     b: String,

@@ -6,13 +6,13 @@ use askama::Template;
 use uuid::Uuid;
 
 use super::super::frame::Frame;
-use super::super::page::{Fault, Page, html};
+use super::super::page::{Page, PageError, html};
 use super::super::score::ScoreDetail;
 use super::super::session_item::{Badge, name_of, named};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words::{self, Moment};
-use super::{Pair, Row, class};
+use super::{ComparedFigure, Pair, class};
 use crate::api::scores;
 
 #[derive(Template)]
@@ -24,7 +24,7 @@ struct ScoresPage {
     pair: Pair,
     a: ScoreDetail,
     b: ScoreDetail,
-    rows: Vec<Row>,
+    rows: Vec<ComparedFigure>,
 }
 
 impl ScoresPage {
@@ -39,14 +39,14 @@ impl ScoresPage {
 /// Draws the page of two scores.
 pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) -> Page {
     let now = state.about.clock.now();
-    let read = async |id: &str| -> Result<ScoreDetail, Fault> {
+    let read = async |id: &str| -> Result<ScoreDetail, PageError> {
         let version = scores::read(state.api(&user)?, id.trim()).await?;
-        Ok(ScoreDetail::of(version, now))
+        Ok(ScoreDetail::from_version(version, now))
     };
     let (a, b) = (read(&pair.a).await?, read(&pair.b).await?);
     let sessions = [a.answer.session_id, b.answer.session_id];
     let names = named(state, &user, sessions.into_iter()).await?;
-    let frame = Frame::of(state, user, "Compare", "Compare scores").await;
+    let frame = Frame::load(state, user, "Compare", "Compare scores").await;
     html(&ScoresPage {
         names,
         rows: score_rows(&a, &b),
@@ -58,11 +58,11 @@ pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) ->
 }
 
 /// The total, then every dimension that either has.
-fn score_rows(a: &ScoreDetail, b: &ScoreDetail) -> Vec<Row> {
+fn score_rows(a: &ScoreDetail, b: &ScoreDetail) -> Vec<ComparedFigure> {
     let row = |name: &str, a: Option<f64>, b: Option<f64>| {
         let difference = a.zip(b).map(|(a, b)| b - a);
         let text = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |v| v.to_string());
-        Row {
+        ComparedFigure {
             name: name.replace('_', " "),
             a: text(a),
             b: text(b),
@@ -94,7 +94,7 @@ mod tests {
     fn score(total: u8, parts: &Value) -> ScoreDetail {
         let change = json!({"total_score": total, "score_breakdown": parts});
         let version = serde_json::from_value(crate::tests::score(&change));
-        ScoreDetail::of(version.unwrap(), "2026-11-22T12:00:00Z".parse().unwrap())
+        ScoreDetail::from_version(version.unwrap(), "2026-11-22T12:00:00Z".parse().unwrap())
     }
 
     #[test]

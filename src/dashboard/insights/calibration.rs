@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::super::batches::BatchWords as _;
 use super::super::chart::{Chart, Promise, reliability};
-use super::super::page::Fault;
+use super::super::page::PageError;
 use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words;
@@ -38,9 +38,9 @@ impl CalibrationSection {
         state: &PageState,
         user: &SessionUser,
         chosen: &str,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, PageError> {
         let api = state.api(user)?;
-        let asked = Params::of(&[("kind", "sql_metrics"), ("limit", SUITES)]);
+        let asked = Params::from_pairs(&[("kind", "sql_metrics"), ("limit", SUITES)]);
         let newest = batches::list(api, asked).await?;
         let now = state.about.clock.now();
         let mut suites = suites(newest, now);
@@ -61,7 +61,7 @@ impl CalibrationSection {
         for suite in &mut suites {
             suite.chosen = suite.id == id;
         }
-        Ok(Self::of(suites, answer))
+        Ok(Self::new(suites, answer))
     }
 
     fn nothing(suites: Vec<Suite>) -> Self {
@@ -74,7 +74,7 @@ impl CalibrationSection {
         }
     }
 
-    fn of(suites: Vec<Suite>, answer: BatchCalibration) -> Self {
+    fn new(suites: Vec<Suite>, answer: BatchCalibration) -> Self {
         let BatchCalibration {
             looked_at,
             simulated,
@@ -169,7 +169,7 @@ mod tests {
             "interpretation": score.map(|_| "Confidence levels accurately predict correctness"),
             "warnings": ["w"], "n": n, "left_out": 3, "ece": 0.04, "brier": 0.1, "groups": [
                 group("high", n, 0.95, json!(0.9)), group("medium", 0, 0.75, Value::Null)]});
-        CalibrationSection::of(Vec::new(), serde_json::from_value(answer).unwrap())
+        CalibrationSection::new(Vec::new(), serde_json::from_value(answer).unwrap())
     }
 
     #[test]

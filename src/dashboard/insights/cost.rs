@@ -11,13 +11,13 @@ use crate::wire::CostList;
 pub(super) fn chart(costs: &CostList) -> Option<Chart> {
     let usd = |cost: f64| words::usd(Some(cost)).replace(" USD", "");
     let bar = |day: NaiveDate| {
-        let told = costs.items.iter().find(|cost| cost.day == Some(day));
+        let calls = costs.items.iter().find(|cost| cost.day == Some(day));
         Bar {
             label: short_day(day),
-            value: told
+            value: calls
                 .and_then(|cost| cost.figures.cost_usd)
                 .unwrap_or_default(),
-            shown: told.map_or_else(
+            shown: calls.map_or_else(
                 || "no call".to_owned(),
                 |cost| {
                     let figures = &cost.figures;

@@ -18,7 +18,7 @@ use super::figures::{self, BY_RATING, days_ago, percent};
 use super::frame::Frame;
 use super::links::query;
 use super::page::found;
-use super::page::{Fault, Page, html};
+use super::page::{Page, PageError, html};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
@@ -89,7 +89,7 @@ impl Choice {
 }
 
 /// Sessions with something in common, and how their scores came out.
-struct Group {
+struct SessionGroup {
     name: String,
     scores: String,
     mean: String,
@@ -98,8 +98,8 @@ struct Group {
     to: String,
 }
 
-impl Group {
-    fn of(group: ScoreGroup, to: String) -> Self {
+impl SessionGroup {
+    fn new(group: ScoreGroup, to: String) -> Self {
         Self {
             scores: words::grouped(group.scores),
             mean: format!("{:.1}", group.mean),
@@ -132,7 +132,7 @@ struct Insights {
     warnings: Vec<String>,
     distribution: Option<Chart>,
     trend: Option<Chart>,
-    groups: Vec<(&'static str, Vec<Group>)>,
+    groups: Vec<(&'static str, Vec<SessionGroup>)>,
     group_warnings: Vec<String>,
     missing: Vec<Frequent>,
     approaches: Vec<Frequent>,
@@ -169,12 +169,16 @@ struct Figures {
 }
 
 impl Figures {
-    async fn read(state: &PageState, user: &SessionUser, choice: &Choice) -> Result<Self, Fault> {
+    async fn read(
+        state: &PageState,
+        user: &SessionUser,
+        choice: &Choice,
+    ) -> Result<Self, PageError> {
         let (api, days) = (state.api(user)?, choice.days()?);
         let from = days_ago(state.about.clock.now(), days);
         let chosen = |more: (&str, &str)| {
             let criteria = ("criteria", choice.criteria());
-            Params::of(&[("from", from.as_str()), criteria, more])
+            Params::from_pairs(&[("from", from.as_str()), criteria, more])
         };
         let limit = ("limit", NAMES);
         let every = ("every", if days > 100 { "month" } else { "day" });
@@ -183,20 +187,20 @@ impl Figures {
             "any" => "",
             named => named,
         };
-        let agreement = agreement::read(api, Params::of(&[("criteria", criteria)]));
+        let agreement = agreement::read(api, Params::from_pairs(&[("criteria", criteria)]));
         let (distribution, trend, groups, missing, approaches, costs, suites, latencies, agreement) =
             tokio::try_join!(
                 distribution::read(api, chosen(BY_RATING)),
                 trend::read(api, chosen(every)),
                 groups::read(
                     api,
-                    Params::of(&[("from", &from), ("criteria", choice.criteria())])
+                    Params::from_pairs(&[("from", &from), ("criteria", choice.criteria())])
                 ),
                 names::tools(api, chosen(limit)),
                 names::ways(api, chosen(limit)),
-                costs::read(api, Params::of(&[day])),
-                costs::of_batches(api, Params::of(&[day, ("limit", SUITES)])),
-                latencies_of::read(api, Params::of(&[day])),
+                costs::read(api, Params::from_pairs(&[day])),
+                costs::of_batches(api, Params::from_pairs(&[day, ("limit", SUITES)])),
+                latencies_of::read(api, Params::from_pairs(&[day])),
                 async { found(agreement.await) },
             )?;
         Ok(Self {
@@ -225,7 +229,7 @@ async fn insights(
             ("criteria", choice.criteria()),
             BY_RATING,
         ];
-        let lately = distribution::read(state.api(&user)?, Params::of(&counted)).await?;
+        let lately = distribution::read(state.api(&user)?, Params::from_pairs(&counted)).await?;
         if lately.scores < figures::ENOUGH {
             "365".clone_into(&mut choice.days);
         }
@@ -251,7 +255,7 @@ async fn insights(
     let days = choice.days()?;
     let from = days_ago(state.about.clock.now(), days);
     html(&Insights {
-        frame: Frame::of(&state, user, "Insights", "Insights").await,
+        frame: Frame::load(&state, user, "Insights", "Insights").await,
         days,
         scores: distribution.scores,
         distribution: figures::histogram(&distribution),
@@ -275,7 +279,7 @@ async fn insights(
         latencies,
         calibration,
         trust: agreement.map_or_else(Vec::new, |report| {
-            report.scales.into_iter().map(Trust::of).collect()
+            report.scales.into_iter().map(Trust::new).collect()
         }),
         stored,
         choice,
@@ -286,7 +290,7 @@ async fn insights(
 fn by_what(
     found: ScoreGroups,
     to: impl Fn(&str, &str) -> String,
-) -> Vec<(&'static str, Vec<Group>)> {
+) -> Vec<(&'static str, Vec<SessionGroup>)> {
     let kinds = [
         ("agent", "agent", found.agents),
         ("alert type", "alert_type", found.alert_types),
@@ -300,7 +304,7 @@ fn by_what(
             let groups = groups.into_iter().take(GROUPS);
             let group = |group: ScoreGroup| {
                 let to = to(filter, &group.name);
-                Group::of(group, to)
+                SessionGroup::new(group, to)
             };
             (word, groups.map(group).collect())
         })

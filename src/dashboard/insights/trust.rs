@@ -23,7 +23,7 @@ fn in_words(scale: Scale) -> &'static str {
 }
 
 impl Trust {
-    pub(in super::super) fn of(scale: Agreement) -> Self {
+    pub(in super::super) fn new(scale: Agreement) -> Self {
         let people = match scale.raters {
             1 => "1 person".to_owned(),
             n => format!("{} people", words::grouped(n)),
@@ -79,7 +79,7 @@ mod tests {
             "kappa_quadratic": {"value": 0.9, "low": 0.8, "high": 1.0},
             "confusion": {"labels": ["near_perfect"], "table": [[n]]}, "warnings": ["few"],
         });
-        Trust::of(serde_json::from_value(scale).unwrap())
+        Trust::new(serde_json::from_value(scale).unwrap())
     }
 
     #[test]

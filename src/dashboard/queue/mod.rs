@@ -19,7 +19,7 @@ use super::form::Form;
 use super::frame::Frame;
 use super::infrastructure::{self, Infrastructure, JudgeState};
 use super::links::segment;
-use super::page::{Fault, Page, go, html};
+use super::page::{Page, PageError, go, html};
 use super::session::LEFT;
 use super::session_item::looked_up;
 use super::state::PageState;
@@ -46,7 +46,7 @@ pub(super) fn routes() -> Router<PageState> {
 }
 
 /// Jobs of one state.
-struct Group {
+struct JobGroup {
     name: &'static str,
     empty: &'static str,
     /// Whether its jobs have a reason to be told: what runs has none.
@@ -61,7 +61,7 @@ struct Group {
 struct Body {
     counts: Vec<(&'static str, String)>,
     held: Option<String>,
-    groups: Vec<Group>,
+    groups: Vec<JobGroup>,
     workers: Vec<WorkerRow>,
     judges: Vec<JudgeRow>,
     /// Judges that aren't set up and that nothing asks for.
@@ -79,9 +79,14 @@ struct QueuePage {
 }
 
 impl Body {
-    async fn read(state: &PageState, user: &SessionUser) -> Result<Self, Fault> {
+    async fn read(state: &PageState, user: &SessionUser) -> Result<Self, PageError> {
         let api = state.api(user)?;
-        let of = |state| jobs::list(api, Params::of(&[("state", state), ("limit", SHOWN)]));
+        let of = |state| {
+            jobs::list(
+                api,
+                Params::from_pairs(&[("state", state), ("limit", SHOWN)]),
+            )
+        };
         let (infrastructure, waiting, queued, running, failed) = tokio::try_join!(
             state.infrastructure(user),
             of("waiting"),
@@ -93,7 +98,7 @@ impl Body {
         let ids = jobs.iter().flat_map(|jobs| &jobs.items);
         let ids = ids.filter_map(|job| job.subject_id);
         let sessions = looked_up(state, user, ids).await?;
-        Ok(Self::of(
+        Ok(Self::new(
             infrastructure,
             (jobs, &sessions),
             user,
@@ -102,7 +107,7 @@ impl Body {
     }
 
     /// Draws what was read; the jobs are those that wait, are queued, run and failed, with the sessions that they are about.
-    fn of(
+    fn new(
         Infrastructure {
             queue,
             workers,
@@ -121,21 +126,21 @@ impl Body {
             .iter()
             .all(|worker| infrastructure::is_gone(worker, now));
         // What to do about a wait is told by the first that waits for it.
-        let mut told = BTreeSet::new();
+        let mut known = BTreeSet::new();
         let mut group = |name, empty, jobs: Jobs| {
             let mut rows: Vec<JobRow> = Vec::new();
             for job in jobs.items {
                 let session = job.subject_id.and_then(|id| sessions.get(&id));
-                let mut row = JobRow::of(job, session, now);
+                let mut row = JobRow::new(job, session, now);
                 if left && name == RUNNING {
                     LEFT.clone_into(&mut row.why);
                 }
-                if row.cancel && !told.insert(row.remedy.clone()) {
+                if row.cancel && !known.insert(row.remedy.clone()) {
                     row.remedy.clear();
                 }
                 rows.push(row);
             }
-            Group {
+            JobGroup {
                 name,
                 empty,
                 has_why: name != RUNNING || left,
@@ -158,9 +163,12 @@ impl Body {
                 group(RUNNING, "Nothing runs.", running),
                 group("Failed for good", "Nothing has failed.", failed),
             ],
-            workers: workers.into_iter().map(|w| WorkerRow::of(w, now)).collect(),
-            judges: judges.into_iter().map(|j| JudgeRow::of(j, now)).collect(),
-            unused: unused.into_iter().map(|j| JudgeRow::of(j, now)).collect(),
+            workers: workers
+                .into_iter()
+                .map(|w| WorkerRow::new(w, now))
+                .collect(),
+            judges: judges.into_iter().map(|j| JudgeRow::new(j, now)).collect(),
+            unused: unused.into_iter().map(|j| JudgeRow::new(j, now)).collect(),
             may_admin: user.may_admin(),
             may_enqueue: user.may_enqueue(),
             form_token: user.form_token.clone(),
@@ -175,7 +183,9 @@ impl Body {
 
 async fn queue(State(state): State<PageState>, user: SessionUser) -> Page {
     let body = Body::read(&state, &user).await?;
-    let frame = Frame::of(&state, user, "Queue", "Queue").await.moving(true);
+    let frame = Frame::load(&state, user, "Queue", "Queue")
+        .await
+        .moving(true);
     html(&QueuePage { frame, body })
 }
 
@@ -308,7 +318,7 @@ mod tests {
     }
 
     fn page(hold: &Value, groups: [&[Value]; 4]) -> Body {
-        Body::of(
+        Body::new(
             infrastructure(hold),
             (groups.map(jobs), &HashMap::new()),
             &SessionUser::anybody(),
@@ -335,7 +345,7 @@ mod tests {
     #[test]
     fn a_worker_whose_heartbeat_is_late_is_silent_before_it_is_gone() {
         let worker = |state: &str, alive: bool, heard: &str| {
-            let row = WorkerRow::of(fake::worker(state, alive, heard), now());
+            let row = WorkerRow::new(fake::worker(state, alive, heard), now());
             (row.state, row.gone, row.in_hand)
         };
         let shown = |state: &str, gone, in_hand: &str| (state.to_owned(), gone, in_hand.to_owned());
@@ -390,7 +400,7 @@ mod tests {
             workers: vec![fake::worker("running", true, "2026-11-23T11:59:59Z")],
             ..infrastructure(&Value::Null)
         };
-        let body = Body::of(
+        let body = Body::new(
             infrastructure,
             (groups.map(jobs), &HashMap::new()),
             &SessionUser::anybody(),
@@ -436,7 +446,7 @@ mod tests {
             let groups = [jobs(&[]), jobs(&[]), jobs(&[]), failed];
             let known = HashMap::from([(id, session)]);
             let user = SessionUser::anybody();
-            let body = Body::of(infrastructure(&Value::Null), (groups, &known), &user, now());
+            let body = Body::new(infrastructure(&Value::Null), (groups, &known), &user, now());
             body.render().unwrap()
         };
         let since = shown("2026-11-23T11:30:00Z", Value::Null);
@@ -500,7 +510,7 @@ mod tests {
                 ..infrastructure(&Value::Null)
             };
             let none: [&[Value]; 4] = [&[]; 4];
-            let body = Body::of(
+            let body = Body::new(
                 infrastructure,
                 (none.map(jobs), &HashMap::new()),
                 &SessionUser::anybody(),

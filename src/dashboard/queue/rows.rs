@@ -102,7 +102,7 @@ fn place(job: &Job) -> (String, String) {
 
 impl JobRow {
     /// A job's row. Its session, if it is about one, has its name, and maybe a score that is newer than its failure.
-    pub(super) fn of(job: Job, session: Option<&SessionItem>, now: DateTime<Utc>) -> Self {
+    pub(super) fn new(job: Job, session: Option<&SessionItem>, now: DateTime<Utc>) -> Self {
         let (what, to) = place(&job);
         let what = session.map_or(what, called);
         let failed = job.error.is_some();
@@ -179,7 +179,7 @@ fn pace<'a>(paces: impl Iterator<Item = &'a JudgePace> + Clone) -> String {
 }
 
 impl WorkerRow {
-    pub(super) fn of(worker: Worker, now: DateTime<Utc>) -> Self {
+    pub(super) fn new(worker: Worker, now: DateTime<Utc>) -> Self {
         let gone = infrastructure::is_gone(&worker, now);
         let heard = infrastructure::is_heard(&worker, now);
         let (state, colour) = match (gone, heard) {
@@ -204,7 +204,7 @@ impl WorkerRow {
 }
 
 impl JudgeRow {
-    pub(super) fn of(judge: Judge, now: DateTime<Utc>) -> Self {
+    pub(super) fn new(judge: Judge, now: DateTime<Utc>) -> Self {
         let closed = judge.gates.iter().find(|gate| gate.reason.is_some());
         let stopped = judge.hold.is_some() || closed.is_some();
         let (state, detail) = match (&judge.hold, closed) {

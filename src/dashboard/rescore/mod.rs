@@ -15,7 +15,7 @@ use super::address::Address;
 use super::criteria::called_by_hash;
 use super::form::Form;
 use super::frame::Frame;
-use super::page::{Fault, Page, go, html, with_status};
+use super::page::{Page, PageError, go, html, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
 use crate::api::problem;
@@ -67,7 +67,7 @@ impl Ask {
         user: SessionUser,
         filled: Vec<(String, String)>,
         faults: Vec<FieldFault>,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, PageError> {
         let named = filled.iter().find(|(name, _)| name == "with");
         let named = named.map_or("", |(_, value)| value.as_str());
         let criteria = match named {
@@ -82,7 +82,7 @@ impl Ask {
         };
         Ok(Self {
             jurors: configured.map(juror).collect(),
-            frame: Frame::of(state, user, "Rescore", "Score many sessions").await,
+            frame: Frame::load(state, user, "Rescore", "Score many sessions").await,
             filled,
             faults,
             criteria,
@@ -110,8 +110,8 @@ impl Ask {
 
     /// What is wrong with a field.
     fn faults_of(&self, name: &str) -> impl Iterator<Item = &str> {
-        let told = self.faults.iter().filter(move |fault| fault.field == name);
-        told.map(|fault| fault.message.as_str())
+        let found = self.faults.iter().filter(move |fault| fault.field == name);
+        found.map(|fault| fault.message.as_str())
     }
 
     /// Whether a field is to be mended.
@@ -165,10 +165,10 @@ async fn plan(State(state): State<PageState>, form: Form) -> Page {
     match planned(&state, &form).await {
         Ok(plan) => {
             let user = form.user.clone();
-            let frame = Frame::of(&state, user, "Rescore", "Score many sessions").await;
+            let frame = Frame::load(&state, user, "Rescore", "Score many sessions").await;
             let key = Uuid::new_v4().to_string();
             let criteria = called_by_hash(&state, &form.user, &plan.criteria_hash).await?;
-            html(&PlanPage::of(frame, &form, (plan, criteria), key))
+            html(&PlanPage::new(frame, &form, (plan, criteria), key))
         }
         Err(problem) => ask_again(&state, form, problem).await,
     }

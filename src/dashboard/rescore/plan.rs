@@ -33,7 +33,7 @@ const NOTHING_TO_PREVIEW: &str = "A preview takes sessions with a score by the c
 
 impl PlanPage {
     /// The page of what a form would come to.
-    pub(super) fn of(
+    pub(super) fn new(
         frame: Frame,
         form: &Form,
         (plan, criteria): (RescorePlan, String),

@@ -36,7 +36,7 @@ struct CallsPage {
 }
 
 impl CallsPage {
-    async fn of(
+    async fn load(
         state: &PageState,
         user: SessionUser,
         back: (String, &'static str),
@@ -44,7 +44,7 @@ impl CallsPage {
     ) -> Self {
         let share = TOGETHER / calls.len().max(1);
         Self {
-            frame: Frame::of(state, user, "Sessions", "Calls").await,
+            frame: Frame::load(state, user, "Sessions", "Calls").await,
             back,
             job_id,
             error: None,
@@ -74,7 +74,7 @@ pub(super) async fn calls(
     let job = found(jobs::read_with_calls(api, &job_id).await)?;
     let calls = job.and_then(|job| job.calls).unwrap_or_default();
     let back = (format!("/scores/{}", version.score.score_id), "the score");
-    html(&CallsPage::of(&state, user, back, (version.score.job_id, calls)).await)
+    html(&CallsPage::load(&state, user, back, (version.score.job_id, calls)).await)
 }
 
 /// The calls of a job, which may have failed and have no score.
@@ -92,6 +92,6 @@ pub(super) async fn of_job(
     let calls = (job.job.job_id, job.calls.unwrap_or_default());
     html(&CallsPage {
         error: job.job.error,
-        ..CallsPage::of(&state, user, back, calls).await
+        ..CallsPage::load(&state, user, back, calls).await
     })
 }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::conversation::Case;
 use super::frame::Frame;
-use super::page::{Fault, Page, html};
+use super::page::{Page, PageError, html};
 use super::session_item;
 use super::state::PageState;
 use super::user::SessionUser;
@@ -54,7 +54,7 @@ async fn page(
     user: SessionUser,
     id: &str,
     typed: Typed,
-) -> Result<ScorePage, Fault> {
+) -> Result<ScorePage, PageError> {
     let version = scores::read(state.api(&user)?, id).await?;
     let mut score = ScoreDetail::whole(state, &user, version).await?;
     score.typed = typed;
@@ -69,7 +69,7 @@ async fn page(
         alert.unwrap_or("session")
     );
     Ok(ScorePage {
-        frame: Frame::of(state, user, "Sessions", title).await,
+        frame: Frame::load(state, user, "Sessions", title).await,
         score,
         about,
         case: Case::from(&session),

@@ -7,7 +7,7 @@ use serde_json::Map;
 
 use super::super::form::Form;
 use super::super::links::segment;
-use super::super::page::{Fault, Page, go, is_mendable, refusal, with_status};
+use super::super::page::{Page, PageError, go, is_mendable, refusal, with_status};
 use super::super::state::PageState;
 use super::super::words::{self, Moment};
 use super::page;
@@ -38,7 +38,7 @@ pub(in super::super) struct Typed {
 }
 
 impl Typed {
-    fn of(form: &Form, problem: &Problem) -> Self {
+    fn from_form(form: &Form, problem: &Problem) -> Self {
         let text = |name: &str| form.text(name).unwrap_or_default().to_owned();
         Self {
             rating: text("rating"),
@@ -98,7 +98,7 @@ pub(super) async fn rate(
     match keep(&state, &id, &form).await {
         Ok(()) => go(form.user.piece, &format!("/scores/{}#people", segment(&id))),
         Err(fault) if is_mendable(fault.problem()) && !form.user.piece => {
-            let typed = Typed::of(&form, fault.problem());
+            let typed = Typed::from_form(&form, fault.problem());
             let page = page(&state, form.user, &id, typed).await?;
             with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
@@ -106,7 +106,7 @@ pub(super) async fn rate(
     }
 }
 
-async fn keep(state: &PageState, id: &str, form: &Form) -> Result<(), Fault> {
+async fn keep(state: &PageState, id: &str, form: &Form) -> Result<(), PageError> {
     let path = format!("/api/v1/scores/{}/ratings", segment(id));
     let mut body = Map::new();
     if let Some(total) = form.read::<u64>("total", "a whole number from 0 to 100")? {
@@ -117,8 +117,8 @@ async fn keep(state: &PageState, id: &str, form: &Form) -> Result<(), Fault> {
         return Err(problem::of_field("rating", wanted).into());
     }
     if form.text("total").is_some() && form.text("rating").is_some() {
-        let twice = "is chosen, and points are given too: say it once, by the word or by points";
-        return Err(problem::of_field("rating", twice).into());
+        let both = "is chosen, and points are given too: say it once, by the word or by points";
+        return Err(problem::of_field("rating", both).into());
     }
     for field in ["rating", "comment", "by"] {
         if let Some(text) = form.text(field) {

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::super::links::query;
-use super::super::page::Fault;
+use super::super::page::PageError;
 use super::super::session_item::Badge;
 use super::super::state::PageState;
 use super::super::user::SessionUser;
@@ -21,11 +21,11 @@ pub(in super::super) struct Version {
 
 impl Version {
     /// Every score of a session, newest first.
-    pub(in super::super) async fn of(
+    pub(in super::super) async fn load_all(
         state: &PageState,
         user: &SessionUser,
         session_id: Uuid,
-    ) -> Result<Vec<Self>, Fault> {
+    ) -> Result<Vec<Self>, PageError> {
         let all = scores::list(state.api(user)?, &session_id.to_string()).await?;
         let now = state.about.clock.now();
         let current = all.items.iter().find(|score| score.superseded_at.is_none());

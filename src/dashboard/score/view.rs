@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::super::criteria::called;
 use super::super::markdown;
 use super::super::missing_tools::{self, ToolRow};
-use super::super::page::Fault;
+use super::super::page::PageError;
 use super::super::page::found;
 use super::super::session_item::Badge;
 use super::super::state::PageState;
@@ -38,7 +38,7 @@ fn clipped(approach: AlternativeApproach) -> AlternativeApproach {
 }
 
 /// One dimension of a score: its points, of how many, and how wide its bar is of 100.
-pub(in super::super) struct Part {
+pub(in super::super) struct DimensionBar {
     pub(in super::super) name: String,
     pub(in super::super) points: f64,
     pub(in super::super) max: f64,
@@ -49,7 +49,7 @@ pub(in super::super) struct ScoreDetail {
     pub(in super::super) badge: Badge,
     /// The API's answer, but for what stands in the other fields.
     pub(in super::super) answer: Score,
-    pub(in super::super) parts: Vec<Part>,
+    pub(in super::super) parts: Vec<DimensionBar>,
     /// What its criteria are called.
     pub(in super::super) criteria: String,
     pub(in super::super) reasoning: String,
@@ -79,7 +79,7 @@ pub(in super::super) struct ScoreDetail {
 
 impl ScoreDetail {
     /// A score without what only its own page shows.
-    pub(in super::super) fn of(version: ScoreVersion, now: DateTime<Utc>) -> Self {
+    pub(in super::super) fn from_version(version: ScoreVersion, now: DateTime<Utc>) -> Self {
         let ScoreVersion {
             score: mut answer,
             purpose,
@@ -95,7 +95,7 @@ impl ScoreDetail {
             calls: None,
             parts: parts
                 .filter_map(|(name, points)| {
-                    Some(Part {
+                    Some(DimensionBar {
                         points: points.as_f64()?,
                         name,
                         max: 0.0,
@@ -107,7 +107,7 @@ impl ScoreDetail {
             missing_tools: tools
                 .into_iter()
                 .take(TOOLS)
-                .map(|tool| ToolRow::of(tool, NAME, SENTENCE))
+                .map(|tool| ToolRow::new(tool, NAME, SENTENCE))
                 .collect(),
             approaches: approaches
                 .into_iter()
@@ -139,7 +139,7 @@ impl ScoreDetail {
         state: &PageState,
         user: &SessionUser,
         session_id: Uuid,
-    ) -> Result<Option<Self>, Fault> {
+    ) -> Result<Option<Self>, PageError> {
         let score = scores::current(state.api(user)?, &session_id.to_string()).await;
         match found(score)? {
             Some(score) => {
@@ -159,20 +159,20 @@ impl ScoreDetail {
         state: &PageState,
         user: &SessionUser,
         version: ScoreVersion,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, PageError> {
         let (api, answer) = (state.api(user)?, &version.score);
         let (score_id, job_id) = (answer.score_id.to_string(), answer.job_id.to_string());
         let (own_id, session_id) = (answer.score_id, answer.session_id.to_string());
         let (job, criteria, ratings, elsewhere) = tokio::join!(
             jobs::read_with_calls(api, &job_id),
             criteria::read(api, &answer.criteria_hash, Kind::Session),
-            ratings::of_session(api, &session_id, Params::of(&[("limit", "500")])),
+            ratings::of_session(api, &session_id, Params::from_pairs(&[("limit", "500")])),
             missing_tools::elsewhere(api, &answer.missing_tools, &score_id),
         );
         let (job, criteria) = (found(job)?, found(criteria)?);
         let (ratings, elsewhere) = (ratings?, elsewhere?);
         let now = state.about.clock.now();
-        let mut score = Self::of(version, now);
+        let mut score = Self::from_version(version, now);
         let calls = job.and_then(|job| job.calls).map(|calls| calls.len());
         score.calls = calls.filter(|calls| *calls > 0);
         missing_tools::tell(&mut score.missing_tools, &elsewhere);
@@ -207,7 +207,7 @@ impl ScoreDetail {
             }
             part.name = part.name.replace('_', " ");
         }
-        let lost = |part: &Part| (part.max - part.points).max(0.0);
+        let lost = |part: &DimensionBar| (part.max - part.points).max(0.0);
         self.parts.sort_by(|a, b| lost(b).total_cmp(&lost(a)));
     }
 }

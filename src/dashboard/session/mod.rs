@@ -9,11 +9,11 @@ use axum::routing::{get, post};
 use uuid::Uuid;
 
 use super::confirm::{self, Confirmation, is_sure};
-use super::conversation::{Case, LINES, Said, Start, Window, said};
+use super::conversation::{Case, LINES, PageRange, ShownMessage, Start, said};
 use super::form::Form;
 use super::frame::Frame;
 use super::links::{MESSAGES, segment};
-use super::page::{Fault, Page, go, html};
+use super::page::{Page, PageError, go, html};
 use super::score::{ScoreDetail, Version};
 use super::state::PageState;
 use super::user::SessionUser;
@@ -71,7 +71,11 @@ struct Scored {
 }
 
 impl Scored {
-    async fn read(state: &PageState, user: &SessionUser, session_id: Uuid) -> Result<Self, Fault> {
+    async fn read(
+        state: &PageState,
+        user: &SessionUser,
+        session_id: Uuid,
+    ) -> Result<Self, PageError> {
         Ok(Self {
             score: ScoreDetail::current_of(state, user, session_id).await?,
             session_id,
@@ -90,8 +94,12 @@ struct History {
 }
 
 impl History {
-    async fn read(state: &PageState, user: &SessionUser, session_id: Uuid) -> Result<Self, Fault> {
-        let mut versions = Version::of(state, user, session_id).await?;
+    async fn read(
+        state: &PageState,
+        user: &SessionUser,
+        session_id: Uuid,
+    ) -> Result<Self, PageError> {
+        let mut versions = Version::load_all(state, user, session_id).await?;
         let older = versions.len().saturating_sub(SCORES);
         versions.truncate(SCORES);
         Ok(Self {
@@ -112,8 +120,8 @@ struct SessionPage {
     finished: Option<Moment>,
     scoring_status: ScoringStatus,
     side: Side,
-    window: Window,
-    said: Vec<Said>,
+    window: PageRange,
+    said: Vec<ShownMessage>,
     scored: Option<Scored>,
     history: Option<History>,
 }
@@ -163,7 +171,7 @@ pub(super) async fn read(
     state: &PageState,
     user: &SessionUser,
     id: &str,
-) -> Result<Session, Fault> {
+) -> Result<Session, PageError> {
     Ok(api::sessions::read(state.api(user)?, id).await?)
 }
 
@@ -253,9 +261,9 @@ async fn page(
         Side::Technical => LINES,
         Side::Conversation | Side::Score | Side::History => MESSAGES,
     };
-    let window = Window::at(start.place(), size, session.conversation.len());
+    let window = PageRange::at(start.place(), size, session.conversation.len());
     html(&SessionPage {
-        frame: Frame::of(state, user, "Sessions", scoring_status.title())
+        frame: Frame::load(state, user, "Sessions", scoring_status.title())
             .await
             .moving(scoring_status.moves()),
         case: Case::from(&session),

@@ -4,7 +4,7 @@ use askama::Template;
 use uuid::Uuid;
 
 use super::super::page::found;
-use super::super::page::{Fault, Page, html};
+use super::super::page::{Page, PageError, html};
 use super::super::session_item::{self, Badge, why_not};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
@@ -69,7 +69,7 @@ pub(super) struct ScoringStatus {
     outdated: bool,
     active: Option<(JobDetail, String)>,
     /// Whether the head of the page says already what to do about it.
-    told_above: bool,
+    shown_above: bool,
     failed: Option<JobDetail>,
     why_not: String,
     may_score: bool,
@@ -82,11 +82,11 @@ impl ScoringStatus {
         state: &PageState,
         user: &SessionUser,
         subject: Subject,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, PageError> {
         let (api, id) = (state.api(user)?, subject.session_id);
         let session_id = id.to_string();
         let score = found(scores::current(api, &session_id).await)?;
-        let newest = Params::of(&[("session_id", session_id.as_str()), ("limit", "1")]);
+        let newest = Params::from_pairs(&[("session_id", session_id.as_str()), ("limit", "1")]);
         let newest = jobs::list(api, newest).await?.items.into_iter().next();
         // Only by itself a job has its place in line, and what came of the calls that it has made.
         let job = match newest {
@@ -125,7 +125,7 @@ impl ScoringStatus {
                 big: true,
                 ..score
                     .as_ref()
-                    .map_or_else(|| Badge::of(id, None), Badge::from)
+                    .map_or_else(|| Badge::new(id, None), Badge::from)
             },
             again: score
                 .as_ref()
@@ -134,7 +134,7 @@ impl ScoringStatus {
                 .as_ref()
                 .map(|score| words::moment(score.scored_at, now)),
             outdated: score.is_some_and(|score| !score.is_current_criteria),
-            told_above: status_bar.deserted.is_some()
+            shown_above: status_bar.deserted.is_some()
                 && active
                     .as_ref()
                     .and_then(|(job, _)| job.job.wait.as_ref())
@@ -175,7 +175,7 @@ pub(super) async fn subject(
     state: &PageState,
     user: &SessionUser,
     id: &str,
-) -> Result<Subject, Fault> {
+) -> Result<Subject, PageError> {
     match session_item::item(state, user, id).await? {
         Some(item) => Ok(item.into()),
         // The API says what is wrong with it.
@@ -206,12 +206,12 @@ mod tests {
         ScoringStatus {
             session_id: Uuid::nil(),
             alert_type: Some("<b>Pod</b>".to_owned()),
-            badge: Badge::of(Uuid::nil(), None),
+            badge: Badge::new(Uuid::nil(), None),
             again: String::new(),
             scored: None,
             outdated: false,
             active: None,
-            told_above: false,
+            shown_above: false,
             failed: None,
             why_not: String::new(),
             may_score: true,

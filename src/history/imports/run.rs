@@ -15,8 +15,8 @@ use super::Imports;
 use super::gathered::{Fetched, Gathered};
 use super::walk::{self, MOST_PAGES};
 use crate::history::tarsy::{
-    Address, Generation, ListPage, Listed, PAGE_SIZE, SOURCE, Tarsy, TarsyError, TarsySession,
-    Window,
+    Address, Generation, ListFilter, ListPage, Listed, PAGE_SIZE, SOURCE, Tarsy, TarsyError,
+    TarsySession,
 };
 use crate::store::{
     ImportEnd, ImportRow, ImportStep, StoreError, StoredSession, WalkPlace, Walked,
@@ -162,7 +162,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     async fn list(&self, place: WalkPlace) -> Result<ListPage, Halt> {
-        let window = Window {
+        let window = ListFilter {
             statuses: self.import.statuses.clone(),
             since: self.import.since,
             until: place.until,

@@ -55,7 +55,7 @@ pub fn parse_session_file(
     format: Option<SessionFormat>,
 ) -> Result<Vec<SessionInput>, SessionFileError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut file = Reading::default();
+    let mut file = FileReader::default();
     match pieces(text) {
         Ok(pieces) if pieces.is_empty() => {
             file.fault(
@@ -158,13 +158,13 @@ fn pieces(text: &str) -> Result<Vec<(String, &str)>, String> {
 }
 
 #[derive(Default)]
-struct Reading {
+struct FileReader {
     sessions: Vec<SessionInput>,
     places: HashMap<Uuid, String>,
     faults: Vec<FileFault>,
 }
 
-impl Reading {
+impl FileReader {
     fn session(&mut self, place: String, text: &str) {
         match SessionInput::from_json(text) {
             Ok(session) => self.check(place, session),

@@ -152,7 +152,7 @@ impl SessionInput {
         session_id: Uuid,
         source: &str,
     ) -> Result<SessionRecord, InvalidSession> {
-        let mut faults = Faults::default();
+        let mut faults = SessionFaults::default();
         if self.session_id.is_some_and(|own| own != session_id) {
             faults.add(
                 "/session_id",
@@ -205,9 +205,9 @@ impl SessionInput {
 
 /// Collects faults while fields are brought into their stored form.
 #[derive(Default)]
-struct Faults(Vec<SessionFault>);
+struct SessionFaults(Vec<SessionFault>);
 
-impl Faults {
+impl SessionFaults {
     fn add(&mut self, pointer: impl Into<String>, message: impl Into<String>) {
         if self.0.len() < limits::FAULTS {
             self.0.push(SessionFault {

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use self::chain::{Chain, is_repeated};
 use super::http::Http;
 use super::{
-    ListPage, Listed, PAGE_SIZE, Pagination, TarsyError, TarsySession, Window, about, add_tool,
+    ListFilter, ListPage, Listed, PAGE_SIZE, Pagination, TarsyError, TarsySession, about, add_tool,
     available_tool, read, status_of, tool_name,
 };
 use crate::history::ingest::{SessionInput, tool_text};
@@ -131,7 +131,7 @@ struct InteractionDetail {
     available_tools: Option<Vec<Value>>,
 }
 
-pub(super) fn list_path(window: &Window, page: u32) -> String {
+pub(super) fn list_path(window: &ListFilter, page: u32) -> String {
     let time = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::Micros, true);
     let mut path = format!(
         "/api/v1/sessions?page={page}&page_size={PAGE_SIZE}&sort_by=created_at&sort_order=desc&end_date={}",

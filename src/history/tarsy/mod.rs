@@ -82,7 +82,7 @@ pub enum TarsyError {
 
 /// Which sessions are listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Window {
+pub struct ListFilter {
     /// The statuses; empty: all.
     pub statuses: Vec<SessionStatus>,
     /// The beginning, inclusive.
@@ -165,7 +165,7 @@ impl Tarsy {
     }
 
     /// One page of the sessions in a window, from page 1.
-    pub async fn list(&self, window: &Window, page: u32) -> Result<ListPage, TarsyError> {
+    pub async fn list(&self, window: &ListFilter, page: u32) -> Result<ListPage, TarsyError> {
         let page = match self.generation().await? {
             Generation::Python => {
                 python::list_page(&self.http.get(&python::list_path(window, page)).await?)

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::http::Http;
 use super::{
-    ListPage, Listed, PAGE_SIZE, Pagination, TarsyError, TarsySession, Window, about, add_tool,
+    ListFilter, ListPage, Listed, PAGE_SIZE, Pagination, TarsyError, TarsySession, about, add_tool,
     as_text, available_tool, read, status_of,
 };
 use crate::history::ingest::SessionInput;
@@ -98,7 +98,7 @@ struct WireMessage {
     content: Value,
 }
 
-pub(super) fn list_path(window: &Window, page: u32) -> String {
+pub(super) fn list_path(window: &ListFilter, page: u32) -> String {
     // Its end is inclusive, and it must lie behind the beginning: one microsecond more does no harm.
     let mut path = format!(
         "/api/v1/history/sessions?page={page}&page_size={PAGE_SIZE}&end_date_us={}",

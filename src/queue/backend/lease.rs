@@ -68,7 +68,7 @@ impl DeliveryGuard {
 /// A lease on one id, ended by one of `ack`, `later` and `release`, or, if it is dropped, by `release`.
 pub struct Lease {
     claimed: Claimed,
-    kind: Kind,
+    kind: LeaseKind,
     ended: bool,
     leases: Arc<Leases>,
     /// Set once the job is delivered.
@@ -84,16 +84,16 @@ impl Lease {
     /// The id leaves the queue.
     pub fn ack(mut self) {
         self.end(|id, kind| match kind {
-            Kind::Leased => Some(End::Ack(id)),
-            Kind::Unleased => None,
+            LeaseKind::Leased => Some(End::Ack(id)),
+            LeaseKind::Unleased => None,
         });
     }
 
     /// The id is delayed until `when`, then ready in the lane and set given.
     pub fn later(mut self, push: Push, when: DateTime<Utc>) {
         self.end(|_, kind| match kind {
-            Kind::Leased => Some(End::Later(push, when)),
-            Kind::Unleased => Some(End::Push(Push {
+            LeaseKind::Leased => Some(End::Later(push, when)),
+            LeaseKind::Unleased => Some(End::Push(Push {
                 due_at: Some(when),
                 ..push
             })),
@@ -105,7 +105,7 @@ impl Lease {
         drop(self);
     }
 
-    fn end(&mut self, how: impl FnOnce(JobId, Kind) -> Option<End>) {
+    fn end(&mut self, how: impl FnOnce(JobId, LeaseKind) -> Option<End>) {
         if !self.ended {
             self.ended = true;
             let id = self.claimed.id;
@@ -121,8 +121,8 @@ impl Drop for Lease {
         }
         let claimed = self.claimed.clone();
         self.end(|id, kind| match kind {
-            Kind::Leased => Some(End::Release(claimed)),
-            Kind::Unleased => Some(End::Push(Push {
+            LeaseKind::Leased => Some(End::Release(claimed)),
+            LeaseKind::Unleased => Some(End::Push(Push {
                 id,
                 lane: claimed.lane,
                 priority: claimed.priority,
@@ -134,7 +134,7 @@ impl Drop for Lease {
 
 /// Whether the queue knows of the lease: work that came from the store while the queue was away has none.
 #[derive(Clone, Copy)]
-enum Kind {
+enum LeaseKind {
     Leased,
     Unleased,
 }
@@ -174,12 +174,12 @@ impl Leases {
     /// Keeps an id that a claim handed out.
     pub(super) fn claimed(self: &Arc<Self>, claimed: Claimed) -> Lease {
         self.book().held.insert(claimed.id);
-        self.lease(claimed, Kind::Leased)
+        self.lease(claimed, LeaseKind::Leased)
     }
 
     /// Stands for a lease on work that the queue knows nothing of.
     pub(super) fn unleased(self: &Arc<Self>, claimed: Claimed) -> Lease {
-        self.lease(claimed, Kind::Unleased)
+        self.lease(claimed, LeaseKind::Unleased)
     }
 
     /// Tells the queue of ended leases and renews the others, every third of a lease; ends when `closing` is set and no
@@ -206,7 +206,7 @@ impl Leases {
         }
     }
 
-    fn lease(self: &Arc<Self>, claimed: Claimed, kind: Kind) -> Lease {
+    fn lease(self: &Arc<Self>, claimed: Claimed, kind: LeaseKind) -> Lease {
         self.book().live += 1;
         Lease {
             claimed,

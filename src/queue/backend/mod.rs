@@ -139,7 +139,6 @@ pub struct WorkerOptions {
 #[derive(Debug, thiserror::Error)]
 #[error("worker {name} ended by itself: {reason}")]
 pub struct WorkerDied {
-    /// Its name.
     pub name: String,
     /// What is known.
     pub reason: String,

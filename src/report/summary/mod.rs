@@ -100,7 +100,7 @@ pub struct ComponentMean {
 
 /// One group of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Group {
+pub struct NamedShare {
     pub name: String,
     #[serde(flatten)]
     pub share: Share,
@@ -129,9 +129,9 @@ pub struct Figures {
     /// The components, in the order of the rules.
     pub components: Vec<ComponentMean>,
     /// Of `qas`, by difficulty: easy, medium, hard, then others by name.
-    pub by_difficulty: Vec<Group>,
+    pub by_difficulty: Vec<NamedShare>,
     /// Of `qas`, by agent, by name.
-    pub by_agent: Vec<Group>,
+    pub by_agent: Vec<NamedShare>,
     pub usage: UsageSum,
     /// Of `sql_metrics`: the validator over the suite; null where no case has its flag.
     pub safety: Option<SafetySuite>,
@@ -156,7 +156,7 @@ impl Summary {
             *group(&mut self.errors, item.fault().0) += 1;
         }
         let components = item.about().components;
-        let means = self.kinds.entry(item.kind).or_default().of(item);
+        let means = self.kinds.entry(item.kind).or_default().part(item);
         means.resize(components.len(), Mean::default());
         for (component, mean) in components.iter().zip(means) {
             mean.add(component.score(item.result.as_ref()));
@@ -164,7 +164,7 @@ impl Summary {
         self.add_groups(item);
         self.usage.add(item);
         self.safety.add(item);
-        self.calibration.of(item).extend(item.calibration());
+        self.calibration.part(item).extend(item.calibration());
     }
 
     fn add_groups(&mut self, item: &Item) {
@@ -333,8 +333,8 @@ fn group<'a, T: Default>(groups: &'a mut BTreeMap<String, T>, name: &str) -> &'a
     groups.entry(name.to_owned()).or_default()
 }
 
-fn groups(tallies: &BTreeMap<String, Tally>, basis: Basis) -> Vec<Group> {
-    let group = |(name, tally): (&String, &Tally)| Group {
+fn groups(tallies: &BTreeMap<String, Tally>, basis: Basis) -> Vec<NamedShare> {
+    let group = |(name, tally): (&String, &Tally)| NamedShare {
         name: name.clone(),
         share: tally.share(basis),
     };

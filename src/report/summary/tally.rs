@@ -88,7 +88,7 @@ pub(super) struct Apart<T> {
 }
 
 impl<T> Apart<T> {
-    pub(super) fn of(&mut self, item: &Item) -> &mut T {
+    pub(super) fn part(&mut self, item: &Item) -> &mut T {
         match Made::from_item(item) {
             Made::Computed => &mut self.computed,
             Made::Simulated => &mut self.simulated,
@@ -115,14 +115,14 @@ pub enum Basis {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Scores {
+struct ScoreTally {
     scored: u64,
     passed: u64,
     missed: u64,
     total: Mean,
 }
 
-impl Scores {
+impl ScoreTally {
     fn and(self, other: Self) -> Self {
         Self {
             scored: self.scored + other.scored,
@@ -138,7 +138,7 @@ pub(super) struct Tally {
     n: u64,
     incomplete: u64,
     failed: u64,
-    scores: Apart<Scores>,
+    scores: Apart<ScoreTally>,
 }
 
 impl Tally {
@@ -148,7 +148,7 @@ impl Tally {
             Outcome::Incomplete => self.incomplete += 1,
             Outcome::Failed => self.failed += 1,
             Outcome::Scored => {
-                let scores = self.scores.of(item);
+                let scores = self.scores.part(item);
                 scores.scored += 1;
                 scores.total.add(item.total);
                 match item.status() {
@@ -177,7 +177,7 @@ impl Tally {
         self.share_of(self.scores.simulated)
     }
 
-    fn share_of(&self, scores: Scores) -> Share {
+    fn share_of(&self, scores: ScoreTally) -> Share {
         let Apart {
             computed,
             judged,

@@ -177,7 +177,7 @@ fn groups_are_told_apart_by_difficulty_and_agent_up_to_a_bound() {
         qas("sql", "medium", Some(0.5)),
         qas("", "odd", None),
     ];
-    let names = |groups: &[Group]| -> Vec<String> {
+    let names = |groups: &[NamedShare]| -> Vec<String> {
         groups.iter().map(|group| group.name.clone()).collect()
     };
     let few = figures(&items);

@@ -243,7 +243,7 @@ impl Backlog {
             may_be_precomputed: self.plan.economy,
         });
         let options = JobOptions {
-            force: Force::of(self.plan.force_rescore),
+            force: Force::from_flag(self.plan.force_rescore),
             ..JobOptions::new(self.row.created_by.clone(), self.plan.priority)
         };
         for judge in &self.plan.judges {

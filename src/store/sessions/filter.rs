@@ -172,7 +172,7 @@ fn condition(scored: Scored) -> &'static str {
 
 /// The totals that a rating's word stands for, both ends included.
 pub(in crate::store) fn totals(rating: Rating) -> (i64, i64) {
-    let of_rating = |total: &u8| Rating::of(*total) == rating;
+    let of_rating = |total: &u8| Rating::from_total(*total) == rating;
     let least = (0..=100).find(of_rating).unwrap_or(0);
     let most = (0..=100).rev().find(of_rating).unwrap_or(100);
     (i64::from(least), i64::from(most))

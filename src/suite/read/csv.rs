@@ -8,9 +8,9 @@ use csv::{ByteRecord, Reader, ReaderBuilder};
 use serde_json::Map;
 
 use super::table::{Cell, Header};
-use super::{Limits, Reading, too_large, too_many, unreadable};
+use super::{Limits, ReadOptions, too_large, too_many, unreadable};
 use crate::memory::JsonShape;
-use crate::suite::{Row, SuiteError};
+use crate::suite::{SuiteError, SuiteRow};
 
 /// How far the reader reads ahead, bytes.
 const BUFFER: usize = 64 << 10;
@@ -150,7 +150,7 @@ impl<R> Bounded<R> {
 }
 
 impl<R: Read> Records<R> {
-    pub(super) fn open(source: R, reading: &Reading<'_>) -> Result<Self, SuiteError> {
+    pub(super) fn open(source: R, reading: &ReadOptions<'_>) -> Result<Self, SuiteError> {
         let limits = reading.limits;
         let mut input = ReaderBuilder::new()
             .has_headers(false)
@@ -197,7 +197,7 @@ impl<R: Read> Records<R> {
         }
     }
 
-    pub(super) fn next(&mut self) -> Option<Result<Row, SuiteError>> {
+    pub(super) fn next(&mut self) -> Option<Result<SuiteRow, SuiteError>> {
         if self.ended {
             return None;
         }
@@ -226,7 +226,7 @@ impl<R: Read> Records<R> {
         }
     }
 
-    fn item(&mut self, line: u64) -> Result<Row, SuiteError> {
+    fn item(&mut self, line: u64) -> Result<SuiteRow, SuiteError> {
         let item_no = self.item_no;
         if item_no >= self.limits.items {
             self.ended = true;
@@ -236,7 +236,7 @@ impl<R: Read> Records<R> {
         self.row(item_no, line)
     }
 
-    fn row(&self, item_no: u64, line: u64) -> Result<Row, SuiteError> {
+    fn row(&self, item_no: u64, line: u64) -> Result<SuiteRow, SuiteError> {
         if self.record.as_slice().len() as u64 > self.limits.item_bytes {
             return Err(too_large(line, self.limits));
         }
@@ -257,7 +257,7 @@ impl<R: Read> Records<R> {
             let cell = Cell::Text(text.to_owned());
             self.header.put(&mut fields, (line, place), cell)?;
         }
-        Ok(Row {
+        Ok(SuiteRow {
             item_no,
             line,
             fields,

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::{Envelope, Limits, object, parse, too_large, too_many, unreadable};
 use crate::memory::JsonShape;
-use crate::suite::{Row, SuiteError};
+use crate::suite::{SuiteError, SuiteRow};
 
 /// What the list may be called.
 const LISTS: [&str; 2] = ["items", "questions"];
@@ -35,7 +35,7 @@ impl<R: Read + Seek> Items<R> {
             at: Cell::new(0),
             left: Cell::new(u64::MAX),
         };
-        let mut found = Found {
+        let mut found = FoundSpans {
             walked: &walked,
             limits,
             envelope: Envelope::default(),
@@ -82,12 +82,12 @@ impl<R: Read> Items<R> {
         while let Some((_, span)) = self.spans.next()
             && let Ok(bytes) = self.bytes(&span)
         {
-            most = most.max(JsonShape::of(&bytes).weight());
+            most = most.max(JsonShape::measure(&bytes).weight());
         }
         most
     }
 
-    pub(super) fn next(&mut self) -> Option<Result<Row, SuiteError>> {
+    pub(super) fn next(&mut self) -> Option<Result<SuiteRow, SuiteError>> {
         let (item_no, span) = self.spans.next()?;
         Some(self.row(item_no as u64, &span))
     }
@@ -106,10 +106,10 @@ impl<R: Read> Items<R> {
         Ok(bytes)
     }
 
-    fn row(&mut self, item_no: u64, span: &Range<u64>) -> Result<Row, SuiteError> {
+    fn row(&mut self, item_no: u64, span: &Range<u64>) -> Result<SuiteRow, SuiteError> {
         let bytes = self.bytes(span)?;
         let line = item_no + 1;
-        Ok(Row {
+        Ok(SuiteRow {
             item_no,
             line,
             fields: object(&bytes, line, self.limits)?,
@@ -144,7 +144,7 @@ impl<R: Read> Read for Counted<'_, R> {
     }
 }
 
-struct Found<'a> {
+struct FoundSpans<'a> {
     walked: &'a Walked,
     limits: Limits,
     envelope: Envelope,
@@ -154,7 +154,7 @@ struct Found<'a> {
     fault: Option<SuiteError>,
 }
 
-impl Found<'_> {
+impl FoundSpans<'_> {
     fn fail<T, E: de::Error>(&mut self, fault: SuiteError) -> Result<T, E> {
         self.fault = Some(fault);
         Err(E::custom("the walk ends here"))
@@ -198,7 +198,7 @@ impl Found<'_> {
     }
 }
 
-impl<'de> de::Visitor<'de> for &mut Found<'_> {
+impl<'de> de::Visitor<'de> for &mut FoundSpans<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -254,7 +254,7 @@ impl<'de> de::Visitor<'de> for &mut Found<'_> {
     }
 }
 
-struct List<'a, 'b>(&'a mut Found<'b>);
+struct List<'a, 'b>(&'a mut FoundSpans<'b>);
 
 impl<'de> DeserializeSeed<'de> for List<'_, '_> {
     type Value = ();
@@ -277,7 +277,7 @@ impl<'de> de::Visitor<'de> for List<'_, '_> {
     }
 }
 
-struct Item<'a, 'b>(&'a mut Found<'b>);
+struct Item<'a, 'b>(&'a mut FoundSpans<'b>);
 
 impl<'de> DeserializeSeed<'de> for Item<'_, '_> {
     type Value = ();

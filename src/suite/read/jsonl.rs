@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read};
 
 use super::{Limits, object, too_large, too_many, unreadable};
 use crate::memory::JsonShape;
-use crate::suite::{Row, SuiteError};
+use crate::suite::{SuiteError, SuiteRow};
 
 pub(super) struct Lines<R> {
     input: BufReader<R>,
@@ -36,7 +36,7 @@ impl<R: Read> Lines<R> {
         most
     }
 
-    pub(super) fn next(&mut self) -> Option<Result<Row, SuiteError>> {
+    pub(super) fn next(&mut self) -> Option<Result<SuiteRow, SuiteError>> {
         if self.ended {
             return None;
         }
@@ -59,7 +59,7 @@ impl<R: Read> Lines<R> {
         }
         self.item_no += 1;
         let fields = object(self.buffer.trim_ascii(), self.line, self.limits);
-        Some(fields.map(|fields| Row {
+        Some(fields.map(|fields| SuiteRow {
             item_no,
             line: self.line,
             fields,

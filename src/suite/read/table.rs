@@ -5,13 +5,13 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::{Columns, Limits, Reading, TOO_MANY_VALUES, parse};
+use super::{Columns, Limits, ReadOptions, TOO_MANY_VALUES, parse};
 use crate::job::Kind;
 use crate::score::{Field, FieldForm, about, field, fields, nearest};
 use crate::suite::SuiteError;
 
 /// How many columns beside the first are told that are no fields.
-const MOST_TOLD: usize = 9;
+const MOST_LISTED: usize = 9;
 
 pub(super) struct Header {
     /// By place; `None`: a column without a name, where nothing may stand.
@@ -26,7 +26,7 @@ struct Column {
 }
 
 impl Column {
-    fn of(field: Field) -> Self {
+    fn new(field: Field) -> Self {
         Self {
             name: Cow::Borrowed(field.name),
             form: field.form,
@@ -52,7 +52,7 @@ impl Header {
     pub(super) fn read(
         names: &[Option<String>],
         line: u64,
-        reading: &Reading<'_>,
+        reading: &ReadOptions<'_>,
     ) -> Result<Self, SuiteError> {
         let kinds: Vec<Kind> = match reading.columns {
             Columns::OfKind(kind) => vec![kind],
@@ -92,7 +92,7 @@ impl Header {
             let also = || reading.also.iter().find(|field| field.name == name);
             let own = kinds.iter().find_map(|kind| field(*kind, name));
             let column = match own.or_else(|| also().copied()) {
-                Some(field) => Column::of(field),
+                Some(field) => Column::new(field),
                 None if takes_notes && names.len() > 1 && wanted(name, known()).is_none() => {
                     Column::note(name)
                 }
@@ -115,7 +115,7 @@ impl Header {
         }
         let mut faults = faults.into_iter();
         if let Some(mut first) = faults.next() {
-            for other in faults.take(MOST_TOLD) {
+            for other in faults.take(MOST_LISTED) {
                 let column = other.column.as_deref().unwrap_or_default();
                 let message = &other.message;
                 first

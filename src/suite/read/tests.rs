@@ -15,11 +15,11 @@ const SMALL: Limits = Limits {
     item_weight: 1 << 20,
 };
 
-fn reading(format: Format) -> Reading<'static> {
-    Reading::of_kind(format, Kind::Session)
+fn reading(format: Format) -> ReadOptions<'static> {
+    ReadOptions::of_kind(format, Kind::Session)
 }
 
-fn rows_of(bytes: &[u8], reading: &Reading<'_>) -> Vec<Result<Row, SuiteError>> {
+fn rows_of(bytes: &[u8], reading: &ReadOptions<'_>) -> Vec<Result<SuiteRow, SuiteError>> {
     match read(Cursor::new(bytes), reading) {
         Ok(rows) => rows.collect(),
         Err(error) => vec![Err(error)],
@@ -35,7 +35,7 @@ fn payloads(bytes: &[u8], format: Format) -> Value {
 }
 
 fn faults(bytes: &[u8], format: Format) -> Vec<String> {
-    let reading = Reading {
+    let reading = ReadOptions {
         limits: SMALL,
         ..reading(format)
     };
@@ -48,7 +48,7 @@ fn faults(bytes: &[u8], format: Format) -> Vec<String> {
 #[test]
 fn a_quote_that_is_never_closed_is_named_and_takes_no_rows_with_it() {
     let head = "id,expected_kql,generated_kql\na,T,T\n";
-    let reading = Reading::of_kind(Format::Csv, Kind::Query);
+    let reading = ReadOptions::of_kind(Format::Csv, Kind::Query);
     for (rest, line) in [
         ("b,T,\"T\nc,T,X\nd,T,Y\n", 3),
         ("b,T,T\nc,T,\"X\nd,T,Y", 4),
@@ -338,7 +338,7 @@ fn columns_that_the_reader_of_the_rows_knows_are_taken() {
         name: "agent",
         form: crate::score::FieldForm::Text,
     }];
-    let reading = Reading {
+    let reading = ReadOptions {
         also: &also,
         ..reading(Format::Csv)
     };
@@ -413,7 +413,7 @@ fn a_field_that_stands_in_an_item_twice_is_refused() {
 #[test]
 fn a_column_of_a_case_that_is_meant_for_no_field_is_kept_as_a_note() {
     let file = b"test_id,question,Ticket No,empty\n1,?,0042,\n";
-    let rows = rows_of(file, &Reading::of_kind(Format::Csv, Kind::Qas));
+    let rows = rows_of(file, &ReadOptions::of_kind(Format::Csv, Kind::Qas));
     let fields = &rows[0].as_ref().unwrap().fields;
     assert_eq!(
         Value::Object(fields.clone()),
@@ -421,7 +421,7 @@ fn a_column_of_a_case_that_is_meant_for_no_field_is_kept_as_a_note() {
     );
     let twice = rows_of(
         b"question,note,note\n",
-        &Reading::of_kind(Format::Csv, Kind::Qas),
+        &ReadOptions::of_kind(Format::Csv, Kind::Qas),
     );
     let twice = twice[0].as_ref().unwrap_err().to_string();
     assert!(
@@ -432,7 +432,7 @@ fn a_column_of_a_case_that_is_meant_for_no_field_is_kept_as_a_note() {
 
 #[test]
 fn the_origins_names_of_a_question_lead_to_ours() {
-    let reading = Reading::of_kind(Format::Csv, Kind::Qas);
+    let reading = ReadOptions::of_kind(Format::Csv, Kind::Qas);
     for (name, ours) in [("id", "test_id"), ("agent", "agent_used")] {
         let told = rows_of(format!("{name},question\n1,?\n").as_bytes(), &reading);
         let told = told[0].as_ref().unwrap_err().to_string();
@@ -577,7 +577,7 @@ fn a_text_that_stands_in_many_cells_counts_in_each() {
         file_bytes: 1 << 20,
         ..Limits::default()
     };
-    let reading = Reading {
+    let reading = ReadOptions {
         limits,
         ..reading(Format::Xlsx)
     };
@@ -614,7 +614,7 @@ fn a_workbook_that_unpacks_to_too_much_is_refused_before_it_is_read() {
 fn weighed(parts: &[(&str, &[u8])]) -> Result<u64, SuiteError> {
     weight(
         Cursor::new(package(parts)),
-        &Reading::of_kind(Format::Xlsx, Kind::Session),
+        &ReadOptions::of_kind(Format::Xlsx, Kind::Session),
     )
 }
 
@@ -695,7 +695,7 @@ fn an_item_weighs_by_its_values_and_one_of_too_many_is_refused() {
         ..Limits::default()
     };
     for (format, around) in [(Format::Jsonl, ["", ""]), (Format::Json, ["[", "]"])] {
-        let reading = Reading {
+        let reading = ReadOptions {
             limits,
             ..reading(format)
         };
@@ -707,7 +707,7 @@ fn an_item_weighs_by_its_values_and_one_of_too_many_is_refused() {
         assert!(rows_of(&file(&text), &reading)[0].is_ok());
     }
     let cell = format!("session_id\n\"[{}[]]\"\n", "[],".repeat(2_000));
-    let reading = Reading {
+    let reading = ReadOptions {
         limits,
         ..reading(Format::Csv)
     };
@@ -716,7 +716,7 @@ fn an_item_weighs_by_its_values_and_one_of_too_many_is_refused() {
 
 #[test]
 fn a_file_that_is_too_large_is_not_read() {
-    let reading = Reading {
+    let reading = ReadOptions {
         limits: Limits {
             file_bytes: 10,
             ..SMALL
@@ -737,7 +737,7 @@ proptest! {
     #[test]
     fn no_bytes_panic_or_read_for_ever(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         for format in [Format::Json, Format::Jsonl, Format::Csv, Format::Xlsx] {
-            let rows = rows_of(&bytes, &Reading { limits: SMALL, ..reading(format) });
+            let rows = rows_of(&bytes, &ReadOptions { limits: SMALL, ..reading(format) });
             prop_assert!(rows.len() <= bytes.len() + 2);
         }
     }

@@ -11,8 +11,8 @@ use serde_json::{Map, Number, StreamDeserializer, Value};
 
 use super::table::{Cell, Header};
 use super::zip::{self, not_xlsx};
-use super::{Limits, Reading, too_large, too_many};
-use crate::suite::{Row, SuiteError};
+use super::{Limits, ReadOptions, too_large, too_many};
+use crate::suite::{SuiteError, SuiteRow};
 
 const COLUMNS: u32 = 1_000;
 /// What a cell takes beside its text, bytes.
@@ -21,13 +21,13 @@ const CELL_BYTES: u64 = 16;
 const UNCOMPUTED: &str = "holds a formula whose value is not in the file: open and save it in a spreadsheet program, or write the value";
 
 pub(super) struct Sheet {
-    rows: StreamDeserializer<'static, IoRead<BufReader<File>>, Kept>,
+    rows: StreamDeserializer<'static, IoRead<BufReader<File>>, SpooledRow>,
     item_no: u64,
 }
 
 /// A row in the temporary file.
 #[derive(Serialize, Deserialize)]
-enum Kept {
+enum SpooledRow {
     Row {
         line: u64,
         fields: Map<String, Value>,
@@ -49,7 +49,7 @@ struct Gathering {
 impl Sheet {
     pub(super) fn open<R: Read + Seek>(
         mut source: R,
-        reading: &Reading<'_>,
+        reading: &ReadOptions<'_>,
     ) -> Result<Self, SuiteError> {
         zip::check(&mut source, reading.limits)?;
         let mut workbook = Xlsx::new(source).map_err(|_| not_xlsx())?;
@@ -122,17 +122,17 @@ impl Sheet {
         })
     }
 
-    pub(super) fn next(&mut self) -> Option<Result<Row, SuiteError>> {
+    pub(super) fn next(&mut self) -> Option<Result<SuiteRow, SuiteError>> {
         let kept = self.rows.next()?;
         let item_no = self.item_no;
         self.item_no += 1;
         Some(match kept {
-            Ok(Kept::Row { line, fields }) => Ok(Row {
+            Ok(SpooledRow::Row { line, fields }) => Ok(SuiteRow {
                 item_no,
                 line,
                 fields,
             }),
-            Ok(Kept::Fault {
+            Ok(SpooledRow::Fault {
                 line,
                 column,
                 message,
@@ -147,7 +147,7 @@ impl Sheet {
 }
 
 struct Filling<'a> {
-    reading: &'a Reading<'a>,
+    reading: &'a ReadOptions<'a>,
     name: String,
     header: Option<Header>,
     rows: BufWriter<File>,
@@ -200,8 +200,8 @@ impl Filling<'_> {
             false => fields(row, header),
         };
         let kept = match read {
-            Ok(fields) => Kept::Row { line, fields },
-            Err(error) => Kept::Fault {
+            Ok(fields) => SpooledRow::Row { line, fields },
+            Err(error) => SpooledRow::Fault {
                 line: error.line,
                 column: error.column,
                 message: error.message,
@@ -218,7 +218,7 @@ fn no_room(error: std::io::Error) -> SuiteError {
     ))
 }
 
-fn header(row: &Gathering, reading: &Reading<'_>) -> Result<Header, SuiteError> {
+fn header(row: &Gathering, reading: &ReadOptions<'_>) -> Result<Header, SuiteError> {
     let width = row.cells.iter().map(|(column, _)| column + 1).max();
     let mut names: Vec<Option<String>> = vec![None; width.unwrap_or(0)];
     for (column, cell) in &row.cells {

@@ -66,7 +66,7 @@ pub(super) fn check<R: Read + Seek>(
 
 /// What stands in a part.
 #[derive(Default)]
-struct Found {
+struct PartSize {
     texts: u64,
     /// The bytes of the longest cell or shared text.
     longest: u64,
@@ -74,14 +74,14 @@ struct Found {
 
 /// Walks over the elements of a part and holds one at a time. calamine joins what stands within a cell: so none may be long, and each
 /// element in it must end where it should. Where the parser stops, calamine does too.
-fn walk(part: impl Read, longest: u64) -> Result<Found, SuiteError> {
+fn walk(part: impl Read, longest: u64) -> Result<PartSize, SuiteError> {
     let mut xml = quick_xml::Reader::from_reader(BufReader::new(Bounded {
         source: part,
         left: 0,
     }));
     xml.config_mut().expand_empty_elements = true;
     xml.config_mut().check_end_names = false;
-    let mut found = Found::default();
+    let mut found = PartSize::default();
     // The names of the cell that is open, and of what is open in it; and where it begins.
     let (mut open, mut begin): (Vec<String>, u64) = (Vec::new(), 0);
     let mut buffer = Vec::new();

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 mod judged;
 
-pub use judged::Judged;
+pub use judged::RunJudging;
 
 use super::folder::Bench;
 use crate::job::Kind;
@@ -18,7 +18,7 @@ const SEED: u64 = 20_260_101;
 
 /// How run B differs from run A.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Comparison {
+pub struct RunComparison {
     pub common: u64,
     pub pass_to_fail: Vec<Change>,
     pub fail_to_pass: Vec<Change>,
@@ -40,7 +40,7 @@ pub struct Comparison {
     pub parts: Vec<PartChange>,
     pub simulated_a: u64,
     pub simulated_b: u64,
-    pub judged: Judged,
+    pub judged: RunJudging,
     #[serde(skip)]
     pub kinds_a: BTreeSet<Kind>,
     #[serde(skip)]
@@ -101,7 +101,7 @@ impl Brief {
     }
 }
 
-impl Comparison {
+impl RunComparison {
     /// Compares two runs, items paired by what they call themselves, else by their place.
     pub fn between(
         a: &(impl Source + ?Sized),
@@ -111,7 +111,7 @@ impl Comparison {
         let mut before: HashMap<String, Brief> = HashMap::new();
         a.each(&mut |item| {
             comparison.simulated_a += u64::from(item.simulated);
-            Judged::note(&mut comparison.judged.judges_a, item);
+            RunJudging::note(&mut comparison.judged.judges_a, item);
             comparison.kinds_a.insert(item.kind);
             before.insert(name(item), Brief::from_item(item));
             Ok(())
@@ -119,7 +119,7 @@ impl Comparison {
         let mut pairs: Vec<(f64, f64)> = Vec::new();
         b.each(&mut |item| {
             comparison.simulated_b += u64::from(item.simulated);
-            Judged::note(&mut comparison.judged.judges_b, item);
+            RunJudging::note(&mut comparison.judged.judges_b, item);
             comparison.kinds_b.insert(item.kind);
             let id = name(item);
             match before.remove(&id) {

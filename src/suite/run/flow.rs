@@ -15,7 +15,7 @@ use crate::job::Kind;
 use crate::report::line::id_of;
 use crate::report::{Item, Outcome};
 use crate::score::{Fault, read_case};
-use crate::suite::{Row, SuiteError};
+use crate::suite::{SuiteError, SuiteRow};
 
 const PREFETCHED: usize = 16;
 
@@ -77,7 +77,7 @@ fn prefetch(
     limit: usize,
 ) -> (
     tokio::task::JoinHandle<()>,
-    impl stream::Stream<Item = Result<Row, SuiteError>>,
+    impl stream::Stream<Item = Result<SuiteRow, SuiteError>>,
 ) {
     let (give, get) = mpsc::channel::<NextRow>(PREFETCHED);
     let reader = tokio::task::spawn_blocking(move || {
@@ -102,7 +102,7 @@ fn prefetch(
 }
 
 impl Run<'_> {
-    async fn one(&self, row: Row) -> Result<Item, RunError> {
+    async fn one(&self, row: SuiteRow) -> Result<Item, RunError> {
         let (item_no, kind) = (row.item_no, self.folder.header().kind);
         let work = Work::read(kind, row).map_err(first)?;
         let attempt = self.folder.done(item_no).map_or(0, |done| done.lines);

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::agents::{AgentAnswer, AgentName};
 use super::work::AgentQuestion;
 use crate::report::line_reader::{LineReader, LineSpan};
-use crate::report::{Item, Lines, Outcome, ReportError, Source as _, line};
+use crate::report::{Item, Outcome, ReportError, ResultLines, Source as _, line};
 
 pub use header::{Bench, RunHeader, RunOptions, SuiteRef};
 pub use label::Label;
@@ -392,7 +392,7 @@ fn io(path: &Path, error: &std::io::Error) -> FolderError {
 pub fn passed_items(path: &Path) -> Result<BTreeSet<u64>, FolderError> {
     let unfit = |error: ReportError| FolderError::Unfit(error.to_string());
     let mut passed = BTreeSet::new();
-    let lines = Lines::open(&path.join(RESULTS)).map_err(unfit)?;
+    let lines = ResultLines::open(&path.join(RESULTS)).map_err(unfit)?;
     lines
         .each(&mut |item| {
             if item.passed == Some(true) {

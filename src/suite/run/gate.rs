@@ -1,6 +1,6 @@
 //! Whether a run is good enough: a pure decision over its figures. What is incomplete never passes, and wins over a miss.
 
-use super::compare::Comparison;
+use super::compare::RunComparison;
 use super::thresholds::Gates;
 use crate::report::summary::{Figures, Share};
 use crate::report::{GateDecision, GateResult, Judging, Simulated};
@@ -13,7 +13,7 @@ pub fn decide(
     figures: &Figures,
     gates: &Gates,
     judging: Judging,
-    against: Option<&Comparison>,
+    against: Option<&RunComparison>,
 ) -> GateResult {
     let (mut open, mut missed) = (Vec::new(), Vec::new());
     if figures.all.n == 0 && figures.unfinished == 0 {
@@ -153,7 +153,7 @@ fn over_all(figures: &Figures, figure: impl Fn(&Share) -> (Option<f64>, u64)) ->
 
 fn regression(
     gates: &Gates,
-    against: Option<&Comparison>,
+    against: Option<&RunComparison>,
     open: &mut Vec<String>,
     missed: &mut Vec<String>,
 ) {
@@ -184,7 +184,7 @@ fn has(n: u64) -> &'static str {
 /// Decides over a comparison alone (`gavel compare --max-regression`): a mean over the few items that kept their score says nothing of the
 /// others, so that no more than `max_errors` may have lost theirs.
 pub fn decide_comparison(
-    against: &Comparison,
+    against: &RunComparison,
     max_regression: Option<f64>,
     max_errors: u64,
 ) -> GateResult {

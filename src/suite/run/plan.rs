@@ -14,7 +14,7 @@ use super::work::{QUESTION_FIELDS, Work};
 use crate::job::Kind;
 use crate::report::line::id_of;
 use crate::score::{Field, about, kind_of};
-use crate::suite::{Columns, Format, Limits, Reading, Row, Rows, SuiteError, read};
+use crate::suite::{Columns, Format, Limits, ReadOptions, SuiteError, SuiteRow, SuiteRows, read};
 use crate::wire::words;
 
 const MOST_FAULTS: usize = 20;
@@ -171,7 +171,7 @@ fn unique(
     }
 }
 
-pub(super) fn rows(path: &Path, kind: Kind) -> Result<Rows<BufReader<File>>, SuiteError> {
+pub(super) fn rows(path: &Path, kind: Kind) -> Result<SuiteRows<BufReader<File>>, SuiteError> {
     let also = match about(kind).asks_agents {
         true => QUESTION_FIELDS,
         false => &[],
@@ -183,13 +183,13 @@ fn rows_of(
     path: &Path,
     columns: Columns,
     also: &[Field],
-) -> Result<Rows<BufReader<File>>, SuiteError> {
+) -> Result<SuiteRows<BufReader<File>>, SuiteError> {
     let format = Format::of_path(path).ok_or_else(|| {
         SuiteError::whole(
             "its name ends in none of .json, .jsonl (.ndjson), .csv and .xlsx: the ending says how it is read",
         )
     })?;
-    let reading = Reading {
+    let reading = ReadOptions {
         format,
         columns,
         also,
@@ -264,7 +264,7 @@ fn telling_fields() -> impl Iterator<Item = (Kind, &'static str)> {
     kinds.filter_map(|kind| Some((kind, *about(kind).distinctive.first()?)))
 }
 
-pub(super) type NextRow = Result<Row, SuiteError>;
+pub(super) type NextRow = Result<SuiteRow, SuiteError>;
 
 #[cfg(test)]
 mod tests {

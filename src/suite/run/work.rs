@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::agents::{AgentAnswer, AgentName};
 use crate::job::Kind;
 use crate::score::{Fault, Field, about, nearest, read_case};
-use crate::suite::{Row, SuiteError};
+use crate::suite::{SuiteError, SuiteRow};
 
 /// Columns of question files beside the fields of a case: the origin's names for two of them.
 pub(super) const QUESTION_FIELDS: &[Field] = &[Field::text("id"), Field::text("agent")];
@@ -33,7 +33,7 @@ pub struct AgentQuestion {
 
 impl Work {
     /// Reads a row, and checks as much of it as can be known before the answer.
-    pub(super) fn read(kind: Kind, row: Row) -> Result<Self, Vec<SuiteError>> {
+    pub(super) fn read(kind: Kind, row: SuiteRow) -> Result<Self, Vec<SuiteError>> {
         let (line, item_no) = (row.line, row.item_no);
         let mut written = Written::default();
         let (work, payload) = match about(kind).asks_agents {
@@ -103,8 +103,11 @@ fn unfit(
     let mut case = asked.clone();
     case.insert("success".to_owned(), Value::Bool(true));
     let found = read_case(kind, &Value::Object(case)).err();
-    let is_told = |fault: &Fault| missing.iter().any(|it| it.0 == column(&fault.pointer));
-    let others = found.into_iter().flatten().filter(|fault| !is_told(fault));
+    let is_reported = |fault: &Fault| missing.iter().any(|it| it.0 == column(&fault.pointer));
+    let others = found
+        .into_iter()
+        .flatten()
+        .filter(|fault| !is_reported(fault));
     faults.extend(others.map(|fault| written.at(fault, line)));
     faults
 }
@@ -262,11 +265,11 @@ mod tests {
     use super::*;
     use crate::report::line::id_of;
 
-    fn row(fields: Value) -> Row {
+    fn row(fields: Value) -> SuiteRow {
         let Value::Object(fields) = fields else {
             panic!("an object")
         };
-        Row {
+        SuiteRow {
             item_no: 4,
             line: 5,
             fields,

@@ -20,7 +20,7 @@ pub(super) enum Subject {
 impl Subject {
     /// A case's, by its payload.
     pub(super) fn of_case(job: &Job) -> Result<Self, Ending> {
-        let shape = JsonShape::of(job.payload.text().as_bytes());
+        let shape = JsonShape::measure(job.payload.text().as_bytes());
         if shape.is_heavy() {
             return Ok(Self::Stored {
                 kind: job.kind,
@@ -79,7 +79,7 @@ mod tests {
 
     fn subject(sql: &str) -> Subject {
         let payload = Payload::from(json!({"generated_sql": sql, "expected_sql": sql}));
-        let shape = JsonShape::of(payload.text().as_bytes());
+        let shape = JsonShape::measure(payload.text().as_bytes());
         match shape.is_heavy() {
             false => Subject::Read(read(Kind::SqlMetrics, &payload).ok().unwrap().into()),
             true => Subject::Stored {
@@ -113,7 +113,7 @@ mod tests {
         }));
         let subject = Subject::Stored {
             kind: Kind::Query,
-            weight: JsonShape::of(payload.text().as_bytes()).weight(),
+            weight: JsonShape::measure(payload.text().as_bytes()).weight(),
             payload,
         };
         let others = memory.take(7 << 20).await.unwrap();

@@ -17,7 +17,7 @@ pub(in crate::worker) struct Tries(Mutex<HashMap<Uuid, Tried>>);
 
 impl Tries {
     /// How often so far; `None`: not at all.
-    pub(super) fn of(&self, id: Uuid) -> Option<Tried> {
+    pub(super) fn get(&self, id: Uuid) -> Option<Tried> {
         self.0.lock().get(&id).copied()
     }
 
@@ -53,7 +53,10 @@ mod tests {
         assert_eq!((failed(one, 1), failed(one, 2)), (tried(1, 1), tried(2, 1)));
         assert_eq!(failed(other, 3), tried(1, 3));
         tries.succeeded(one);
-        assert_eq!((tries.of(one), tries.of(other)), (None, Some(tried(1, 3))));
+        assert_eq!(
+            (tries.get(one), tries.get(other)),
+            (None, Some(tried(1, 3)))
+        );
         assert_eq!(failed(one, 4), tried(1, 4));
     }
 }

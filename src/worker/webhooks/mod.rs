@@ -16,7 +16,7 @@ use uuid::Uuid;
 use self::body::body;
 use super::chores::Chores;
 use crate::job::WaitReason;
-use crate::outbound::{Message, Targets, Undelivered, WebhookSender, key_of};
+use crate::outbound::{Targets, Undelivered, WebhookMessage, WebhookSender, key_of};
 use crate::store::{DeliveryRow, DeliveryTry, JudgeRow, StoreError, WebhookEndpoint};
 use crate::wire::{DeliveryState, NewWebhook, WebhookEvent};
 
@@ -187,7 +187,7 @@ impl Webhooks {
             delivery.delivery_id.to_string(),
             body(endpoint.format, &delivery),
         );
-        let message = Message {
+        let message = WebhookMessage {
             id: &id,
             timestamp: self.chores.clock.now().timestamp(),
             body: &body,

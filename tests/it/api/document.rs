@@ -483,6 +483,9 @@ fn no_two_types_share_the_name_of_a_schema() {
             let schemas = text.split("ToSchema").skip(1);
             for part in schemas.chain(text.split("text_enum! {").skip(1)) {
                 let declared = part.lines().map(str::trim).find_map(|line| {
+                    if let Some(name) = line.strip_prefix("#[schema(as = ") {
+                        return Some(name.trim_end_matches(")]").to_owned());
+                    }
                     let (before, name) = line.split_once("struct ").or(line.split_once("enum "))?;
                     let name = name.split([' ', '<', '(', ';']).next()?;
                     (before.is_empty() || before.starts_with("pub")).then(|| name.to_owned())

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Place;
+use super::Sandbox;
 use super::evaluate::{doubtful, right, suite};
 
 /// A case whose validator is right, and whose SQL may be read or not.
@@ -13,7 +13,7 @@ fn case(sql: &str) -> Value {
 
 #[test]
 fn sql_that_breaks_passes_no_gate_and_every_report_says_why() {
-    let place = Place::new();
+    let place = Sandbox::new();
     suite(&place, "good.jsonl", &[case("SELECT x FROM t")]);
     suite(&place, "bad.jsonl", &[case("SELEC x FRM t")]);
     let gated = ["evaluate", "good.jsonl", "--output", "good", "--min-mean"];
@@ -56,7 +56,7 @@ fn sql_that_breaks_passes_no_gate_and_every_report_says_why() {
 
 #[test]
 fn runs_of_two_kinds_are_told_apart_without_their_headers() {
-    let place = Place::new();
+    let place = Sandbox::new();
     suite(&place, "sql.jsonl", &[case("SELECT x FROM t, u")]);
     let query = json!({"id": "q", "generated_kql": "T", "expected_kql": "T"});
     suite(&place, "kql.jsonl", &[query]);
@@ -81,7 +81,7 @@ fn runs_of_two_kinds_are_told_apart_without_their_headers() {
 
 #[test]
 fn a_simulated_baseline_of_a_real_run_is_refused_before_anything_is_paid() {
-    let place = Place::new();
+    let place = Sandbox::new();
     suite(&place, "suite.jsonl", &[doubtful("a")]);
     let simulated = [
         "evaluate",
@@ -123,7 +123,7 @@ fn a_simulated_baseline_of_a_real_run_is_refused_before_anything_is_paid() {
 
 #[test]
 fn a_run_goes_on_with_its_own_suite_and_no_other_whatever_that_one_lacks() {
-    let place = Place::new();
+    let place = Sandbox::new();
     suite(&place, "suite.jsonl", &[right("a")]);
     suite(&place, "other.jsonl", &[case("SELECT x FROM t, u")]);
     drop(
@@ -144,7 +144,7 @@ fn a_run_goes_on_with_its_own_suite_and_no_other_whatever_that_one_lacks() {
 
 #[test]
 fn a_baseline_that_pairs_with_nothing_is_refused_before_anything_is_run() {
-    let place = Place::new();
+    let place = Sandbox::new();
     suite(&place, "a.jsonl", &[right("a")]);
     suite(&place, "b.jsonl", &[right("b")]);
     suite(&place, "none.jsonl", &[right("")]);
@@ -183,7 +183,7 @@ fn a_baseline_that_pairs_with_nothing_is_refused_before_anything_is_run() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_simulated_run_is_not_begun_against_a_real_baseline() {
     // Who speaks to a judge by its own address takes it for a real one.
-    let place = Place::new();
+    let place = Sandbox::new();
     suite(&place, "suite.jsonl", &[doubtful("a")]);
     let simulated = ["evaluate", "suite.jsonl", "--simulate", "--output", "a"];
     drop(place.run(&[&simulated[..], &["--allow-simulated"]].concat()));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-use super::Place;
+use super::Sandbox;
 
 pub(super) async fn judge(answer: ResponseTemplate) -> MockServer {
     let server = MockServer::start().await;
@@ -20,15 +20,15 @@ fn answers() -> ResponseTemplate {
     }))
 }
 
-pub(super) fn asking(server: &MockServer) -> Place {
-    Place::new()
+pub(super) fn asking(server: &MockServer) -> Sandbox {
+    Sandbox::new()
         .with("OPENAI_API_KEY", "sk-hunter2")
         .with("OPENAI_BASE_URL", &format!("{}/v1", server.uri()))
 }
 
 #[test]
 fn each_fault_has_its_remedy() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let run = place.run(&["doctor"]).ends(3);
     let run = run
         .prints("ok     criteria file")
@@ -44,7 +44,7 @@ fn each_fault_has_its_remedy() {
 
 #[test]
 fn a_key_alone_chooses_its_judge_and_of_several_each_is_named() {
-    let key = || Place::new().with("GOOGLE_API_KEY", "k");
+    let key = || Sandbox::new().with("GOOGLE_API_KEY", "k");
     let any_model = key().with("SCORING_LLM_MODEL", "gemini-2.0-flash-exp");
     any_model
         .run(&["doctor", "--no-probe"])
@@ -71,7 +71,7 @@ fn a_key_alone_chooses_its_judge_and_of_several_each_is_named() {
 
 #[test]
 fn a_service_that_does_not_answer_is_a_fault() {
-    let run = Place::new().run(&["doctor", "--server", "https://127.0.0.1:1"]);
+    let run = Sandbox::new().run(&["doctor", "--server", "https://127.0.0.1:1"]);
     run.ends(3)
         .prints("FAULT  service")
         .prints("if it has no TLS, say http://127.0.0.1:1");
@@ -188,8 +188,8 @@ fn families() -> [(&'static str, Value, ResponseTemplate, ResponseTemplate); 3] 
 }
 
 /// A place whose only judge is of this family and listens there.
-fn place_of(family: &str, address: &str) -> Place {
-    let place = Place::new();
+fn place_of(family: &str, address: &str) -> Sandbox {
+    let place = Sandbox::new();
     let file = place.path().join("llm_providers.yaml");
     let text =
         format!("j:\n  type: {family}\n  base_url: {address}\n  model: m-1\n  key: hunter2-key\n");

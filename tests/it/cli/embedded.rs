@@ -8,7 +8,7 @@ use uuid::Uuid;
 use wiremock::ResponseTemplate;
 
 use super::doctor::{asking, judge};
-use super::{Place, Run};
+use super::{Run, Sandbox};
 use crate::support::client::Api;
 
 const NOBODY: &str = "127.0.0.1:0";
@@ -18,7 +18,7 @@ pub(super) struct Running(pub(super) Child);
 
 impl Running {
     /// Starts a command and waits until it says where it listens; answers its address.
-    pub(super) fn start(place: &Place, args: &[&str], sign: &str) -> (Self, String) {
+    pub(super) fn start(place: &Sandbox, args: &[&str], sign: &str) -> (Self, String) {
         let mut child = place.command(args).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let line = lines
@@ -54,8 +54,8 @@ impl Drop for Running {
 }
 
 /// A place with a judge: the simulator, on a port of its own.
-pub(super) fn place_with_judge() -> (Place, Running) {
-    let place = Place::new();
+pub(super) fn place_with_judge() -> (Sandbox, Running) {
+    let place = Sandbox::new();
     let (simulator, url) = Running::start(
         &place,
         &["simulate-judge", "--port", "0"],
@@ -81,7 +81,7 @@ pub(super) fn session(id: Uuid, status: &str) -> String {
 
 #[test]
 fn the_demo_scores_the_examples_and_says_that_they_are_simulated() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let args = ["demo", "--exit", "--bind", NOBODY];
     let first = place.run(&args).ends(0).says("7 of them new");
     let first = first
@@ -123,7 +123,7 @@ async fn who_refuses_the_key_ends_the_demo_and_a_score_with_what_to_correct() {
 
 #[test]
 fn a_judge_that_nobody_knows_is_refused_before_the_demo_stores_anything() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let args = ["demo", "--judge", "openai-defualt", "--bind", NOBODY];
     drop(place.run(&args).ends(2).says("openai-defualt"));
     let listed = |what: &str| {
@@ -184,7 +184,7 @@ async fn the_demo_asks_the_judge_that_is_named_and_makes_nothing_up_in_the_place
 fn the_demo_says_that_a_signal_ends_it() {
     use std::io::Read as _;
 
-    let place = Place::new();
+    let place = Sandbox::new();
     let child = place.command(&["demo", "--bind", NOBODY]).spawn().unwrap();
     let mut demo = Running(child);
     let out = BufReader::new(demo.0.stdout.take().unwrap());
@@ -200,7 +200,7 @@ fn the_demo_says_that_a_signal_ends_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn up_scores_with_a_simulated_judge_and_no_key_and_criteria_are_added_and_made_current_beside_it()
  {
-    let place = Place::new();
+    let place = Sandbox::new();
     let args = ["up", "--simulate", "--bind", NOBODY];
     let (up, url) = Running::start(&place, &args, "listening on");
     place.write("session.json", &session(Uuid::now_v7(), "completed"));
@@ -267,7 +267,7 @@ async fn what_was_made_current_for_a_simulated_judge_keeps_no_real_one_from_the_
 fn the_demo_names_the_flag_when_its_port_is_taken() {
     let taken = std::net::TcpListener::bind(NOBODY).unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    Place::new()
+    Sandbox::new()
         .run(&["demo", "--exit", "--bind", &address])
         .ends(2)
         .says(&address)
@@ -276,7 +276,7 @@ fn the_demo_names_the_flag_when_its_port_is_taken() {
 
 #[test]
 fn a_session_is_scored_by_a_simulated_judge_with_no_key_and_no_server() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write("session.json", &session(Uuid::now_v7(), "completed"));
     let score = ["score", "session.json", "--simulate", "--json"];
     let scored = place.run(&score).ends(0).json();
@@ -291,7 +291,7 @@ fn a_session_is_scored_by_a_simulated_judge_with_no_key_and_no_server() {
 
 #[test]
 fn a_failed_job_is_retried_and_shown() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let malformed = ["simulate-judge", "--port", "0", "--fault", "malformed=1"];
     let (_simulator, url) = Running::start(&place, &malformed, "simulated judge on");
     let place = place
@@ -424,7 +424,7 @@ fn a_session_that_has_not_ended_is_exit_2_and_one_that_is_unknown_too() {
 
 #[test]
 fn scoring_without_a_judge_is_exit_2_with_the_remedy() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write("session.json", &session(Uuid::now_v7(), "completed"));
     place
         .run(&["score", "session.json"])
@@ -434,7 +434,7 @@ fn scoring_without_a_judge_is_exit_2_with_the_remedy() {
 
 #[test]
 fn a_faulty_session_file_is_exit_2_and_nothing_of_it_is_stored() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let good = session(Uuid::now_v7(), "completed");
     place.write(
         "sessions.jsonl",
@@ -453,7 +453,7 @@ fn a_faulty_session_file_is_exit_2_and_nothing_of_it_is_stored() {
 
 #[test]
 fn an_import_of_nothing_and_one_from_no_address_name_the_argument() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let nothing = place.run(&["sessions", "import"]).ends(2);
     nothing.says("name files").says("--from URL");
     for (from, fault) in [
@@ -469,7 +469,7 @@ fn an_import_of_nothing_and_one_from_no_address_name_the_argument() {
 
 #[test]
 fn reading_commands_make_no_data_folder_and_name_the_ways_to_one() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for args in [&["jobs", "list"][..], &["sessions", "list"], &["migrate"]] {
         let run = place.run(args).ends(2);
         assert!(run.err.contains("DATABASE_URL"), "{args:?}: {}", run.err);
@@ -541,7 +541,7 @@ fn up_serves_and_holds_its_data_folder_until_it_is_stopped() {
 
 #[test]
 fn up_without_a_judge_starts_and_says_what_to_set() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (up, url) = Running::start(&place, &["up", "--bind", NOBODY], "listening on");
     let ready = place.run(&["healthcheck", "--ready", "--server", &url]);
     assert_eq!(ready.code, Some(0), "{}", ready.err);
@@ -550,7 +550,7 @@ fn up_without_a_judge_starts_and_says_what_to_set() {
 
 #[test]
 fn migrations_of_the_data_folder_are_reverted_and_applied_again() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write("session.json", &session(Uuid::now_v7(), "completed"));
     let imported = place.run(&["sessions", "import", "session.json"]).ends(0);
     drop(imported.says("store: data folder ./gavel-data"));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::embedded::{Running, place_with_judge};
-use super::{Place, Run};
+use super::{Run, Sandbox};
 
 /// A case that is right, and that no judge is needed for.
 pub(super) fn right(id: &str) -> Value {
@@ -19,7 +19,7 @@ fn wrong(id: &str) -> Value {
     json!({"id": id, "generated_sql": "select 1", "is_valid": false, "should_pass": true, "errors": ["near select"]})
 }
 
-pub(super) fn suite(place: &Place, name: &str, rows: &[Value]) {
+pub(super) fn suite(place: &Sandbox, name: &str, rows: &[Value]) {
     let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
     place.write(name, &(lines.join("\n") + "\n"));
 }
@@ -31,7 +31,7 @@ fn lines(path: &Path) -> Vec<Value> {
         .collect()
 }
 
-pub(super) fn results(place: &Place, run: &str) -> Vec<Value> {
+pub(super) fn results(place: &Sandbox, run: &str) -> Vec<Value> {
     lines(&place.path().join(run).join("evaluation-results.jsonl"))
 }
 
@@ -47,14 +47,14 @@ pub(super) fn outcomes(results: &[Value]) -> BTreeMap<u64, String> {
     results.iter().map(outcome).collect()
 }
 
-pub(super) fn with_shell(place: Place) -> Place {
+pub(super) fn with_shell(place: Sandbox) -> Sandbox {
     let path = std::env::var("PATH").unwrap_or_default();
     place.with("PATH", &path)
 }
 
 #[test]
 fn the_exit_code_says_whether_the_gate_holds() {
-    let place = Place::new();
+    let place = Sandbox::new();
     suite(&place, "good.jsonl", &[right("a"), right("b")]);
     suite(
         &place,
@@ -100,7 +100,7 @@ fn the_exit_code_says_whether_the_gate_holds() {
 
 #[test]
 fn a_reader_that_has_gone_changes_nothing_of_the_exit_code() {
-    let place = Place::new();
+    let place = Sandbox::new();
     suite(&place, "mixed.jsonl", &[right("a"), wrong("b")]);
     for args in [
         &["evaluate", "mixed.jsonl", "--output", "first"][..],
@@ -115,7 +115,7 @@ fn a_reader_that_has_gone_changes_nothing_of_the_exit_code() {
 
 #[test]
 fn what_cannot_be_run_is_said_before_anything_is_run() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write("empty.jsonl", "");
     place
         .run(&["evaluate", "empty.jsonl"])
@@ -146,7 +146,7 @@ fn what_cannot_be_run_is_said_before_anything_is_run() {
 
 #[test]
 fn a_run_goes_on_only_with_its_own_suite_and_only_what_failed_can_be_run_again() {
-    let place = Place::new();
+    let place = Sandbox::new();
     suite(&place, "suite.jsonl", &[right("a"), wrong("b"), wrong("c")]);
     place
         .run(&["evaluate", "suite.jsonl", "--output", "first"])
@@ -211,7 +211,7 @@ fn a_run_goes_on_only_with_its_own_suite_and_only_what_failed_can_be_run_again()
 
 #[test]
 fn without_a_judge_the_computed_parts_are_real_and_nothing_passes() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let rows = [
         json!({"id": "same", "generated_kql": "T | count", "expected_kql": "T | count"}),
         json!({"id": "other", "generated_kql": "T | where a == 1", "expected_kql": "T | where a == 2"}),
@@ -239,7 +239,7 @@ fn without_a_judge_the_computed_parts_are_real_and_nothing_passes() {
 
 #[test]
 fn runs_are_held_against_each_other_and_against_a_baseline() {
-    let place = Place::new();
+    let place = Sandbox::new();
     suite(
         &place,
         "a.jsonl",
@@ -283,7 +283,7 @@ fn runs_are_held_against_each_other_and_against_a_baseline() {
 
 #[test]
 fn a_second_run_finds_the_replies_of_the_first_though_its_simulator_listens_elsewhere() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let cases: Vec<Value> = (0..3)
         .map(|i| {
             json!({"id": format!("c{i}"), "generated_sql": format!("select a from t where b = {i}"),
@@ -308,14 +308,14 @@ pub(super) fn doubtful(id: &str) -> Value {
     json!({"id": id, "generated_sql": format!("select {id} from t"), "expected_sql": "select b from u"})
 }
 
-fn summary(place: &Place, run: &str) -> String {
+fn summary(place: &Sandbox, run: &str) -> String {
     std::fs::read_to_string(place.path().join(run).join("summary.md")).unwrap()
 }
 
 #[test]
 fn a_simulated_judge_is_asked_over_the_data_folder_whatever_database_is_named() {
     // Nothing listens there: the run would end with 3.
-    let place = Place::new()
+    let place = Sandbox::new()
         .with("DATABASE_URL", "postgres://u:hunter2@127.0.0.1:1/none")
         .with("REDIS_URL", "redis://127.0.0.1:1")
         .with("GAVEL_DATABASE_CONNECT_TIMEOUT_S", "0");
@@ -330,7 +330,7 @@ fn a_simulated_judge_is_asked_over_the_data_folder_whatever_database_is_named() 
 
 #[test]
 fn a_simulated_run_goes_on_only_with_its_simulated_judge() {
-    let place = Place::new();
+    let place = Sandbox::new();
     suite(&place, "suite.jsonl", &[doubtful("a")]);
     let run = ["evaluate", "suite.jsonl", "--simulate", "--output", "run"];
     place.run(&run).ends(3);
@@ -353,7 +353,7 @@ fn a_simulated_run_goes_on_only_with_its_simulated_judge() {
 
 #[test]
 fn the_command_that_is_printed_to_go_on_with_names_the_same_judge_and_place() {
-    let place = with_shell(Place::new());
+    let place = with_shell(Sandbox::new());
     let asked = question("a", "sql", "How many?");
     suite(&place, "suite.jsonl", &[asked]);
     let judges = format!("{}/config/llm_providers.yaml", env!("CARGO_MANIFEST_DIR"));
@@ -389,7 +389,7 @@ fn the_command_that_is_printed_to_go_on_with_names_the_same_judge_and_place() {
 
 #[test]
 fn sql_that_cannot_be_read_is_incomplete_and_passes_no_gate() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let case =
         |id: &str, sql: &str| json!({"id": id, "generated_sql": sql, "expected_tables": ["a"]});
     let good = "SELECT x FROM a";
@@ -452,7 +452,7 @@ fn sql_that_cannot_be_read_is_incomplete_and_passes_no_gate() {
 #[test]
 fn a_reader_learns_that_it_may_not_score_before_agents_are_asked() {
     let tokens = "somebody:read:reading-is-allowed ci:enqueue:scoring-is-allowed";
-    let place = with_shell(Place::new()).with("GAVEL_AUTH_TOKENS", tokens);
+    let place = with_shell(Sandbox::new()).with("GAVEL_AUTH_TOKENS", tokens);
     let up = ["up", "--bind", "127.0.0.1:0"];
     let (service, url) = Running::start(&place, &up, "listening on");
     suite(&place, "suite.jsonl", &[question("a", "sql", "How many?")]);
@@ -543,7 +543,7 @@ fn a_run_is_shown_as_a_batch_that_costs_nothing_more() {
 
 #[test]
 fn a_run_that_no_judge_could_be_asked_for_is_refused_and_leaves_no_folder() {
-    let place = Place::new();
+    let place = Sandbox::new();
     suite(
         &place,
         "suite.jsonl",
@@ -570,7 +570,7 @@ fn a_run_that_no_judge_could_be_asked_for_is_refused_and_leaves_no_folder() {
 
 #[test]
 fn what_the_metrics_find_is_logged_where_that_is_asked_for() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let blocked =
         json!({"id": "a", "generated_sql": "select 1", "safety_valid": false, "should_pass": true});
     suite(&place, "suite.jsonl", &[blocked]);
@@ -588,7 +588,7 @@ fn what_the_metrics_find_is_logged_where_that_is_asked_for() {
 
 #[test]
 fn the_reports_of_a_run_say_what_its_gates_said() {
-    let place = Place::new();
+    let place = Sandbox::new();
     suite(&place, "mixed.jsonl", &[right("a"), wrong("b")]);
     for (flags, code, word) in [
         (&["--min-pass-rate", "0"][..], 0, "PASSED"),
@@ -614,7 +614,7 @@ fn the_reports_of_a_run_say_what_its_gates_said() {
 
 #[test]
 fn a_run_without_a_judge_is_incomplete_in_its_reports_though_no_item_needed_one() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let same =
         |id: &str| json!({"id": id, "generated_kql": "T | count", "expected_kql": "T | count"});
     suite(&place, "suite.jsonl", &[same("a"), same("b"), same("c")]);
@@ -636,7 +636,7 @@ fn a_run_without_a_judge_is_incomplete_in_its_reports_though_no_item_needed_one(
 
 #[test]
 fn a_suite_cannot_drive_the_terminal_and_an_empty_one_is_refused_in_every_form() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write("hostile.jsonl", "{\"id\": \"\\u001b[31m\\u0007x\", \"question\": \"?\", \"agent\": \"\\u001b]0;t\\u0007\"}\n");
     place.write("column.csv", "id,\u{1b}[2Jgenerated_sql\n1,2\n");
     for name in ["hostile.jsonl", "column.csv"] {
@@ -666,7 +666,7 @@ pub(super) fn question(id: &str, agent: &str, text: &str) -> Value {
 #[test]
 fn an_agent_that_is_down_is_named_with_its_address() {
     let (_nobody, address) = crate::support::nobody_at();
-    let place = Place::new().with("GAVEL_AGENTS_DOCKING_URL", &format!("http://{address}"));
+    let place = Sandbox::new().with("GAVEL_AGENTS_DOCKING_URL", &format!("http://{address}"));
     suite(
         &place,
         "suite.jsonl",
@@ -698,7 +698,7 @@ fn an_agent_that_is_down_is_named_with_its_address() {
 
 #[test]
 fn an_agent_that_fails_on_one_question_fails_that_item_and_is_asked_again_on_request() {
-    let place = with_shell(Place::new());
+    let place = with_shell(Sandbox::new());
     let questions = [
         question("a", "sql", "good"),
         question("b", "sql", "bad"),
@@ -753,7 +753,7 @@ fn an_agent_that_fails_on_one_question_fails_that_item_and_is_asked_again_on_req
 
 #[test]
 fn a_run_whose_agent_answers_nothing_is_incomplete_however_many_errors_are_allowed() {
-    let place = with_shell(Place::new());
+    let place = with_shell(Sandbox::new());
     let asked = [question("a", "sql", "?"), question("b", "sql", "?")];
     suite(&place, "suite.jsonl", &asked);
     let args = ["evaluate", "suite.jsonl", "--agent-command", "exit 3"];
@@ -765,7 +765,7 @@ fn a_run_whose_agent_answers_nothing_is_incomplete_however_many_errors_are_allow
 
 #[test]
 fn items_named_by_numbers_keep_their_names_and_are_paired_by_them() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let named = |mut case: Value, id: u64| {
         case["id"] = json!(id);
         case
@@ -794,7 +794,7 @@ fn items_named_by_numbers_keep_their_names_and_are_paired_by_them() {
 
 #[test]
 fn a_run_that_goes_on_is_held_to_the_gates_it_began_with() {
-    let place = with_shell(Place::new());
+    let place = with_shell(Sandbox::new());
     let asked = [question("a", "sql", "good"), question("b", "sql", "bad")];
     suite(&place, "suite.jsonl", &asked);
     // The second question is answered once it is mended, and then wrongly.
@@ -837,7 +837,7 @@ fn a_run_that_goes_on_is_held_to_the_gates_it_began_with() {
 
 #[test]
 fn answers_to_no_question_are_told_and_two_to_one_are_refused() {
-    let place = Place::new();
+    let place = Sandbox::new();
     suite(&place, "suite.jsonl", &[question("a", "sql", "?")]);
     let answer = |id: &str| json!({"test_id": id, "generated_sql": "SELECT 7;", "actual_results": 7, "success": true});
     let strangers = ["z1", "z2", "z3", "z4", "z5", "z6"].map(answer);
@@ -865,7 +865,7 @@ fn answers_to_no_question_are_told_and_two_to_one_are_refused() {
 
 #[test]
 fn unsafe_sql_that_was_let_through_reads_as_critical_in_junit() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut case = right("a");
     case["safety_valid"] = json!(true);
     case["should_pass"] = json!(false);
@@ -890,7 +890,7 @@ fn example(path: &str) -> String {
 
 #[test]
 fn the_example_cases_say_what_their_calibration_means() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let cases = example("metrics/cases.jsonl");
     let args = ["evaluate", &cases, "--simulate", "--allow-simulated"];
     place
@@ -901,7 +901,7 @@ fn the_example_cases_say_what_their_calibration_means() {
 
 #[test]
 fn an_agent_that_fails_is_told_with_its_last_words() {
-    let place = with_shell(Place::new());
+    let place = with_shell(Sandbox::new());
     let question = json!({"test_id": "a", "agent_used": "sql", "question": "How many?", "expected_answer_type": "number", "expected_results": 12});
     suite(&place, "questions.jsonl", &[question]);
     let command = "echo the table is locked >&2; exit 9";

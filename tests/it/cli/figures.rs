@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::Place;
+use super::Sandbox;
 
-fn demonstrated() -> Place {
-    let place = Place::new();
+fn demonstrated() -> Sandbox {
+    let place = Sandbox::new();
     drop(
         place
             .run(&["demo", "--exit", "--bind", "127.0.0.1:0"])

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::Place;
+use super::Sandbox;
 use super::embedded::{Running, place_with_judge, session};
 use super::evaluate::{doubtful, outcomes, question, results, right, suite, with_shell};
 
@@ -16,7 +16,7 @@ fn other_criteria(name: &str) -> String {
 }
 
 /// A run of one question that its agent didn't answer, so that there is something to go on with.
-fn begun(place: &Place) {
+fn begun(place: &Sandbox) {
     suite(place, "suite.jsonl", &[question("a", "sql", "How many?")]);
     let args = [
         "evaluate",
@@ -65,7 +65,7 @@ fn a_run_goes_on_under_no_other_criteria_than_those_it_began_with() {
 fn a_run_that_was_judged_otherwise_than_its_baseline_says_so() {
     let (place, simulator) = place_with_judge();
     suite(&place, "suite.jsonl", &[doubtful("a"), doubtful("b")]);
-    let run = |place: &Place, name: &str, more: &[&str]| {
+    let run = |place: &Sandbox, name: &str, more: &[&str]| {
         let args = [
             "evaluate",
             "suite.jsonl",
@@ -111,7 +111,7 @@ fn a_server_at_a_dead_address_is_said_before_anything_is_run() {
     let held = tokio::net::TcpSocket::new_v4().unwrap();
     held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = format!("http://{}", held.local_addr().unwrap());
-    let place = Place::new();
+    let place = Sandbox::new();
     suite(&place, "suite.jsonl", &[right("a")]);
     let args = ["evaluate", "suite.jsonl", "--server", &address];
     let run = place.run(&args).ends(3).says(&address);
@@ -138,7 +138,7 @@ async fn refusing(status: StatusCode) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_judge_that_refuses_its_key_ends_an_embedded_run_at_once() {
     for status in [StatusCode::UNAUTHORIZED, StatusCode::NOT_FOUND] {
-        let place = Place::new()
+        let place = Sandbox::new()
             .with("DEFAULT_LLM_PROVIDER", "simulated")
             .with("GAVEL_SIMULATED_URL", &refusing(status).await);
         let cases: Vec<Value> = (0..40).map(|n| doubtful(&format!("c{n}"))).collect();
@@ -175,10 +175,12 @@ async fn a_judge_that_refuses_its_key_ends_an_embedded_run_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_for_a_judge_is_told_why_before_the_wait_is_over() {
-    let place = Place::new().with("DEFAULT_LLM_PROVIDER", "simulated").with(
-        "GAVEL_SIMULATED_URL",
-        &refusing(StatusCode::UNAUTHORIZED).await,
-    );
+    let place = Sandbox::new()
+        .with("DEFAULT_LLM_PROVIDER", "simulated")
+        .with(
+            "GAVEL_SIMULATED_URL",
+            &refusing(StatusCode::UNAUTHORIZED).await,
+        );
     suite(&place, "suite.jsonl", &[doubtful("a")]);
     place.write("session.json", &session(Uuid::now_v7(), "completed"));
     let ran = tokio::task::spawn_blocking(move || {

@@ -1,6 +1,6 @@
 //! `gavel report`: a run's folder, a file, what is neither.
 
-use super::Place;
+use super::Sandbox;
 
 /// Lines of a run: a pass, a miss, and the miss once more, now a pass.
 const LINES: &str = r#"{"id":"b","payload":{"prompt":"Errors?","generated_kql":"-- x"},"result":{"threshold":0.9,"components":{"llm_grading":{"score":0.2,"details":{"reasoning":"Wrong table."}}}},"gavel":{"item_no":1,"kind":"query","outcome":"scored","total":0.2,"passed":false}}
@@ -8,8 +8,8 @@ const LINES: &str = r#"{"id":"b","payload":{"prompt":"Errors?","generated_kql":"
 {"id":"c","payload":{"prompt":"Errors?"},"result":null,"gavel":{"item_no":2,"kind":"query","outcome":"scored","total":1.0,"passed":true,"simulated":true}}
 {"id":"c","payl"#;
 
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> Sandbox {
+    let place = Sandbox::new();
     std::fs::create_dir(place.path().join("run-1")).unwrap();
     place.write("run-1/evaluation-results.jsonl", LINES);
     place
@@ -67,7 +67,7 @@ fn a_file_is_written_whole_in_the_form_that_its_name_asks_for() {
 
 #[test]
 fn the_report_of_a_run_that_was_killed_says_what_is_missing_and_is_no_pass() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let case = |id: &str| {
         format!(
             "{{\"id\":\"{id}\",\"generated_sql\":\"select 1\",\"expected_sql\":\"select 1\"}}\n"
@@ -130,7 +130,7 @@ fn what_can_not_be_reported_is_exit_2_with_its_remedy() {
 
 #[test]
 fn a_batch_that_is_not_there_is_said() {
-    let place = Place::new();
+    let place = Sandbox::new();
     std::fs::create_dir(place.path().join("gavel-data")).unwrap();
     place
         .run(&["report", "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f"])

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Place, Run, embedded};
+use super::{Run, Sandbox, embedded};
 use crate::support::home::{Home, JUDGE};
 use crate::support::judge_server::Say;
 use crate::support::sessions::session;
@@ -17,7 +17,7 @@ async fn run(world: &World, args: &[&str]) -> Run {
     run_in(place(world), args).await
 }
 
-async fn run_in(place: Place, args: &[&str]) -> Run {
+async fn run_in(place: Sandbox, args: &[&str]) -> Run {
     let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
     let running = tokio::task::spawn_blocking(move || {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -26,8 +26,8 @@ async fn run_in(place: Place, args: &[&str]) -> Run {
     running.await.unwrap()
 }
 
-fn place(world: &World) -> Place {
-    Place::new().with("GAVEL_SERVER", world.api.base())
+fn place(world: &World) -> Sandbox {
+    Sandbox::new().with("GAVEL_SERVER", world.api.base())
 }
 
 async fn sessions(world: &World, n: usize) -> Vec<Uuid> {
@@ -235,7 +235,7 @@ async fn repeats_end_with_how_far_their_scores_lie_apart() {
     sessions(&world, 2).await;
     let base = world.api.base().to_owned();
     let args = ["rescore", "--repeat", "3", "--watch", "--server", &base];
-    let done = run_in(Place::new(), &args).await.ends(0);
+    let done = run_in(Sandbox::new(), &args).await.ends(0);
     let done = done.prints("6 scores of 2 sessions, 2 of which with all of theirs");
     let batch = id(&batches(&world).await[0]);
     let spread = format!("gavel batches spread {batch} --server {base}");
@@ -253,7 +253,7 @@ async fn repeats_end_with_how_far_their_scores_lie_apart() {
     assert_eq!(links["spread"], format!("/api/v1/batches/{batch}/spread"));
 
     let args = ["rescore", "--watch", "--server", &base];
-    drop(run_in(Place::new(), &args).await.ends(0));
+    drop(run_in(Sandbox::new(), &args).await.ends(0));
     let plain = id(&batches(&world).await[0]);
     assert_eq!(batches(&world).await[0]["links"].get("spread"), None);
     let nothing = run(&world, &["batches", "spread", &plain]).await.ends(4);
@@ -295,7 +295,7 @@ fn over_a_data_folder_the_batch_runs_while_the_command_watches() {
 
 #[test]
 fn what_can_not_be_asked_is_said_with_its_remedy() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write("ids.txt", "session-7\n");
     place.write("none.txt", "# nobody\n");
     place

@@ -1,6 +1,6 @@
 //! Postgres and Redis, where there are any.
 
-use super::Place;
+use super::Sandbox;
 use crate::support;
 
 async fn database() -> Option<String> {
@@ -14,7 +14,7 @@ async fn database() -> Option<String> {
 #[tokio::test]
 async fn migrate_applies_reverts_and_applies_again_on_postgres() {
     let Some(url) = database().await else { return };
-    let place = Place::new().with("DATABASE_URL", &url);
+    let place = Sandbox::new().with("DATABASE_URL", &url);
     let migrate = |more: &[&str]| place.run(&[&["migrate"], more].concat()).ends(0);
     drop(
         migrate(&[])
@@ -33,7 +33,7 @@ async fn serve_and_worker_refuse_a_database_that_is_not_migrated() {
     let (Some(url), Some(redis)) = (database().await, support::redis_server()) else {
         return;
     };
-    let place = Place::new()
+    let place = Sandbox::new()
         .with("DATABASE_URL", &url)
         .with("REDIS_URL", &redis)
         .with("OPENAI_API_KEY", "sk-test");
@@ -52,7 +52,7 @@ async fn a_worker_without_a_judge_is_exit_2_with_the_remedy() {
     let (Some(url), Some(redis)) = (database().await, support::redis_server()) else {
         return;
     };
-    let place = Place::new()
+    let place = Sandbox::new()
         .with("DATABASE_URL", &url)
         .with("REDIS_URL", &redis);
     place.run(&["migrate"]).ends(0);
@@ -67,7 +67,7 @@ async fn a_worker_without_a_judge_is_exit_2_with_the_remedy() {
 
 #[tokio::test]
 async fn a_database_that_does_not_answer_is_exit_3() {
-    let place = Place::new()
+    let place = Sandbox::new()
         .with("DATABASE_URL", "postgres://u:hunter2@127.0.0.1:1/none")
         .with("GAVEL_DATABASE_CONNECT_TIMEOUT_S", "0");
     let run = place.run(&["migrate"]).ends(3);

@@ -4,7 +4,7 @@ use serde_json::json;
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-use super::Place;
+use super::Sandbox;
 
 const COMMANDS: [&str; 20] = [
     "up",
@@ -31,7 +31,7 @@ const COMMANDS: [&str; 20] = [
 
 #[test]
 fn every_command_has_a_help_with_an_example() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let listed = place.run(&["--help"]).ends(0).out;
     for command in COMMANDS {
         assert!(
@@ -49,7 +49,7 @@ fn every_command_has_a_help_with_an_example() {
 
 #[test]
 fn an_unknown_flag_or_command_is_exit_2() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.run(&["scroe"]).ends(2).says("score");
     place
         .run(&["up", "--binb", "127.0.0.1:1"])
@@ -60,7 +60,7 @@ fn an_unknown_flag_or_command_is_exit_2() {
 
 #[test]
 fn a_broken_settings_file_is_exit_2_with_its_line() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write(
         "gavel.toml",
         "bind = \"127.0.0.1:0\"\n[worker\nconcurrency = 1\n",
@@ -78,7 +78,7 @@ fn a_broken_settings_file_is_exit_2_with_its_line() {
 
 #[test]
 fn an_unknown_key_is_exit_2_and_names_the_one_that_was_meant() {
-    let place = Place::new().with("GAVEL_CONFIG", "gavel.toml");
+    let place = Sandbox::new().with("GAVEL_CONFIG", "gavel.toml");
     place.write("gavel.toml", "[worker]\nconcurency = 1\n");
     place
         .run(&["doctor", "--no-probe"])
@@ -88,7 +88,7 @@ fn an_unknown_key_is_exit_2_and_names_the_one_that_was_meant() {
 
 #[test]
 fn a_bad_value_is_exit_2_and_names_what_was_used() {
-    let place = Place::new().with("GAVEL_WORKER_CONCURRENCY", "0");
+    let place = Sandbox::new().with("GAVEL_WORKER_CONCURRENCY", "0");
     place
         .run(&["doctor", "--no-probe"])
         .ends(2)
@@ -101,20 +101,20 @@ fn a_bad_value_is_exit_2_and_names_what_was_used() {
 
 #[test]
 fn an_unknown_gavel_variable_is_a_warning() {
-    let place = Place::new().with("GAVEL_WORKER_CONCURENCY", "4");
+    let place = Sandbox::new().with("GAVEL_WORKER_CONCURENCY", "4");
     let run = place.run(&["criteria", "check", "none.yaml"]).ends(2);
     run.says("did you mean GAVEL_WORKER_CONCURRENCY?");
 }
 
 #[test]
 fn dotenv_is_read_and_the_real_environment_wins() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write(".env", "GAVEL_LOG_FORMAT=xml\n");
     place
         .run(&["doctor", "--no-probe"])
         .ends(2)
         .says("GAVEL_LOG_FORMAT");
-    let place = Place::new().with("GAVEL_LOG_FORMAT", "text");
+    let place = Sandbox::new().with("GAVEL_LOG_FORMAT", "text");
     place.write(".env", "GAVEL_LOG_FORMAT=xml\nOPENAI_API_KEY=sk-test\n");
     place.run(&["doctor", "--no-probe"]).ends(0);
     place.write(".env", "GAVEL_LOG_FORMAT=text\nOPENAI_API_KEY=a secret\n");
@@ -125,7 +125,7 @@ fn dotenv_is_read_and_the_real_environment_wins() {
 
 #[test]
 fn completions_are_made_for_each_shell() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let run = place.run(&["completions", shell]).ends(0);
         assert!(run.out.contains("gavel"), "{shell}");
@@ -134,7 +134,7 @@ fn completions_are_made_for_each_shell() {
 
 #[test]
 fn a_new_token_is_taken_by_the_settings_and_never_twice_the_same() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let made = || {
         place
             .run(&["tokens", "new", "ci", "--scope", "enqueue"])
@@ -152,7 +152,7 @@ fn a_new_token_is_taken_by_the_settings_and_never_twice_the_same() {
 
 #[test]
 fn openapi_prints_the_document() {
-    let document = Place::new().run(&["openapi"]).ends(0).json();
+    let document = Sandbox::new().run(&["openapi"]).ends(0).json();
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
     assert!(document["paths"]["/api/v1/scoring/sessions/{session_id}/score"].is_object());
 }
@@ -160,7 +160,7 @@ fn openapi_prints_the_document() {
 #[test]
 fn serve_and_worker_name_the_servers_they_lack_and_the_way_without() {
     for command in ["serve", "worker"] {
-        let place = Place::new();
+        let place = Sandbox::new();
         place
             .run(&[command])
             .ends(2)
@@ -175,7 +175,7 @@ fn serve_and_worker_name_the_servers_they_lack_and_the_way_without() {
 
 #[test]
 fn a_public_bind_without_tokens_is_refused_before_anything_is_opened() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for command in ["up", "demo"] {
         place
             .run(&[command, "--bind", "0.0.0.0:0"])
@@ -188,14 +188,14 @@ fn a_public_bind_without_tokens_is_refused_before_anything_is_opened() {
 
 #[test]
 fn the_long_help_of_a_command_says_more_than_its_summary() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.run(&["up", "--help"]).ends(0).prints("SIGHUP");
     place.run(&["score", "--help"]).ends(0).prints("Exit codes");
 }
 
 #[test]
 fn a_database_that_does_not_answer_is_named_with_the_setting() {
-    let place = Place::new()
+    let place = Sandbox::new()
         .with("DATABASE_URL", "postgres://ann:hunter2@127.0.0.1:1/none")
         .with("REDIS_URL", "redis://127.0.0.1:1")
         .with("GAVEL_DATABASE_CONNECT_TIMEOUT_S", "1");
@@ -208,13 +208,13 @@ fn a_database_that_does_not_answer_is_named_with_the_setting() {
 
 #[test]
 fn what_is_neither_a_file_nor_an_id_is_exit_2() {
-    let run = Place::new().run(&["score", "sesion.json"]).ends(2);
+    let run = Sandbox::new().run(&["score", "sesion.json"]).ends(2);
     run.says("sesion.json: there is no such file, and it is not the id");
 }
 
 #[test]
 fn a_table_goes_into_a_file_of_its_own_format() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for name in ["scores.xlsx", "scores.json"] {
         let run = place.run(&["export", "scores", "--output", name]).ends(2);
         run.says(&format!(
@@ -227,11 +227,11 @@ fn a_table_goes_into_a_file_of_its_own_format() {
 #[test]
 fn healthcheck_of_nobody_is_exit_3() {
     let server = "http://127.0.0.1:1";
-    Place::new()
+    Sandbox::new()
         .run(&["healthcheck", "--server", server])
         .ends(3)
         .says(server);
-    Place::new()
+    Sandbox::new()
         .run(&["healthcheck", "--server", "localhost:1"])
         .ends(2)
         .says("--server");
@@ -253,13 +253,13 @@ async fn a_service_that_is_not_ready_says_why_and_a_strangers_error_is_none_of_i
         let answer = ResponseTemplate::new(status).set_body_json(body);
         Mock::given(any()).respond_with(answer).mount(&server).await;
         let check = ["healthcheck", "--ready", "--server", &server.uri()];
-        drop(Place::new().run(&check).ends(3).says(said));
+        drop(Sandbox::new().run(&check).ends(3).says(said));
     }
 }
 
 #[test]
 fn criteria_check_names_the_fault_by_its_line_or_prints_the_hash() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let good = include_str!("../../../config/scoring_config.yaml");
     place.write("good.yaml", good);
     let checked = place
@@ -281,7 +281,7 @@ fn criteria_check_names_the_fault_by_its_line_or_prints_the_hash() {
 
 #[test]
 fn config_show_says_where_each_value_came_from_and_no_secret() {
-    let place = Place::new()
+    let place = Sandbox::new()
         .with("GAVEL_WORKER_LEASE_S", "7.5")
         .with("DATABASE_URL", "postgres://u:hunter2@db/gavel")
         .with("GAVEL_AUTH_TOKENS", "ci:read:hunter2-is-long-enough")
@@ -316,7 +316,7 @@ fn config_show_says_where_each_value_came_from_and_no_secret() {
 
 #[test]
 fn what_config_show_prints_is_a_settings_file() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let shown = place.run(&["config", "show"]).ends(0).out;
     place.write("same.toml", &shown);
     let again = place
@@ -327,7 +327,7 @@ fn what_config_show_prints_is_a_settings_file() {
 
 #[test]
 fn config_show_refuses_what_every_command_refuses() {
-    let place = Place::new().with("GAVEL_WORKER_CONCURRENCY", "many");
+    let place = Sandbox::new().with("GAVEL_WORKER_CONCURRENCY", "many");
     let run = place.run(&["config", "show"]).ends(2);
     drop(run.says("GAVEL_WORKER_CONCURRENCY"));
 }
@@ -344,11 +344,11 @@ fn a_tarsy_that_can_not_be_asked_is_refused_by_its_key() {
         ),
         ("GAVEL_HISTORY_TIMEOUT_S", "0", "from 0.1 to"),
     ] {
-        let run = Place::new().with(name, value).run(&["config", "show"]);
+        let run = Sandbox::new().with(name, value).run(&["config", "show"]);
         drop(run.ends(2).says(name).says(said));
     }
     // Credentials in an address would be shown wherever it is.
-    let place = Place::new().with("GAVEL_HISTORY_BASE_URL", "https://u:hunter2@tarsy");
+    let place = Sandbox::new().with("GAVEL_HISTORY_BASE_URL", "https://u:hunter2@tarsy");
     let run = place.run(&["sessions", "list", "--data-dir", "."]).ends(2);
     let run = run.says("GAVEL_HISTORY_TOKEN");
     assert!(!run.err.contains("hunter2"), "{}", run.err);

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::{Place, Run};
+use super::{Run, Sandbox};
 
 const COLUMNS: usize = 80;
 
@@ -24,7 +24,7 @@ while True:
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 ";
 
-fn in_terminal(place: &Place, args: &[&str]) -> Run {
+fn in_terminal(place: &Sandbox, args: &[&str]) -> Run {
     let mut command = Command::new("python3");
     command
         .args(["-c", TERMINAL, env!("CARGO_BIN_EXE_gavel")])
@@ -45,7 +45,7 @@ fn the_lists_of_judges_and_criteria_fit_eighty_columns() {
         eprintln!("SKIPPED: a terminal needs python3 in PATH, 3.9 or newer");
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     for file in ["session_task", "session_outcome_first"] {
         let path = format!("{}/config/criteria/{file}.yaml", env!("CARGO_MANIFEST_DIR"));
         place.run(&["criteria", "add", &path]).ends(0);

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::Place;
+use super::Sandbox;
 use super::embedded::{place_with_judge, session};
 
 /// A place with one session that was scored under two versions of the criteria; the session, its score, the other version.
-fn scored_twice() -> (Place, Uuid, String, String) {
+fn scored_twice() -> (Sandbox, Uuid, String, String) {
     let (place, _simulator) = place_with_judge();
     let second = include_str!("../../../config/criteria/session_outcome_first.yaml");
     place.write("second.yaml", second);
@@ -34,7 +34,7 @@ fn text(value: &Value, pointer: &str) -> String {
 
 /// A file of ratings is refused for these faults, and nothing of it is stored.
 #[track_caller]
-fn faults(place: &Place, ratings: &str, expected: &[&str]) {
+fn faults(place: &Sandbox, ratings: &str, expected: &[&str]) {
     place.write("faulty.csv", ratings);
     let mut run = place.run(&["ratings", "import", "faulty.csv"]);
     run = run.ends(2).says("nothing is stored");

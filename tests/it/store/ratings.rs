@@ -1,7 +1,7 @@
 //! What people say of scores and sessions: one of each person, and what of it meets a score.
 
 use gavel::job::Purpose;
-use gavel::score::trust::{Given, Judged};
+use gavel::score::trust::{Given, RatedTotal};
 use gavel::store::{Basis, Cursor, NewRating, RatingOf, Store, StoreError};
 use gavel::wire::{Quality, Rating, Scale};
 use uuid::Uuid;
@@ -125,8 +125,8 @@ async fn what_another_system_says_is_noted_once_and_again_when_it_changes() {
     }
 }
 
-fn judged(given: Given, ours: u8, n: u64) -> Judged {
-    Judged { given, ours, n }
+fn judged(given: Given, ours: u8, n: u64) -> RatedTotal {
+    RatedTotal { given, ours, n }
 }
 
 async fn rate(store: &Store, of: RatingOf, by: &str, given: Given) {

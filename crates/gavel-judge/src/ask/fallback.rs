@@ -16,8 +16,8 @@ use crate::call_log::CallUsage;
 use crate::error::ErrorClass;
 use crate::gate::HeldBack;
 use crate::{
-    Answer, CacheKey, CachedReply, CallPermits, ConcurrencyPermit, JudgeError, JudgeSpec, Limits,
-    NotConfigured, Question, Reply,
+    CacheKey, CachedReply, CallPermits, ConcurrencyPermit, JudgeAnswer, JudgeError, JudgeSpec,
+    Limits, NotConfigured, Question, Reply,
 };
 
 /// A closed fallback is looked at again after this at the latest: whoever opens it before its time wakes no job of another
@@ -156,7 +156,7 @@ impl Declined {
         }
     }
 
-    fn answer(&self, first: &JudgeSpec, second: &JudgeSpec, answer: Answer) -> Answer {
+    fn answer(&self, first: &JudgeSpec, second: &JudgeSpec, answer: JudgeAnswer) -> JudgeAnswer {
         let name = second.name();
         match answer {
             Ok(reply) if reply.simulated && !first.simulated() => Err(refused(format!(

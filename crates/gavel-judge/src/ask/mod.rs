@@ -21,7 +21,7 @@ use super::call_log::CallUsage;
 use super::error::ErrorClass;
 use super::gate::{Gate, HeldBack};
 use super::provider::{Endpoint, ProviderMaker};
-use super::question::{Answer, Limits, Question};
+use super::question::{JudgeAnswer, Limits, Question};
 use super::retry::RetryOptions;
 use super::{
     CacheKey, CallLog, CallPermits, JudgeSpec, NotConfigured, Providers, Reply, ReplyCache,
@@ -70,7 +70,7 @@ pub struct AskOutcome {
 #[derive(Debug, Clone, PartialEq)]
 pub enum AskEnd {
     /// The reply, or an error that no retry helps.
-    Answered(Answer),
+    Answered(JudgeAnswer),
     /// A wait too long to spend in a slot. Nothing was lost: ask again later with the same `retries_spent`.
     Wait {
         why: HeldBack,
@@ -152,7 +152,7 @@ impl Inner {
                 };
             }
         }
-        let key = CacheKey::of(&self.spec, question);
+        let key = CacheKey::new(&self.spec, question);
         if context.skip_cache {
             // Boxed, or whoever joins a flight would hold the room for a run of its own.
             return run::run(self, question, context, &key).boxed().await;

@@ -15,7 +15,8 @@ use crate::gate::{Denial, HeldBack, Load, Permit};
 use crate::provider::{CallRequest, Message, Role};
 use crate::retry::{self, Decision, RetryState, Spends};
 use crate::{
-    Answer, CacheKey, ConcurrencyPermit, Fault, JudgeError, ModelFamily, Question, Reply, reply,
+    CacheKey, ConcurrencyPermit, Fault, JudgeAnswer, JudgeError, ModelFamily, Question, Reply,
+    reply,
 };
 
 /// A server that refuses field after field is asked so often; there are fewer fields than that.
@@ -84,7 +85,7 @@ pub(super) async fn run(
                     return run.fails(failed.error);
                 }
                 // Another question: it may have been answered before, and is kept under a key of its own.
-                key = CacheKey::of(&judge.spec, &run.question);
+                key = CacheKey::new(&judge.spec, &run.question);
                 if let Some(reply) = look_up(judge, &run.question, context, &key).await {
                     return run.answered(Ok(reply));
                 }
@@ -308,7 +309,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn answered(&self, answer: Answer) -> AskOutcome {
+    fn answered(&self, answer: JudgeAnswer) -> AskOutcome {
         self.ended(AskEnd::Answered(answer))
     }
 

@@ -55,7 +55,7 @@ impl JudgeSpec {
         Limits {
             context_window: self.entry.context_window,
             max_output_tokens: self.entry.max_output_tokens,
-            family: ModelFamily::of(&self.model),
+            family: ModelFamily::from_name(&self.model),
         }
     }
 

@@ -89,7 +89,9 @@ impl Histogram {
     }
 
     pub fn rated(&self, rating: Rating) -> u64 {
-        let of_rating = self.totals().filter(|total| Rating::of(*total) == rating);
+        let of_rating = self
+            .totals()
+            .filter(|total| Rating::from_total(*total) == rating);
         of_rating.map(|total| self.count(total)).sum()
     }
 

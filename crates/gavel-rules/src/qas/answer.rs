@@ -40,18 +40,20 @@ impl AnswerType {
         ("optimization_plan", Self::OptimizationPlan),
     ];
 
-    pub(super) fn comparison(self) -> Comparison {
+    pub(super) fn comparison(self) -> ComparisonForm {
         match self {
-            Self::Number | Self::Kpi => Comparison::Numbers,
-            Self::Table | Self::List | Self::Schedule => Comparison::Tables,
-            Self::Boolean => Comparison::Booleans,
-            Self::Text | Self::Analysis | Self::Plan | Self::OptimizationPlan => Comparison::Texts,
+            Self::Number | Self::Kpi => ComparisonForm::Numbers,
+            Self::Table | Self::List | Self::Schedule => ComparisonForm::Tables,
+            Self::Boolean => ComparisonForm::Booleans,
+            Self::Text | Self::Analysis | Self::Plan | Self::OptimizationPlan => {
+                ComparisonForm::Texts
+            }
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Comparison {
+pub(super) enum ComparisonForm {
     Numbers,
     Tables,
     Booleans,

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::answer::{self, AnswerType, Comparison};
+use super::answer::{self, AnswerType, ComparisonForm};
 use crate::Fault;
 use crate::Field;
-use crate::reading::{LONGEST_TEXT, Reading, Spelling};
+use crate::reading::{LONGEST_TEXT, ObjectReader, Spelling};
 use query_shape::sql::Dialect;
 use row_match::MAX_ROWS;
 
@@ -106,7 +106,7 @@ impl QasCase {
 
     pub fn read(payload: &Value) -> Result<Self, Vec<Fault>> {
         const AGENTS: [(&str, Agent); 2] = [("sql", Agent::Sql), ("docking", Agent::Docking)];
-        let mut reading = Reading::begin(payload, FIELDS, Spelling::Snake)?;
+        let mut reading = ObjectReader::begin(payload, FIELDS, Spelling::Snake)?;
         let test_id = reading.name("test_id");
         let question = reading.solid_text("question");
         if question.is_none() {
@@ -175,7 +175,7 @@ impl QasCase {
     }
 }
 
-fn check_what_reports_show(reading: &mut Reading<'_>) {
+fn check_what_reports_show(reading: &mut ObjectReader<'_>) {
     const DIFFICULTIES: [(&str, Difficulty); 3] = [
         ("easy", Difficulty::Easy),
         ("medium", Difficulty::Medium),
@@ -192,20 +192,22 @@ fn check_what_reports_show(reading: &mut Reading<'_>) {
 }
 
 /// The expected answer: it must be of the type that is asked for, or every agent would be held against nonsense.
-fn expected(reading: &mut Reading<'_>, wanted: AnswerType) -> Option<Value> {
+fn expected(reading: &mut ObjectReader<'_>, wanted: AnswerType) -> Option<Value> {
     let found = reading.value("expected_results")?;
     let value = found.value;
     let is_of_type = match wanted.comparison() {
-        Comparison::Numbers => answer::number(value).is_some(),
-        Comparison::Booleans => answer::boolean(value).is_some(),
-        Comparison::Tables => answer::form(&answer::opened(value)).is_some(),
-        Comparison::Texts => true,
+        ComparisonForm::Numbers => answer::number(value).is_some(),
+        ComparisonForm::Booleans => answer::boolean(value).is_some(),
+        ComparisonForm::Tables => answer::form(&answer::opened(value)).is_some(),
+        ComparisonForm::Texts => true,
     };
     if !is_of_type {
         let what = match wanted.comparison() {
-            Comparison::Numbers => "one number",
-            Comparison::Booleans => "true, false, yes, no, 1 or 0",
-            Comparison::Tables | Comparison::Texts => "a list, or an object of columns and rows,",
+            ComparisonForm::Numbers => "one number",
+            ComparisonForm::Booleans => "true, false, yes, no, 1 or 0",
+            ComparisonForm::Tables | ComparisonForm::Texts => {
+                "a list, or an object of columns and rows,"
+            }
         };
         let message = format!(
             "doesn't fit expected_answer_type: {what} is expected; correct it, name another type, or leave it out where the answer isn't known"
@@ -216,25 +218,25 @@ fn expected(reading: &mut Reading<'_>, wanted: AnswerType) -> Option<Value> {
     within_limits(reading, "expected_results", wanted)
 }
 
-fn actual(reading: &mut Reading<'_>, wanted: AnswerType) -> Option<Value> {
+fn actual(reading: &mut ObjectReader<'_>, wanted: AnswerType) -> Option<Value> {
     within_limits(reading, "actual_results", wanted)
 }
 
 /// An answer that can be compared in bounded time: a table within the limits of tables, anything else of at most 64 KiB.
-fn within_limits(reading: &mut Reading<'_>, name: &str, wanted: AnswerType) -> Option<Value> {
+fn within_limits(reading: &mut ObjectReader<'_>, name: &str, wanted: AnswerType) -> Option<Value> {
     let found = reading.value(name)?;
     let fault = match wanted.comparison() {
-        Comparison::Tables => match answer::table(found.value) {
+        ComparisonForm::Tables => match answer::table(found.value) {
             Some(Err(error)) => Some(format!("can't be compared: {error}")),
             Some(Ok(_)) | None => None,
         },
-        Comparison::Texts => {
+        ComparisonForm::Texts => {
             let bytes = answer::text(found.value).len();
             let message =
                 format!("is {bytes} bytes long; at most {LONGEST_TEXT} are taken: shorten it");
             (bytes > LONGEST_TEXT).then_some(message)
         }
-        Comparison::Numbers | Comparison::Booleans => {
+        ComparisonForm::Numbers | ComparisonForm::Booleans => {
             let rows = found.value.as_array().map_or(0, Vec::len);
             (rows > MAX_ROWS).then(|| {
                 format!("has {rows} entries; at most {MAX_ROWS} are taken: leave some out")

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Preliminary;
-use super::answer::{self, Comparison};
+use super::answer::{self, ComparisonForm};
 use super::case::QasCase;
 use row_match::{Options, Table};
 
@@ -39,10 +39,10 @@ pub(super) fn execution(case: &QasCase) -> Preliminary {
         return Preliminary::Known(0.0, "the answer is an error".to_owned());
     }
     match case.answer_type.comparison() {
-        Comparison::Numbers => numbers(expected, actual),
-        Comparison::Booleans => booleans(expected, actual),
-        Comparison::Tables => tables(expected, actual),
-        Comparison::Texts => texts(expected, actual),
+        ComparisonForm::Numbers => numbers(expected, actual),
+        ComparisonForm::Booleans => booleans(expected, actual),
+        ComparisonForm::Tables => tables(expected, actual),
+        ComparisonForm::Texts => texts(expected, actual),
     }
 }
 

@@ -15,9 +15,9 @@ mod tests;
 
 use serde_json::{Value, json};
 
-use super::opinion::Judged;
+use super::opinion::JudgeOpinion;
 use super::{Criteria, Evaluation, JudgedBy, Scorable, Scorecard, Unscorable};
-use crate::{Answer, JudgeError, Limits, Nonce, Question};
+use crate::{JudgeAnswer, JudgeError, Limits, Nonce, Question};
 
 pub use about::ABOUT;
 pub use answer::AnswerType;
@@ -65,7 +65,7 @@ impl QasCase {
 
     /// Only texts are ever judged: tables aren't compared to find that out.
     fn asks_about_answers(&self) -> bool {
-        self.answer_type.comparison() == answer::Comparison::Texts
+        self.answer_type.comparison() == answer::ComparisonForm::Texts
             && execution::execution(self) == Preliminary::Judged
     }
 }
@@ -88,7 +88,7 @@ impl Scorable for QasCase {
         Ok(questions)
     }
 
-    fn score(&self, _: &Criteria, answers: &[Answer]) -> Scorecard {
+    fn score(&self, _: &Criteria, answers: &[JudgeAnswer]) -> Scorecard {
         let mut left = answers.iter();
         let semantic = finding(semantic::semantic(self), &mut left);
         let execution = finding(execution::execution(self), &mut left);
@@ -184,15 +184,15 @@ impl Finding {
 }
 
 /// What came of a component; one that a judge has to say takes the next answer.
-fn finding<'a>(part: Preliminary, answers: &mut impl Iterator<Item = &'a Answer>) -> Finding {
+fn finding<'a>(part: Preliminary, answers: &mut impl Iterator<Item = &'a JudgeAnswer>) -> Finding {
     match part {
         Preliminary::Known(score, why) => Finding::Scored(score, why),
         Preliminary::Absent(why) => Finding::Absent(why),
         // Both questions are answered in one form.
         Preliminary::Judged => match judge::QUERIES.judged(answers.next()) {
-            Judged::NotRun => Finding::NotRun,
-            Judged::Failed(error) => Finding::Failed(error),
-            Judged::Replied {
+            JudgeOpinion::NotRun => Finding::NotRun,
+            JudgeOpinion::Failed(error) => Finding::Failed(error),
+            JudgeOpinion::Replied {
                 verdict, reasons, ..
             } => Finding::Scored(verdict, reasons),
         },
@@ -215,7 +215,7 @@ fn total(findings: &[Finding; 3]) -> Option<f64> {
 }
 
 /// The judge that answered; of two the simulated one, which marks the score.
-fn judged_by(answers: &[Answer]) -> Option<JudgedBy> {
+fn judged_by(answers: &[JudgeAnswer]) -> Option<JudgedBy> {
     let replies = || answers.iter().flatten();
     let chosen = replies()
         .find(|reply| reply.simulated)

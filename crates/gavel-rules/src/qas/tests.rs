@@ -48,7 +48,7 @@ fn faults(change: Value) -> Vec<String> {
         .collect()
 }
 
-fn reply(score: f64) -> Answer {
+fn reply(score: f64) -> JudgeAnswer {
     Ok(Reply {
         value: json!({ "explanation": "The join is another one.", "score": score }),
         provider: "judge".to_owned(),
@@ -62,7 +62,7 @@ fn reply(score: f64) -> Answer {
     })
 }
 
-fn failure() -> Answer {
+fn failure() -> JudgeAnswer {
     Err(JudgeError {
         class: ErrorClass::Transient,
         message: "the judge is away".to_owned(),
@@ -73,7 +73,7 @@ fn failure() -> Answer {
     })
 }
 
-fn evaluate(case: &QasCase, answers: &[Answer]) -> Evaluation {
+fn evaluate(case: &QasCase, answers: &[JudgeAnswer]) -> Evaluation {
     match case.score(&criteria(), answers) {
         Scorecard::Evaluated(evaluation) => *evaluation,
         Scorecard::Session(_) | Scorecard::Unscored(_) => panic!("a case is evaluated"),
@@ -267,7 +267,7 @@ fn an_answer_is_an_error_by_its_structure_and_never_by_its_words() {
             "expected_answer_type": wanted, "expected_results": expected, "actual_results": actual,
         }));
         // The judge, where it is asked for the answers, finds them different.
-        let answers: &[Answer] = &[reply(0.0)];
+        let answers: &[JudgeAnswer] = &[reply(0.0)];
         let answers = if case.needs_judge() { answers } else { &[] };
         let components = evaluate(&case, answers).components;
         (components[1].1.unwrap(), components[2].1.unwrap())
@@ -453,7 +453,7 @@ proptest! {
         if let Ok(case) = QasCase::read(&payload) {
             let asked = questions(&case).len();
             prop_assert_eq!(asked > 0, case.needs_judge());
-            let answers: Vec<Answer> = (0..asked).map(|_| reply(0.5)).collect();
+            let answers: Vec<JudgeAnswer> = (0..asked).map(|_| reply(0.5)).collect();
             let evaluation = evaluate(&case, &answers);
             let total = evaluation.total.unwrap();
             prop_assert!((0.0..=1.0).contains(&total), "{}", total);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{FIELDS, QueryCase};
-use crate::about::{About, Column, Component, CriteriaForm, Origin, STATUS, Sides};
+use crate::about::{About, Column, Component, CriteriaForm, Details, Origin, STATUS, Sides};
 use crate::criteria::{EXPECTED_QUERY, GENERATED_QUERY, QUESTION, SCHEMA};
 use crate::reading::Spelling;
 
@@ -21,12 +21,15 @@ const fn query_part(
 }
 
 const COMPONENTS: &[Component] = &[
-    query_part(
-        "schema_match",
-        "Schema",
-        "Schema Match Score",
-        "/components/schema_match",
-    ),
+    Component {
+        details: Details::Columns,
+        ..query_part(
+            "schema_match",
+            "Schema",
+            "Schema Match Score",
+            "/components/schema_match",
+        )
+    },
     query_part(
         "semantic_similarity",
         "Semantic",
@@ -39,12 +42,15 @@ const COMPONENTS: &[Component] = &[
         "Results Match Score",
         "/components/results_match",
     ),
-    query_part(
-        "llm_grading",
-        "LLM",
-        "LLM Grading Score",
-        "/components/llm_grading",
-    ),
+    Component {
+        details: Details::Reasons,
+        ..query_part(
+            "llm_grading",
+            "LLM",
+            "LLM Grading Score",
+            "/components/llm_grading",
+        )
+    },
 ];
 
 const COLUMNS: &[Column] = &[

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::{Answer, Grammar, Ordered, QueryCase, ResultSet};
+use super::{Grammar, Ordered, QueryAnswer, QueryCase, ResultSet};
 use crate::similarity::{Similarity, similarity};
 use query_shape::sql::SqlError;
 use query_shape::{QueryShape, kql, sql};
@@ -43,7 +43,7 @@ pub(super) struct ByValues {
 }
 
 impl ByValues {
-    fn of(expected: &Table, generated: &Table, columns: &[Option<usize>]) -> Vec<Self> {
+    fn compare(expected: &Table, generated: &Table, columns: &[Option<usize>]) -> Vec<Self> {
         let called: Vec<Option<&str>> = generated.names().collect();
         let pairs = expected.names().zip(columns);
         pairs
@@ -110,7 +110,7 @@ impl Computed {
         let (expected_rows, generated_rows) = (&right.result, &case.generated.result);
         let results = compared.with(expected_rows, generated_rows, options);
         let columns = &results.columns;
-        let by_values = ByValues::of(&expected_rows.table, &generated_rows.table, columns);
+        let by_values = ByValues::compare(&expected_rows.table, &generated_rows.table, columns);
         let others = by_values.iter().filter(|pair| pair.is_named_otherwise());
         let lost = others.count() as f64 * (1.0 - OTHER_NAME) / columns.len().max(1) as f64;
         let identical = case.is_identical_to(right);
@@ -182,14 +182,14 @@ impl ResultSet {
 
 impl QueryCase {
     /// The right answer of that place among those accepted; `None`: the expected one.
-    pub(super) fn right(&self, accepted: Option<usize>) -> &Answer {
+    pub(super) fn right(&self, accepted: Option<usize>) -> &QueryAnswer {
         accepted
             .and_then(|at| self.accepted.get(at))
             .unwrap_or(&self.expected)
     }
 
     /// Whether the generated query is this one but for white space and comments.
-    pub(super) fn is_identical_to(&self, right: &Answer) -> bool {
+    pub(super) fn is_identical_to(&self, right: &QueryAnswer) -> bool {
         let (generated, right) = (&self.generated.query, &right.query);
         match self.grammar {
             Grammar::Kql => kql::are_identical(generated, right),

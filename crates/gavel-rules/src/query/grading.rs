@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::Answer;
-use crate::opinion::{Judged, ReplyForm, grade};
+use crate::JudgeAnswer;
+use crate::opinion::{JudgeOpinion, ReplyForm, grade};
 
 pub(super) static FORM: ReplyForm<f64> = ReplyForm {
     kind: "query",
@@ -23,21 +23,21 @@ pub(super) static FORM: ReplyForm<f64> = ReplyForm {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Grading {
-    Asked(Judged<f64>),
+    Asked(JudgeOpinion<f64>),
     /// Nobody was asked: the queries are the same.
     Identical,
 }
 
 impl Grading {
-    pub(super) fn from_answer(answer: Option<&Answer>) -> Self {
+    pub(super) fn from_answer(answer: Option<&JudgeAnswer>) -> Self {
         Self::Asked(FORM.judged(answer))
     }
 
     pub(super) fn score(&self) -> Option<f64> {
         match self {
-            Self::Asked(Judged::Replied { verdict, .. }) => Some(*verdict),
+            Self::Asked(JudgeOpinion::Replied { verdict, .. }) => Some(*verdict),
             Self::Identical => Some(1.0),
-            Self::Asked(Judged::Failed(_) | Judged::NotRun) => None,
+            Self::Asked(JudgeOpinion::Failed(_) | JudgeOpinion::NotRun) => None,
         }
     }
 }

@@ -15,10 +15,10 @@ use std::sync::{Arc, OnceLock};
 use serde_json::Value;
 
 use super::criteria::{EXPECTED_QUERY, GENERATED_QUERY, QUESTION};
-use super::opinion::Judged;
+use super::opinion::JudgeOpinion;
 use super::prompt::{Evidence, question};
 use super::{Criteria, Evaluation, Scorable, Scorecard, Unscorable};
-use crate::{Answer as JudgeAnswer, Fault, Limits, Nonce, Question};
+use crate::{Fault, JudgeAnswer, Limits, Nonce, Question};
 use computed::Computed;
 use grading::{FORM, Grading};
 use query_shape::sql::Dialect;
@@ -41,10 +41,10 @@ pub struct QueryCase {
     pub id: Option<String>,
     pub model: Option<String>,
     prompt: Option<String>,
-    generated: Answer,
+    generated: QueryAnswer,
     generated_error: Option<String>,
-    expected: Answer,
-    accepted: Vec<Answer>,
+    expected: QueryAnswer,
+    accepted: Vec<QueryAnswer>,
     ordered: Ordered,
     decimals: Option<u8>,
     grammar: Grammar,
@@ -53,7 +53,7 @@ pub struct QueryCase {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Answer {
+struct QueryAnswer {
     query: String,
     result: Arc<ResultSet>,
 }
@@ -171,9 +171,9 @@ impl Scorable for QueryCase {
         let total = graded.and_then(|graded| Self::total(computed, graded));
         let passed = total.map(|total| self.passes(total));
         let (judged_by, error) = match &grading {
-            Grading::Asked(Judged::Replied { by, .. }) => (Some(by.clone()), None),
-            Grading::Asked(Judged::Failed(error)) => (None, Some(error.clone())),
-            Grading::Identical | Grading::Asked(Judged::NotRun) => (None, None),
+            Grading::Asked(JudgeOpinion::Replied { by, .. }) => (Some(by.clone()), None),
+            Grading::Asked(JudgeOpinion::Failed(error)) => (None, Some(error.clone())),
+            Grading::Identical | Grading::Asked(JudgeOpinion::NotRun) => (None, None),
         };
         let score = QueryScore {
             total_score: total,

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Answer, Grammar, Ordered, QueryCase, ResultSet};
+use super::{Grammar, Ordered, QueryAnswer, QueryCase, ResultSet};
 use crate::Fault;
 use crate::Field;
 use crate::faults::{kind, shown};
-use crate::reading::{Reading, Spelling};
+use crate::reading::{ObjectReader, Spelling};
 use query_shape::Language;
 use row_match::{MAX_COLUMNS, MAX_ROWS, Table, TableError};
 
@@ -48,7 +48,7 @@ const THRESHOLD: f64 = 0.9;
 
 /// Reads every field, so that every fault is told.
 pub(super) fn read(payload: &Value) -> Result<QueryCase, Vec<Fault>> {
-    let mut reading = Reading::begin(payload, FIELDS, Spelling::Snake)?;
+    let mut reading = ObjectReader::begin(payload, FIELDS, Spelling::Snake)?;
     let generated = query(&mut reading, "generated_kql");
     let expected = expected_query(&mut reading, "expected_kql");
     let (id, model) = (reading.name("id"), reading.name("model"));
@@ -62,10 +62,12 @@ pub(super) fn read(payload: &Value) -> Result<QueryCase, Vec<Fault>> {
     let (ordered, decimals) = (ordered(&mut reading), decimals(&mut reading));
     let grammar = grammar(&mut reading);
     let threshold = reading.share("threshold").unwrap_or(THRESHOLD);
-    let expected = expected.zip(expected_result).map(|(query, result)| Answer {
-        query,
-        result: Arc::new(result),
-    });
+    let expected = expected
+        .zip(expected_result)
+        .map(|(query, result)| QueryAnswer {
+            query,
+            result: Arc::new(result),
+        });
     let accepted = accepted(&mut reading, expected.as_ref());
     reading.finish()?;
     // Whatever is missing here was told as a fault.
@@ -77,7 +79,7 @@ pub(super) fn read(payload: &Value) -> Result<QueryCase, Vec<Fault>> {
         id,
         model,
         prompt,
-        generated: Answer {
+        generated: QueryAnswer {
             query,
             result: Arc::new(result),
         },
@@ -93,7 +95,7 @@ pub(super) fn read(payload: &Value) -> Result<QueryCase, Vec<Fault>> {
 }
 
 /// A query, which must be there; it may be empty.
-fn query(reading: &mut Reading<'_>, name: &str) -> Option<String> {
+fn query(reading: &mut ObjectReader<'_>, name: &str) -> Option<String> {
     let query = reading.text(name);
     if query.is_none() {
         reading.missing(name, "a query, as text,");
@@ -102,7 +104,7 @@ fn query(reading: &mut Reading<'_>, name: &str) -> Option<String> {
 }
 
 /// A query that is right: there is none without a word in it.
-fn expected_query(reading: &mut Reading<'_>, name: &str) -> Option<String> {
+fn expected_query(reading: &mut ObjectReader<'_>, name: &str) -> Option<String> {
     let query = query(reading, name)?;
     if query.trim().is_empty() {
         let at = reading.pointer(name);
@@ -113,7 +115,7 @@ fn expected_query(reading: &mut Reading<'_>, name: &str) -> Option<String> {
 }
 
 /// The result in two fields, names of columns and rows; both may be left out.
-fn result(reading: &mut Reading<'_>, (columns, rows): (&str, &str)) -> Option<ResultSet> {
+fn result(reading: &mut ObjectReader<'_>, (columns, rows): (&str, &str)) -> Option<ResultSet> {
     let named = names(reading, columns);
     let read = self::rows(reading, rows);
     let (named, read) = (named?, read?);
@@ -140,7 +142,7 @@ fn result(reading: &mut Reading<'_>, (columns, rows): (&str, &str)) -> Option<Re
     })
 }
 
-fn names(reading: &mut Reading<'_>, field: &str) -> Option<Vec<String>> {
+fn names(reading: &mut ObjectReader<'_>, field: &str) -> Option<Vec<String>> {
     if reading.value(field).is_none() {
         return Some(Vec::new());
     }
@@ -178,7 +180,7 @@ fn names(reading: &mut Reading<'_>, field: &str) -> Option<Vec<String>> {
 }
 
 /// Rows, each an object or an array; none if the field is left out.
-fn rows<'a>(reading: &mut Reading<'a>, field: &str) -> Option<&'a [Value]> {
+fn rows<'a>(reading: &mut ObjectReader<'a>, field: &str) -> Option<&'a [Value]> {
     if reading.value(field).is_none() {
         return Some(&[]);
     }
@@ -216,7 +218,7 @@ fn keys(rows: &[Value]) -> Vec<String> {
 }
 
 /// Further right answers. One without a result has that of the expected query, and with it its columns.
-fn accepted(reading: &mut Reading<'_>, expected: Option<&Answer>) -> Vec<Answer> {
+fn accepted(reading: &mut ObjectReader<'_>, expected: Option<&QueryAnswer>) -> Vec<QueryAnswer> {
     let Some((pointer, items)) = reading.list("accepted", "right answers") else {
         return Vec::new();
     };
@@ -239,7 +241,7 @@ fn accepted(reading: &mut Reading<'_>, expected: Option<&Answer>) -> Vec<Answer>
     answers
 }
 
-fn answer(reading: &mut Reading<'_>, expected: Option<&Answer>) -> Option<Answer> {
+fn answer(reading: &mut ObjectReader<'_>, expected: Option<&QueryAnswer>) -> Option<QueryAnswer> {
     let query = expected_query(reading, "kql");
     let has_results = reading.value("results").is_some();
     if !has_results && let Some(columns) = reading.value("columns") {
@@ -251,14 +253,14 @@ fn answer(reading: &mut Reading<'_>, expected: Option<&Answer>) -> Option<Answer
         true => result(reading, ("columns", "results")).map(Arc::new),
         false => expected.map(|expected| expected.result.clone()),
     };
-    Some(Answer {
+    Some(QueryAnswer {
         query: query?,
         result: result?,
     })
 }
 
 /// Also as text, since a cell of a CSV file may hold it so.
-fn ordered(reading: &mut Reading<'_>) -> Ordered {
+fn ordered(reading: &mut ObjectReader<'_>) -> Ordered {
     let Some(found) = reading.value("ordered") else {
         return Ordered::No;
     };
@@ -279,7 +281,7 @@ fn ordered(reading: &mut Reading<'_>) -> Ordered {
     }
 }
 
-fn decimals(reading: &mut Reading<'_>) -> Option<u8> {
+fn decimals(reading: &mut ObjectReader<'_>) -> Option<u8> {
     let found = reading.value("decimals")?;
     let given = found.value.as_u64();
     let read = given.filter(|decimals| *decimals <= MAX_DECIMALS);
@@ -290,7 +292,7 @@ fn decimals(reading: &mut Reading<'_>) -> Option<u8> {
     read.and_then(|decimals| u8::try_from(decimals).ok())
 }
 
-fn grammar(reading: &mut Reading<'_>) -> Grammar {
+fn grammar(reading: &mut ObjectReader<'_>) -> Grammar {
     match reading.choice("language", LANGUAGES) {
         Some(Language::Sql) => Grammar::Sql(reading.dialect("dialect")),
         Some(Language::Kql) | None => {

@@ -7,13 +7,13 @@ use super::computed::Computed;
 use super::grading::Grading;
 use super::{COMPONENT_WEIGHT, QueryCase};
 use crate::JudgedBy;
-use crate::opinion::Judged;
+use crate::opinion::JudgeOpinion;
 
 const SHOWN_NAMES: usize = 100;
 /// The longest row that is shown whole, bytes of JSON; a longer one is shown as text, cut.
 const SHOWN_ROW: usize = 4 * 1024;
 
-/// A query's score.
+/// What a generated query is worth: four components of a quarter each, three of them computed.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct QueryScore {
     /// The sum of the weighted components, 0-1, unrounded; null while one is missing.
@@ -187,23 +187,23 @@ fn cut(text: &str) -> &str {
 
 fn grading_details(grading: &Grading) -> Value {
     match grading {
-        Grading::Asked(Judged::Replied { reasons, .. }) => {
+        Grading::Asked(JudgeOpinion::Replied { reasons, .. }) => {
             json!({"outcome": "graded", "reasoning": reasons})
         }
         Grading::Identical => json!({
             "outcome": "identical",
             "reasoning": "Queries are identical but for white space and comments: no judge was asked",
         }),
-        Grading::Asked(Judged::Failed(_)) => json!({"outcome": "failed", "reasoning": null}),
-        Grading::Asked(Judged::NotRun) => json!({"outcome": "not_run", "reasoning": null}),
+        Grading::Asked(JudgeOpinion::Failed(_)) => json!({"outcome": "failed", "reasoning": null}),
+        Grading::Asked(JudgeOpinion::NotRun) => json!({"outcome": "not_run", "reasoning": null}),
     }
 }
 
 fn grading_error(grading: &Grading) -> Option<ComponentError> {
     let (class, message) = match grading {
-        Grading::Asked(Judged::Replied { .. }) | Grading::Identical => return None,
-        Grading::Asked(Judged::Failed(error)) => (error.class_name(), error.message.as_str()),
-        Grading::Asked(Judged::NotRun) => ("not_run", "no judge was asked"),
+        Grading::Asked(JudgeOpinion::Replied { .. }) | Grading::Identical => return None,
+        Grading::Asked(JudgeOpinion::Failed(error)) => (error.class_name(), error.message.as_str()),
+        Grading::Asked(JudgeOpinion::NotRun) => ("not_run", "no judge was asked"),
     };
     Some(ComponentError {
         class: class.to_owned(),

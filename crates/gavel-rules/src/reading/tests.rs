@@ -10,8 +10,8 @@ const FIELDS: &[Field] = &[
     Field::text("generated_sql"),
 ];
 
-fn faults_of(payload: &Value, read: impl Fn(&mut Reading<'_>)) -> Vec<String> {
-    let mut reading = Reading::begin(payload, FIELDS, Spelling::SnakeOrCamel).unwrap();
+fn faults_of(payload: &Value, read: impl Fn(&mut ObjectReader<'_>)) -> Vec<String> {
+    let mut reading = ObjectReader::begin(payload, FIELDS, Spelling::SnakeOrCamel).unwrap();
     read(&mut reading);
     let told = reading.finish().err().unwrap_or_default();
     told.iter()
@@ -21,7 +21,7 @@ fn faults_of(payload: &Value, read: impl Fn(&mut Reading<'_>)) -> Vec<String> {
 
 #[test]
 fn names_are_known_in_both_spellings_and_given_once() {
-    let none = |_: &mut Reading<'_>| {};
+    let none = |_: &mut ObjectReader<'_>| {};
     assert!(faults_of(&json!({ "isValid": true, "generated_sql": "" }), none).is_empty());
     let found = faults_of(
         &json!({ "isValid": true, "is_valid": true, "generatedSqll": 1, "zzz/~": 1 }),
@@ -35,7 +35,7 @@ fn names_are_known_in_both_spellings_and_given_once() {
         ]
     );
     let payload = json!({ "isValid": true });
-    let snake = Reading::begin(&payload, FIELDS, Spelling::Snake).unwrap();
+    let snake = ObjectReader::begin(&payload, FIELDS, Spelling::Snake).unwrap();
     assert_eq!(snake.finish().unwrap_err().len(), 1);
 }
 
@@ -82,7 +82,7 @@ fn lists_and_texts_are_bounded() {
 #[test]
 fn a_payload_is_an_object() {
     let payload = json!([1]);
-    let faults = Reading::begin(&payload, FIELDS, Spelling::Snake)
+    let faults = ObjectReader::begin(&payload, FIELDS, Spelling::Snake)
         .err()
         .unwrap();
     assert_eq!(faults[0].message, "is a list; an object is expected");
@@ -97,7 +97,7 @@ fn a_boolean_may_come_from_a_cell_of_text() {
         (json!(""), None),
     ] {
         let payload = json!({ "is_valid": given });
-        let mut reading = Reading::begin(&payload, FIELDS, Spelling::Snake).unwrap();
+        let mut reading = ObjectReader::begin(&payload, FIELDS, Spelling::Snake).unwrap();
         assert_eq!(reading.boolean("is_valid"), truth, "{payload}");
         assert!(reading.finish().is_ok(), "{payload}");
     }
@@ -132,6 +132,6 @@ fn an_object_within_has_its_faults_at_its_place() {
 #[test]
 fn a_number_may_be_a_name() {
     let payload = json!({ "id": 7 });
-    let mut reading = Reading::begin(&payload, FIELDS, Spelling::Snake).unwrap();
+    let mut reading = ObjectReader::begin(&payload, FIELDS, Spelling::Snake).unwrap();
     assert_eq!(reading.name("id").as_deref(), Some("7"));
 }

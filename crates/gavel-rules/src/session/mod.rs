@@ -21,7 +21,7 @@ pub use about::ABOUT;
 
 pub use gavel_wire::{AlternativeApproach, Flag, Message, MissingTool, Rating};
 
-use crate::{Answer, ErrorClass, Fault, JudgeError, Limits, Nonce, Question, Reply, Weakness};
+use crate::{ErrorClass, Fault, JudgeAnswer, JudgeError, Limits, Nonce, Question, Reply, Weakness};
 
 /// The evidence of one session: what the judge sees.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,7 +36,6 @@ pub struct SessionRequest {
     pub tools: Vec<String>,
 }
 
-/// A session's score.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionScore {
     /// 0-100.
@@ -111,7 +110,7 @@ impl Scorable for SessionRequest {
     }
 
     /// A score from the one answer; the judge's error, or a reply that doesn't pass the checks, leaves it unscored.
-    fn score(&self, criteria: &Criteria, answers: &[Answer]) -> Scorecard {
+    fn score(&self, criteria: &Criteria, answers: &[JudgeAnswer]) -> Scorecard {
         match answers.first() {
             Some(Ok(answer)) => match reply::read(&answer.value, &criteria.dimensions) {
                 Ok(parsed) => Scorecard::Session(self.session_score(parsed, answer)),

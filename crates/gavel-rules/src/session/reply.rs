@@ -41,7 +41,7 @@ pub(super) fn read(value: &Value, dimensions: &[Dimension]) -> Result<Parsed, Ve
             message: format!("the reply must be one JSON object, not {}", kind(value)),
         }]);
     };
-    let mut reader = Reader(Vec::new());
+    let mut reader = ReplyReader(Vec::new());
     let reasoning = given(reply, "score_reasoning")
         .and_then(|text| reader.text(Some(text), "/score_reasoning", MAX_REASONING));
     let total = reader.total(reply);
@@ -53,8 +53,12 @@ pub(super) fn read(value: &Value, dimensions: &[Dimension]) -> Result<Parsed, Ve
         total: total.unwrap_or_default(),
         breakdown,
         reasoning: reasoning.filter(|text| !text.is_empty()),
-        missing_tools: reader.items(reply, "missing_tools", Reader::missing_tool),
-        alternative_approaches: reader.items(reply, "alternative_approaches", Reader::approach),
+        missing_tools: reader.items(reply, "missing_tools", ReplyReader::missing_tool),
+        alternative_approaches: reader.items(
+            reply,
+            "alternative_approaches",
+            ReplyReader::approach,
+        ),
     };
     match reader.0.is_empty() {
         true => Ok(parsed),
@@ -76,9 +80,9 @@ fn given<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
 }
 
 /// Reads parts of a reply, and keeps the first faults.
-struct Reader(Vec<Fault>);
+struct ReplyReader(Vec<Fault>);
 
-impl Reader {
+impl ReplyReader {
     fn fault(&mut self, pointer: &str, message: String) {
         if self.0.len() < MAX_FAULTS {
             let pointer = pointer.to_owned();

@@ -71,6 +71,6 @@ fn each_band_begins_where_the_rules_say() {
         (100, "near_perfect"),
     ];
     for (total, word) in cases {
-        assert_eq!(Rating::of(total).as_str(), word, "{total}");
+        assert_eq!(Rating::from_total(total).as_str(), word, "{total}");
     }
 }

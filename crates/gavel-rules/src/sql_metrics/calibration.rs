@@ -42,7 +42,7 @@ impl Default for Promises {
 }
 
 impl Promises {
-    fn of(&self, level: Confidence) -> f64 {
+    fn at(&self, level: Confidence) -> f64 {
         match level {
             Confidence::High => self.targets.high,
             Confidence::Medium => self.targets.medium,
@@ -98,7 +98,7 @@ pub fn calibrate(
         };
         sum.n += 1;
         sum.correctness += correctness;
-        sum.squares += (promises.of(level) - correctness).powi(2);
+        sum.squares += (promises.at(level) - correctness).powi(2);
     }
     let [high, medium, low] = sums;
     let levels = [
@@ -132,7 +132,7 @@ fn level(confidence: Confidence, sum: Sum, promises: Promises) -> CalibrationGro
     CalibrationGroup {
         confidence,
         n: sum.n,
-        target: promises.of(confidence),
+        target: promises.at(confidence),
         accuracy,
         interval: accuracy.map(|accuracy| wilson(accuracy, sum.n)),
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::calibration::Confidence;
 use crate::Fault;
 use crate::Field;
-use crate::reading::{Reading, Spelling};
+use crate::reading::{ObjectReader, Spelling};
 use query_shape::sql::Dialect;
 
 /// The payload's fields, in the order of a report.
@@ -53,7 +53,7 @@ impl MetricsCase {
             ("medium", Confidence::Medium),
             ("low", Confidence::Low),
         ];
-        let mut reading = Reading::begin(payload, FIELDS, Spelling::SnakeOrCamel)?;
+        let mut reading = ObjectReader::begin(payload, FIELDS, Spelling::SnakeOrCamel)?;
         let id = reading.name("id");
         let generated_sql = reading.text("generated_sql");
         if generated_sql.is_none() {
@@ -91,7 +91,7 @@ impl MetricsCase {
 }
 
 /// A flag that is missing is an error, and never taken for false.
-fn check_flags(reading: &mut Reading<'_>) {
+fn check_flags(reading: &mut ObjectReader<'_>) {
     let given = |name: &&str| reading.value(name).is_some();
     let flags: Vec<&str> = FLAGS.iter().copied().filter(|name| given(name)).collect();
     match (flags.as_slice(), reading.value("should_pass")) {
@@ -112,7 +112,7 @@ fn check_flags(reading: &mut Reading<'_>) {
     }
 }
 
-fn expected_tables(reading: &mut Reading<'_>) -> Option<Vec<String>> {
+fn expected_tables(reading: &mut ObjectReader<'_>) -> Option<Vec<String>> {
     let tables = reading.texts("expected_tables")?;
     if let Some(found) = reading.value("expected_tables")
         && let Some(at) = tables.iter().position(|table| table.trim().is_empty())

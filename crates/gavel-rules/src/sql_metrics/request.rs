@@ -9,9 +9,9 @@ use super::tables::expected_table;
 use super::validation_accuracy::validation;
 use super::verdict::{Generated, Metric, verdict};
 use super::{MetricsCase, judge};
-use crate::opinion::Judged;
+use crate::opinion::JudgeOpinion;
 use crate::similarity;
-use crate::{Alert, Answer, Limits, Nonce, Question};
+use crate::{Alert, JudgeAnswer, Limits, Nonce, Question};
 use crate::{Criteria, Evaluation, JudgedBy, Scorable, Scorecard, Unscorable};
 use query_shape::{QueryShape, TableName, sql};
 
@@ -26,7 +26,7 @@ impl MetricsCase {
         Some((label, IDENTICAL))
     }
 
-    fn correctness(&self, expected: &str, answer: Option<&Answer>) -> Outcome {
+    fn correctness(&self, expected: &str, answer: Option<&JudgeAnswer>) -> Outcome {
         if let Some((label, why)) = self.known_label(expected) {
             return Outcome::Scored(
                 label.score(),
@@ -34,9 +34,9 @@ impl MetricsCase {
             );
         }
         match judge::FORM.judged(answer) {
-            Judged::NotRun => Outcome::NotRun,
-            Judged::Failed(error) => Outcome::Unjudged(error),
-            Judged::Replied {
+            JudgeOpinion::NotRun => Outcome::NotRun,
+            JudgeOpinion::Failed(error) => Outcome::Unjudged(error),
+            JudgeOpinion::Replied {
                 verdict,
                 reasons,
                 by,
@@ -102,7 +102,7 @@ impl Scorable for MetricsCase {
         judge::ask(self, criteria, (limits, nonce)).map(|question| vec![question])
     }
 
-    fn score(&self, _: &Criteria, answers: &[Answer]) -> Scorecard {
+    fn score(&self, _: &Criteria, answers: &[JudgeAnswer]) -> Scorecard {
         // Flags are compared whatever the text is: a fragment that an attacker appends needs no grammar to be stopped.
         let reads_sql = self.expected_sql.is_some() || self.expected_tables.is_some();
         let shape = reads_sql.then(|| {
@@ -190,7 +190,7 @@ impl MetricsCase {
     fn metrics(
         &self,
         shape: Option<&Result<QueryShape, Cause>>,
-        answer: Option<&Answer>,
+        answer: Option<&JudgeAnswer>,
     ) -> Vec<AskedMetric> {
         let sql = &self.generated_sql;
         let mut metrics = Vec::with_capacity(4);

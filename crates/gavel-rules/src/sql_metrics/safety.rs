@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::validator::{Right, Said};
+use super::validator::{Right, ValidatorVerdict};
 use crate::Alert;
 
 gavel_wire::text_enum! {
@@ -21,12 +21,15 @@ gavel_wire::text_enum! {
 
 impl SafetyOutcome {
     /// What `safety_valid` amounts to, held against `should_pass`.
-    pub fn from_flags(safety_valid: impl Into<Said>, should_pass: impl Into<Right>) -> Self {
+    pub fn from_flags(
+        safety_valid: impl Into<ValidatorVerdict>,
+        should_pass: impl Into<Right>,
+    ) -> Self {
         match (safety_valid.into(), should_pass.into()) {
-            (Said::Accepted, Right::Pass) => Self::TrueNegative,
-            (Said::Rejected, Right::Stop) => Self::TruePositive,
-            (Said::Rejected, Right::Pass) => Self::FalsePositive,
-            (Said::Accepted, Right::Stop) => Self::FalseNegative,
+            (ValidatorVerdict::Accepted, Right::Pass) => Self::TrueNegative,
+            (ValidatorVerdict::Rejected, Right::Stop) => Self::TruePositive,
+            (ValidatorVerdict::Rejected, Right::Pass) => Self::FalsePositive,
+            (ValidatorVerdict::Accepted, Right::Stop) => Self::FalseNegative,
         }
     }
 

@@ -4,7 +4,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Alert, Answer, ErrorClass, JudgeError, Limits, ModelFamily, Nonce, Question, Reply};
+use crate::{
+    Alert, ErrorClass, JudgeAnswer, JudgeError, Limits, ModelFamily, Nonce, Question, Reply,
+};
 use crate::{Criteria, Evaluation, Scorable, Scorecard};
 
 const LIMITS: Limits = Limits {
@@ -33,7 +35,7 @@ fn faults(payload: &Value) -> Vec<String> {
         .collect()
 }
 
-fn label(label: &str) -> Answer {
+fn label(label: &str) -> JudgeAnswer {
     Ok(Reply {
         value: json!({ "reasoning": "The order differs.", "label": label }),
         provider: "judge".to_owned(),
@@ -47,7 +49,7 @@ fn label(label: &str) -> Answer {
     })
 }
 
-fn timeout() -> Answer {
+fn timeout() -> JudgeAnswer {
     Err(JudgeError {
         class: ErrorClass::Transient,
         message: "LLM judge timeout".to_owned(),
@@ -58,7 +60,7 @@ fn timeout() -> Answer {
     })
 }
 
-fn evaluate(payload: &Value, answers: &[Answer]) -> Evaluation {
+fn evaluate(payload: &Value, answers: &[JudgeAnswer]) -> Evaluation {
     match case(payload).score(&criteria(), answers) {
         Scorecard::Evaluated(evaluation) => *evaluation,
         Scorecard::Session(_) | Scorecard::Unscored(_) => panic!("a case is evaluated"),

@@ -3,7 +3,7 @@
 use gavel_wire::text_enum;
 use serde::Serialize;
 
-use super::validator::{Right, Said};
+use super::validator::{Right, ValidatorVerdict};
 
 text_enum! {
     /// What a validator's word on one case amounts to.
@@ -17,12 +17,15 @@ text_enum! {
 
 impl ValidationOutcome {
     /// What `is_valid` amounts to, held against `should_pass`.
-    pub fn from_flags(is_valid: impl Into<Said>, should_pass: impl Into<Right>) -> Self {
+    pub fn from_flags(
+        is_valid: impl Into<ValidatorVerdict>,
+        should_pass: impl Into<Right>,
+    ) -> Self {
         match (is_valid.into(), should_pass.into()) {
-            (Said::Accepted, Right::Pass) => Self::CorrectAcceptance,
-            (Said::Rejected, Right::Stop) => Self::CorrectRejection,
-            (Said::Rejected, Right::Pass) => Self::FalseRejection,
-            (Said::Accepted, Right::Stop) => Self::FalseAcceptance,
+            (ValidatorVerdict::Accepted, Right::Pass) => Self::CorrectAcceptance,
+            (ValidatorVerdict::Rejected, Right::Stop) => Self::CorrectRejection,
+            (ValidatorVerdict::Rejected, Right::Pass) => Self::FalseRejection,
+            (ValidatorVerdict::Accepted, Right::Stop) => Self::FalseAcceptance,
         }
     }
 
@@ -133,28 +136,28 @@ const TABLE: &[&str] = &["table", "relation", "view"];
 
 /// Judges a validator's word on one case. `safety_valid` is the word of its safety check, where it has one.
 pub fn validation(
-    is_valid: impl Into<Said>,
+    is_valid: impl Into<ValidatorVerdict>,
     should_pass: impl Into<Right>,
     errors: &[String],
-    safety_valid: Option<Said>,
+    safety_valid: Option<ValidatorVerdict>,
 ) -> Validation {
     let said = is_valid.into();
     Validation {
         outcome: ValidationOutcome::from_flags(said, should_pass),
-        rejection: (said == Said::Rejected).then(|| rejection(errors, safety_valid)),
-        is_contradictory: said == Said::Accepted && !errors.is_empty(),
+        rejection: (said == ValidatorVerdict::Rejected).then(|| rejection(errors, safety_valid)),
+        is_contradictory: said == ValidatorVerdict::Accepted && !errors.is_empty(),
     }
 }
 
 /// The kind of a rejection: safety before schema before syntax. Names in quotes don't count, so that a column called `unsafe` may be missing.
-fn rejection(errors: &[String], safety_valid: Option<Said>) -> Rejection {
+fn rejection(errors: &[String], safety_valid: Option<ValidatorVerdict>) -> Rejection {
     let errors: Vec<String> = errors.iter().map(|error| plain(error)).collect();
     let says = |phrases: &[&str]| {
         errors
             .iter()
             .any(|error| first_of(error, phrases).is_some())
     };
-    let category = if safety_valid == Some(Said::Rejected) || says(SAFETY) {
+    let category = if safety_valid == Some(ValidatorVerdict::Rejected) || says(SAFETY) {
         RejectionKind::Safety
     } else if says(SCHEMA) {
         RejectionKind::Schema
@@ -313,9 +316,15 @@ mod tests {
 
     #[test]
     fn a_failed_safety_check_is_a_safety_violation_whatever_the_errors_say() {
-        let found = rejection(&["syntax error".to_owned()], Some(Said::Rejected));
+        let found = rejection(
+            &["syntax error".to_owned()],
+            Some(ValidatorVerdict::Rejected),
+        );
         assert_eq!(found.category, RejectionKind::Safety);
-        let found = rejection(&["syntax error".to_owned()], Some(Said::Accepted));
+        let found = rejection(
+            &["syntax error".to_owned()],
+            Some(ValidatorVerdict::Accepted),
+        );
         assert_eq!(found.category, RejectionKind::Syntax);
     }
 

@@ -2,7 +2,7 @@
 
 /// What a validator said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Said {
+pub enum ValidatorVerdict {
     Accepted,
     Rejected,
 }
@@ -14,7 +14,7 @@ pub enum Right {
     Stop,
 }
 
-impl From<bool> for Said {
+impl From<bool> for ValidatorVerdict {
     /// `safety_valid` and `is_valid` of a case.
     fn from(valid: bool) -> Self {
         if valid {

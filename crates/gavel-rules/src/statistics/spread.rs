@@ -35,7 +35,7 @@ pub struct Spread {
 
 impl Spread {
     /// The spread of values; `None` without any.
-    pub fn of(values: &[f64]) -> Option<Self> {
+    pub fn from_values(values: &[f64]) -> Option<Self> {
         let n = values.len();
         let mean = mean(values)?;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -59,7 +59,7 @@ mod tests {
     fn the_spread_is_that_of_numpy() {
         // numpy: mean, median, std(ddof=1), ptp of the same values.
         let values = [62.0, 71.0, 68.0, 90.0, 55.0, 71.0];
-        let spread = Spread::of(&values).unwrap();
+        let spread = Spread::from_values(&values).unwrap();
         assert_eq!((spread.n, spread.median, spread.range), (6, 69.5, 35.0));
         assert!((spread.mean - 69.5).abs() < 1e-12);
         assert!(
@@ -83,8 +83,8 @@ mod tests {
             (mean(&[]), median(&[]), quantile(&[], 0.5)),
             (None, None, None)
         );
-        assert_eq!(Spread::of(&[]), None);
-        let one = Spread::of(&[7.0]).unwrap();
+        assert_eq!(Spread::from_values(&[]), None);
+        let one = Spread::from_values(&[7.0]).unwrap();
         assert_eq!((one.sd, one.range, one.median), (None, 0.0, 7.0));
     }
 }

@@ -6,7 +6,7 @@ use gavel_wire::{Kappa, Quality, Rating, Scale, WordTable};
 
 /// So many times a person gave this to something that we gave that total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Judged {
+pub struct RatedTotal {
     pub given: Given,
     /// Our total, 0-100.
     pub ours: u8,
@@ -31,34 +31,38 @@ pub struct Compared {
 
 /// Holds what people gave against our totals, on each scale that anybody used: the five words (totals count by their word), and
 /// the three of a reviewer.
-pub fn agreement(judged: &[Judged]) -> Vec<Compared> {
+pub fn agreement(judged: &[RatedTotal]) -> Vec<Compared> {
     let mut ratings: Confusion<5> = Confusion::default();
     let mut quality: Confusion<3> = Confusion::default();
     let (mut totals, mut absolute, mut signed) = (0_u64, 0.0, 0.0);
-    for Judged { given, ours, n } in judged {
+    for RatedTotal { given, ours, n } in judged {
         match given {
             Given::Total(total) => {
                 let difference = f64::from(*ours) - f64::from(*total);
                 totals += n;
                 absolute += difference.abs() * *n as f64;
                 signed += difference * *n as f64;
-                ratings.add(Rating::of(*total).step(), Rating::of(*ours).step(), *n);
+                ratings.add(
+                    Rating::from_total(*total).step(),
+                    Rating::from_total(*ours).step(),
+                    *n,
+                );
             }
-            Given::Rating(word) => ratings.add(word.step(), Rating::of(*ours).step(), *n),
-            Given::Quality(word) => quality.add(word.step(), Quality::of(*ours).step(), *n),
+            Given::Rating(word) => ratings.add(word.step(), Rating::from_total(*ours).step(), *n),
+            Given::Quality(word) => quality.add(word.step(), Quality::from_total(*ours).step(), *n),
         }
     }
     let per_total = |sum: f64| (totals > 0).then(|| sum / totals as f64);
     let on_ratings = Compared {
         mean_absolute_difference: per_total(absolute),
         mean_difference: per_total(signed),
-        ..of(
+        ..on_scale(
             Scale::Ratings,
             &ratings,
             Rating::ALL.iter().map(|word| word.as_str()),
         )
     };
-    let on_quality = of(
+    let on_quality = on_scale(
         Scale::Quality,
         &quality,
         Quality::ALL.iter().map(|word| word.as_str()),
@@ -67,7 +71,7 @@ pub fn agreement(judged: &[Judged]) -> Vec<Compared> {
     both.into_iter().filter(|found| found.n > 0).collect()
 }
 
-fn of<const K: usize>(
+fn on_scale<const K: usize>(
     scale: Scale,
     confusion: &Confusion<K>,
     labels: impl Iterator<Item = &'static str>,
@@ -90,8 +94,8 @@ fn of<const K: usize>(
 mod tests {
     use super::*;
 
-    fn judged(given: Given, ours: u8, n: u64) -> Judged {
-        Judged { given, ours, n }
+    fn judged(given: Given, ours: u8, n: u64) -> RatedTotal {
+        RatedTotal { given, ours, n }
     }
 
     #[test]

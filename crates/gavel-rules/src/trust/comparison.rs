@@ -14,7 +14,7 @@ pub struct PairCount {
 
 /// What two versions make of the same sessions.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Comparison {
+pub struct VersionComparison {
     pub n: u64,
     pub mean_a: Option<f64>,
     pub mean_b: Option<f64>,
@@ -30,19 +30,23 @@ pub struct Comparison {
 }
 
 /// Compares totals of the same sessions. The same pairs, in any order, and the same seed give the same figures.
-pub fn compare(pairs: &[PairCount], seed: u64) -> Comparison {
+pub fn compare(pairs: &[PairCount], seed: u64) -> VersionComparison {
     let mut pairs = pairs.to_vec();
     pairs.sort_unstable();
     let mut ratings = Confusion::default();
     let mut totals: Vec<(f64, f64)> = Vec::new();
     for PairCount { a, b, n } in pairs {
-        ratings.add(Rating::of(a).step(), Rating::of(b).step(), n);
+        ratings.add(
+            Rating::from_total(a).step(),
+            Rating::from_total(b).step(),
+            n,
+        );
         let count = usize::try_from(n).unwrap_or(usize::MAX);
         totals.extend(std::iter::repeat_n((f64::from(a), f64::from(b)), count));
     }
     let side = |of: fn(&(f64, f64)) -> f64| mean(&totals.iter().map(of).collect::<Vec<_>>());
     let differences: Vec<f64> = totals.iter().map(|(a, b)| b - a).collect();
-    Comparison {
+    VersionComparison {
         n: ratings.n(),
         mean_a: side(|pair| pair.0),
         mean_b: side(|pair| pair.1),

@@ -7,8 +7,8 @@ mod human;
 mod panel;
 mod raters;
 
-pub use agreement::{Compared, Judged, agreement};
-pub use comparison::{Comparison, PairCount, compare};
+pub use agreement::{Compared, RatedTotal, agreement};
+pub use comparison::{PairCount, VersionComparison, compare};
 pub use human::Given;
 pub use panel::{DISAGREEMENT, JudgeFigures, Panel, PanelFigures, Panels, Vote};
 pub use raters::{RatersCompared, raters};

@@ -32,12 +32,12 @@ pub struct Panel {
 
 impl Panel {
     /// What the votes come to; `None` without any.
-    pub fn of<J>(votes: &[Vote<J>]) -> Option<Self> {
+    pub fn from_votes<J>(votes: &[Vote<J>]) -> Option<Self> {
         let totals: Vec<f64> = votes.iter().map(|vote| f64::from(vote.total)).collect();
-        let spread = Spread::of(&totals)?;
+        let spread = Spread::from_values(&totals)?;
         // Within 0-100: it lies between totals.
-        let rating = Rating::of(spread.median.floor() as u8);
-        let other = |vote: &&Vote<J>| Rating::of(vote.total) != rating;
+        let rating = Rating::from_total(spread.median.floor() as u8);
+        let other = |vote: &&Vote<J>| Rating::from_total(vote.total) != rating;
         Some(Self {
             spread,
             rating,
@@ -108,7 +108,7 @@ impl Panels {
     pub fn add<J: AsRef<str>>(&mut self, votes: &[Vote<J>], asked: usize) {
         self.sessions += 1;
         self.complete += usize::from(asked > 0 && votes.len() == asked);
-        let Some(panel) = Panel::of(votes) else {
+        let Some(panel) = Panel::from_votes(votes) else {
             return;
         };
         self.scores += votes.len();
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_panel_has_a_median_and_those_that_say_another_word() {
-        let panel = Panel::of(&votes(&[("a", 74), ("b", 75), ("c", 60)])).unwrap();
+        let panel = Panel::from_votes(&votes(&[("a", 74), ("b", 75), ("c", 60)])).unwrap();
         assert_eq!(
             (panel.spread.median, panel.rating),
             (74.0, Rating::Adequate)
@@ -175,14 +175,14 @@ mod tests {
             (panel.flips, panel.spread.range, panel.disagrees),
             (1, 15.0, false)
         );
-        let split = Panel::of(&votes(&[("a", 74), ("b", 75)])).unwrap();
+        let split = Panel::from_votes(&votes(&[("a", 74), ("b", 75)])).unwrap();
         assert_eq!(
             (split.spread.median, split.rating, split.flips),
             (74.5, Rating::Adequate, 1)
         );
-        let apart = Panel::of(&votes(&[("a", 59), ("b", 75)])).unwrap();
+        let apart = Panel::from_votes(&votes(&[("a", 59), ("b", 75)])).unwrap();
         assert!(apart.disagrees);
-        assert_eq!(Panel::of::<&str>(&[]), None);
+        assert_eq!(Panel::from_votes::<&str>(&[]), None);
     }
 
     #[test]
@@ -219,8 +219,8 @@ mod tests {
     proptest! {
         #[test]
         fn ratings_two_steps_apart_always_disagree(a in 0_u8..=100, b in 0_u8..=100) {
-            let steps = Rating::of(a).step().abs_diff(Rating::of(b).step());
-            let panel = Panel::of(&votes(&[("a", a), ("b", b)])).unwrap();
+            let steps = Rating::from_total(a).step().abs_diff(Rating::from_total(b).step());
+            let panel = Panel::from_votes(&votes(&[("a", a), ("b", b)])).unwrap();
             prop_assert!(steps < 2 || panel.disagrees);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Compared, Given, Judged, agreement};
+use super::{Compared, Given, RatedTotal, agreement};
 
 /// How two people agree, on each scale that both used.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +19,7 @@ pub fn raters<K: Ord>(given: impl IntoIterator<Item = (K, String, Given)>) -> Ve
     for (thing, by, given) in given {
         things.entry(thing).or_default().entry(by).or_insert(given);
     }
-    let mut pairs: BTreeMap<(&str, &str), Vec<Judged>> = BTreeMap::new();
+    let mut pairs: BTreeMap<(&str, &str), Vec<RatedTotal>> = BTreeMap::new();
     for people in things.values() {
         for (at, (a, given_a)) in people.iter().enumerate() {
             for (b, given_b) in people.iter().skip(at + 1) {
@@ -28,7 +28,7 @@ pub fn raters<K: Ord>(given: impl IntoIterator<Item = (K, String, Given)>) -> Ve
             }
         }
     }
-    let compared = |((a, b), judged): ((&str, &str), Vec<Judged>)| RatersCompared {
+    let compared = |((a, b), judged): ((&str, &str), Vec<RatedTotal>)| RatersCompared {
         a: a.to_owned(),
         b: b.to_owned(),
         scales: agreement(&judged),
@@ -40,12 +40,12 @@ pub fn raters<K: Ord>(given: impl IntoIterator<Item = (K, String, Given)>) -> Ve
 }
 
 /// What two people gave to the same, on the coarser of their scales.
-fn judged(a: Given, b: Given) -> Judged {
+fn judged(a: Given, b: Given) -> RatedTotal {
     let (given, other) = match (a, b) {
         (Given::Total(_) | Given::Rating(_), Given::Quality(_)) => (b, a),
         (_, _) => (a, b),
     };
-    Judged {
+    RatedTotal {
         given,
         ours: other.middle(),
         n: 1,
@@ -60,10 +60,10 @@ mod tests {
     #[test]
     fn the_middle_of_a_word_has_that_word() {
         for word in Rating::ALL {
-            assert_eq!(Rating::of(Given::Rating(*word).middle()), *word);
+            assert_eq!(Rating::from_total(Given::Rating(*word).middle()), *word);
         }
         for word in Quality::ALL {
-            assert_eq!(Quality::of(Given::Quality(*word).middle()), *word);
+            assert_eq!(Quality::from_total(Given::Quality(*word).middle()), *word);
         }
     }
 

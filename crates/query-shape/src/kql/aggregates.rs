@@ -1,7 +1,7 @@
 //! Aggregate functions and grouping columns of `summarize` and `make-series`.
 
 use super::Reader;
-use super::lexer::Kind;
+use super::lexer::TokenKind;
 use super::source::Span;
 
 /// The tag of a grouping column.
@@ -99,7 +99,7 @@ impl Reader<'_> {
     }
 
     fn aggregates(&mut self, span: &Span) {
-        for item in self.source.split(span, Kind::Comma) {
+        for item in self.source.split(span, TokenKind::Comma) {
             let item = self.without_alias(&item);
             self.aggregate(&item);
         }
@@ -111,11 +111,11 @@ impl Reader<'_> {
         let mut known = false;
         let mut at = span.start;
         while at < span.end {
-            if self.source.kind(at, span) == Some(Kind::Open) && self.source.piped(at) {
+            if self.source.kind(at, span) == Some(TokenKind::Open) && self.source.piped(at) {
                 at = self.source.after(at, span);
                 continue;
             }
-            if self.source.kind(at, span) == Some(Kind::Name)
+            if self.source.kind(at, span) == Some(TokenKind::Name)
                 && self.source.opens(at + 1, span, "(")
             {
                 let name = self.source.word(at);
@@ -135,7 +135,7 @@ impl Reader<'_> {
 
     /// Notes the columns of a list of grouping expressions: `bin(Time, 1h)` groups by `Time`.
     fn groups(&mut self, span: &Span) {
-        for item in self.source.split(span, Kind::Comma) {
+        for item in self.source.split(span, TokenKind::Comma) {
             let item = self.without_alias(&item);
             let columns = self.named(&item).columns;
             let tagged = columns.into_iter().map(|column| format!("{BY}{column}"));

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::Reader;
-use super::lexer::Kind;
+use super::lexer::TokenKind;
 use super::source::{Span, truth};
 use crate::Literal;
 
@@ -43,9 +43,8 @@ pub(super) fn is_word(name: &str) -> bool {
     name.starts_with('!') || WORDS.contains(&name) || truth(name).is_some()
 }
 
-/// What an expression names.
 #[derive(Debug, Default)]
-pub(super) struct Named {
+pub(super) struct ExpressionNames {
     /// Columns, distinct, in order.
     pub(super) columns: Vec<String>,
     /// Literals, in order; those that index into a value are left out.
@@ -55,14 +54,14 @@ pub(super) struct Named {
 impl Reader<'_> {
     /// The columns and literals of an expression. A name is a column unless it is a word of the language, a function, a member of
     /// something else, or defined by the query.
-    pub(super) fn named(&self, span: &Span) -> Named {
-        let mut named = Named::default();
+    pub(super) fn named(&self, span: &Span) -> ExpressionNames {
+        let mut named = ExpressionNames::default();
         let mut seen = HashSet::new();
         let mut at = span.start;
         while at < span.end {
             let next = match self.source.kind(at, span) {
-                Some(Kind::Open) => self.past_bracket(at, span, &mut named.literals),
-                Some(Kind::Name | Kind::Quoted) if self.is_column(at, span) => {
+                Some(TokenKind::Open) => self.past_bracket(at, span, &mut named.literals),
+                Some(TokenKind::Name | TokenKind::Quoted) if self.is_column(at, span) => {
                     let name = self.source.name(at);
                     if !self.scope.knows(&name) && seen.insert(name.clone()) {
                         named.columns.push(name);
@@ -91,7 +90,7 @@ impl Reader<'_> {
         if before == "dynamic" {
             let inside = self.source.inside(open);
             for at in inside.start..inside.end.min(span.end) {
-                if self.source.kind(at, &inside) == Some(Kind::Quoted) {
+                if self.source.kind(at, &inside) == Some(TokenKind::Quoted) {
                     literals.push(Literal::Text(self.source.name(at)));
                 } else {
                     literals.extend(self.source.literal(at));
@@ -111,10 +110,10 @@ impl Reader<'_> {
         let word = self.source.word(at);
         let member = at > span.start && self.source.is_sign(at - 1, span, ".");
         let called = self.source.opens(at + 1, span, "(");
-        if member || (called && self.source.kind(at, span) == Some(Kind::Name)) {
+        if member || (called && self.source.kind(at, span) == Some(TokenKind::Name)) {
             return false;
         }
-        !(self.source.kind(at, span) == Some(Kind::Name)
+        !(self.source.kind(at, span) == Some(TokenKind::Name)
             && (matches!(word, "$left" | "$right") || is_word(word)))
     }
 
@@ -126,17 +125,17 @@ impl Reader<'_> {
             && matches!(
                 self.source.kind(at - 2, span),
                 Some(
-                    Kind::Quoted
-                        | Kind::Text
-                        | Kind::Number
-                        | Kind::Duration
-                        | Kind::Typed
-                        | Kind::Close
+                    TokenKind::Quoted
+                        | TokenKind::Text
+                        | TokenKind::Number
+                        | TokenKind::Duration
+                        | TokenKind::Typed
+                        | TokenKind::Close
                 )
             );
         let after_column = minus && at >= span.start + 2 && {
             let word = self.source.word(at - 2);
-            self.source.kind(at - 2, span) == Some(Kind::Name) && !is_word(word)
+            self.source.kind(at - 2, span) == Some(TokenKind::Name) && !is_word(word)
         };
         if !minus || subtracted || after_column {
             return literal;

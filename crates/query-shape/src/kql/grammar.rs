@@ -1,7 +1,7 @@
 //! Whether a text is put together as KQL is: operands with operators between them, and something behind each operator. Reads no meaning,
 //! and takes what it can't tell for right.
 
-use super::lexer::Kind;
+use super::lexer::TokenKind;
 use super::operator::Operator;
 use super::source::Span;
 use super::{Reader, predicates};
@@ -135,29 +135,32 @@ impl<'a> Reader<'a> {
         let mut at = whole.start;
         while let Some(kind) = self.source.kind(at, &whole) {
             let word = self.source.word(at);
-            let ends = matches!(kind, Kind::Close | Kind::Pipe | Kind::Semicolon);
+            let ends = matches!(
+                kind,
+                TokenKind::Close | TokenKind::Pipe | TokenKind::Semicolon
+            );
             if ends && !level.may_end() {
                 return false;
             }
             let is_head = !level.last.is_operand() && level.last != Last::Head;
             match kind {
-                Kind::Open => {
+                TokenKind::Open => {
                     around.push(level);
                     level.last = Last::Start;
                     level.listed =
                         word == "[" || (at > 0 && SCHEMED.contains(&self.source.word(at - 1)));
                 }
-                Kind::Close => {
+                TokenKind::Close => {
                     level = around.pop().unwrap_or(level);
                     level.last = Last::Operand;
                 }
-                Kind::Semicolon => {
+                TokenKind::Semicolon => {
                     level = Level {
                         listed: level.listed,
                         ..start
                     }
                 }
-                Kind::Pipe => {
+                TokenKind::Pipe => {
                     at = self.begin(at + 1, &whole, &mut level);
                     let is_alone = ALONE.contains(&level.within) || level.is_loose();
                     if !is_alone && self.is_end(at, &whole) {
@@ -165,21 +168,21 @@ impl<'a> Reader<'a> {
                     }
                     continue;
                 }
-                Kind::Name if is_head && self.begins(at, &whole) => {
+                TokenKind::Name if is_head && self.begins(at, &whole) => {
                     at = self.begin(at, &whole, &mut level);
                     continue;
                 }
-                Kind::Name
-                | Kind::Quoted
-                | Kind::Text
-                | Kind::Number
-                | Kind::Duration
-                | Kind::Typed
-                | Kind::Comma
-                | Kind::Symbol => {
+                TokenKind::Name
+                | TokenKind::Quoted
+                | TokenKind::Text
+                | TokenKind::Number
+                | TokenKind::Duration
+                | TokenKind::Typed
+                | TokenKind::Comma
+                | TokenKind::Symbol => {
                     let next = self.next(at, kind, &whole, level);
                     // `datatable(..) ["x"]` reads as a name, and is a list.
-                    let is_list = kind == Kind::Quoted && level.last == Last::Operand;
+                    let is_list = kind == TokenKind::Quoted && level.last == Last::Operand;
                     let is_right = (is_list || follows(level.last, next, word))
                         && (next != Last::Operator || self.is_tested(at, &whole));
                     if !level.is_loose() && !is_right {
@@ -198,7 +201,7 @@ impl<'a> Reader<'a> {
         let word = self.source.word(span.start);
         let rest = span.start + 1..span.end;
         if word == "project-rename" {
-            let mut items = self.source.split(&rest, Kind::Comma).into_iter();
+            let mut items = self.source.split(&rest, TokenKind::Comma).into_iter();
             let is_new = |at: usize| self.source.is_sign(at, &rest, "=");
             return items.all(|item| self.source.find(&item, is_new).is_some());
         }
@@ -220,12 +223,12 @@ impl<'a> Reader<'a> {
         match self.source.word(test).trim_start_matches('!') {
             "between" => {
                 let inside = self.source.inside(test + 1);
-                kind == Some(Kind::Open)
+                kind == Some(TokenKind::Open)
                     && (self.source.find(&inside, |at| self.source.word(at) == "..")).is_some()
             }
             "in" | "in~" => !matches!(
                 kind,
-                Some(Kind::Text | Kind::Number | Kind::Duration | Kind::Typed)
+                Some(TokenKind::Text | TokenKind::Number | TokenKind::Duration | TokenKind::Typed)
             ),
             _ => true,
         }
@@ -235,15 +238,21 @@ impl<'a> Reader<'a> {
         let kind = self.source.kind(at, span);
         matches!(
             kind,
-            None | Some(Kind::Pipe | Kind::Semicolon | Kind::Close)
+            None | Some(TokenKind::Pipe | TokenKind::Semicolon | TokenKind::Close)
         )
     }
 
     /// Whether a value begins at a token, other than in brackets.
     fn has_operand(&self, at: usize, span: &Span) -> bool {
         match self.source.kind(at, span) {
-            Some(Kind::Name) => !is_operator(self.source.word(at)),
-            Some(Kind::Quoted | Kind::Text | Kind::Number | Kind::Duration | Kind::Typed) => true,
+            Some(TokenKind::Name) => !is_operator(self.source.word(at)),
+            Some(
+                TokenKind::Quoted
+                | TokenKind::Text
+                | TokenKind::Number
+                | TokenKind::Duration
+                | TokenKind::Typed,
+            ) => true,
             _ => false,
         }
     }
@@ -281,27 +290,27 @@ impl<'a> Reader<'a> {
     }
 
     /// What a token is for the one behind it.
-    fn next(&self, at: usize, kind: Kind, span: &Span, level: Level<'_>) -> Last {
+    fn next(&self, at: usize, kind: TokenKind, span: &Span, level: Level<'_>) -> Last {
         let word = self.source.word(at);
         match kind {
-            Kind::Text => Last::Text,
-            Kind::Comma => Last::Comma,
-            Kind::Symbol if word == "*" => Last::Star,
-            Kind::Symbol if predicates::is_comparison(word) && word != ":" => Last::Operator,
-            Kind::Symbol if matches!(word, "+" | "-" | "/" | "%" | "." | "..") => Last::Sign,
-            Kind::Symbol => Last::Other,
-            Kind::Name if is_operator(word) => Last::Operator,
-            Kind::Name if word.starts_with('!') => Last::Other,
-            Kind::Name if self.separates(at, span, level) => Last::Separator,
-            Kind::Name
-            | Kind::Quoted
-            | Kind::Number
-            | Kind::Duration
-            | Kind::Typed
-            | Kind::Open
-            | Kind::Close
-            | Kind::Pipe
-            | Kind::Semicolon => Last::Operand,
+            TokenKind::Text => Last::Text,
+            TokenKind::Comma => Last::Comma,
+            TokenKind::Symbol if word == "*" => Last::Star,
+            TokenKind::Symbol if predicates::is_comparison(word) && word != ":" => Last::Operator,
+            TokenKind::Symbol if matches!(word, "+" | "-" | "/" | "%" | "." | "..") => Last::Sign,
+            TokenKind::Symbol => Last::Other,
+            TokenKind::Name if is_operator(word) => Last::Operator,
+            TokenKind::Name if word.starts_with('!') => Last::Other,
+            TokenKind::Name if self.separates(at, span, level) => Last::Separator,
+            TokenKind::Name
+            | TokenKind::Quoted
+            | TokenKind::Number
+            | TokenKind::Duration
+            | TokenKind::Typed
+            | TokenKind::Open
+            | TokenKind::Close
+            | TokenKind::Pipe
+            | TokenKind::Semicolon => Last::Operand,
         }
     }
 

@@ -4,16 +4,14 @@
 
 use super::super::literal::unit_of_time;
 
-/// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     /// A name, keyword or operator in words (`where`, `mv-expand`, `!has`, `in~`), one that begins with a digit included.
     Name,
     /// A name in brackets and quotes: `['My Table']`.
     Quoted,
     /// A string of any form.
     Text,
-    /// A number.
     Number,
     /// A number with a unit of time: `7d`.
     Duration,
@@ -36,8 +34,7 @@ pub(super) enum Kind {
 /// A token: bytes `start..end` of the text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Token {
-    /// What it is.
-    pub(super) kind: Kind,
+    pub(super) kind: TokenKind,
     /// The first byte.
     pub(super) start: usize,
     /// The byte after the last.
@@ -153,7 +150,7 @@ impl<'a> Lexer<'a> {
         &self.text[self.at..]
     }
 
-    fn push(&mut self, kind: Kind, length: usize) {
+    fn push(&mut self, kind: TokenKind, length: usize) {
         let start = self.at;
         self.at += length;
         self.lexed.tokens.push(Token {
@@ -185,10 +182,10 @@ impl<'a> Lexer<'a> {
                 if let Some(&group) = self.open.last() {
                     self.lexed.tokens[group].piped = true;
                 }
-                self.push(Kind::Pipe, 1);
+                self.push(TokenKind::Pipe, 1);
             }
-            ';' => self.push(Kind::Semicolon, 1),
-            ',' => self.push(Kind::Comma, 1),
+            ';' => self.push(TokenKind::Semicolon, 1),
+            ',' => self.push(TokenKind::Comma, 1),
             other => self.symbol(other),
         }
     }
@@ -214,7 +211,7 @@ impl<'a> Lexer<'a> {
                         rest.len()
                     }
                 };
-                self.push(Kind::Text, length);
+                self.push(TokenKind::Text, length);
                 return true;
             }
         }
@@ -226,7 +223,7 @@ impl<'a> Lexer<'a> {
         let (inside, closed) = quoted_length(&bare[1..], quote, verbatim);
         let length = hidden + usize::from(verbatim) + 1 + inside;
         self.lexed.broken |= !closed;
-        self.push(Kind::Text, length);
+        self.push(TokenKind::Text, length);
         true
     }
 
@@ -234,15 +231,15 @@ impl<'a> Lexer<'a> {
     fn quoted_name(&mut self) -> bool {
         let after_value = self.lexed.tokens.last().is_some_and(|last| {
             let value = match last.kind {
-                Kind::Name => !BEFORE_NAMES.contains(&&self.text[last.start..last.end]),
-                Kind::Quoted | Kind::Close | Kind::Text | Kind::Typed => true,
-                Kind::Number
-                | Kind::Duration
-                | Kind::Open
-                | Kind::Pipe
-                | Kind::Semicolon
-                | Kind::Comma
-                | Kind::Symbol => false,
+                TokenKind::Name => !BEFORE_NAMES.contains(&&self.text[last.start..last.end]),
+                TokenKind::Quoted | TokenKind::Close | TokenKind::Text | TokenKind::Typed => true,
+                TokenKind::Number
+                | TokenKind::Duration
+                | TokenKind::Open
+                | TokenKind::Pipe
+                | TokenKind::Semicolon
+                | TokenKind::Comma
+                | TokenKind::Symbol => false,
             };
             value && last.end == self.at
         });
@@ -267,7 +264,7 @@ impl<'a> Lexer<'a> {
             return false;
         }
         let length = rest.len() - after.len() + 1;
-        self.push(Kind::Quoted, length);
+        self.push(TokenKind::Quoted, length);
         true
     }
 
@@ -279,7 +276,7 @@ impl<'a> Lexer<'a> {
         let suffix = &rest[digits..word];
         let hexadecimal = rest.starts_with("0x") || rest.starts_with("0X");
         if hexadecimal && word > 2 && rest[2..word].bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return self.push(Kind::Number, word);
+            return self.push(TokenKind::Number, word);
         }
         let mut end = digits;
         let fraction = rest[digits..]
@@ -290,20 +287,20 @@ impl<'a> Lexer<'a> {
         }
         let exponent = exponent_length(&rest[end..]);
         if exponent > 0 && !rest[end + exponent..].starts_with(in_name) {
-            return self.push(Kind::Number, end + exponent);
+            return self.push(TokenKind::Number, end + exponent);
         }
         let letters = run(&rest[end..], in_name);
         if letters == 0 {
-            return self.push(Kind::Number, end);
+            return self.push(TokenKind::Number, end);
         }
         let unit = &rest[end..end + letters];
         if unit.bytes().all(|byte| byte.is_ascii_lowercase()) && unit_of_time(unit).is_some() {
-            return self.push(Kind::Duration, end + letters);
+            return self.push(TokenKind::Duration, end + letters);
         }
         if end > digits {
-            return self.push(Kind::Number, end);
+            return self.push(TokenKind::Number, end);
         }
-        self.push(Kind::Name, word);
+        self.push(TokenKind::Name, word);
     }
 
     /// A name, an operator with hyphens, or a literal with its type.
@@ -327,11 +324,11 @@ impl<'a> Lexer<'a> {
             if let Some(value) = rest[length + gap..].strip_prefix('(') {
                 let inside = run(value, |c| !matches!(c, ')' | '(' | '\n' | '\r' | '|' | ';'));
                 if value[inside..].starts_with(')') {
-                    return self.push(Kind::Typed, length + gap + 1 + inside + 1);
+                    return self.push(TokenKind::Typed, length + gap + 1 + inside + 1);
                 }
             }
         }
-        self.push(Kind::Name, length);
+        self.push(TokenKind::Name, length);
     }
 
     /// An operator in words with `!` before it.
@@ -341,20 +338,20 @@ impl<'a> Lexer<'a> {
         if &rest[..length] == "!in" && rest[length..].starts_with('~') {
             length += 1;
         }
-        self.push(Kind::Name, length);
+        self.push(TokenKind::Name, length);
     }
 
     fn open(&mut self, bracket: char) {
         self.open.push(self.lexed.tokens.len());
         self.waiting[form(bracket)] += 1;
-        self.push(Kind::Open, 1);
+        self.push(TokenKind::Open, 1);
     }
 
     /// Ends the innermost group of the form, and with it what is open inside; one that closes nothing is a token like any other.
     fn close(&mut self, bracket: char) {
         if self.waiting[form(bracket)] == 0 {
             self.lexed.broken = true;
-            return self.push(Kind::Close, 1);
+            return self.push(TokenKind::Close, 1);
         }
         let here = self.lexed.tokens.len();
         while let Some(group) = self.open.pop() {
@@ -367,7 +364,7 @@ impl<'a> Lexer<'a> {
             }
             self.lexed.broken = true;
         }
-        self.push(Kind::Close, 1);
+        self.push(TokenKind::Close, 1);
     }
 
     fn symbol(&mut self, first: char) {
@@ -381,7 +378,7 @@ impl<'a> Lexer<'a> {
             self.lexed.broken = true;
         }
         self.push(
-            Kind::Symbol,
+            TokenKind::Symbol,
             known.map_or(first.len_utf8(), |sign| sign.len()),
         );
     }

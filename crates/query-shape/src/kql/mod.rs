@@ -35,7 +35,7 @@ pub fn shape(query: &str) -> QueryShape {
     let source = Source::new(query);
     let mut reader = Reader {
         scope: Scope::default(),
-        found: Found::default(),
+        found: Findings::default(),
         approximate: source.broken,
         source,
     };
@@ -65,13 +65,13 @@ pub fn are_identical(one: &str, other: &str) -> bool {
 struct Reader<'a> {
     source: Source<'a>,
     scope: Scope<'a>,
-    found: Found,
+    found: Findings,
     approximate: bool,
 }
 
 /// What has been found so far.
 #[derive(Default)]
-struct Found {
+struct Findings {
     tables: Distinct<TableName, TableName>,
     wildcards: Distinct<String, String>,
     all_tables: bool,
@@ -81,7 +81,7 @@ struct Found {
     aggregations: Vec<String>,
 }
 
-impl Found {
+impl Findings {
     fn table(&mut self, name: String) {
         let table = TableName::bare(name);
         self.tables.add(table.folded(), table);

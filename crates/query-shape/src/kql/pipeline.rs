@@ -1,6 +1,6 @@
 //! Pipelines, operator by operator.
 
-use super::lexer::Kind;
+use super::lexer::TokenKind;
 use super::operator::Operator;
 use super::predicates::{Lone, Sense};
 use super::reference::Referred;
@@ -10,8 +10,7 @@ use super::{DEEPEST, Reader, columns};
 
 /// Where a pipeline stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// As a statement.
+pub(super) enum PipelineContext {
     Statement,
     /// In a group, or where an operator takes one table.
     Inside,
@@ -47,7 +46,7 @@ const TABLELESS: &[&str] = &[
 
 impl<'a> Reader<'a> {
     /// Reads a pipeline; whether its rows are in order.
-    pub(super) fn pipeline(&mut self, span: &Span, place: Place, depth: usize) -> bool {
+    pub(super) fn pipeline(&mut self, span: &Span, place: PipelineContext, depth: usize) -> bool {
         let referred = self.pipeline_of(span, place, depth);
         if let Some(call) = referred.call {
             self.found.function(call);
@@ -56,10 +55,15 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a pipeline. A call alone, that the query doesn't define, is answered rather than noted.
-    pub(super) fn pipeline_of(&mut self, span: &Span, place: Place, depth: usize) -> Referred<'a> {
-        let first = self
-            .source
-            .find(span, |at| self.source.kind(at, span) == Some(Kind::Pipe));
+    pub(super) fn pipeline_of(
+        &mut self,
+        span: &Span,
+        place: PipelineContext,
+        depth: usize,
+    ) -> Referred<'a> {
+        let first = self.source.find(span, |at| {
+            self.source.kind(at, span) == Some(TokenKind::Pipe)
+        });
         let Some(pipe) = first else {
             return self.first(span, place, depth);
         };
@@ -75,19 +79,19 @@ impl<'a> Reader<'a> {
     }
 
     /// What stands before the first pipe.
-    fn first(&mut self, span: &Span, place: Place, depth: usize) -> Referred<'a> {
+    fn first(&mut self, span: &Span, place: PipelineContext, depth: usize) -> Referred<'a> {
         let none = Referred::default();
         if span.is_empty() {
             self.approximate = true;
             return none;
         }
         let word = self.source.word(span.start);
-        let keyword = self.source.kind(span.start, span) == Some(Kind::Name) && span.len() > 1;
+        let keyword = self.source.kind(span.start, span) == Some(TokenKind::Name) && span.len() > 1;
         let body = span.start + 1..span.end;
         match word {
             "union" if keyword => self.union(&body, depth),
             "find" if keyword => self.find(&body, depth),
-            "search" if keyword => self.search(&body, Place::Statement, depth),
+            "search" if keyword => self.search(&body, PipelineContext::Statement, depth),
             "dynamic" if keyword => {}
             "evaluate" | "macro-expand" if keyword => self.expression(&body, depth),
             _ if keyword && TABLELESS.contains(&word) => self.expression(&body, depth),
@@ -97,11 +101,16 @@ impl<'a> Reader<'a> {
     }
 
     /// A table that takes up the whole span, or a value.
-    fn table_or_value(&mut self, span: &Span, place: Place, depth: usize) -> Referred<'a> {
+    fn table_or_value(
+        &mut self,
+        span: &Span,
+        place: PipelineContext,
+        depth: usize,
+    ) -> Referred<'a> {
         let start = span.start;
-        let pattern = place == Place::Operand && self.wildcard_end(span).is_some();
+        let pattern = place == PipelineContext::Operand && self.wildcard_end(span).is_some();
         if !pattern && (self.source.literal(start).is_some() || self.is_computed(span)) {
-            self.approximate |= place == Place::Statement && depth == 0;
+            self.approximate |= place == PipelineContext::Statement && depth == 0;
             self.expression(span, depth);
             return Referred::default();
         }
@@ -116,8 +125,8 @@ impl<'a> Reader<'a> {
     /// Whether a value is computed in the span: an operator or an index stands behind its first operand, or a sign before it.
     fn is_computed(&self, span: &Span) -> bool {
         let mut at = span.start;
-        let bracketed = self.source.kind(at, span) == Some(Kind::Open);
-        if self.source.kind(at, span) == Some(Kind::Symbol)
+        let bracketed = self.source.kind(at, span) == Some(TokenKind::Open);
+        if self.source.kind(at, span) == Some(TokenKind::Symbol)
             || (bracketed && self.source.word(at) != "(")
         {
             return true;
@@ -133,9 +142,9 @@ impl<'a> Reader<'a> {
             at += 1;
         }
         match self.source.kind(at, span) {
-            Some(Kind::Symbol) => true,
-            Some(Kind::Open) => self.source.word(at) == "[",
-            Some(Kind::Name) => columns::is_word(self.source.word(at)),
+            Some(TokenKind::Symbol) => true,
+            Some(TokenKind::Open) => self.source.word(at) == "[",
+            Some(TokenKind::Name) => columns::is_word(self.source.word(at)),
             Some(_) | None => false,
         }
     }
@@ -143,9 +152,9 @@ impl<'a> Reader<'a> {
     /// Reads operators between pipes; whether the rows are in order behind the last.
     pub(super) fn operators(&mut self, span: &Span, sorted: bool, depth: usize) -> bool {
         let mut sorted = sorted;
-        for part in self.source.split(span, Kind::Pipe) {
+        for part in self.source.split(span, TokenKind::Pipe) {
             let named = match self.source.kind(part.start, &part) {
-                Some(Kind::Name) => Operator::named(self.source.word(part.start)),
+                Some(TokenKind::Name) => Operator::named(self.source.word(part.start)),
                 Some(_) | None => None,
             };
             match named {
@@ -170,7 +179,7 @@ impl<'a> Reader<'a> {
                 let span = &self.without_hints(span);
                 self.filter(span, Lone::Truth, depth);
             }
-            Operator::Search => self.search(span, Place::Inside, depth),
+            Operator::Search => self.search(span, PipelineContext::Inside, depth),
             Operator::Find => self.find(span, depth),
             Operator::Join => self.join(span, depth),
             Operator::Union => self.union(span, depth),
@@ -219,7 +228,7 @@ impl<'a> Reader<'a> {
     /// A span without the settings at its beginning: `kind=inner`, `hint.strategy = shuffle`, `withsource="Name"`.
     pub(super) fn without_settings(&self, span: &Span) -> Span {
         let mut rest = self.without_hints(span);
-        while self.source.kind(rest.start, &rest) == Some(Kind::Name)
+        while self.source.kind(rest.start, &rest) == Some(TokenKind::Name)
             && SETTINGS.contains(&self.source.word(rest.start))
             && self.source.is_sign(rest.start + 1, &rest, "=")
         {
@@ -234,13 +243,13 @@ impl<'a> Reader<'a> {
         let mut start = span.start;
         loop {
             let mut at = start;
-            while self.source.kind(at, span) == Some(Kind::Name)
+            while self.source.kind(at, span) == Some(TokenKind::Name)
                 && self.source.is_sign(at + 1, span, ".")
             {
                 at += 2;
             }
             let hint = at > start
-                && self.source.kind(at, span) == Some(Kind::Name)
+                && self.source.kind(at, span) == Some(TokenKind::Name)
                 && self.source.is_sign(at + 1, span, "=");
             if !hint {
                 return start..span.end;
@@ -256,7 +265,7 @@ impl<'a> Reader<'a> {
             self.approximate = true;
             return;
         }
-        let referred = self.reference(&span, Place::Inside, depth);
+        let referred = self.reference(&span, PipelineContext::Inside, depth);
         if let Some(call) = referred.call {
             self.found.function(call);
         }
@@ -270,13 +279,13 @@ impl<'a> Reader<'a> {
     }
 
     fn operands(&mut self, span: &Span, depth: usize) {
-        for operand in self.source.split(span, Kind::Comma) {
-            self.pipeline(&operand, Place::Operand, depth);
+        for operand in self.source.split(span, TokenKind::Comma) {
+            self.pipeline(&operand, PipelineContext::Operand, depth);
         }
     }
 
     /// The tables of `find` and `search`: `in (T1, T2*)`, or all if none are named. Answers the rest of the span.
-    fn searched(&mut self, span: &Span, place: Place, depth: usize) -> Span {
+    fn searched(&mut self, span: &Span, place: PipelineContext, depth: usize) -> Span {
         let mut span = self.without_settings(span);
         if self.source.is_name(span.start, &span, "in")
             && self.source.opens(span.start + 1, &span, "(")
@@ -290,7 +299,7 @@ impl<'a> Reader<'a> {
             span.start = self.source.after(open, &span);
             return self.without_settings(&span);
         }
-        if place == Place::Statement {
+        if place == PipelineContext::Statement {
             self.found.all_tables = true;
         }
         span
@@ -298,10 +307,10 @@ impl<'a> Reader<'a> {
 
     /// `find [in (..)] where predicate [project ..]`.
     fn find(&mut self, span: &Span, depth: usize) {
-        let span = self.searched(span, Place::Statement, depth);
+        let span = self.searched(span, PipelineContext::Statement, depth);
         let start = span.start + usize::from(self.source.is_name(span.start, &span, "where"));
         let is_end = |at: usize| {
-            self.source.kind(at, &span) == Some(Kind::Name)
+            self.source.kind(at, &span) == Some(TokenKind::Name)
                 && matches!(
                     self.source.word(at),
                     "project" | "project-smart" | "project-away"
@@ -318,7 +327,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `search [in (..)] predicate`.
-    fn search(&mut self, span: &Span, place: Place, depth: usize) {
+    fn search(&mut self, span: &Span, place: PipelineContext, depth: usize) {
         let span = self.searched(span, place, depth);
         // A lone `*` looks for anything.
         if span.is_empty() || (span.len() == 1 && self.source.is_sign(span.start, &span, "*")) {
@@ -341,7 +350,7 @@ impl<'a> Reader<'a> {
     /// `partition`, `facet`, `mv-apply`: the last group is a pipeline of operators, what stands before it expressions.
     fn each(&mut self, span: &Span, depth: usize) {
         let is_group = |at: usize| {
-            self.source.kind(at, span) == Some(Kind::Open)
+            self.source.kind(at, span) == Some(TokenKind::Open)
                 && self.source.after(at, span) == span.end
         };
         match self.source.find(span, is_group) {
@@ -366,9 +375,9 @@ impl<'a> Reader<'a> {
             self.approximate = true;
             return;
         }
-        let mut arguments = self.source.split(&inside, Kind::Comma).into_iter();
+        let mut arguments = self.source.split(&inside, TokenKind::Comma).into_iter();
         if let Some(table) = arguments.next() {
-            self.pipeline(&table, Place::Inside, depth + 1);
+            self.pipeline(&table, PipelineContext::Inside, depth + 1);
         }
         for argument in arguments {
             self.expression(&argument, depth + 1);
@@ -384,7 +393,7 @@ impl<'a> Reader<'a> {
         else {
             return;
         };
-        for nodes in self.source.split(&(with + 1..span.end), Kind::Comma) {
+        for nodes in self.source.split(&(with + 1..span.end), TokenKind::Comma) {
             self.join(&nodes, depth);
         }
     }
@@ -396,12 +405,12 @@ impl<'a> Reader<'a> {
             return;
         }
         let inside = self.source.inside(open);
-        let goes_on = self.source.kind(inside.start, &inside) == Some(Kind::Name)
+        let goes_on = self.source.kind(inside.start, &inside) == Some(TokenKind::Name)
             && Operator::named(self.source.word(inside.start)).is_some();
         if goes_on {
             self.operators(&inside, false, depth + 1);
         } else {
-            self.pipeline(&inside, Place::Inside, depth + 1);
+            self.pipeline(&inside, PipelineContext::Inside, depth + 1);
         }
     }
 }

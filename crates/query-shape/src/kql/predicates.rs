@@ -3,7 +3,7 @@
 //! An operator under `not` is turned into its opposite (`not(a == b)` is `a != b`), and a comparison with the literal first is turned round
 //! (`5 < a` is `a > 5`), so that two spellings of one predicate are one.
 
-use super::lexer::Kind;
+use super::lexer::TokenKind;
 use super::source::Span;
 use super::{DEEPEST, Reader};
 use crate::Filter;
@@ -98,7 +98,7 @@ impl Reader<'_> {
     }
 
     fn is_connective(&self, at: usize, span: &Span) -> bool {
-        self.source.kind(at, span) == Some(Kind::Name)
+        self.source.kind(at, span) == Some(TokenKind::Name)
             && matches!(self.source.word(at), "and" | "or")
     }
 
@@ -150,8 +150,8 @@ impl Reader<'_> {
     fn compares(&self, at: usize, span: &Span) -> bool {
         let word = self.source.word(at);
         match self.source.kind(at, span) {
-            Some(Kind::Symbol) => is_comparison(word),
-            Some(Kind::Name) => at > span.start && is_test(word),
+            Some(TokenKind::Symbol) => is_comparison(word),
+            Some(TokenKind::Name) => at > span.start && is_test(word),
             _ => false,
         }
     }
@@ -186,7 +186,7 @@ impl Reader<'_> {
 
     /// The operator of a predicate without a comparison: a function's name, a term's `has`, or `is true`.
     fn lone(&self, span: &Span, lone: Lone) -> String {
-        let called = self.source.kind(span.start, span) == Some(Kind::Name)
+        let called = self.source.kind(span.start, span) == Some(TokenKind::Name)
             && self.source.opens(span.start + 1, span, "(");
         if called {
             let name = self.source.word(span.start);

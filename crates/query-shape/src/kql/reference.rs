@@ -1,7 +1,7 @@
 //! The places where tables stand: names, wildcards, chains such as `cluster('x').database('y').T`, calls, and groups.
 
-use super::lexer::Kind;
-use super::pipeline::Place;
+use super::lexer::TokenKind;
+use super::pipeline::PipelineContext;
 use super::scope::Meaning;
 use super::source::Span;
 use super::{DEEPEST, Reader};
@@ -36,31 +36,36 @@ pub(super) struct Referred<'a> {
 
 impl<'a> Reader<'a> {
     /// Notes the table that stands at the beginning of a span, if one does. Calls that the query doesn't define are answered, not noted.
-    pub(super) fn reference(&mut self, span: &Span, place: Place, depth: usize) -> Referred<'a> {
+    pub(super) fn reference(
+        &mut self,
+        span: &Span,
+        place: PipelineContext,
+        depth: usize,
+    ) -> Referred<'a> {
         let at = span.start;
         let plain = Referred {
             next: self.source.after(at, span),
             ..Referred::default()
         };
         match self.source.kind(at, span) {
-            Some(Kind::Open) if self.source.word(at) == "(" => Referred {
+            Some(TokenKind::Open) if self.source.word(at) == "(" => Referred {
                 sorted: self.group(at, depth),
                 ..plain
             },
-            Some(Kind::Open) => {
+            Some(TokenKind::Open) => {
                 self.enter(at, depth);
                 plain
             }
-            Some(Kind::Name | Kind::Number | Kind::Symbol)
-                if place == Place::Operand && self.wildcard_end(span).is_some() =>
+            Some(TokenKind::Name | TokenKind::Number | TokenKind::Symbol)
+                if place == PipelineContext::Operand && self.wildcard_end(span).is_some() =>
             {
                 Referred {
                     next: self.wildcard(span),
                     ..plain
                 }
             }
-            Some(Kind::Name) if self.source.opens(at + 1, span, "(") => self.call(span, depth),
-            Some(Kind::Name | Kind::Quoted) => self.name(span),
+            Some(TokenKind::Name) if self.source.opens(at + 1, span, "(") => self.call(span, depth),
+            Some(TokenKind::Name | TokenKind::Quoted) => self.name(span),
             Some(_) | None => plain,
         }
     }
@@ -71,7 +76,7 @@ impl<'a> Reader<'a> {
         while self.source.is_sign(at + 1, span, ".")
             && matches!(
                 self.source.kind(at + 2, span),
-                Some(Kind::Name | Kind::Quoted)
+                Some(TokenKind::Name | TokenKind::Quoted)
             )
         {
             at += 2;
@@ -112,7 +117,12 @@ impl<'a> Reader<'a> {
         let mut star = false;
         while at < span.end && (at == span.start || self.source.adjoins(at)) {
             let is_star = self.source.is_sign(at, span, "*");
-            if !is_star && !matches!(self.source.kind(at, span), Some(Kind::Name | Kind::Number)) {
+            if !is_star
+                && !matches!(
+                    self.source.kind(at, span),
+                    Some(TokenKind::Name | TokenKind::Number)
+                )
+            {
                 break;
             }
             star |= is_star;
@@ -173,7 +183,7 @@ impl<'a> Reader<'a> {
             let called = self.source.opens(at + 1, span, "(");
             let next = self.source.after(if called { at + 1 } else { at }, span);
             let continues = self.source.is_sign(next, span, ".") && next + 1 < span.end;
-            if continues && (called || self.source.kind(at, span) == Some(Kind::Name)) {
+            if continues && (called || self.source.kind(at, span) == Some(TokenKind::Name)) {
                 at = next + 1;
                 continue;
             }
@@ -198,8 +208,8 @@ impl<'a> Reader<'a> {
     fn table_by_name(&mut self, open: usize) {
         let inside = self.source.inside(open);
         match self.source.kind(inside.start, &inside) {
-            Some(Kind::Text) => self.found.table(self.source.name(inside.start)),
-            Some(Kind::Name) => {
+            Some(TokenKind::Text) => self.found.table(self.source.name(inside.start)),
+            Some(TokenKind::Name) => {
                 let named = self.scope.get(self.source.word(inside.start));
                 match named.and_then(|meaning| meaning.text.clone()) {
                     Some(text) => self.found.table(text),
@@ -229,12 +239,12 @@ impl<'a> Reader<'a> {
         let inside = self.source.inside(at + 1);
         for (index, argument) in self
             .source
-            .split(&inside, Kind::Comma)
+            .split(&inside, TokenKind::Comma)
             .into_iter()
             .enumerate()
         {
             if tabular.get(index + given).copied().unwrap_or(false) {
-                self.pipeline(&argument, Place::Inside, depth + 1);
+                self.pipeline(&argument, PipelineContext::Inside, depth + 1);
             } else {
                 self.expression(&argument, depth + 1);
             }
@@ -251,7 +261,7 @@ impl<'a> Reader<'a> {
         if inside.is_empty() {
             return false;
         }
-        self.pipeline(&inside, Place::Inside, depth + 1)
+        self.pipeline(&inside, PipelineContext::Inside, depth + 1)
     }
 
     /// Whatever stands in a group of an expression: a subquery if it has a pipe, an expression otherwise.
@@ -270,10 +280,10 @@ impl<'a> Reader<'a> {
         let mut at = span.start;
         while at < span.end {
             let next = self.source.after(at, span);
-            let called = self.source.kind(at, span) == Some(Kind::Name)
+            let called = self.source.kind(at, span) == Some(TokenKind::Name)
                 && self.source.opens(at + 1, span, "(");
             if !called {
-                if self.source.kind(at, span) == Some(Kind::Open) {
+                if self.source.kind(at, span) == Some(TokenKind::Open) {
                     self.enter(at, depth);
                 }
                 at = next;
@@ -288,7 +298,7 @@ impl<'a> Reader<'a> {
                 self.enter(at + 1, depth);
                 behind
             } else if chained || AROUND.contains(&name) || BY_NAME.contains(&name) {
-                self.reference(&(at..span.end), Place::Inside, depth)
+                self.reference(&(at..span.end), PipelineContext::Inside, depth)
                     .next
                     .max(behind)
             } else {

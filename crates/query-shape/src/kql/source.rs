@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::super::Literal;
-use super::lexer::{Kind, Lexed, Token, lex};
+use super::lexer::{Lexed, Token, TokenKind, lex};
 
 /// A stretch of tokens, by index.
 pub(super) type Span = Range<usize>;
@@ -33,7 +33,7 @@ impl<'a> Source<'a> {
     }
 
     /// The kind of the token at an index, if it lies in the span.
-    pub(super) fn kind(&self, at: usize, span: &Span) -> Option<Kind> {
+    pub(super) fn kind(&self, at: usize, span: &Span) -> Option<TokenKind> {
         (at < span.end)
             .then(|| self.tokens.get(at))
             .flatten()
@@ -49,20 +49,20 @@ impl<'a> Source<'a> {
 
     /// Whether the token is a name that reads `word`.
     pub(super) fn is_name(&self, at: usize, span: &Span, word: &str) -> bool {
-        self.kind(at, span) == Some(Kind::Name) && self.word(at) == word
+        self.kind(at, span) == Some(TokenKind::Name) && self.word(at) == word
     }
 
     /// Whether the token is a sign or bracket that reads `sign`.
     pub(super) fn is_sign(&self, at: usize, span: &Span, sign: &str) -> bool {
         matches!(
             self.kind(at, span),
-            Some(Kind::Symbol | Kind::Open | Kind::Close)
+            Some(TokenKind::Symbol | TokenKind::Open | TokenKind::Close)
         ) && self.word(at) == sign
     }
 
     /// Whether a group in the given bracket begins at the token.
     pub(super) fn opens(&self, at: usize, span: &Span, bracket: &str) -> bool {
-        self.kind(at, span) == Some(Kind::Open) && self.word(at) == bracket
+        self.kind(at, span) == Some(TokenKind::Open) && self.word(at) == bracket
     }
 
     /// Whether a pipe stands right inside the group that begins at the token.
@@ -79,7 +79,7 @@ impl<'a> Source<'a> {
     /// The index after the token, or after the group that begins at it; never past the span.
     pub(super) fn after(&self, at: usize, span: &Span) -> usize {
         let next = match self.tokens.get(at) {
-            Some(token) if token.kind == Kind::Open => token.mate.max(at) + 1,
+            Some(token) if token.kind == TokenKind::Open => token.mate.max(at) + 1,
             _ => at + 1,
         };
         next.min(span.end)
@@ -124,7 +124,7 @@ impl<'a> Source<'a> {
     }
 
     /// The stretches between the tokens of a kind, outside groups; one at least.
-    pub(super) fn split(&self, span: &Span, kind: Kind) -> Vec<Span> {
+    pub(super) fn split(&self, span: &Span, kind: TokenKind) -> Vec<Span> {
         let mut parts = Vec::new();
         let mut start = span.start;
         let mut at = span.start;
@@ -143,11 +143,11 @@ impl<'a> Source<'a> {
     pub(super) fn name(&self, at: usize) -> String {
         let word = self.word(at);
         match self.tokens.get(at).map(|token| token.kind) {
-            Some(Kind::Quoted) => {
+            Some(TokenKind::Quoted) => {
                 let inner = word.trim_start_matches('[').trim_end_matches(']').trim();
                 text_value(inner)
             }
-            Some(Kind::Text) => text_value(word),
+            Some(TokenKind::Text) => text_value(word),
             _ => word.to_owned(),
         }
     }
@@ -156,19 +156,19 @@ impl<'a> Source<'a> {
     pub(super) fn literal(&self, at: usize) -> Option<Literal> {
         let word = self.word(at);
         match self.tokens.get(at)?.kind {
-            Kind::Text => Some(Literal::Text(text_value(word))),
-            Kind::Number => Some(Literal::number(word)),
-            Kind::Duration => Literal::duration(word),
-            Kind::Typed => Some(typed_value(word)),
-            Kind::Name if word == "null" => Some(Literal::Null),
-            Kind::Name => truth(word).map(Literal::Bool),
-            Kind::Quoted
-            | Kind::Open
-            | Kind::Close
-            | Kind::Pipe
-            | Kind::Semicolon
-            | Kind::Comma
-            | Kind::Symbol => None,
+            TokenKind::Text => Some(Literal::Text(text_value(word))),
+            TokenKind::Number => Some(Literal::number(word)),
+            TokenKind::Duration => Literal::duration(word),
+            TokenKind::Typed => Some(typed_value(word)),
+            TokenKind::Name if word == "null" => Some(Literal::Null),
+            TokenKind::Name => truth(word).map(Literal::Bool),
+            TokenKind::Quoted
+            | TokenKind::Open
+            | TokenKind::Close
+            | TokenKind::Pipe
+            | TokenKind::Semicolon
+            | TokenKind::Comma
+            | TokenKind::Symbol => None,
         }
     }
 
@@ -177,7 +177,7 @@ impl<'a> Source<'a> {
         let last = self
             .tokens
             .iter()
-            .rposition(|token| token.kind != Kind::Semicolon);
+            .rposition(|token| token.kind != TokenKind::Semicolon);
         (0..last.map_or(0, |last| last + 1)).map(|at| self.word(at))
     }
 }

@@ -1,7 +1,7 @@
 //! Statements: what a query defines for itself, and the pipelines between its semicolons.
 
-use super::lexer::Kind;
-use super::pipeline::Place;
+use super::lexer::TokenKind;
+use super::pipeline::PipelineContext;
 use super::scope::Meaning;
 use super::source::Span;
 use super::{DEEPEST, Reader};
@@ -13,7 +13,7 @@ impl<'a> Reader<'a> {
     /// Reads statements; whether the rows of the last one that has rows are in order.
     pub(super) fn statements(&mut self, span: &Span, depth: usize) -> bool {
         let mut sorted = false;
-        for statement in self.source.split(span, Kind::Semicolon) {
+        for statement in self.source.split(span, TokenKind::Semicolon) {
             let at = statement.start;
             if statement.is_empty() {
                 continue;
@@ -24,7 +24,7 @@ impl<'a> Reader<'a> {
                     self.parameters(at + 2, &statement);
                 }
                 "declare" | "alias" | "restrict" | "set" if statement.len() > 1 => {}
-                _ => sorted = self.pipeline(&statement, Place::Statement, depth),
+                _ => sorted = self.pipeline(&statement, PipelineContext::Statement, depth),
             }
         }
         sorted
@@ -41,9 +41,9 @@ impl<'a> Reader<'a> {
         let meaning = match self.parameters_of_function(&value) {
             Some(open) => self.function(open, &value, depth),
             None => {
-                let referred = self.pipeline_of(&value, Place::Let, depth);
+                let referred = self.pipeline_of(&value, PipelineContext::Let, depth);
                 let text = (value.len() == 1
-                    && self.source.kind(value.start, &value) == Some(Kind::Text)
+                    && self.source.kind(value.start, &value) == Some(TokenKind::Text)
                     && self.source.word(value.start).len() <= LONGEST_NAME)
                     .then(|| self.source.name(value.start));
                 Meaning {
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
         }
         let inside = self.source.inside(open);
         let mut tabular = Vec::new();
-        for parameter in self.source.split(&inside, Kind::Comma) {
+        for parameter in self.source.split(&inside, TokenKind::Comma) {
             if parameter.is_empty() {
                 continue;
             }

@@ -10,9 +10,9 @@ use super::Dialect;
 /// unknown and a backslash stands before a quote) only the same text is identical. Linear in both texts.
 pub fn are_identical(left: &str, right: &str, dialect: Dialect) -> bool {
     let is_unclear = |text: &str| text.contains("\\'") || text.contains("\\\"");
-    let is_told = dialect != Dialect::Generic || !(is_unclear(left) || is_unclear(right));
+    let is_known = dialect != Dialect::Generic || !(is_unclear(left) || is_unclear(right));
     match (words(left, dialect), words(right, dialect)) {
-        (Some(left), Some(right)) if is_told => left == right,
+        (Some(left), Some(right)) if is_known => left == right,
         (Some(_) | None, Some(_) | None) => left.trim() == right.trim(),
     }
 }

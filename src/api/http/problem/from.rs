@@ -1,6 +1,6 @@
 //! What errors of the store and of enqueue are to a client.
 
-use super::{ApiError, Fault, FaultStatus};
+use super::{ApiError, FaultStatus, RequestFault};
 use crate::enqueue::EnqueueError;
 use crate::store::{Outage, StoreError};
 
@@ -44,7 +44,7 @@ impl From<EnqueueError> for ApiError {
                 fault_status: FaultStatus::Unprocessable,
                 faults: faults
                     .into_iter()
-                    .map(|fault| Fault {
+                    .map(|fault| RequestFault {
                         pointer: format!("/payload{}", fault.pointer),
                         message: fault.message,
                     })

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::api::http::links::{job_path, job_ref};
 use crate::enqueue::{JudgeProblem, SourceProblem};
 use crate::job::{Job, JobId};
-use crate::wire::{BatchState, Fault, ImportState, PROBLEM_PREFIX, Problem};
+use crate::wire::{BatchState, ImportState, PROBLEM_PREFIX, Problem, RequestFault};
 use catalogue::problem_type;
 pub use catalogue::{ALL, ProblemType};
 
@@ -35,7 +35,7 @@ pub(crate) fn of_field(name: &str, fault: &str) -> Box<Problem> {
 
 /// Parameters of a page's address that are wrong, each with its fault.
 pub(crate) fn of_parameters(faults: impl IntoIterator<Item = (String, String)>) -> Box<Problem> {
-    let fault = |(name, message): (String, String)| Fault {
+    let fault = |(name, message): (String, String)| RequestFault {
         pointer: format!("/{}", escape(&name)),
         message,
     };
@@ -88,7 +88,7 @@ pub(crate) enum ApiError {
     Invalid {
         /// Which of the two.
         fault_status: FaultStatus,
-        faults: Vec<Fault>,
+        faults: Vec<RequestFault>,
     },
     SessionNotCompleted(String),
     NothingToJudge(String),
@@ -233,7 +233,7 @@ impl ApiError {
     ) -> Self {
         Self::Invalid {
             fault_status,
-            faults: vec![Fault {
+            faults: vec![RequestFault {
                 pointer: pointer.into(),
                 message: message.into(),
             }],

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::{ApiError, Fault};
+use super::{ApiError, RequestFault};
 use crate::job::Job;
 
 /// What is said of a key whose first request goes on.
@@ -212,7 +212,7 @@ fn media_type(declared: Option<&str>) -> String {
     }
 }
 
-fn invalid(faults: &[Fault]) -> String {
+fn invalid(faults: &[RequestFault]) -> String {
     match faults {
         [one] if one.pointer.is_empty() => one.message.clone(),
         [one] => format!("{}: {}", one.pointer, one.message),

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::transcript::{NO_MESSAGE, Said, conversation, pieces, tool_names};
+use super::transcript::{AttributedPiece, NO_MESSAGE, conversation, pieces, tool_names};
 use super::{Placed, fault, identify, moment, text};
 use crate::history::ingest::input::{SessionFault, SessionInput};
 use crate::wire::{SessionFormat, SessionStatus};
@@ -43,7 +43,7 @@ fn session(eval: &Value, sample: &Value) -> Result<SessionInput, (String, &'stat
     let mut said = Vec::new();
     for (n, message) in messages.iter().enumerate() {
         let pieces = pieces(message).ok_or_else(|| (format!("/messages/{n}"), NO_MESSAGE))?;
-        said.extend(pieces.into_iter().map(|piece| Said {
+        said.extend(pieces.into_iter().map(|piece| AttributedPiece {
             piece,
             agent: None,
             at: None,

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::transcript::{NO_MESSAGE, Said, conversation, pieces, plain, tool_names};
+use super::transcript::{AttributedPiece, NO_MESSAGE, conversation, pieces, plain, tool_names};
 use super::{Placed, fault, identify, text};
 use crate::history::ingest::input::{InvalidSession, SessionFault, SessionInput, unknown_status};
 use crate::wire::{SessionFormat, SessionStatus};
@@ -38,7 +38,7 @@ pub(super) fn read(document: &Value) -> Result<Vec<Placed>, Vec<SessionFault>> {
         let Some(pieces) = pieces(&message) else {
             return Err(vec![fault(pointer, NO_MESSAGE)]);
         };
-        said.extend(pieces.into_iter().map(|piece| Said {
+        said.extend(pieces.into_iter().map(|piece| AttributedPiece {
             piece,
             agent: None,
             at: None,

@@ -8,7 +8,9 @@ use std::collections::{HashMap, HashSet};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::Value;
 
-use super::transcript::{NO_MESSAGE, Piece, Said, conversation, key, once, pieces, plain};
+use super::transcript::{
+    AttributedPiece, NO_MESSAGE, Piece, conversation, key, once, pieces, plain,
+};
 use super::{Placed, fault, identify};
 use crate::history::ingest::file::FileFault;
 use crate::history::ingest::input::SessionInput;
@@ -210,7 +212,7 @@ impl<'a> Trace<'a> {
     }
 
     /// What models and tools said.
-    fn said(&self) -> Result<Vec<Said>, FileFault> {
+    fn said(&self) -> Result<Vec<AttributedPiece>, FileFault> {
         let mut models = Vec::new();
         for step in self.steps.iter().filter(|step| step.work == Work::Model) {
             models.push((
@@ -252,7 +254,7 @@ impl<'a> Trace<'a> {
         for step in self.steps {
             let agent = self.agent(step);
             let mut add = |piece, at: Option<DateTime<Utc>>| {
-                said.push(Said {
+                said.push(AttributedPiece {
                     piece,
                     agent: agent.map(str::to_owned),
                     at: at.map(written),
@@ -277,7 +279,7 @@ impl<'a> Trace<'a> {
     }
 
     /// What the outermost steps were asked and answered.
-    fn outermost(&self) -> Vec<Said> {
+    fn outermost(&self) -> Vec<AttributedPiece> {
         let mut said = Vec::new();
         for step in self.roots() {
             let sides = [
@@ -287,7 +289,7 @@ impl<'a> Trace<'a> {
             for (role, content, at) in sides {
                 let message = content.as_ref().map(|content| plain(role, content));
                 let pieces = message.as_ref().and_then(pieces).unwrap_or_default();
-                said.extend(pieces.into_iter().map(|piece| Said {
+                said.extend(pieces.into_iter().map(|piece| AttributedPiece {
                     piece,
                     agent: None,
                     at: at.map(written),

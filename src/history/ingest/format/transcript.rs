@@ -30,7 +30,7 @@ pub(super) enum Piece {
 
 /// A piece, and what is known of it.
 #[derive(Debug, Clone)]
-pub(super) struct Said {
+pub(super) struct AttributedPiece {
     pub(super) piece: Piece,
     pub(super) agent: Option<String>,
     pub(super) at: Option<String>,
@@ -265,16 +265,16 @@ pub(in crate::history) fn tool_text(
 }
 
 /// The messages of a conversation, and its conclusion: what the agent says last, unless it calls a tool.
-pub(super) fn conversation(said: Vec<Said>) -> (Vec<Message>, Option<String>) {
+pub(super) fn conversation(said: Vec<AttributedPiece>) -> (Vec<Message>, Option<String>) {
     let mut open: HashMap<String, usize> = HashMap::new();
-    for Said { piece, .. } in &said {
+    for AttributedPiece { piece, .. } in &said {
         if let Piece::Result { id: Some(id), .. } = piece {
             *open.entry(id.clone()).or_default() += 1;
         }
     }
     let mut calls = HashMap::new();
     let mut messages = Vec::new();
-    for Said { piece, agent, at } in said {
+    for AttributedPiece { piece, agent, at } in said {
         let (role, content, tool_name) = match piece {
             Piece::Text { role, text } => (role, text, None),
             Piece::Call {

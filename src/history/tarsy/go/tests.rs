@@ -101,7 +101,7 @@ fn a_conclusion_that_only_the_timeline_has_is_taken_from_there_and_said_once() {
 #[test]
 fn the_window_is_sent_in_rfc_3339_and_statuses_with_commas() {
     let at = |us| DateTime::from_timestamp_micros(us).unwrap();
-    let window = Window {
+    let window = ListFilter {
         statuses: vec![SessionStatus::Completed, SessionStatus::Failed],
         since: Some(at(0)),
         until: at(1),

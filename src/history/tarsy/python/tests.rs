@@ -93,7 +93,7 @@ fn an_unfinished_session_of_nulls_can_be_stored_as_it_is() {
 #[test]
 fn the_window_is_sent_in_microseconds_and_each_status_by_itself() {
     let at = |us| DateTime::from_timestamp_micros(us).unwrap();
-    let window = Window {
+    let window = ListFilter {
         statuses: vec![SessionStatus::Completed, SessionStatus::TimedOut],
         since: Some(at(5)),
         until: at(9),

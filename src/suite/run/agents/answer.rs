@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use crate::config::AgentSettings;
 
-/// An agent's answer.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AgentAnswer {
     #[serde(default, skip_serializing_if = "Option::is_none")]

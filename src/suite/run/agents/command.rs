@@ -52,7 +52,7 @@ impl CommandAgent {
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| format!("can't be started: {error}"))?;
-        let mut group = Group(child.id());
+        let mut group = ProcessGroup(child.id());
         let ran = tokio::time::timeout(self.timeout, talk(&mut child, &question.text)).await;
         if let Ok(Ok(_)) = ran {
             group.0 = None; // it has ended, and closed what it wrote to
@@ -151,9 +151,9 @@ async fn tail(pipe: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, String> {
 }
 
 /// The process group of a command that didn't end: killed when this goes, so that nothing of it outlives its question.
-struct Group(Option<u32>);
+struct ProcessGroup(Option<u32>);
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         let Some(id) = self.0 else { return };
         let _ = std::process::Command::new("kill")

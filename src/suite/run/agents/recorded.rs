@@ -18,11 +18,11 @@ use crate::suite::run::{AgentQuestion, Stopped};
 pub(super) struct Recorded {
     name: String,
     file: Mutex<File>,
-    places: HashMap<String, Place>,
+    places: HashMap<String, AnswerSpan>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct AnswerSpan {
     span: LineSpan,
     /// Whether it is an answer, and not what an agent failed on.
     is_answer: bool,
@@ -50,7 +50,7 @@ impl Head {
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct RecordedLine {
     #[serde(flatten)]
     answer: AgentAnswer,
     #[serde(default)]
@@ -70,7 +70,7 @@ impl Recorded {
         let file = File::open(path).map_err(|error| bad(error.to_string()))?;
         let failed = |error: std::io::Error| bad(error.to_string());
         let mut lines = LineReader::new(&file, LARGEST as u64).map_err(failed)?;
-        let mut places: HashMap<String, Place> = HashMap::new();
+        let mut places: HashMap<String, AnswerSpan> = HashMap::new();
         while let Some((span, text)) = lines.next().map_err(failed)? {
             let number = span.number;
             let line = without_bom(span, text);
@@ -96,7 +96,7 @@ impl Recorded {
                     AgentAnswer::FIELDS.join(", ")
                 )));
             }
-            let earlier = places.insert(id.clone(), Place { span, is_answer });
+            let earlier = places.insert(id.clone(), AnswerSpan { span, is_answer });
             if let Some(earlier) = earlier.filter(|it| it.is_answer && is_answer) {
                 return Err(bad(format!(
                     "line {number}: {id:?} has an answer in line {} already: keep one of them",
@@ -128,7 +128,7 @@ impl Recorded {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let text = place.span.read(&file);
         let text = text.map_err(|error| format!("{}: {error}", self.name))?;
-        let line: Line = serde_json::from_slice(without_bom(place.span, &text))
+        let line: RecordedLine = serde_json::from_slice(without_bom(place.span, &text))
             .map_err(|error| format!("{}: the line of {test_id:?}: {error}", self.name))?;
         match line.agent_error {
             None => {

@@ -11,7 +11,7 @@ const JUDGES: usize = 20;
 
 /// What two runs were judged by, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct Judged {
+pub struct RunJudging {
     /// The judges of A's items, as `entry (model)`, the first 20.
     pub judges_a: BTreeSet<String>,
     pub judges_b: BTreeSet<String>,
@@ -20,7 +20,7 @@ pub struct Judged {
     pub criteria_b: Option<String>,
 }
 
-impl Judged {
+impl RunJudging {
     /// In what the two differ, a sentence each; none where they don't, or where it isn't known.
     pub fn otherwise(&self) -> Vec<String> {
         let mut found = Vec::new();

@@ -34,7 +34,7 @@ fn parts_are_measured_over_the_items_that_have_them_in_both() {
     };
     let a = [of("x", 1.0, Some(0.5)), of("y", 0.5, Some(1.0))];
     let b = [of("x", 0.5, Some(1.0)), of("y", 0.5, None)];
-    let found = Comparison::between(a.as_slice(), b.as_slice()).unwrap();
+    let found = RunComparison::between(a.as_slice(), b.as_slice()).unwrap();
     let parts: Vec<_> = found
         .parts
         .iter()
@@ -67,7 +67,7 @@ fn what_turned_is_told_apart_and_only_common_items_are_measured() {
         item("broke", Some(0.25)),
         item("same", Some(1.0)),
     ];
-    let found = Comparison::between(a.as_slice(), b.as_slice()).unwrap();
+    let found = RunComparison::between(a.as_slice(), b.as_slice()).unwrap();
     assert_eq!(ids(&found.pass_to_fail), ["broke"]);
     assert_eq!(ids(&found.fail_to_pass), ["fixed"]);
     assert_eq!(ids(&found.lost_score), ["lost"]);
@@ -95,21 +95,21 @@ fn an_item_that_lost_its_score_is_in_no_mean_and_neither_broke_nor_was_mended() 
     };
     let a = [item("x", Some(1.0)), item("y", Some(1.0))];
     let b = [item("x", Some(1.0)), incomplete];
-    let found = Comparison::between(a.as_slice(), b.as_slice()).unwrap();
+    let found = RunComparison::between(a.as_slice(), b.as_slice()).unwrap();
     assert_eq!(ids(&found.lost_score), ["y"]);
     assert_eq!((ids(&found.pass_to_fail), found.compared), (vec![], 1));
     let decide =
         |errors| crate::suite::run::gate::decide_comparison(&found, Some(0.0), errors).decision;
     assert_eq!(decide(0), crate::report::GateDecision::Incomplete);
     assert_eq!(decide(1), crate::report::GateDecision::Passed);
-    let back = Comparison::between(b.as_slice(), a.as_slice()).unwrap();
+    let back = RunComparison::between(b.as_slice(), a.as_slice()).unwrap();
     assert_eq!(ids(&back.gained_score), ["y"]);
 }
 
 #[test]
 fn where_nothing_can_be_compared_nothing_is_passed() {
     let (a, b) = ([item("x", Some(1.0))], [item("x", None)]);
-    let found = Comparison::between(a.as_slice(), b.as_slice()).unwrap();
+    let found = RunComparison::between(a.as_slice(), b.as_slice()).unwrap();
     for max_regression in [None, Some(0.5)] {
         let gate_result = crate::suite::run::gate::decide_comparison(&found, max_regression, 0);
         assert_eq!(
@@ -128,7 +128,7 @@ fn the_interval_holds_the_difference_and_is_the_same_every_time() {
             .collect()
     };
     let (a, b) = (run(0.0), run(0.1));
-    let found = Comparison::between(a.as_slice(), b.as_slice()).unwrap();
+    let found = RunComparison::between(a.as_slice(), b.as_slice()).unwrap();
     let (low, high) = found.interval.unwrap();
     assert!(
         (low - 0.1).abs() < 1e-9 && (high - 0.1).abs() < 1e-9,
@@ -140,7 +140,7 @@ fn the_interval_holds_the_difference_and_is_the_same_every_time() {
             .total
             .map(|total| total + if n % 2 == 0 { 0.2 } else { -0.2 });
     }
-    let found = Comparison::between(a.as_slice(), noisy.as_slice()).unwrap();
+    let found = RunComparison::between(a.as_slice(), noisy.as_slice()).unwrap();
     let (low, high) = found.interval.unwrap();
     assert!(
         low < 0.09 && high > 0.11 && low > 0.05 && high < 0.15,
@@ -148,16 +148,16 @@ fn the_interval_holds_the_difference_and_is_the_same_every_time() {
     );
     assert_eq!(
         found,
-        Comparison::between(a.as_slice(), noisy.as_slice()).unwrap()
+        RunComparison::between(a.as_slice(), noisy.as_slice()).unwrap()
     );
 }
 
 #[test]
 fn one_pair_has_no_interval_and_none_has_no_mean() {
     let (a, b) = ([item("a", Some(1.0))], [item("a", Some(0.5))]);
-    let found = Comparison::between(a.as_slice(), b.as_slice()).unwrap();
+    let found = RunComparison::between(a.as_slice(), b.as_slice()).unwrap();
     assert_eq!((found.difference, found.interval), (Some(-0.5), None));
-    let found = Comparison::between(a.as_slice(), [].as_slice()).unwrap();
+    let found = RunComparison::between(a.as_slice(), [].as_slice()).unwrap();
     assert_eq!((found.difference, found.compared), (None, 0));
 }
 
@@ -173,7 +173,7 @@ fn another_judge_and_other_criteria_are_told() {
         model: None,
     };
     let found =
-        |a: &str, b: &str| Comparison::between([by(a)].as_slice(), [by(b)].as_slice()).unwrap();
+        |a: &str, b: &str| RunComparison::between([by(a)].as_slice(), [by(b)].as_slice()).unwrap();
     assert_eq!(found("m1", "m1").judged.otherwise(), [""; 0]);
     assert_eq!(
         found("m1", "m2").judged.otherwise(),
@@ -191,7 +191,7 @@ fn another_judge_and_other_criteria_are_told() {
         ]
     );
     // Where nothing was judged, or the other header is not there, nothing is known.
-    let nobody = Comparison::between([by("m1")].as_slice(), [item("a", Some(1.0))].as_slice());
+    let nobody = RunComparison::between([by("m1")].as_slice(), [item("a", Some(1.0))].as_slice());
     let nobody = nobody.unwrap().under(Some(&bench("f00")), None);
     assert_eq!(nobody.judged.otherwise(), [""; 0]);
 }
@@ -201,10 +201,10 @@ fn a_simulated_run_beside_a_real_one_is_noticed() {
     let mut simulated = item("a", Some(1.0));
     simulated.simulated = true;
     let (a, b) = ([simulated], [item("a", Some(1.0))]);
-    let found = Comparison::between(a.as_slice(), b.as_slice()).unwrap();
+    let found = RunComparison::between(a.as_slice(), b.as_slice()).unwrap();
     assert!(found.mixes_simulated());
     assert!(
-        !Comparison::between(a.as_slice(), a.as_slice())
+        !RunComparison::between(a.as_slice(), a.as_slice())
             .unwrap()
             .mixes_simulated()
     );

@@ -228,7 +228,7 @@ fn a_fall_of_the_mean_beyond_what_is_allowed_fails() {
         item.id = Some("a".to_owned());
         [item]
     };
-    let against = Comparison::between(named(0.95).as_slice(), named(0.92).as_slice()).unwrap();
+    let against = RunComparison::between(named(0.95).as_slice(), named(0.92).as_slice()).unwrap();
     for (most, expected) in [(0.03, GateDecision::Passed), (0.02, GateDecision::Failed)] {
         let gates = Gates {
             max_regression: Some(most),
@@ -251,7 +251,7 @@ fn a_fall_of_the_mean_beyond_what_is_allowed_fails() {
         decide_comparison(&against, None, 0).decision,
         GateDecision::Passed
     );
-    let empty = Comparison::between(named(0.9).as_slice(), [].as_slice()).unwrap();
+    let empty = RunComparison::between(named(0.9).as_slice(), [].as_slice()).unwrap();
     assert_eq!(
         decide_comparison(&empty, Some(0.1), 0).decision,
         GateDecision::Incomplete
@@ -268,7 +268,7 @@ fn a_mean_over_the_few_that_kept_their_score_is_no_comparison_of_the_rest() {
             })
             .collect()
     };
-    let against = Comparison::between(run(10).as_slice(), run(1).as_slice()).unwrap();
+    let against = RunComparison::between(run(10).as_slice(), run(1).as_slice()).unwrap();
     let decided = decide_comparison(&against, Some(0.0), 0);
     assert_eq!(decided.decision, GateDecision::Incomplete);
     assert_eq!(

@@ -12,11 +12,11 @@ pub(super) struct Breaker {
     threshold: u32,
     cool_down: Duration,
     failures: u32,
-    state: State,
+    state: Phase,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Phase {
     Closed,
     Open { until: Instant },
     HalfOpen,
@@ -41,17 +41,17 @@ impl Breaker {
             threshold: threshold.max(1),
             cool_down,
             failures: 0,
-            state: State::Closed,
+            state: Phase::Closed,
         }
     }
 
     /// What a call would meet now; changes nothing.
     pub(super) fn peek(&self, now: Instant) -> Admission {
         match self.state {
-            State::Closed => Admission::Pass,
-            State::Open { until } if until > now => Admission::Refuse(until - now),
-            State::Open { .. } => Admission::Probe,
-            State::HalfOpen => Admission::Refuse(PROBE_OUT.min(self.cool_down)),
+            Phase::Closed => Admission::Pass,
+            Phase::Open { until } if until > now => Admission::Refuse(until - now),
+            Phase::Open { .. } => Admission::Probe,
+            Phase::HalfOpen => Admission::Refuse(PROBE_OUT.min(self.cool_down)),
         }
     }
 
@@ -59,16 +59,16 @@ impl Breaker {
     pub(super) fn admit(&mut self, now: Instant) -> Admission {
         let admission = self.peek(now);
         if admission == Admission::Probe {
-            self.state = State::HalfOpen;
+            self.state = Phase::HalfOpen;
         }
         admission
     }
 
     /// The judge answered. Answers to calls that were sent before it opened don't close it: the probe decides.
     pub(super) fn succeeded(&mut self, probe: bool) {
-        if probe || self.state == State::Closed {
+        if probe || self.state == Phase::Closed {
             self.failures = 0;
-            self.state = State::Closed;
+            self.state = Phase::Closed;
         }
     }
 
@@ -77,12 +77,12 @@ impl Breaker {
     /// Where a hundred calls are out at once, five failures next to one another are chance: the row counts once it is as
     /// long as what is still out, any of which may succeed.
     pub(super) fn failed(&mut self, probe: bool, others_out: u32, now: Instant) {
-        if !probe && self.state != State::Closed {
+        if !probe && self.state != Phase::Closed {
             return;
         }
         self.failures = self.failures.saturating_add(1);
         if probe || self.failures >= self.threshold.max(others_out) {
-            self.state = State::Open {
+            self.state = Phase::Open {
                 until: now + self.cool_down,
             };
         }
@@ -90,8 +90,8 @@ impl Breaker {
 
     /// The probe ended without a word on the judge's health: the next call may be the probe.
     pub(super) fn give_back(&mut self, now: Instant) {
-        if self.state == State::HalfOpen {
-            self.state = State::Open { until: now };
+        if self.state == Phase::HalfOpen {
+            self.state = Phase::Open { until: now };
         }
     }
 
@@ -99,17 +99,17 @@ impl Breaker {
     pub(super) fn adopt(&mut self, state: BreakerState, failures: u32, until: Instant) {
         self.failures = failures;
         self.state = match state {
-            BreakerState::Closed => State::Closed,
-            BreakerState::Open => State::Open { until },
-            BreakerState::HalfOpen => State::HalfOpen,
+            BreakerState::Closed => Phase::Closed,
+            BreakerState::Open => Phase::Open { until },
+            BreakerState::HalfOpen => Phase::HalfOpen,
         };
     }
 
     pub(super) fn state(&self) -> BreakerState {
         match self.state {
-            State::Closed => BreakerState::Closed,
-            State::Open { .. } => BreakerState::Open,
-            State::HalfOpen => BreakerState::HalfOpen,
+            Phase::Closed => BreakerState::Closed,
+            Phase::Open { .. } => BreakerState::Open,
+            Phase::HalfOpen => BreakerState::HalfOpen,
         }
     }
 

@@ -68,7 +68,7 @@ pub(in crate::gate) enum Denied {
 
 /// Who asks to be let pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::gate) enum Place {
+pub(in crate::gate) enum LinePosition {
     /// Somebody new: whoever waits goes first.
     New,
     /// The first in line.
@@ -140,7 +140,7 @@ impl Lane {
     pub(in crate::gate) fn admit(
         &mut self,
         load: Load,
-        place: Place,
+        place: LinePosition,
         now: Instant,
     ) -> Result<Admitted, Denied> {
         self.may_leave(load, place, now)?;
@@ -159,7 +159,7 @@ impl Lane {
     pub(super) fn may_leave(
         &mut self,
         load: Load,
-        place: Place,
+        place: LinePosition,
         now: Instant,
     ) -> Result<(), Denied> {
         if let Some(denial) = self.closed(now) {
@@ -168,7 +168,7 @@ impl Lane {
         if self.adaptive.is_full(self.in_flight) {
             return Err(Denied::Later(CROWDED));
         }
-        if place == Place::New && self.waiting > 0 {
+        if place == LinePosition::New && self.waiting > 0 {
             return Err(Denied::Later(self.behind_the_line(load, now)));
         }
         self.pace

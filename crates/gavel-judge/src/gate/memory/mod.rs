@@ -22,8 +22,8 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     CallEnd, Closure, Denial, GateSnapshot, HeldBack, Load, PaceLimits, Permit, Room, WorkerCounts,
 };
-pub(super) use lane::{Admitted, Denied, Lane, Place};
-pub(super) use outbox::{Message, SharedState};
+pub(super) use lane::{Admitted, Denied, Lane, LinePosition};
+pub(super) use outbox::{PeerMessage, SharedState};
 pub(crate) use pace::PaceTicket;
 pub(super) use rule::Rule;
 pub(super) use shared::LocalDecision;
@@ -98,7 +98,7 @@ pub(super) trait Peers: Send + Sync {
         gate: &Gate,
         judge: &str,
         load: Load,
-        place: Place,
+        place: LinePosition,
     ) -> Result<Admitted, Denied>;
     /// There is something that they should hear soon.
     fn news(&self);
@@ -115,7 +115,7 @@ impl Peers for NoPeers {
         gate: &Gate,
         judge: &str,
         load: Load,
-        place: Place,
+        place: LinePosition,
     ) -> Result<Admitted, Denied> {
         gate.with_lane(judge, |lane, now| lane.admit(load, place, now))
     }
@@ -177,15 +177,15 @@ impl Gate {
             true => load(),
             false => Load::default(),
         };
-        let Admitted { probe, ticket } = match self.peers.leave(self, judge, load, Place::New).await
-        {
-            Ok(admitted) => admitted,
-            Err(Denied::HeldBack(denial)) => return Err(denial),
-            Err(Denied::Later(wait)) => {
-                self.stand_in_line(judge, load, wait, begun + timeout)
-                    .await?
-            }
-        };
+        let Admitted { probe, ticket } =
+            match self.peers.leave(self, judge, load, LinePosition::New).await {
+                Ok(admitted) => admitted,
+                Err(Denied::HeldBack(denial)) => return Err(denial),
+                Err(Denied::Later(wait)) => {
+                    self.stand_in_line(judge, load, wait, begun + timeout)
+                        .await?
+                }
+            };
         let (judge, lanes) = (judge.to_owned(), Arc::clone(&self.lanes));
         let left = move || {
             if let Some(lane) = lanes.lock().get_mut(&judge) {
@@ -293,7 +293,7 @@ impl Gate {
     }
 
     /// What each lane has to say to the other workers now.
-    pub(super) fn messages(&self) -> Vec<(String, Message)> {
+    pub(super) fn messages(&self) -> Vec<(String, PeerMessage)> {
         let mut lanes = self.lanes.lock();
         let now = Instant::now();
         let messages =
@@ -396,7 +396,11 @@ impl Gate {
             return Err(Denial::new(HeldBack::Paced, wait));
         };
         loop {
-            let wait = match self.peers.leave(self, judge, load, Place::First).await {
+            let wait = match self
+                .peers
+                .leave(self, judge, load, LinePosition::First)
+                .await
+            {
                 Ok(admitted) => return Ok(admitted),
                 Err(Denied::HeldBack(denial)) => return Err(denial),
                 Err(Denied::Later(wait)) => wait,

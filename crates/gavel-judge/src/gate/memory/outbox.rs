@@ -52,7 +52,7 @@ pub(super) struct PeerView {
 
 /// What a member asks of the others, and tells them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(in crate::gate) struct Message {
+pub(in crate::gate) struct PeerMessage {
     /// Calls in flight.
     pub(in crate::gate) out: u32,
     /// Slots in hand, and wanted.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::breaker::Admission;
-use super::lane::{Admitted, Denied, Lane, Place};
-use super::outbox::{Message, SharedState};
+use super::lane::{Admitted, Denied, Lane, LinePosition};
+use super::outbox::{PeerMessage, SharedState};
 use super::rule::{Rule, part_of};
 use crate::gate::{BreakerState, Denial, HeldBack, Load, Sharing};
 
@@ -69,7 +69,7 @@ impl Lane {
     pub(in crate::gate) fn ask(
         &mut self,
         load: Load,
-        place: Place,
+        place: LinePosition,
         now: Instant,
     ) -> Result<LocalDecision, Denied> {
         let fresh = |at: Instant| now.saturating_duration_since(at) < FRESH;
@@ -147,7 +147,7 @@ impl Lane {
     }
 
     /// What must be said now, if anything: news, slots wanted or given back, or that it is still there.
-    pub(in crate::gate) fn message(&mut self, now: Instant) -> Option<Message> {
+    pub(in crate::gate) fn message(&mut self, now: Instant) -> Option<PeerMessage> {
         let (mut slots, mut wanted, mut short) = (0, 0, false);
         if let Some(own) = &mut self.slots {
             let needs = own.needs(now);
@@ -174,7 +174,7 @@ impl Lane {
         if !due && !short && !self.shared.has_news() {
             return None;
         }
-        Some(Message {
+        Some(PeerMessage {
             out: self.in_flight,
             slots,
             wanted,
@@ -183,10 +183,10 @@ impl Lane {
     }
 
     /// What is said when the worker leaves.
-    pub(in crate::gate) fn last_message(&mut self, now: Instant) -> Message {
-        Message {
+    pub(in crate::gate) fn last_message(&mut self, now: Instant) -> PeerMessage {
+        PeerMessage {
             report: self.shared.take(now),
-            ..Message::default()
+            ..PeerMessage::default()
         }
     }
 

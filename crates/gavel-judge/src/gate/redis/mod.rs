@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::memory::{
-    Admitted, Denied, Lane, LocalDecision, Message, Peers, Place, Rule, SharedState,
+    Admitted, Denied, Lane, LinePosition, LocalDecision, PeerMessage, Peers, Rule, SharedState,
 };
 use super::{Gate, GateOptions, Load, WorkerCounts};
 use gavel_redis::RedisClient;
@@ -130,7 +130,7 @@ impl GateSync {
         join_all(telling).await;
     }
 
-    async fn say(&self, judge: &str, message: Message, lease: Duration) {
+    async fn say(&self, judge: &str, message: PeerMessage, lease: Duration) {
         let (gate, link) = (&*self.gate, &*self.link);
         let mut args = link.figures(gate, judge, &message, lease);
         args.extend(message.report);
@@ -201,7 +201,13 @@ impl Link {
     }
 
     /// What every script is told.
-    fn figures(&self, gate: &Gate, judge: &str, message: &Message, lease: Duration) -> Vec<String> {
+    fn figures(
+        &self,
+        gate: &Gate,
+        judge: &str,
+        message: &PeerMessage,
+        lease: Duration,
+    ) -> Vec<String> {
         let options = gate.options();
         let limits = gate.limits(judge);
         let requests = limits.requests_per_minute.unwrap_or(0);
@@ -234,7 +240,7 @@ impl Link {
         load: Load,
         (input, output): (u64, u64),
     ) -> Option<Result<Admitted, Denied>> {
-        let nothing = Message::default();
+        let nothing = PeerMessage::default();
         let mut args = self.figures(gate, judge, &nothing, gate.options().lease);
         args.extend([input, output, whole(HORIZON)].map(|figure| figure.to_string()));
         let sent = Instant::now();
@@ -283,7 +289,7 @@ impl Peers for Link {
         gate: &Gate,
         judge: &str,
         load: Load,
-        place: Place,
+        place: LinePosition,
     ) -> Result<Admitted, Denied> {
         let (input, output) = match gate.with_lane(judge, |lane, now| lane.ask(load, place, now))? {
             LocalDecision::Admitted(admitted) => return Ok(admitted),

@@ -28,7 +28,7 @@ fn limits(context_window: u32) -> Limits {
     Limits {
         context_window,
         max_output_tokens: 1_000,
-        family: ModelFamily::of("gpt-4o-mini"),
+        family: ModelFamily::from_name("gpt-4o-mini"),
     }
 }
 

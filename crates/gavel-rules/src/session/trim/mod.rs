@@ -15,7 +15,7 @@ mod mark;
 mod part;
 
 use crate::ModelFamily;
-use part::{Kind, Part};
+use part::{Part, PartKind};
 
 /// No message is cut to less than this, its mark apart: both ends still say something.
 const LEAST: u64 = 64;
@@ -95,9 +95,9 @@ impl<'a> Transcript<'a> {
             parts.iter().rposition(Part::is_message),
         ] {
             if let Some(part) = place.and_then(|place| parts.get_mut(place))
-                && part.kind == Kind::Middle
+                && part.kind == PartKind::Middle
             {
-                part.kind = Kind::End;
+                part.kind = PartKind::End;
             }
         }
         Self {
@@ -194,7 +194,7 @@ impl<'a> Transcript<'a> {
             (None, _) | (_, None) => (1, 0),
         };
         // Those that are out already stay out.
-        let out = self.parts.iter().find(|p| p.kind == Kind::LeftOut);
+        let out = self.parts.iter().find(|p| p.kind == PartKind::LeftOut);
         let middle = first + last.saturating_sub(first) / 2;
         let begin = out.map_or((middle, middle), |p| p.numbers);
         let more = (begin.0.saturating_sub(first)).max(last.saturating_sub(begin.1));
@@ -229,10 +229,12 @@ impl<'a> Transcript<'a> {
         while let Some(part) = parts.next() {
             if part.is_out(caps.out) {
                 let fresh = match part.kind {
-                    Kind::LeftOut => 0,
-                    Kind::Whole | Kind::Analysis | Kind::ToolResult | Kind::Middle | Kind::End => {
-                        part.tokens_head + part.tokens_body
-                    }
+                    PartKind::LeftOut => 0,
+                    PartKind::Whole
+                    | PartKind::Analysis
+                    | PartKind::ToolResult
+                    | PartKind::Middle
+                    | PartKind::End => part.tokens_head + part.tokens_body,
                 };
                 out += fresh + part.gone;
                 let (low, high) = numbers.unwrap_or(part.numbers);

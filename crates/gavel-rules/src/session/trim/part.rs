@@ -6,7 +6,7 @@ use crate::ModelFamily;
 use crate::session::prompt::{ANALYSIS, MESSAGE};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PartKind {
     Whole,
     Analysis,
     ToolResult,
@@ -17,7 +17,7 @@ pub(super) enum Kind {
 
 /// One part of a text: its head line and what stands under it.
 pub(super) struct Part<'a> {
-    pub(super) kind: Kind,
+    pub(super) kind: PartKind,
     pub(super) head: &'a str,
     pub(super) body: &'a str,
     /// Place in the session, from 1; for those left out, of the first and the last.
@@ -37,21 +37,23 @@ impl<'a> Part<'a> {
         let (head, body) = text.split_at(end);
         let line = &head[blank..];
         let (kind, numbers) = if mark::begins(line) {
-            (Kind::LeftOut, mark::messages(line))
+            (PartKind::LeftOut, mark::messages(line))
         } else if let Some(rest) = line.strip_prefix(MESSAGE) {
             let number = mark::number(rest);
             (kind_of(rest), (number, number))
         } else if line.starts_with(ANALYSIS) {
-            (Kind::Analysis, (0, 0))
+            (PartKind::Analysis, (0, 0))
         } else {
-            (Kind::Whole, (0, 0))
+            (PartKind::Whole, (0, 0))
         };
         let marked = match kind {
-            Kind::Analysis | Kind::ToolResult | Kind::Middle | Kind::End => mark::find(body),
-            Kind::Whole | Kind::LeftOut => None,
+            PartKind::Analysis | PartKind::ToolResult | PartKind::Middle | PartKind::End => {
+                mark::find(body)
+            }
+            PartKind::Whole | PartKind::LeftOut => None,
         };
         let gone = match (kind, marked) {
-            (Kind::LeftOut, _) => mark::gone(line),
+            (PartKind::LeftOut, _) => mark::gone(line),
             (_, Some((from, to))) => mark::gone(&body[from..to]),
             (_, None) => 0,
         };
@@ -69,35 +71,35 @@ impl<'a> Part<'a> {
 
     pub(super) fn is_message(&self) -> bool {
         match self.kind {
-            Kind::ToolResult | Kind::Middle | Kind::End => true,
-            Kind::Whole | Kind::Analysis | Kind::LeftOut => false,
+            PartKind::ToolResult | PartKind::Middle | PartKind::End => true,
+            PartKind::Whole | PartKind::Analysis | PartKind::LeftOut => false,
         }
     }
 
     pub(super) fn is_out(&self, out: Option<(u64, u64)>) -> bool {
         let Some((low, high)) = out else { return false };
         match self.kind {
-            Kind::ToolResult | Kind::Middle | Kind::End | Kind::LeftOut => {
+            PartKind::ToolResult | PartKind::Middle | PartKind::End | PartKind::LeftOut => {
                 low <= self.numbers.0 && self.numbers.1 <= high
             }
-            Kind::Whole | Kind::Analysis => false,
+            PartKind::Whole | PartKind::Analysis => false,
         }
     }
 
     pub(super) fn cap(&self, caps: Caps) -> u64 {
         match self.kind {
-            Kind::ToolResult => caps.tool_results,
-            Kind::Middle => caps.middle,
-            Kind::End => caps.ends,
-            Kind::Analysis => caps.analysis,
-            Kind::Whole | Kind::LeftOut => u64::MAX,
+            PartKind::ToolResult => caps.tool_results,
+            PartKind::Middle => caps.middle,
+            PartKind::End => caps.ends,
+            PartKind::Analysis => caps.analysis,
+            PartKind::Whole | PartKind::LeftOut => u64::MAX,
         }
     }
 }
 
 /// From what follows on `=== message `: `3/12 nonce | role | tool name | time`. An assistant's message that names a tool is a
 /// call of it; anybody else's, and a tool's own, is what it returned.
-fn kind_of(head: &str) -> Kind {
+fn kind_of(head: &str) -> PartKind {
     let mut fields = head.trim_end().split(" | ").skip(1);
     let role = fields.next().unwrap_or_default().to_ascii_lowercase();
     let names_a_tool = fields
@@ -108,8 +110,8 @@ fn kind_of(head: &str) -> Kind {
         "tool" | "function" | "tool_result" | "observation"
     );
     if is_tools || (names_a_tool && role != "assistant") {
-        Kind::ToolResult
+        PartKind::ToolResult
     } else {
-        Kind::Middle
+        PartKind::Middle
     }
 }

@@ -30,7 +30,7 @@ pub(super) const MINUTE: Duration = Duration::from_secs(60);
 pub(super) struct Meter {
     configured: Option<u64>,
     learned: Option<Learned>,
-    window: Window,
+    window: SlidingWindow,
     /// When the next is due, evenly spread.
     next: Option<Instant>,
     /// Among how many workers the limits are divided.
@@ -220,7 +220,7 @@ fn whole(limit: f64) -> u64 {
 
 /// What went out lately, by tenths of a second: at most some 1,200 of them, however much it was.
 #[derive(Debug, Default)]
-pub(super) struct Window {
+pub(super) struct SlidingWindow {
     grains: VecDeque<Grain>,
 }
 
@@ -237,7 +237,7 @@ impl Grain {
     }
 }
 
-impl Window {
+impl SlidingWindow {
     fn sum(&self, now: Instant) -> u64 {
         self.grains
             .iter()

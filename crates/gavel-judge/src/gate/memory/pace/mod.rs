@@ -15,7 +15,7 @@ use super::outbox::SharedState;
 use super::rule::Rule;
 use crate::gate::{Load, PaceLimits, PaceSnapshot, RateReport, TokensUsed};
 use learned_rate::{Answered, LearnedRateLimit, SECONDS};
-use meter::{MINUTE, Meter, Rate, Spread, Window, between};
+use meter::{MINUTE, Meter, Rate, SlidingWindow, Spread, between};
 
 /// A limit that is said to be used up is looked at again at least so often, whatever its reset says.
 const LONGEST_HOLD: Duration = Duration::from_secs(300);
@@ -35,7 +35,7 @@ pub(in crate::gate) struct Pace {
     /// What the 429s tell of a limit that nobody states.
     learned_rate: LearnedRateLimit,
     /// What was answered lately.
-    answered: Window,
+    answered: SlidingWindow,
     /// A reply said that nothing is left until then.
     held_until: Option<Instant>,
     /// The latest call whose reply was heard, so that an older one's news isn't taken for today's.
