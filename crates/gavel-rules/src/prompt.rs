@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::criteria::{Prompt, SCHEMA};
 use super::opinion::ReplyForm;
-use super::prompt_text::{Part, PromptText};
+use super::prompt_text::{Part, PromptText, SharedText};
 use super::template::{Segment, segments};
 use super::{Criteria, Unscorable, fence};
 use crate::{Limits, Nonce, Question};
@@ -38,7 +38,7 @@ pub(super) struct Template(Vec<Piece>);
 
 #[derive(Debug)]
 enum Piece {
-    Text(Arc<str>),
+    Text(Arc<SharedText>),
     /// A placeholder's name.
     Evidence(String),
 }
@@ -53,14 +53,14 @@ impl Template {
                 Segment::Placeholder(SCHEMA) => text.push_str(&format!("{schema:#}")),
                 Segment::Placeholder(name) => {
                     if !text.is_empty() {
-                        pieces.push(Piece::Text(std::mem::take(&mut text).into()));
+                        pieces.push(Piece::Text(Arc::new(std::mem::take(&mut text).into())));
                     }
                     pieces.push(Piece::Evidence(name.to_owned()));
                 }
             }
         }
         if !text.is_empty() {
-            pieces.push(Piece::Text(text.into()));
+            pieces.push(Piece::Text(Arc::new(text.into())));
         }
         Self(pieces)
     }
@@ -71,18 +71,18 @@ impl Template {
         let (mut after_fence, mut begins_line) = (false, true);
         for piece in &self.0 {
             // A closing line has nothing behind it.
-            let closed = matches!(piece, Piece::Text(text) if text.starts_with('\n'));
+            let closed = matches!(piece, Piece::Text(shared) if shared.text.starts_with('\n'));
             if after_fence && !closed {
                 own.push('\n');
                 begins_line = true;
             }
             match piece {
-                Piece::Text(text) => {
+                Piece::Text(shared) => {
                     if !own.is_empty() {
                         parts.push(Part::Own(std::mem::take(&mut own).into()));
                     }
-                    parts.push(Part::Shared(text.clone()));
-                    begins_line = text.ends_with('\n');
+                    parts.push(Part::Shared(shared.clone()));
+                    begins_line = shared.text.ends_with('\n');
                     after_fence = false;
                 }
                 Piece::Evidence(name) => {
