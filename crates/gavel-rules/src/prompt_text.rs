@@ -4,7 +4,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use super::tokens::ModelFamily;
 
@@ -15,15 +17,43 @@ pub struct PromptText(Arc<[TextPart]>);
 #[derive(Clone)]
 pub(super) enum TextPart {
     /// Of the template.
-    Shared(Arc<str>),
+    Shared(Arc<SharedText>),
     /// Of this prompt alone.
     Own(Box<str>),
+}
+
+/// A text that many prompts hold, escaped once for all of them.
+#[derive(Debug)]
+pub(super) struct SharedText {
+    pub(super) text: Box<str>,
+    escaped: Box<str>,
+}
+
+impl From<String> for SharedText {
+    fn from(text: String) -> Self {
+        let mut escaped = String::with_capacity(text.len() + text.len() / 32);
+        escape(&text, &mut escaped);
+        Self {
+            text: text.into(),
+            escaped: escaped.into(),
+        }
+    }
+}
+
+/// Appends a text as it stands between the quotes of a JSON string.
+fn escape(text: &str, to: &mut String) {
+    // A text is always written.
+    let quoted = serde_json::to_string(text).unwrap_or_default();
+    let unquoted = quoted
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'));
+    to.push_str(unquoted.unwrap_or_default());
 }
 
 impl TextPart {
     fn text(&self) -> &str {
         match self {
-            Self::Shared(text) => text,
+            Self::Shared(shared) => &shared.text,
             Self::Own(text) => text,
         }
     }
@@ -79,7 +109,18 @@ impl fmt::Debug for PromptText {
 
 impl Serialize for PromptText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        let bytes = self.bytes();
+        let mut json = String::with_capacity(bytes + bytes / 16 + 2);
+        json.push('"');
+        for part in self.0.iter() {
+            match part {
+                TextPart::Shared(shared) => json.push_str(&shared.escaped),
+                TextPart::Own(text) => escape(text, &mut json),
+            }
+        }
+        json.push('"');
+        let json = RawValue::from_string(json).map_err(S::Error::custom)?;
+        json.serialize(serializer)
     }
 }
 
@@ -93,10 +134,11 @@ mod tests {
 
     #[test]
     fn as_json_it_is_one_string_whatever_its_parts_hold() {
+        let shared = |text: &str| TextPart::Shared(Arc::new(text.to_owned().into()));
         let parts = vec![
-            TextPart::Shared("a \"quote\"\n".into()),
+            shared("a \"quote\"\n"),
             TextPart::Own("\\ é\u{1}日".into()),
-            TextPart::Shared("".into()),
+            shared(""),
         ];
         let text = PromptText::new(parts).followed_by("\tend".to_owned());
         let whole = "a \"quote\"\n\\ é\u{1}日\tend";
@@ -120,7 +162,7 @@ mod tests {
             let parts = text.0.iter();
             parts
                 .filter_map(|part| match part {
-                    TextPart::Shared(text) => Some(text.as_ptr()),
+                    TextPart::Shared(shared) => Some(shared.text.as_ptr()),
                     TextPart::Own(_) => None,
                 })
                 .collect()

@@ -122,7 +122,7 @@ impl<A: Admit> Fetcher<A> {
     /// Makes a round's claims, and starts what came of them.
     async fn fetch(&self, shares: Shares, free: Free, memory: &mut Memory) -> Wait {
         let mut ids = Vec::new();
-        let (mut left, mut look_in) = (free, shares.look_in);
+        let (mut left, mut look_in, mut full) = (free, shares.look_in, shares.full);
         for share in &shares.claims {
             if left.all == 0 {
                 break;
@@ -135,6 +135,7 @@ impl<A: Admit> Fetcher<A> {
                     }
                     left.take(&claimed);
                     look_in = sooner(look_in, share.look_in(claimed.len()));
+                    full |= share.is_full(claimed.len());
                     ids.extend(claimed);
                 }
                 Err(error) => {
@@ -154,7 +155,7 @@ impl<A: Admit> Fetcher<A> {
                     Wait::No
                 } else {
                     Wait::Ids {
-                        or_slot: shares.bounded || (free.bulk < free.all && left.bulk == 0),
+                        or_slot: full || (free.bulk < free.all && left.bulk == 0),
                         at_most: look_in.unwrap_or(POLL).min(POLL),
                     }
                 }

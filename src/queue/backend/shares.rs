@@ -41,10 +41,14 @@ impl Share {
         self.room.is_some() && self.lanes.iter().all(Lane::is_suspect)
     }
 
+    /// Whether so many ids fill its lane's room: then the queue may hold more, and a job that ends makes room for it.
+    pub(super) fn is_full(&self, ids: usize) -> bool {
+        self.room.is_some_and(|room| ids >= room)
+    }
+
     /// When to look again after so many ids came of it; `None`: when something happens.
     pub(super) fn look_in(&self, ids: usize) -> Option<Duration> {
-        self.more_in
-            .filter(|_| self.room.is_some_and(|room| ids >= room))
+        self.more_in.filter(|_| self.is_full(ids))
     }
 }
 
@@ -53,8 +57,8 @@ impl Share {
 pub(super) struct Shares {
     /// In the order to make them.
     pub(super) claims: Vec<Share>,
-    /// Whether a lane's room, and not the slots, bounds what is in hand: a job that ends makes room.
-    pub(super) bounded: bool,
+    /// Whether a lane has no room left and so isn't claimed from: a job that ends makes room.
+    pub(super) full: bool,
     /// When the first of the lanes that have no room now has some.
     pub(super) look_in: Option<Duration>,
 }
@@ -80,8 +84,8 @@ impl Shares {
                 together.push(lane);
                 continue;
             }
-            shares.bounded = true;
             if left == 0 {
+                shares.full = true;
                 shares.look_in = sooner(shares.look_in, room.more_in);
                 continue;
             }
@@ -153,7 +157,11 @@ mod tests {
         let shares = Shares::new(open.clone(), FREE, in_hand, 0);
         let expected = [("tight".to_owned(), 3), ("free+wide".to_owned(), 16)];
         assert_eq!(claims(&shares), expected);
-        assert_eq!((shares.bounded, shares.look_in), (true, Some(SECOND)));
+        assert_eq!((shares.full, shares.look_in), (true, Some(SECOND)));
+        assert_eq!(
+            [2, 3].map(|ids| shares.claims[0].is_full(ids)),
+            [false, true]
+        );
         let next = Shares::new(open, FREE, in_hand, 1);
         assert_eq!(claims(&next)[0], expected[1], "each goes first in its turn");
         assert_eq!(
@@ -169,7 +177,11 @@ mod tests {
         let open = vec![lane("a", None), lane("b", None)];
         let shares = Shares::new(open, FREE, |_| 0, 7);
         assert_eq!(claims(&shares), [("a+b".to_owned(), 16)]);
-        assert_eq!((shares.bounded, shares.look_in), (false, None));
+        assert_eq!((shares.full, shares.look_in), (false, None));
+        assert!(
+            !shares.claims[0].is_full(16),
+            "its bound is that of the slots"
+        );
         assert_eq!(Shares::new(Vec::new(), FREE, |_| 0, 0), Shares::default());
     }
 

@@ -8,13 +8,12 @@ use super::Flag;
 const FEWEST: usize = 12;
 /// So many letters of the reasons are held against what was given: about the 200 words that are asked for.
 const ENOUGH: usize = 1_000;
-/// So many letters in a row are the same only where they are copied.
+/// So many letters in a row are the same only where they are copied: as many as a [`Run`] has room for.
 const RUN: usize = 32;
 /// Reasons of which more than this share stands in what was given are copied. Those that quote are far below.
 const MOST_COPIED: f64 = 0.5;
 /// A power of two.
-const FILTER: usize = 4_096;
-const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
+const FILTER: usize = 32_768;
 
 /// What is wrong with reasons, held against the texts that the judge was given.
 pub(super) fn doubt(reasons: &str, given: &[&str]) -> Option<Flag> {
@@ -22,28 +21,26 @@ pub(super) fn doubt(reasons: &str, given: &[&str]) -> Option<Flag> {
         return Some(Flag::ReasoningThin);
     }
     let mut own = runs_of(reasons);
-    own.truncate(ENOUGH);
-    if own.is_empty() {
-        return None;
-    }
-    let wanted: HashSet<u64> = own.iter().copied().collect();
-    // What was given is long, and hardly any of its runs is wanted: most are told by a bit.
+    own.sort_unstable();
+    let mut left: Vec<(Run, usize)> = own
+        .chunk_by(Run::eq)
+        .filter_map(|same| Some((*same.first()?, same.len())))
+        .collect();
+    // What was given is long, and hardly any of its runs is wanted: most are told apart by a bit.
     let mut filter = [false; FILTER];
-    own.iter().for_each(|run| filter[slot(*run)] = true);
-    let mut met = HashSet::new();
+    own.iter().for_each(|run| filter[run.slot()] = true);
+    let mut copied = 0;
     for text in given {
-        for_runs(text, |run| {
-            if filter[slot(run)] && wanted.contains(&run) {
-                met.insert(run);
+        for_runs(text, |run, _| {
+            if filter[run.slot()]
+                && let Ok(at) = left.binary_search_by_key(&run, |(wanted, _)| *wanted)
+                && let Some((_, times)) = left.get_mut(at)
+            {
+                copied += std::mem::take(times);
             }
         });
     }
-    let copied = own.iter().filter(|run| met.contains(run)).count();
     (copied as f64 > MOST_COPIED * own.len() as f64).then_some(Flag::ReasoningCopied)
-}
-
-fn slot(run: u64) -> usize {
-    (run >> (u64::BITS - FILTER.ilog2())) as usize
 }
 
 /// How many different words a text has, up to [`FEWEST`]. A sign of Chinese, Japanese or Korean counts as a word.
@@ -61,39 +58,75 @@ fn words(text: &str) -> usize {
     seen.len()
 }
 
-/// Letters and digits in lower case: layout and punctuation make no text another one.
-fn for_letters(text: &str, mut each: impl FnMut(char)) {
-    for c in text.chars() {
-        if c.is_ascii_alphanumeric() {
-            each(c.to_ascii_lowercase());
-        } else if !c.is_ascii() && c.is_alphanumeric() {
-            c.to_lowercase().for_each(&mut each);
-        }
+/// A hash of the last [`RUN`] letters of a text: each moves those before it on by two bits, until they drop out.
+///
+/// Letters and digits count, in lower case: layout and punctuation make no text another one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Run(u64);
+
+impl Run {
+    fn with(self, random: u64) -> Self {
+        Self((self.0 << (u64::BITS as usize / RUN)).wrapping_add(random))
+    }
+
+    fn slot(self) -> usize {
+        (self.0 >> (u64::BITS - FILTER.ilog2())) as usize
     }
 }
 
-/// A hash of each stretch of [`RUN`] letters.
-fn for_runs(text: &str, mut each: impl FnMut(u64)) {
-    let gone = BASE.wrapping_pow(RUN as u32);
-    let (mut window, mut n, mut hash) = ([0_u64; RUN], 0, 0_u64);
-    for_letters(text, |letter| {
-        let code = u64::from(u32::from(letter));
-        let first = std::mem::replace(&mut window[n % RUN], code);
-        // The first ones push out zeros.
-        hash = hash
-            .wrapping_mul(BASE)
-            .wrapping_add(code)
-            .wrapping_sub(first.wrapping_mul(gone));
-        n += 1;
-        if n >= RUN {
-            each(hash);
-        }
-    });
+/// What stands for a letter in a [`Run`].
+const fn random(letter: u32) -> u64 {
+    // The output of SplitMix64 for this state.
+    let mut bits = (letter as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
 }
 
-fn runs_of(text: &str) -> Vec<u64> {
+/// The same for ASCII, and 0 for what is no letter: evidence may be some MiB of it.
+const ASCII: [u64; 128] = {
+    let mut table = [0; 128];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        if byte.is_ascii_alphanumeric() {
+            table[byte as usize] = random(byte.to_ascii_lowercase() as u32);
+        }
+        byte += 1;
+    }
+    table
+};
+
+/// The run that ends with each sign of a text, and how many letters there were so far. A sign that is no letter ends the
+/// run before it once more, which is quicker than to tell it apart.
+fn for_runs(text: &str, mut each: impl FnMut(Run, usize)) {
+    let (mut run, mut letters) = (Run::default(), 0);
+    for c in text.chars() {
+        match ASCII.get(c as usize) {
+            Some(&random) => {
+                let longer = run.with(random);
+                run = if random == 0 { run } else { longer };
+                letters += usize::from(random != 0);
+            }
+            None if c.is_alphanumeric() => {
+                for letter in c.to_lowercase() {
+                    run = run.with(random(letter.into()));
+                    letters += 1;
+                }
+            }
+            None => {}
+        }
+        each(run, letters);
+    }
+}
+
+/// The first runs of a text that are as long as a run can be.
+fn runs_of(text: &str) -> Vec<Run> {
     let mut runs = Vec::new();
-    for_runs(text, |run| runs.push(run));
+    for_runs(text, |run, letters| {
+        if runs.len() < ENOUGH && letters >= RUN + runs.len() {
+            runs.push(run);
+        }
+    });
     runs
 }
 
