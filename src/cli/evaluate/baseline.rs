@@ -4,15 +4,16 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
+use super::bench::find;
 use super::mixed;
 use crate::cli::outcome::CliError;
 use crate::cli::output;
-use crate::client::{Client, ClientError};
 use crate::job::Kind;
 use crate::report::{ResultLines, Simulated, Source as _};
 use crate::suite::run::RunFolder;
 use crate::suite::run::folder::RESULTS;
 use crate::suite::run::{Plan, compare, thresholds};
+use crate::wire::Judge;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Baseline {
@@ -102,31 +103,14 @@ impl Baseline {
 }
 
 /// Whether any judge of a run is a simulated one, whose scores don't stand beside real ones; `None` where the service doesn't tell.
-pub(super) async fn are_simulated(
-    client: &Client,
-    named: &[&str],
-) -> Result<Option<bool>, CliError> {
-    let judges = match client.judges().await {
-        Ok(judges) => judges,
-        // Whoever may ask for scores alone is told no more.
-        Err(ClientError::Refused(problem)) if problem.status == 403 => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    let is_simulated = |judge: &str| {
-        let entry = judge.split_once(':').map_or(judge, |(entry, _)| entry);
-        // Or a model of the default entry, by its own name.
-        let model = format!(":{judge}");
-        let mut of_it = judges.items.iter().filter(|known| {
-            [entry, judge].contains(&known.name.as_str()) || known.name.ends_with(&model)
-        });
-        of_it.next().map(|known| known.simulated)
-    };
+pub(super) fn are_simulated(judges: &[Judge], named: &[&str]) -> Option<bool> {
+    let is_simulated = |name: &str| find(judges, name).map(|judge| judge.simulated);
     let sorts: BTreeSet<Option<bool>> = named.iter().map(|judge| is_simulated(judge)).collect();
-    Ok(if sorts.contains(&Some(true)) {
+    if sorts.contains(&Some(true)) {
         Some(true)
     } else if sorts.contains(&None) {
         None
     } else {
         sorts.into_iter().next().flatten()
-    })
+    }
 }

@@ -40,15 +40,21 @@ pub(super) async fn of_service(
     }
 }
 
+/// The judges that the service knows; none where it doesn't tell this caller.
+pub(super) async fn judges_of(client: &Client) -> Result<Vec<Judge>, CliError> {
+    let progress = Progress::new("items", 0);
+    match retried_for(STARTS_WITHIN, &progress, async || client.judges().await).await {
+        Ok(judges) => Ok(judges.items),
+        Err(ClientError::Refused(problem)) if problem.status == 403 => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Refuses a run whose judge can't be asked, before anything of it is. Whoever may not list judges learns it from the first item.
-pub(super) async fn can_be_asked(client: &Client, bench: &Bench) -> Result<(), CliError> {
-    let judges = match client.judges().await {
-        Ok(judges) => judges.items,
-        Err(ClientError::Refused(problem)) if problem.status == 403 => return Ok(()),
-        Err(error) => return Err(error.into()),
-    };
-    let is_unset = |it: &&Judge| Some(&it.name) == bench.judge.as_ref() && !it.configured;
-    match judges.iter().find(is_unset) {
+pub(super) fn can_be_asked(judges: &[Judge], bench: &Bench) -> Result<(), CliError> {
+    let judge = bench.judge.as_deref();
+    let known = judge.and_then(|name| find(judges, name));
+    match known.filter(|judge| !judge.configured) {
         Some(unset) => Err(CliError::usage(format!(
             "judge {:?} can't be asked: {}\n  --no-judge evaluates what can be computed",
             unset.name,
@@ -56,6 +62,16 @@ pub(super) async fn can_be_asked(client: &Client, bench: &Bench) -> Result<(), C
         ))),
         None => Ok(()),
     }
+}
+
+/// A judge by its name, by its entry's, or a model of the default entry by the model's own.
+pub(super) fn find<'a>(judges: &'a [Judge], name: &str) -> Option<&'a Judge> {
+    let entry = name.split_once(':').map_or(name, |(entry, _)| entry);
+    let model = format!(":{name}");
+    let is_it = |known: &&Judge| {
+        [entry, name].contains(&known.name.as_str()) || known.name.ends_with(&model)
+    };
+    judges.iter().find(is_it)
 }
 
 /// The same where this process is the service: its settings know the model, too.

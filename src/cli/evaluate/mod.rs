@@ -40,7 +40,7 @@ use crate::report::{
 };
 use crate::suite::run::agents::Agents;
 use crate::suite::run::compare::RunComparison;
-use crate::suite::run::folder::RESULTS;
+use crate::suite::run::folder::{Bench, RESULTS};
 use crate::suite::run::{Computed, Run, RunError, RunFolder, Scorer, StopFault, Stopped, run};
 use crate::suite::run::{gate, thresholds};
 
@@ -134,6 +134,30 @@ impl Evaluate {
         ended.output.unwrap_or_else(|| Err(CliError::interrupted()))
     }
 
+    /// Refuses a run whose judges can't be asked, or are of another sort than those of its baseline.
+    async fn fit_judges(
+        &self,
+        client: &Client,
+        bench: &Bench,
+        prepared: &Prepared,
+    ) -> Result<(), CliError> {
+        let needs_judge = prepared.needs_judge(self.again());
+        if !needs_judge && prepared.baseline.is_none() {
+            return Ok(());
+        }
+        let judges = bench::judges_of(client).await?;
+        let named = prepared.judges(bench.judge.as_deref());
+        if let Some(against) = &prepared.baseline
+            && let Some(simulated) = baseline::are_simulated(&judges, &named)
+        {
+            against.fits_judge(simulated, &self.gates().over(&prepared.header.gates))?;
+        }
+        match needs_judge {
+            true => bench::can_be_asked(&judges, bench),
+            false => Ok(()),
+        }
+    }
+
     /// Runs what is still to be run, with `client`'s service or, without one, by what can be computed.
     async fn go(
         &self,
@@ -154,17 +178,8 @@ impl Evaluate {
                 bench => bench,
             },
         };
-        if let (Some(against), Some(connection), Some(bench)) =
-            (&prepared.baseline, connection, &judged_by)
-            && let judges = prepared.judges(bench.judge.as_deref())
-            && let Some(simulated) = baseline::are_simulated(connection.client, &judges).await?
-        {
-            against.fits_judge(simulated, &self.gates().over(&header.gates))?;
-        }
-        if let (Some(connection), Some(bench)) = (connection, &judged_by)
-            && prepared.needs_judge(self.again())
-        {
-            bench::can_be_asked(connection.client, bench).await?;
+        if let (Some(connection), Some(bench)) = (connection, &judged_by) {
+            self.fit_judges(connection.client, bench, prepared).await?;
         }
         let needed = prepared.agents_needed(self.again());
         if let Some(connection) =

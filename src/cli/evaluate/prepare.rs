@@ -1,6 +1,6 @@
 //! What a run will be, before anything is opened: the suite checked, its header made or read back, its folder chosen.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{OnceCell, Ref, RefCell};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -271,38 +271,40 @@ impl Prepared {
 
     /// The agents of the questions that are still to be answered.
     pub(super) fn agents_needed(&self, again: Again) -> BTreeSet<AgentName> {
-        match &self.place {
-            FolderChoice::Named(_) | FolderChoice::Numbered => {
-                let only = self.header.only.as_ref();
-                self.plan
-                    .agents(|item_no| only.is_none_or(|only| only.contains(&item_no)))
-            }
-            FolderChoice::Resumed(folder) => {
-                let folder = folder.borrow();
-                self.plan.agents(|item_no| {
-                    folder.as_ref().is_none_or(|folder| {
-                        wanted(folder, again, item_no) && !folder.has_answer(item_no)
-                    })
-                })
-            }
-        }
+        let folder = self.resumed();
+        let is_answered = |item_no| {
+            let folder = folder.as_deref();
+            folder.is_some_and(|folder| folder.has_answer(item_no))
+        };
+        self.plan.agents(|item_no| {
+            self.is_wanted(folder.as_deref(), again, item_no) && !is_answered(item_no)
+        })
     }
 
     /// Whether the judge of the criteria has a part in what is still to be run, as far as is known before agents answer.
     pub(super) fn needs_judge(&self, again: Again) -> bool {
+        let folder = self.resumed();
         let mut judged = self.plan.judged.iter();
+        judged.any(|item_no| self.is_wanted(folder.as_deref(), again, *item_no))
+    }
+
+    /// The folder of the run that goes on.
+    fn resumed(&self) -> Option<Ref<'_, RunFolder>> {
         match &self.place {
-            FolderChoice::Named(_) | FolderChoice::Numbered => {
-                let only = self.header.only.as_ref();
-                judged.any(|item_no| only.is_none_or(|only| only.contains(item_no)))
-            }
+            FolderChoice::Named(_) | FolderChoice::Numbered => None,
             FolderChoice::Resumed(folder) => {
-                let folder = folder.borrow();
-                judged.any(|item_no| {
-                    folder
-                        .as_ref()
-                        .is_none_or(|folder| wanted(folder, again, *item_no))
-                })
+                Ref::filter_map(folder.borrow(), Option::as_deref).ok()
+            }
+        }
+    }
+
+    /// Whether an item is still to be run: in a new run each that was asked for, in one that goes on as `again` says.
+    fn is_wanted(&self, resumed: Option<&RunFolder>, again: Again, item_no: u64) -> bool {
+        match resumed {
+            Some(folder) => wanted(folder, again, item_no),
+            None => {
+                let only = self.header.only.as_ref();
+                only.is_none_or(|only| only.contains(&item_no))
             }
         }
     }

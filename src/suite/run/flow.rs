@@ -107,7 +107,7 @@ impl Run<'_> {
         let work = Work::read(kind, row).map_err(first)?;
         let attempt = self.folder.done(item_no).map_or(0, |done| done.lines);
         let payload = match work {
-            Work::Case(payload, _) => Ok(payload),
+            Work::Case { payload, .. } => Ok(payload),
             Work::Question(question) => self.answered(&question).await?,
         };
         let item = match payload {

@@ -109,8 +109,9 @@ impl Plan {
                 Ok((item_no, Work::Question(question))) => {
                     plan.questions.push((item_no, question.agent));
                 }
-                Ok((item_no, Work::Case(_, true))) => plan.judged.push(item_no),
-                Ok((_, Work::Case(_, false))) => {}
+                Ok((item_no, Work::Case { is_judged, .. })) => {
+                    plan.judged.extend(is_judged.then_some(item_no));
+                }
                 Err(faults) => bad.add(faults),
             }
             plan.items += 1;
@@ -159,7 +160,7 @@ fn unique(
 ) -> Result<(), Vec<SuiteError>> {
     let id = match work {
         Work::Question(question) => Some(question.test_id.clone()),
-        Work::Case(payload, _) => id_of(kind, payload),
+        Work::Case { payload, .. } => id_of(kind, payload),
     };
     match id {
         Some(id) if !names.insert(id.clone()) => Err(vec![SuiteError {

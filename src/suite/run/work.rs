@@ -14,8 +14,11 @@ pub(super) const QUESTION_FIELDS: &[Field] = &[Field::text("id"), Field::text("a
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Work {
-    /// A case, and whether the judge of the criteria has a part in it.
-    Case(Value, bool),
+    Case {
+        payload: Value,
+        /// Whether the judge of the criteria has a part in it.
+        is_judged: bool,
+    },
     Question(AgentQuestion),
 }
 
@@ -32,6 +35,13 @@ pub struct AgentQuestion {
 }
 
 impl Work {
+    fn unjudged(payload: Value) -> Self {
+        Self::Case {
+            payload,
+            is_judged: false,
+        }
+    }
+
     /// Reads a row, and checks as much of it as can be known before the answer.
     pub(super) fn read(kind: Kind, row: SuiteRow) -> Result<Self, Vec<SuiteError>> {
         let (line, item_no) = (row.line, row.item_no);
@@ -45,7 +55,7 @@ impl Work {
                     .any(|name| case.get(*name).is_some_and(|value| !value.is_null()));
                 if answered {
                     let payload = Value::Object(case);
-                    (Self::Case(payload.clone(), false), payload)
+                    (Self::unjudged(payload.clone()), payload)
                 } else {
                     let asked = case.clone();
                     match AgentQuestion::from_case(item_no, case) {
@@ -63,14 +73,15 @@ impl Work {
             }
             false => {
                 let payload = Value::Object(row.fields);
-                (Self::Case(payload.clone(), false), payload)
+                (Self::unjudged(payload.clone()), payload)
             }
         };
         match read_case(kind, &payload) {
             Ok(case) => Ok(match work {
-                Self::Case(payload, _) => {
-                    Self::Case(payload, case.needs_judge() && case.model().is_none())
-                }
+                Self::Case { payload, .. } => Self::Case {
+                    payload,
+                    is_judged: case.needs_judge() && case.model().is_none(),
+                },
                 question @ Self::Question(_) => question,
             }),
             Err(faults) => Err(faults
@@ -326,7 +337,7 @@ mod tests {
         fields["generated_sql"] = json!("select 1");
         fields["success"] = json!(true);
         let work = Work::read(Kind::Qas, row(fields));
-        assert!(matches!(work, Ok(Work::Case(..))), "{work:?}");
+        assert!(matches!(work, Ok(Work::Case { .. })), "{work:?}");
     }
 
     #[test]
