@@ -1,7 +1,7 @@
 //! Asking for the scores of a backlog: the sessions that a filter finds, as a batch that expands a step at a time.
 //!
 //! The request is one transaction that stores what was asked; the sessions are found by steps behind it, the first of them
-//! here, the others by whichever worker comes first. [`Enqueue::plan_rescore`] answers what it would come to, and stores
+//! here, the others by the worker that leads. [`Enqueue::plan_rescore`] answers what it would come to, and stores
 //! nothing.
 
 mod estimate;

@@ -2,7 +2,8 @@
 //!
 //! A batch of given items is `expanding` while they are inserted, in as many transactions as it takes, and none of them is
 //! claimed or pushed. One update to `running` is what makes it exist. One whose maker went silent before that is removed,
-//! items first. A rescore exists from its first row on: its items run while it expands, and any worker goes on with it.
+//! items first. A rescore exists from its first row on: its items run while it expands, and the worker that leads goes on
+//! with it.
 
 pub(super) mod backlog_steps;
 pub(super) mod backlogs;

@@ -1,5 +1,5 @@
-//! `Judge::ask`: cache -> permit -> gate -> provider -> parse -> repair, with retries, and equal questions in flight once. Where
-//! the judge declines, its fallback is asked in the same way.
+//! `Judge::ask`: one flight for equal questions, and in it cache -> permit -> gate -> provider -> parse -> repair, with retries.
+//! Where the judge declines, its fallback is asked in the same way.
 
 mod batch_endpoint;
 mod call;
