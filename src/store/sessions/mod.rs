@@ -1,11 +1,11 @@
 //! `alert_sessions`: what agents did, as it came in. Putting a session never asks for a score.
 
 mod by_score;
+pub(super) mod classify;
 mod days;
 pub(super) mod filter;
 pub(super) mod list;
 pub(super) mod readers;
-pub(super) mod sort;
 pub(super) mod view;
 
 use std::collections::HashMap;
