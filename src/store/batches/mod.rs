@@ -66,11 +66,9 @@ pub struct NewBatch {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchRow {
-    /// The batch's id.
     pub batch_id: Uuid,
     /// What its maker calls it.
     pub name: Option<String>,
-    /// What is scored.
     pub kind: Kind,
     /// What made it what it is.
     pub origin: BatchOrigin,
@@ -160,7 +158,6 @@ impl Batches<'_> {
             .map(drop)
     }
 
-    /// Reads a batch.
     pub async fn get(self, id: Uuid) -> Result<Option<BatchRow>, StoreError> {
         const ATTEMPTED: &str = "reading a batch";
         let statement = sql!(

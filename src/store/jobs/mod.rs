@@ -72,7 +72,6 @@ pub struct Jobs<'a> {
 }
 
 impl Jobs<'_> {
-    /// Reads one job.
     pub async fn get(self, id: JobId) -> Result<Option<Job>, StoreError> {
         const ATTEMPTED: &str = "reading a job";
         let statement = sql!(

@@ -18,7 +18,6 @@ use crate::wire::{Scored, SessionStatus};
 /// One line of the list of sessions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionSummary {
-    /// The session's id.
     pub session_id: Uuid,
     /// Where it came from.
     pub source: String,

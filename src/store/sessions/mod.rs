@@ -25,7 +25,6 @@ use crate::wire::{PutOutcome, SessionStatus};
 /// One session, whole.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionRecord {
-    /// The session's id.
     pub session_id: Uuid,
     /// Where it came from: `api`, `file`, `demo`, `tarsy`.
     pub source: String,
