@@ -17,7 +17,7 @@ pub(super) struct FileDirectory(pub(super) Providers);
 impl JudgeDirectory for FileDirectory {
     fn facts(&self, judge: &str) -> Option<JudgeFacts> {
         let spec = self.0.spec(judge).ok()?;
-        let pace = self.0.paces().remove(spec.provider()).unwrap_or_default();
+        let pace = self.0.paces().remove(spec.entry_name()).unwrap_or_default();
         let simulated = spec.simulated();
         Some(JudgeFacts {
             simulated,
@@ -31,7 +31,7 @@ impl JudgeDirectory for FileDirectory {
 
     fn full_name(&self, judge: &str) -> Option<String> {
         let spec = self.0.spec(judge).ok()?;
-        Some(format!("{}:{}", spec.provider(), spec.model()))
+        Some(format!("{}:{}", spec.entry_name(), spec.model()))
     }
 
     fn named(&self, name: &str, default: &str) -> String {

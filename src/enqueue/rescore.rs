@@ -1,7 +1,7 @@
 //! Asking for the scores of a backlog: the sessions that a filter finds, as a batch that expands a step at a time.
 //!
 //! The request is one transaction that stores what was asked; the sessions are found by steps behind it, the first of them
-//! here, the others by whichever worker comes first. [`Enqueue::plan_rescore`] answers what it would come to, and stores
+//! here, the others by the worker that leads. [`Enqueue::plan_rescore`] answers what it would come to, and stores
 //! nothing.
 
 mod estimate;
@@ -19,7 +19,7 @@ use self::sample::Sampler;
 use super::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScorableStatus};
 use crate::job::{Force, Kind, Priority, Purpose};
 use crate::store::{
-    BacklogPlan, BatchRow, Disposition, Found, NewBacklog, NewBatch, SessionFilter, SortRules,
+    BacklogPlan, BatchRow, ClassifyRules, Disposition, Found, NewBacklog, NewBatch, SessionFilter,
     StepOutcome, StoreError,
 };
 use crate::wire::{BatchOrigin, Sample, Scored};
@@ -28,7 +28,7 @@ use crate::wire::{BatchOrigin, Sample, Scored};
 const FIRST_STEP: u32 = 250;
 /// How many steps it waits for at most, as long as they find nothing.
 const FIRST_STEPS: usize = 8;
-/// How many sessions are sorted at once where nothing is stored.
+/// How many sessions are classified at once where nothing is stored.
 const PAGE: u32 = 5_000;
 
 /// A request to score the sessions that a filter finds.
@@ -243,7 +243,7 @@ impl Enqueue {
         let force = request.force == Force::Yes || request.filter.scored == Some(Scored::Failed);
         Ok(BacklogPlan {
             economy: request.economy,
-            rules: SortRules {
+            rules: ClassifyRules {
                 purpose: request.purpose,
                 criteria_hash: pinned.hash,
                 force,
@@ -265,7 +265,7 @@ impl Enqueue {
     async fn sample(
         &self,
         filter: &SessionFilter,
-        rules: &SortRules,
+        rules: &ClassifyRules,
         sample: Sample,
         now: DateTime<Utc>,
     ) -> Result<(u64, Vec<Uuid>), EnqueueError> {
@@ -287,7 +287,7 @@ impl Enqueue {
     async fn walk(
         &self,
         filter: &SessionFilter,
-        rules: &SortRules,
+        rules: &ClassifyRules,
         before: DateTime<Utc>,
         visit: &mut (dyn FnMut(&Found) + Send),
     ) -> Result<(), EnqueueError> {
@@ -299,7 +299,7 @@ impl Enqueue {
             let page = self
                 .store
                 .sessions()
-                .sort(&look, rules, before, after, PAGE)
+                .classify(&look, rules, before, after, PAGE)
                 .await?;
             page.found.iter().for_each(&mut *visit);
             after = page.last;

@@ -35,6 +35,11 @@ impl Lane {
         Self(name.into())
     }
 
+    /// Any lane by its name, as a row or the queue has it.
+    pub fn from_stored(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
     /// The lane of jobs whose worker died more than once.
     pub fn suspect() -> Self {
         Self(Self::SUSPECT.to_owned())

@@ -34,7 +34,6 @@ pub struct Expansion {
 }
 
 impl Expansion {
-    /// Builds the expansion of one worker.
     pub fn new(store: Arc<Store>, queue: Arc<dyn Queue>, clock: Arc<dyn Clock>) -> Self {
         Self {
             store,

@@ -76,7 +76,7 @@ impl Handler {
         let slot = (job.budgeted || job.lane.is_suspect()).then_some(slot);
         let store = self.store.clone();
         let recorded = async move {
-            counted(&store, &claimed.job).await;
+            wait_for_cost(&store, &claimed.job).await;
             let unrecorded = Unrecorded::new();
             let recorded = committed(&store, record, refused, events).await;
             if recorded.is_err() {
@@ -91,7 +91,7 @@ impl Handler {
 
 /// Waits until the batch of an item has spent what the item's calls cost: whoever sees the item's end sees its cost too. An item
 /// of a batch with a budget waits as long as it takes, or the next one would begin unseen.
-async fn counted(store: &Store, job: &Job) {
+async fn wait_for_cost(store: &Store, job: &Job) {
     if job.budgeted {
         store.calls().counted().await;
     } else if job.batch.is_some() {

@@ -141,13 +141,13 @@ pub async fn run(
     .await?;
     let holds = open_holds(&parts, &options, worker_id).await;
     let ended = CancellationToken::new();
-    let around = TaskTracker::new();
-    around.spawn(pulse.clone().run(soft.clone(), ended.clone()));
-    around.spawn(holds.clone().run(ended.clone()));
+    let background = TaskTracker::new();
+    background.spawn(pulse.clone().run(soft.clone(), ended.clone()));
+    background.spawn(holds.clone().run(ended.clone()));
     // Of its own: a runner that ends by itself leaves `soft` alone.
     let draining = soft.child_token();
     keep_house(
-        &around,
+        &background,
         &parts,
         &options,
         (worker_id, connection),
@@ -155,7 +155,7 @@ pub async fn run(
         &draining,
     );
     let claims = ClaimRegistry::default();
-    around.spawn(claims::reconcile(
+    background.spawn(claims::reconcile(
         claims.clone(),
         worker_id,
         parts.store.clone(),
@@ -163,7 +163,7 @@ pub async fn run(
         parts.clock.clone(),
         ended.clone(),
     ));
-    around.spawn(harden(
+    background.spawn(stop_hard_after_drain(
         soft.clone(),
         hard.clone(),
         ended.clone(),
@@ -226,8 +226,8 @@ pub async fn run(
     };
     draining.cancel();
     ended.cancel();
-    around.close();
-    around.wait().await;
+    background.close();
+    background.wait().await;
     pulse.stop().await;
     tracing::info!(worker = %options.name, %worker_id, "stopped");
     ran.map_err(|error| WorkerError::Runner(error.to_string()))
@@ -294,7 +294,7 @@ async fn open_holds(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uui
 
 /// Starts the work that one worker at a time does, and the watch that says which.
 fn keep_house(
-    around: &TaskTracker,
+    background: &TaskTracker,
     parts: &WorkerParts,
     options: &WorkerOptions,
     (worker_id, connection): (Uuid, QueueConnection),
@@ -303,32 +303,32 @@ fn keep_house(
 ) {
     let leadership = Leadership::default();
     let election = LeaderElection::new(parts, worker_id, connection, leadership.clone());
-    around.spawn(election.run(draining.clone()));
+    background.spawn(election.run(draining.clone()));
     let limits = RescueLimits {
         max_attempts: options.max_attempts,
         max_wait: options.max_wait,
         bulk_window: options.bulk_window,
     };
     let rescue = Rescue::new(parts, holds.clone(), leadership.clone(), limits);
-    around.spawn(rescue.run(draining.clone()));
+    background.spawn(rescue.run(draining.clone()));
     let (store, clock) = (parts.store.clone(), parts.clock.clone());
     let expansion = Expansion::new(store.clone(), parts.queue.clone(), clock.clone());
-    around.spawn(expansion.run(leadership.clone(), draining.clone()));
+    background.spawn(expansion.run(leadership.clone(), draining.clone()));
     let chores = Chores {
         store,
         clock,
         leadership,
         stop: draining.clone(),
     };
-    around.spawn(chores.clone().roll_up_days());
-    around.spawn(chores.clone().end_cancelled());
+    background.spawn(chores.clone().roll_up_days());
+    background.spawn(chores.clone().end_cancelled());
     let webhooks = Webhooks::new(
         chores.clone(),
         options.webhooks.clone(),
         parts.queue.lease(),
     );
-    around.spawn(webhooks.run());
-    around.spawn(chores.prune(options.kept, options.webhooks.kept));
+    background.spawn(webhooks.run());
+    background.spawn(chores.prune(options.kept, options.webhooks.kept));
 }
 
 fn push_of(job: DueJob) -> Push {
@@ -379,7 +379,7 @@ fn chunk_loop(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> 
 }
 
 /// A drain has an end: `drain_timeout` after `soft` what still runs is given back.
-async fn harden(
+async fn stop_hard_after_drain(
     soft: CancellationToken,
     hard: CancellationToken,
     ended: CancellationToken,

@@ -51,7 +51,6 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Builds the pipeline of one worker.
     pub fn new(
         store: Arc<Store>,
         judges: Arc<Judges>,

@@ -1,4 +1,4 @@
-//! One question to one model: cache -> permit -> gate -> retry -> provider -> parse -> (repair).
+//! One question to one model: flight -> cache -> permit -> gate -> provider -> parse -> (repair), with retries.
 //!
 //! A judge never sees a job, a session or a database row: it gets a [`Question`] and gives a [`JudgeAnswer`], or says why to
 //! wait. What it needs to remember elsewhere goes through the traits [`ReplyCache`] and [`CallLog`], which the store

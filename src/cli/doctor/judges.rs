@@ -78,7 +78,7 @@ fn fewer_than(slots: usize, providers: &Providers, name: &str) -> String {
 /// What nobody knows the cost of should be known before the bill.
 fn unpriced(providers: &Providers, name: &str) -> &'static str {
     match providers.spec(name) {
-        Ok(spec) if !spec.simulated() && !spec.is_priced() => {
+        Ok(spec) if !spec.simulated() && spec.misses_price() => {
             "; its price is unknown, so that its costs aren't counted: name it under `prices` in llm_providers.yaml"
         }
         Ok(_) | Err(_) => "",

@@ -6,7 +6,7 @@ use super::estimate::{Estimated, cost, tokens};
 use super::sample::Sampler;
 use super::{BacklogPlan, Enqueue, EnqueueError, Rescore, count};
 use crate::job::Purpose;
-use crate::store::{Disposition, Found, SessionFilter, SortRules};
+use crate::store::{ClassifyRules, Disposition, Found, SessionFilter};
 use crate::wire::{RescorePlan, Sample, Skipped, SkippedPlan};
 
 /// The sessions whose prompts an estimate counts.
@@ -128,7 +128,7 @@ impl Enqueue {
         let Some(among) = among else {
             return Ok(None);
         };
-        let rules = SortRules {
+        let rules = ClassifyRules {
             purpose: Purpose::Score,
             criteria_hash: current.hash.0.clone(),
             force: false,

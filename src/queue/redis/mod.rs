@@ -150,7 +150,7 @@ impl RedisQueue {
             .map(|(id, lane, set)| {
                 Ok(Claimed {
                     id: id_of(claiming, &id)?,
-                    lane: Lane::of_judge(lane),
+                    lane: Lane::from_stored(lane),
                     priority: priority_of(claiming, &set)?,
                 })
             })

@@ -1,4 +1,5 @@
-//! What days of UTC come to, read from where they are rolled up (`day_folds`), so that a look at years doesn't read each score.
+//! What days of UTC come to, read from where they are rolled up (`session_days`, `score_days`,
+//! `name_days`, `facet_days`), so that a look at years doesn't read each score.
 //!
 //! A rollup is never ahead of the rows that it is made of. Whoever changes what a day comes to marks it as dirty in the same transaction;
 //! a dirty day is counted from its sessions until it has been rolled up anew. So figures are exact at any moment, whether or not

@@ -14,7 +14,7 @@ use crate::job::{BatchPlace, Force, JobId, JobOptions, NewJob, SessionPayload};
 use crate::store::database::db::{Conn, Tx, retry_once};
 use crate::store::database::sql::{Arg, DbRow, Sql, decode, sql};
 use crate::store::jobs::row::insert_statement;
-use crate::store::sessions::sort::{self, Among, Look};
+use crate::store::sessions::classify::{self, Among, Look};
 use crate::store::{
     BacklogPlan, BatchRow, Batches, Disposition, FoundPage, SessionPlace, StoreError,
 };
@@ -54,7 +54,7 @@ struct Backlog {
     skipped: Skipped,
 }
 
-/// A page of sessions, sorted.
+/// What a step makes of a page of sessions.
 struct Slice {
     /// The jobs to be inserted.
     jobs: Vec<NewJob>,
@@ -109,7 +109,7 @@ impl Batches<'_> {
         })
     }
 
-    /// Looks at the next sessions and sorts them; moves the progress past them.
+    /// Looks at the next sessions and makes their jobs; moves the progress past them.
     async fn slice(
         self,
         tx: &mut Tx<'_>,
@@ -139,9 +139,9 @@ impl Batches<'_> {
             unless_in: Some(row.batch_id),
             limit,
         };
-        let statement = sort::statement(tx.dialect(), look);
-        let page = sort::page(&tx.fetch(&statement).await?, limit)?;
-        Ok(backlog.sort(&page, now))
+        let statement = classify::statement(tx.dialect(), look);
+        let page = classify::page(&tx.fetch(&statement).await?, limit)?;
+        Ok(backlog.take_page(&page, now))
     }
 
     /// Keeps the progress; with nothing left, the batch runs.
@@ -203,7 +203,7 @@ impl Backlog {
     }
 
     /// Makes jobs of a page of sessions, up to the last that there may be.
-    fn sort(&mut self, page: &FoundPage, now: DateTime<Utc>) -> Slice {
+    fn take_page(&mut self, page: &FoundPage, now: DateTime<Utc>) -> Slice {
         let room = self
             .plan
             .max

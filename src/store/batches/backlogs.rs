@@ -7,7 +7,7 @@ use super::NewBatch;
 use crate::job::Priority;
 use crate::store::database::db::{Conn, Tx, retry_once};
 use crate::store::database::sql::{Arg, Sql, sql};
-use crate::store::sessions::sort::{Disposition, SortRules};
+use crate::store::sessions::classify::{ClassifyRules, Disposition};
 use crate::store::{Batches, SessionFilter, StoreError};
 use crate::wire::{ProviderBatchState, Sample, Skipped};
 
@@ -19,7 +19,7 @@ pub struct BacklogPlan {
     /// So often.
     pub repeats: u32,
     /// What is skipped.
-    pub rules: SortRules,
+    pub rules: ClassifyRules,
     /// Whether cached replies are skipped.
     pub force_rescore: bool,
     pub priority: Priority,

@@ -2,7 +2,8 @@
 //!
 //! A batch of given items is `expanding` while they are inserted, in as many transactions as it takes, and none of them is
 //! claimed or pushed. One update to `running` is what makes it exist. One whose maker went silent before that is removed,
-//! items first. A rescore exists from its first row on: its items run while it expands, and any worker goes on with it.
+//! items first. A rescore exists from its first row on: its items run while it expands, and the worker that leads goes on
+//! with it.
 
 pub(super) mod backlog_steps;
 pub(super) mod backlogs;
@@ -65,11 +66,9 @@ pub struct NewBatch {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchRow {
-    /// The batch's id.
     pub batch_id: Uuid,
     /// What its maker calls it.
     pub name: Option<String>,
-    /// What is scored.
     pub kind: Kind,
     /// What made it what it is.
     pub origin: BatchOrigin,
@@ -159,7 +158,6 @@ impl Batches<'_> {
             .map(drop)
     }
 
-    /// Reads a batch.
     pub async fn get(self, id: Uuid) -> Result<Option<BatchRow>, StoreError> {
         const ATTEMPTED: &str = "reading a batch";
         let statement = sql!(

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::{BatchRow, columns, ids_of, one};
-use crate::job::{JobId, NewJob};
+use crate::job::NewJob;
 use crate::store::budgets::spent;
 use crate::store::database::db::{Conn, retry_once};
 use crate::store::database::sql::{Sql, all, sql};
@@ -280,10 +280,10 @@ impl Batches<'_> {
     pub(in crate::store) async fn moved(
         self,
         id: Uuid,
-        now: Option<BatchRow>,
+        changed: Option<BatchRow>,
         aim: BatchState,
     ) -> Result<Moved, StoreError> {
-        if let Some(batch) = now {
+        if let Some(batch) = changed {
             return Ok(Moved::Now(batch));
         }
         Ok(match self.get(id).await? {
@@ -295,18 +295,6 @@ impl Batches<'_> {
             Some(batch) => Moved::Refused(batch),
             None => Moved::Unknown,
         })
-    }
-
-    /// The jobs of a batch by their places, for tests and reports: at most 500 from `from` on.
-    pub async fn item_ids(self, id: Uuid, from: i64) -> Result<Vec<JobId>, StoreError> {
-        const ATTEMPTED: &str = "reading a batch's items";
-        let statement = sql!(
-            "select job_id from scoring_jobs where batch_id = $1 and item_no >= $2 order by item_no limit 500",
-            id,
-            from
-        );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, |row| row.get("job_id").map(JobId))
     }
 }
 

@@ -83,7 +83,7 @@ impl Jobs<'_> {
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         all(ATTEMPTED, &rows, |row| {
-            Ok(Lane::of_judge(row.get::<String>("lane")?))
+            Ok(Lane::from_stored(row.get::<String>("lane")?))
         })
     }
 }
@@ -91,7 +91,7 @@ impl Jobs<'_> {
 pub(in crate::store) fn due_job(row: &DbRow) -> sqlx::Result<DueJob> {
     Ok(DueJob {
         job_id: JobId(row.get("job_id")?),
-        lane: Lane::of_judge(row.get::<String>("lane")?),
+        lane: Lane::from_stored(row.get::<String>("lane")?),
         priority: row.text_enum("priority")?,
         due_at: row.get("due_at")?,
     })

@@ -1,4 +1,4 @@
-//! Figures of the whole installation for `/metrics`: jobs by lane, priority and state, and what judge calls came to.
+//! Figures of the whole installation for `/metrics`: jobs by lane, priority and state.
 //!
 //! Only reads, and never counts rows of the table where an index will do: of a million queued jobs, those behind the first
 //! 10,000 of their lane are counted in the index, and not looked at.
@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 
 use crate::job::{JobState, Priority};
 use crate::store::database::sql::{DbRow, sql};
-use crate::store::{Jobs, Judges, StoreError};
+use crate::store::{Jobs, StoreError};
 
 /// So many jobs of a lane and priority are looked at, in the order in which they become due: those that run lie among them.
 const FRONT: i64 = 10_000;
@@ -29,23 +29,6 @@ pub struct JobsFigure {
     pub jobs: i64,
     /// Since when the oldest is due (`Queued`), in hand (`Running`) or waiting (`Waiting`); `None` where it isn't known.
     pub oldest: Option<DateTime<Utc>>,
-}
-
-/// What all calls of a judge came to since the installation began.
-#[derive(Debug, Clone, PartialEq)]
-pub struct JudgeTotal {
-    pub judge: String,
-    pub calls: i64,
-    /// Those without a good reply.
-    pub failed_calls: i64,
-    /// Prompt tokens, cached ones included.
-    pub tokens_in: i64,
-    /// Reply tokens.
-    pub tokens_out: i64,
-    /// USD of the calls whose price is known.
-    pub cost_usd: f64,
-    /// Calls whose price is not.
-    pub unpriced_calls: i64,
 }
 
 /// What a lane and priority holds, as its index says.
@@ -133,31 +116,6 @@ impl Jobs<'_> {
         );
         self.db
             .read_all("looking at the first jobs of a lane", &statement, figure)
-            .await
-    }
-}
-
-impl Judges<'_> {
-    /// Sums up the calls of all days, by judge. Doesn't wait for the call log.
-    pub async fn totals(self) -> Result<Vec<JudgeTotal>, StoreError> {
-        let statement = sql!(
-            "select judge, cast(sum(calls) as bigint) as calls, cast(sum(failed_calls) as bigint) as failed_calls,
-                cast(sum(tokens_in) as bigint) as tokens_in, cast(sum(tokens_out) as bigint) as tokens_out,
-                sum(cost_usd) as cost_usd, cast(sum(unpriced_calls) as bigint) as unpriced_calls
-             from judge_usage_daily group by judge order by judge limit 10000"
-        );
-        self.db
-            .read_all("summing up the calls of judges", &statement, |row| {
-                Ok(JudgeTotal {
-                    judge: row.get("judge")?,
-                    calls: row.get("calls")?,
-                    failed_calls: row.get("failed_calls")?,
-                    tokens_in: row.get("tokens_in")?,
-                    tokens_out: row.get("tokens_out")?,
-                    cost_usd: row.get("cost_usd")?,
-                    unpriced_calls: row.get("unpriced_calls")?,
-                })
-            })
             .await
     }
 }

@@ -72,7 +72,6 @@ pub struct Jobs<'a> {
 }
 
 impl Jobs<'_> {
-    /// Reads one job.
     pub async fn get(self, id: JobId) -> Result<Option<Job>, StoreError> {
         const ATTEMPTED: &str = "reading a job";
         let statement = sql!(
@@ -244,7 +243,7 @@ impl Jobs<'_> {
     ) -> Result<Option<Accepted>, StoreError> {
         const ROUNDS: usize = 5;
         for _ in 0..ROUNDS {
-            match self.retry_once(id, now).await? {
+            match self.requeue_failed(id, now).await? {
                 Retried::Queued => return Ok(Some(Accepted::New)),
                 Retried::NotFailed => return Ok(None),
                 Retried::Refused => {}
@@ -259,7 +258,7 @@ impl Jobs<'_> {
         ))
     }
 
-    async fn retry_once(self, id: JobId, now: DateTime<Utc>) -> Result<Retried, StoreError> {
+    async fn requeue_failed(self, id: JobId, now: DateTime<Utc>) -> Result<Retried, StoreError> {
         let statement = sql!(
             "update scoring_jobs set state = 'queued', finished_at = null, lane = coalesce(judge, 'none'),
                 priority = 'interactive', on_demand = true, attempts = 0, losses = 0, retries = 0, due_at = $2, worker_id = null,

@@ -1,8 +1,8 @@
-//! The recorder: grouped commits of how runs ended, and a list of those that failed.
+//! The recorder: grouped commits of how runs ended, and a queue of those that failed.
 //!
 //! A group that the server doesn't take is halved, whatever it says, until what it doesn't take stands alone. That is tried
 //! on a second connection, so that no newer result waits behind it. A lone result that met a lock or took too long stays
-//! in the list and is tried again; one that is refused for good is answered so.
+//! in the queue and is tried again; one that is refused for good is answered so.
 //!
 //! Never gives up while the database is away: it tries on until [`Store::close`](crate::store::Store::close).
 
@@ -22,15 +22,15 @@ use crate::store::database::error::Failed;
 use crate::store::database::group;
 use crate::store::database::group::Spacing;
 
-/// The least time between two groups. Slots don't wait for the commit, so only readers of a row see it. At a thousand ends a
-/// second it makes groups of five instead of one.
+/// The least time between two groups. Only the slots of suspects and of items of a batch with a budget wait for the commit; of
+/// other runs only readers of a row see it. At a thousand ends a second it makes groups of five instead of one.
 const SPACING: Duration = Duration::from_millis(5);
 /// The first pause between two tries.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How many results the list holds; then it takes no more, and new ones wait for a place.
-const LISTED: usize = 1024;
-/// How many halves may wait to be listed while one is tried.
+/// How many results wait to be tried again; then no more are taken, and new ones wait for a place.
+const MOST_RETRIED: usize = 1024;
+/// How many halves may wait for a place in that queue while one is tried.
 const HALVES: usize = 32;
 
 /// Writes what comes until the store closes.
@@ -72,7 +72,7 @@ async fn write_new(
     }
 }
 
-/// Tries parts that failed. The connection is open only while there are some.
+/// Tries groups that failed. The connection is open only while there are some.
 async fn write_again(
     mut failed: mpsc::Receiver<RecordGroup>,
     closing: &CancellationToken,
@@ -235,7 +235,7 @@ impl RecordGroup {
     }
 }
 
-/// Parts that failed and are tried again.
+/// Groups that failed and are tried again.
 #[derive(Default)]
 struct RetryQueue {
     groups: Vec<RecordGroup>,
@@ -247,10 +247,10 @@ impl RetryQueue {
             .iter()
             .map(|group| group.records.len())
             .sum::<usize>()
-            < LISTED
+            < MOST_RETRIED
     }
 
-    /// Waits until a part is due and takes it: of several the one that failed least often alone. Closing makes all due.
+    /// Waits until a group is due and takes it: of several the one that failed least often alone. Closing makes all due.
     async fn next(&mut self, closing: &CancellationToken) -> RecordGroup {
         match self.groups.iter().map(|group| group.due).min() {
             Some(soonest) => drop(timeout_at(soonest, closing.cancelled()).await),
@@ -278,7 +278,7 @@ mod tests {
 
     type Ticket = oneshot::Receiver<Result<Recorded, StoreError>>;
 
-    /// A part whose jobs' claims are numbered from 0.
+    /// A group whose jobs' claims are numbered from 0.
     fn group(size: i64) -> (RecordGroup, Vec<Ticket>) {
         let one = |claim_no| {
             let (done, ticket) = oneshot::channel();
@@ -372,9 +372,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_list_that_is_full_takes_no_more() {
+    async fn a_queue_that_is_full_takes_no_more() {
         let mut retries = RetryQueue::default();
-        let size = i64::try_from(LISTED).unwrap() / 2;
+        let size = i64::try_from(MOST_RETRIED).unwrap() / 2;
         assert!(retries.has_room());
         retries.groups.push(group(size).0);
         assert!(retries.has_room());

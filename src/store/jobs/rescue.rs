@@ -125,7 +125,7 @@ impl Jobs<'_> {
         for _ in 0..SLICES {
             let rows = rescuer.run(&lost_statement(max_attempts, now)).await?;
             for row in &rows {
-                sort_lost(row, &mut rescued).map_err(|e| StoreError::of(LOOKING, &e))?;
+                classify_lost(row, &mut rescued).map_err(|e| StoreError::of(LOOKING, &e))?;
             }
             if rows.len() < SLICE {
                 rescuer.looked_at = Some(Instant::now());
@@ -250,7 +250,7 @@ fn expire_statement(since: DateTime<Utc>, except: &[Lane], now: DateTime<Utc>) -
     statement
 }
 
-fn sort_lost(row: &DbRow, rescued: &mut Rescued) -> sqlx::Result<()> {
+fn classify_lost(row: &DbRow, rescued: &mut Rescued) -> sqlx::Result<()> {
     let due = due_job(row)?;
     match row.text_enum::<JobState>("state")? {
         JobState::Failed => rescued.poisoned.push(due.job_id),

@@ -45,7 +45,7 @@ pub(in crate::store) fn job(row: &DbRow) -> sqlx::Result<Job> {
             .ok_or_else(|| decode("payload", "it is null"))?
             .into(),
         judge: row.get("judge")?,
-        lane: Lane::of_judge(row.get::<String>("lane")?),
+        lane: Lane::from_stored(row.get::<String>("lane")?),
         priority: row.text_enum("priority")?,
         state: row.text_enum("state")?,
         claim_no: row.get("claim_no")?,

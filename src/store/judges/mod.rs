@@ -2,6 +2,7 @@
 
 pub(super) mod holds;
 pub(super) mod past_runs;
+pub(super) mod totals;
 
 use std::time::Duration;
 

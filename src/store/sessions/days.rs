@@ -113,9 +113,9 @@ impl Sessions<'_> {
             day,
             sessions: None,
         };
-        let late = |day: &NaiveDate| until.is_none_or(|until| *day <= until.date_naive());
+        let in_time = |day: &NaiveDate| until.is_none_or(|until| *day <= until.date_naive());
         days.retain(|day| !dirty.contains(&day.day) && first != Some(day.day));
-        days.extend(dirty.into_iter().chain(first).filter(late).map(changed));
+        days.extend(dirty.into_iter().chain(first).filter(in_time).map(changed));
         days.sort_by_key(|day| std::cmp::Reverse(day.day));
         days.dedup_by_key(|day| day.day);
         days.retain(|day| end.is_none_or(|end| day.day >= end));

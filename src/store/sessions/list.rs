@@ -7,8 +7,8 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::classify::SessionPlace;
 use super::filter::SessionFilter;
-use super::sort::SessionPlace;
 use crate::job::{FailureClass, JobId, JobState, text_enum};
 use crate::store::database::page::bounded;
 use crate::store::database::sql::{DbRow, Sql, first, sql};
@@ -18,7 +18,6 @@ use crate::wire::{Scored, SessionStatus};
 /// One line of the list of sessions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionSummary {
-    /// The session's id.
     pub session_id: Uuid,
     /// Where it came from.
     pub source: String,

@@ -1,11 +1,11 @@
 //! `alert_sessions`: what agents did, as it came in. Putting a session never asks for a score.
 
 mod by_score;
+pub(super) mod classify;
 mod days;
 pub(super) mod filter;
 pub(super) mod list;
 pub(super) mod readers;
-pub(super) mod sort;
 pub(super) mod view;
 
 use std::collections::HashMap;
@@ -25,7 +25,6 @@ use crate::wire::{PutOutcome, SessionStatus};
 /// One session, whole.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionRecord {
-    /// The session's id.
     pub session_id: Uuid,
     /// Where it came from: `api`, `file`, `demo`, `tarsy`.
     pub source: String,

@@ -28,9 +28,7 @@ pub struct WorkerRow {
     pub started_at: DateTime<Utc>,
     /// When it was last heard.
     pub heartbeat_at: DateTime<Utc>,
-    /// Jobs in hand.
     pub in_hand: i32,
-    /// What it does.
     pub state: WorkerState,
     /// Whether it was heard within the time that the caller named, and hasn't stopped.
     pub alive: bool,
@@ -45,9 +43,7 @@ pub struct Heartbeat {
     pub name: String,
     /// The binary's version.
     pub version: String,
-    /// Jobs in hand.
     pub in_hand: i32,
-    /// What it does.
     pub state: WorkerState,
     /// After how long a silence it may be called dead.
     pub lease: Duration,

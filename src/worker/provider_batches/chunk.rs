@@ -1,10 +1,13 @@
 //! What becomes of a chunk: a pure function of where it stands, what was seen of it, and the time.
 //!
 //! ```text
-//! planned ──▶ sending ──▶ sent ──▶ collecting ──▶ ended
-//!    ▲           │          │
-//!    └───────────┴──────────┴──▶ given up: its items are asked the ordinary way
+//! items in no chunk ──▶ making ──▶ submitted ──▶ collected
+//!         ▲               │            │
+//!         └───────────────┤            │    back: it never arrived
+//!                         └────────────┴──▶ failed: its items are asked the ordinary way
 //! ```
+//!
+//! One that its provider had no room for has failed too; its items go into smaller ones.
 //!
 //! There is one deadline, and one count of tries in a row that led nowhere. Nobody answers a chunk's items twice where that can
 //! be known, and no batch waits for ever.

@@ -10,14 +10,14 @@ use gavel::job::{JobId, JobState, Kind, Lane, Priority, Purpose};
 use gavel::queue::Queue;
 use gavel::queue::memory::MemoryQueue;
 use gavel::store::{
-    BacklogPlan, BatchRow, Disposition, Moved, NewBacklog, NewBatch, SessionFilter, SessionRecord,
-    SortRules, StepOutcome, Store,
+    BacklogPlan, BatchRow, ClassifyRules, Disposition, Moved, NewBacklog, NewBatch, SessionFilter,
+    SessionRecord, StepOutcome, Store,
 };
 use gavel::worker::{Expansion, ExpansionOutcome};
 use uuid::Uuid;
 
 use super::fixtures::{
-    accept, claim, current_score, hash, job, minutes, new_job, new_score, now, record,
+    accept, claim, current_score, hash, item_ids, job, minutes, new_job, new_score, now, record,
     scored_session, scored_with, session, session_with_job,
 };
 use crate::support;
@@ -36,7 +36,7 @@ pub(super) fn new_backlog() -> NewBacklog {
         plan: BacklogPlan {
             judges: vec!["main".to_owned()],
             repeats: 1,
-            rules: SortRules {
+            rules: ClassifyRules {
                 purpose: Purpose::Score,
                 criteria_hash: hash('a'),
                 force: false,
@@ -88,7 +88,7 @@ pub(super) async fn whole(store: &Store, id: Uuid, jobs: u32) -> BatchRow {
 /// The sessions of a batch's items, in the items' order.
 async fn subjects(store: &Store, id: Uuid) -> Vec<Uuid> {
     let mut subjects = Vec::new();
-    for item in store.batches().item_ids(id, 0).await.unwrap() {
+    for item in item_ids(store, id).await {
         subjects.push(job(store, item).await.subject_id.unwrap());
     }
     subjects
@@ -241,7 +241,7 @@ async fn what_needs_no_score_or_can_have_none_is_passed_over_and_counted() {
         }
         let new = new_backlog();
         let found = sessions
-            .sort(&new.filter, &new.plan.rules, now(), None, 100)
+            .classify(&new.filter, &new.plan.rules, now(), None, 100)
             .await
             .unwrap()
             .found;
@@ -275,7 +275,7 @@ async fn what_needs_no_score_or_can_have_none_is_passed_over_and_counted() {
             again.plan.rules.criteria_hash = hash(criteria);
             again.plan.rules.force = force;
             let found = sessions
-                .sort(&again.filter, &again.plan.rules, now(), None, 100)
+                .classify(&again.filter, &again.plan.rules, now(), None, 100)
                 .await
                 .unwrap()
                 .found;
@@ -306,7 +306,7 @@ async fn a_simulated_score_is_current_for_simulated_judges_alone() {
             new.plan.rules.simulated = simulated;
             let found = store
                 .sessions()
-                .sort(&new.filter, &new.plan.rules, now(), None, 1)
+                .classify(&new.filter, &new.plan.rules, now(), None, 1)
                 .await
                 .unwrap()
                 .found;
@@ -334,7 +334,7 @@ async fn a_batch_that_expands_is_paused_resumed_and_cancelled() {
             batches.expand(id, 2, now()).await.unwrap(),
             StepOutcome::Stopped
         );
-        let items = batches.item_ids(id, 0).await.unwrap();
+        let items = item_ids(store, id).await;
         let claimed = store
             .jobs()
             .claim(&items, Uuid::now_v7(), now() + minutes(1))
@@ -439,7 +439,7 @@ async fn repeats_and_juries_make_several_items_of_a_session_and_previews_mind_no
             let batch = whole(store, id, 10).await;
             assert_eq!((batch.total, batch.purpose), (each, purpose));
             assert_eq!(batch.skipped, Some(Skipped::default()));
-            let items: Vec<JobId> = store.batches().item_ids(id, 0).await.unwrap();
+            let items: Vec<JobId> = item_ids(store, id).await;
             let mut asked = Vec::new();
             for item in items {
                 let item = job(store, item).await;

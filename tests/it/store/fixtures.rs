@@ -210,6 +210,16 @@ pub(super) async fn job(store: &Store, id: JobId) -> Job {
     store.jobs().get(id).await.unwrap().unwrap()
 }
 
+/// The jobs of a batch in its items' order; at most 500.
+pub(super) async fn item_ids(store: &Store, batch_id: Uuid) -> Vec<JobId> {
+    let items = store.batches().items(batch_id, None, None, 500).await;
+    items
+        .unwrap()
+        .into_iter()
+        .map(|item| item.job.job_id)
+        .collect()
+}
+
 /// The current score of a session that has one.
 pub(super) async fn current_score(store: &Store, session_id: Uuid) -> SessionScoreRow {
     let current = store.scores().current(session_id).await.unwrap();

@@ -9,7 +9,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::backlogs::{begun, new_backlog, stored, whole};
-use super::fixtures::{claim, job, minutes, now};
+use super::fixtures::{claim, item_ids, job, minutes, now};
 use crate::support;
 use gavel::wire::{ChunkState, ProviderBatchState};
 
@@ -29,7 +29,7 @@ async fn asked(store: &Store, items: usize) -> (Uuid, Vec<JobId>) {
     };
     let id = begun(store, new).await;
     whole(store, id, 100).await;
-    (id, store.batches().item_ids(id, 0).await.unwrap())
+    (id, item_ids(store, id).await)
 }
 
 fn new_chunk(batch_id: Uuid, items: &[JobId]) -> NewChunk {

@@ -241,7 +241,7 @@ pub(super) fn read(
         Ok(value) => Ok(Reply {
             weakness: question.weakness(&value),
             value,
-            provider: spec.provider().to_owned(),
+            provider: spec.entry_name().to_owned(),
             model: reply.model,
             simulated: reply.simulated,
             repaired: false,

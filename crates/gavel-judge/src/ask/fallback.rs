@@ -106,7 +106,7 @@ pub(super) async fn ask(
 impl Declined {
     fn kept(&self, judge: &Inner) -> CachedReply {
         CachedReply {
-            provider: judge.spec.provider().to_owned(),
+            provider: judge.spec.entry_name().to_owned(),
             model: judge.spec.model().to_owned(),
             reply: json!({ "declined": self.message, "retries_spent": self.retries_spent }),
             simulated: judge.spec.simulated(),

@@ -29,8 +29,16 @@ struct FlightEntry {
 /// One asker's part in a flight. When all of them are dropped, the flight is dropped.
 pub(super) struct JoinedFlight {
     pub(super) flight: Flight,
-    /// For those who joined: the retries that the flight set out with.
-    pub(super) leader_retries: Option<u32>,
+    pub(super) role: FlightRole,
+}
+
+/// What an asker is to its flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FlightRole {
+    /// The flight asks for it.
+    Leader,
+    /// It joined a flight that set out with so many retries spent.
+    Joined { leader_retries: u32 },
 }
 
 /// Takes a flight off the list when it lands, and when everybody has left it.
@@ -67,7 +75,9 @@ impl Flights {
         {
             return JoinedFlight {
                 flight,
-                leader_retries: Some(known.leader_retries),
+                role: FlightRole::Joined {
+                    leader_retries: known.leader_retries,
+                },
             };
         }
         // A flight that everybody left may not be off the list yet; its number tells it from this one.
@@ -94,7 +104,7 @@ impl Flights {
         }
         JoinedFlight {
             flight,
-            leader_retries: None,
+            role: FlightRole::Leader,
         }
     }
 
@@ -160,15 +170,15 @@ mod tests {
         let airport = Airport::new();
         let (first, second) = (airport.join_or_start(), airport.join_or_start());
         assert_eq!(
-            (first.leader_retries, second.leader_retries),
-            (None, Some(0))
+            (first.role, second.role),
+            (FlightRole::Leader, FlightRole::Joined { leader_retries: 0 })
         );
         airport.land.notify_one();
         let answers = tokio::join!(first.flight, second.flight);
         assert_eq!(answers, (waits(), waits()));
         assert_eq!(airport.starts.load(Ordering::Relaxed), 1);
         assert!(airport.flights.lock().is_empty());
-        assert_eq!(airport.join_or_start().leader_retries, None);
+        assert_eq!(airport.join_or_start().role, FlightRole::Leader);
     }
 
     #[tokio::test(start_paused = true)]

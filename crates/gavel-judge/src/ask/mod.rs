@@ -1,5 +1,5 @@
-//! `Judge::ask`: cache -> permit -> gate -> provider -> parse -> repair, with retries, and equal questions in flight once. Where
-//! the judge declines, its fallback is asked in the same way.
+//! `Judge::ask`: one flight for equal questions, and in it cache -> permit -> gate -> provider -> parse -> repair, with retries.
+//! Where the judge declines, its fallback is asked in the same way.
 
 mod batch_endpoint;
 mod call;
@@ -28,7 +28,7 @@ use super::{
 };
 pub use batch_endpoint::{Accepted, BatchEndpoint, HandedOver};
 use fallback::Fallback;
-use flights::{Flights, JoinedFlight};
+use flights::{FlightRole, Flights, JoinedFlight};
 use gavel_clock::{Clock, SystemClock};
 
 /// What a question needs from the run it belongs to.
@@ -160,9 +160,9 @@ impl Inner {
         loop {
             let joined = self.join_or_start(question, context, &key);
             let asked = joined.flight.await;
-            match joined.leader_retries {
-                None => return asked,
-                Some(leader_retries) => {
+            match joined.role {
+                FlightRole::Leader => return asked,
+                FlightRole::Joined { leader_retries } => {
                     if let Some(shared) = shared(asked, context, leader_retries) {
                         return shared;
                     }
@@ -272,7 +272,7 @@ impl Judges {
 
     /// Says once of a model that it has no price.
     fn warn_of_unpriced(&self, spec: &JudgeSpec) {
-        if spec.is_priced() {
+        if !spec.misses_price() {
             return;
         }
         let mut warned = self.warned.lock();

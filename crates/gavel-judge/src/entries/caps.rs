@@ -11,7 +11,6 @@ use super::{Entry, Providers};
 /// An entry, every name that its judges are asked by, and its cap.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EntryCap {
-    /// The entry's name.
     pub entry: String,
     /// `entry`, and `entry:model` for each of its models.
     pub judges: Vec<String>,

@@ -88,8 +88,8 @@ impl Entry {
             key_optional: custom.is_some(),
             hint: fields.text("hint")?,
             auth: fields
-                .word("auth", &[("bearer", Auth::Bearer), ("none", Auth::None)])?
-                .unwrap_or(Auth::Bearer),
+                .word("auth", &[("bearer", Auth::Key), ("none", Auth::None)])?
+                .unwrap_or(Auth::Key),
             auth_header: auth_header(&fields, family)?,
             auth_prefix: auth_prefix(&fields, family)?,
             headers: headers(&fields)?,

@@ -34,7 +34,6 @@ pub enum NotConfigured {
         "unknown judge {name:?}: name another one in DEFAULT_LLM_PROVIDER, in the criteria's scoring.llm_provider or with --judge; {known}"
     )]
     Unknown {
-        /// The name asked for.
         name: String,
         /// The name that was probably meant, or those that there are.
         known: String,
@@ -44,12 +43,7 @@ pub enum NotConfigured {
         "judge {name:?} can't be asked: a cap holds for entry {entry:?}, and the model isn't among its models; list it under \
          models in llm_providers.yaml and give it a price, or leave the cap out"
     )]
-    Capped {
-        /// The name asked for.
-        name: String,
-        /// Its entry.
-        entry: String,
-    },
+    Capped { name: String, entry: String },
     /// The entry has no key and doesn't say `auth: none`.
     #[error("judge {name:?} is not configured: {remedy}{}", instead(.others))]
     NoKey {

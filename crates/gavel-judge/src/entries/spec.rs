@@ -30,8 +30,8 @@ impl JudgeSpec {
         &self.name
     }
 
-    /// The entry's name.
-    pub fn provider(&self) -> &str {
+    /// The name of its entry in `llm_providers.yaml`.
+    pub fn entry_name(&self) -> &str {
         &self.entry.name
     }
 
@@ -83,10 +83,10 @@ impl JudgeSpec {
         })
     }
 
-    /// Whether the entry says what the model costs, or that any may be asked.
-    pub fn is_priced(&self) -> bool {
+    /// Whether a price is missing that the entry should have: not of a simulated judge, nor where any model may be asked.
+    pub fn misses_price(&self) -> bool {
         let entry = &self.entry;
-        entry.any_model || entry.simulated || price_of(&entry.prices, &self.model).is_some()
+        !entry.any_model && !entry.simulated && price_of(&entry.prices, &self.model).is_none()
     }
 
     pub(crate) fn entry(&self) -> &Arc<Entry> {
@@ -97,8 +97,8 @@ impl JudgeSpec {
 /// How calls prove who they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Auth {
-    /// A key in a header.
-    Bearer,
+    /// By a key, in the header that the entry names.
+    Key,
     /// Not at all.
     None,
 }
@@ -160,7 +160,7 @@ impl Entry {
 
     /// The remedy where the entry needs a key and has none.
     pub(super) fn lacks_key(&self) -> Option<String> {
-        let needs = self.auth == Auth::Bearer && !self.key_optional && self.key.is_none();
+        let needs = self.auth == Auth::Key && !self.key_optional && self.key.is_none();
         needs.then(|| {
             self.hint.clone().unwrap_or_else(|| {
                 format!(

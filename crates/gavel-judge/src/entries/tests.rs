@@ -375,7 +375,7 @@ fn unknown_judges_are_told_which_there_are_and_any_model_may_be_asked_for() {
     assert_eq!(providers.spec("j:m").unwrap().model(), "m");
     let spec = providers.spec("j:o").unwrap();
     assert_eq!((spec.model(), spec.cost_usd(1, 1)), ("o", None));
-    assert!(!spec.is_priced() && !providers.spec("j:m").unwrap().is_priced());
+    assert!(spec.misses_price() && providers.spec("j:m").unwrap().misses_price());
     for name in ["k", "k:m", ""] {
         let error = providers.check(name).unwrap_err();
         assert!(error.to_string().contains("known: j, j:n:8b"), "{error}");

@@ -22,7 +22,7 @@ pub use redis::shared_gate;
 pub enum HeldBack {
     /// Too many transient failures in a row; a probe goes out after the cool-down.
     BreakerOpen,
-    /// The provider asked for a pause longer than 10 s.
+    /// The provider answered 429: no call goes out for as long as it asked for, or for a pause that grows.
     Throttled,
     /// Quota or spend limit used up; until resumed, or the known reset.
     Exhausted,

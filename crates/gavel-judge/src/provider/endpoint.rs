@@ -96,11 +96,14 @@ impl Endpoint {
         // Wrapped, a body is gone once it is sent. Else a copy is kept for redirects, which aren't followed.
         let body = reqwest::Body::wrap(reqwest::Body::from(body));
         let request = request.header("content-type", JSON).body(body);
-        self.signed(request)
+        self.with_headers(request)
     }
 
     /// A request with the headers of format and entry, and the key.
-    fn signed(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Request, NoExchange> {
+    fn with_headers(
+        &self,
+        request: reqwest::RequestBuilder,
+    ) -> Result<reqwest::Request, NoExchange> {
         let entry = self.spec.entry();
         let mut request = request.header("accept", JSON);
         for (name, value) in entry.format.family.headers {
@@ -112,7 +115,7 @@ impl Endpoint {
         for (name, value) in &entry.headers {
             request = request.header(name.as_str(), value.expose_secret());
         }
-        if let (Auth::Bearer, Some(key)) = (entry.auth, &entry.key) {
+        if let (Auth::Key, Some(key)) = (entry.auth, &entry.key) {
             let value = format!("{}{}", entry.auth_prefix, key.expose_secret());
             let mut value = reqwest::header::HeaderValue::try_from(value)
                 .map_err(|_| unusable("the key or its prefix can't be sent as a header"))?;

@@ -2,7 +2,7 @@
 
 mod adaptive;
 mod breaker;
-mod lane;
+mod lane_gate;
 mod outbox;
 mod pace;
 mod rule;
@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     CallEnd, Closure, Denial, GateSnapshot, HeldBack, Load, PaceLimits, Permit, Room, WorkerCounts,
 };
-pub(super) use lane::{Admitted, Denied, Lane, LinePosition};
+pub(super) use lane_gate::{Admitted, Denied, LaneGate, LinePosition};
 pub(super) use outbox::{PeerMessage, SharedState};
 pub(crate) use pace::PaceTicket;
 pub(super) use rule::Rule;
@@ -125,7 +125,7 @@ impl Peers for NoPeers {
     fn live_workers(&self, _: WorkerCounts) {}
 }
 
-type Lanes = Arc<Mutex<BTreeMap<String, Lane>>>;
+type Lanes = Arc<Mutex<BTreeMap<String, LaneGate>>>;
 
 /// Does this when it is dropped.
 struct OnDrop<F: FnMut()>(F);
@@ -259,7 +259,10 @@ impl Gate {
     /// Closures of class exhausted or misconfigured since the last call, for the worker to store.
     pub fn take_closures(&self) -> Vec<Closure> {
         let mut lanes = self.lanes.lock();
-        lanes.values_mut().flat_map(Lane::take_closures).collect()
+        lanes
+            .values_mut()
+            .flat_map(LaneGate::take_closures)
+            .collect()
     }
 
     /// What it knows of each judge it has seen.
@@ -297,14 +300,14 @@ impl Gate {
         let mut lanes = self.lanes.lock();
         let now = Instant::now();
         let messages =
-            |(judge, lane): (&String, &mut Lane)| Some((judge.clone(), lane.message(now)?));
+            |(judge, lane): (&String, &mut LaneGate)| Some((judge.clone(), lane.message(now)?));
         lanes.iter_mut().filter_map(messages).collect()
     }
 
     pub(super) fn with_lane<T>(
         &self,
         judge: &str,
-        then: impl FnOnce(&mut Lane, Instant) -> T,
+        then: impl FnOnce(&mut LaneGate, Instant) -> T,
     ) -> T {
         let mut lanes = self.lanes.lock();
         // Read under the lock: a lane's time never runs backwards.
@@ -318,10 +321,10 @@ impl Gate {
         then(lane, now)
     }
 
-    fn lane(&self, judge: &str, now: Instant) -> Lane {
+    fn lane(&self, judge: &str, now: Instant) -> LaneGate {
         let rule = *self.rule.lock();
         let cap = self.cap(judge) as usize;
-        Lane::new(&self.options, cap, self.limits(judge), rule, now)
+        LaneGate::new(&self.options, cap, self.limits(judge), rule, now)
     }
 
     pub(super) fn cap(&self, judge: &str) -> u32 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::breaker::Admission;
-use super::lane::{Admitted, Denied, Lane, LinePosition};
+use super::lane_gate::{Admitted, Denied, LaneGate, LinePosition};
 use super::outbox::{PeerMessage, SharedState};
 use super::rule::{Rule, part_of};
 use crate::gate::{BreakerState, Denial, HeldBack, Load, Sharing};
@@ -32,7 +32,7 @@ pub(in crate::gate) enum LocalDecision {
     },
 }
 
-impl Lane {
+impl LaneGate {
     /// Takes another rule: what was not told yet is told from the lane's own memory when they are together again.
     pub(in crate::gate) fn follow(&mut self, rule: Rule) {
         if rule == Rule::Together && self.rule != rule {

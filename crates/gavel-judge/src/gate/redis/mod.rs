@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::memory::{
-    Admitted, Denied, Lane, LinePosition, LocalDecision, PeerMessage, Peers, Rule, SharedState,
+    Admitted, Denied, LaneGate, LinePosition, LocalDecision, PeerMessage, Peers, Rule, SharedState,
 };
 use super::{Gate, GateOptions, Load, WorkerCounts};
 use gavel_redis::RedisClient;
@@ -108,7 +108,7 @@ impl GateSync {
         // A worker that leaves in good order keeps nothing for the length of a lease.
         let leaving = async {
             for judge in self.gate.judges() {
-                let message = self.gate.with_lane(&judge, Lane::last_message);
+                let message = self.gate.with_lane(&judge, LaneGate::last_message);
                 self.say(&judge, message, Duration::ZERO).await;
             }
         };
@@ -258,7 +258,7 @@ impl Link {
                 gate.with_lane(judge, |lane, now| lane.pace.due_in(wait, now));
                 Err(Denied::Later(wait.saturating_sub(HORIZON / 2)))
             }
-            EnterReply::Closed => Err(gate.with_lane(judge, Lane::refused)),
+            EnterReply::Closed => Err(gate.with_lane(judge, LaneGate::refused)),
         })
     }
 }

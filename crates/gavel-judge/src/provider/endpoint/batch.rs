@@ -134,7 +134,7 @@ impl Endpoint {
         let built = || -> Result<_, NoExchange> {
             let url = reqwest::Url::parse(address)
                 .map_err(|error| unusable(&format!("the address can't be used: {error}")))?;
-            self.signed(with(self.client.inner()?, url))
+            self.with_headers(with(self.client.inner()?, url))
         };
         built().map_err(|broken| self.broken(&broken))
     }

@@ -28,7 +28,7 @@ const SOON: Duration = Duration::from_millis(500);
 const CROWDED: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(in crate::gate) struct Lane {
+pub(in crate::gate) struct LaneGate {
     pub(super) slots: Option<Slots>,
     pub(super) in_flight: u32,
     pub(super) rule: Rule,
@@ -81,7 +81,7 @@ struct LaneHold {
     until: Option<Instant>,
 }
 
-impl Lane {
+impl LaneGate {
     pub(super) fn new(
         options: &GateOptions,
         cap: usize,

@@ -1,7 +1,7 @@
-//! Sessions sorted for a request to score many: which of them are to be scored, and why the others aren't.
+//! Sessions classified for a request to score many: which of them are to be scored, and why the others aren't.
 //!
 //! They are looked at a page at a time, newest first, by whoever expands a batch and by whoever asks what it would come to:
-//! both sort by the same statement. A page has so many sessions whether or not the filter finds them, so that none takes
+//! both classify by the same statement. A page has so many sessions whether or not the filter finds them, so that none takes
 //! long, however few it finds; the database joins at most that many rows, whatever it knows of its tables.
 
 use chrono::{DateTime, Utc};
@@ -12,12 +12,12 @@ use crate::job::{JobId, Purpose, text_enum};
 use crate::store::database::sql::{DbRow, Sql, sql};
 use crate::store::{Dialect, SessionFilter, Sessions, StoreError};
 
-/// The most sessions that are sorted at once.
+/// The most sessions that are classified at once.
 const LONGEST: u32 = 10_000;
 
 /// What makes a session one to score, or one to skip.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SortRules {
+pub struct ClassifyRules {
     /// Sessions that have a score or an active job are skipped only for purpose `score`.
     pub purpose: Purpose,
     /// What they are to be judged by.
@@ -84,7 +84,7 @@ pub(in crate::store) enum Among<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct Look<'a> {
     pub(in crate::store) filter: &'a SessionFilter,
-    pub(in crate::store) rules: &'a SortRules,
+    pub(in crate::store) rules: &'a ClassifyRules,
     /// Only those stored up to then.
     pub(in crate::store) before: DateTime<Utc>,
     pub(in crate::store) among: Among<'a>,
@@ -94,17 +94,17 @@ pub(in crate::store) struct Look<'a> {
 }
 
 impl Sessions<'_> {
-    /// Looks at the next `limit` sessions that were stored up to `before`, newest first, behind the place `after`, and sorts those
+    /// Looks at the next `limit` sessions that were stored up to `before`, newest first, behind the place `after`, and classifies those
     /// that the filter finds. At most 10,000 at once. With `ids` in the filter, at most 10,000, it looks at these, by their ids.
-    pub async fn sort(
+    pub async fn classify(
         self,
         filter: &SessionFilter,
-        rules: &SortRules,
+        rules: &ClassifyRules,
         before: DateTime<Utc>,
         after: Option<SessionPlace>,
         limit: u32,
     ) -> Result<FoundPage, StoreError> {
-        const ATTEMPTED: &str = "sorting sessions to score";
+        const ATTEMPTED: &str = "classifying sessions to score";
         let among = match filter.ids.as_slice() {
             [] => Among::All(after),
             ids => Among::Ids(ids),
@@ -196,7 +196,7 @@ impl Among<'_> {
 }
 
 /// What a session is, as far as it isn't to be scored.
-fn push_disposition(statement: &mut Sql, rules: &SortRules) {
+fn push_disposition(statement: &mut Sql, rules: &ClassifyRules) {
     statement.push(if rules.completed_only {
         "s.status <> 'completed'"
     } else {
