@@ -168,6 +168,8 @@ pub(super) enum Needs {
     Store,
     /// That, and a worker that runs the jobs until the command ends.
     Worker,
+    /// The same for the items of a suite: the command's summary says what was found in them.
+    Suite,
     /// A place to put something, and what runs imports until the command ends.
     Imports,
 }
@@ -252,6 +254,7 @@ impl ConnectionArgs {
     ) -> Result<T, CliError> {
         let voice = match needs {
             Needs::Worker => Voice::Jobs,
+            Needs::Suite => Voice::Summary,
             Needs::Existing | Needs::Store | Needs::Imports => Voice::Results,
         };
         let mut context = Context::new(global, self.flags(), voice)?;
@@ -280,7 +283,7 @@ impl ConnectionArgs {
             Mode::Embedded { data_dir } => format!("store: data folder {}", data_dir.display()),
             Mode::Shared => format!("store: {}", redacted_url(&context.settings.database.url)),
         });
-        let works_here = needs == Needs::Worker && mode != Mode::Shared;
+        let works_here = matches!(needs, Needs::Worker | Needs::Suite) && mode != Mode::Shared;
         let Here {
             app,
             client,
@@ -293,9 +296,11 @@ impl ConnectionArgs {
             is_remote: false,
         };
         let part = match needs {
-            Needs::Worker if works_here => BackgroundWork::Worker,
+            Needs::Worker | Needs::Suite if works_here => BackgroundWork::Worker,
             Needs::Imports => BackgroundWork::Imports,
-            Needs::Existing | Needs::Store | Needs::Worker => BackgroundWork::Nothing,
+            Needs::Existing | Needs::Store | Needs::Worker | Needs::Suite => {
+                BackgroundWork::Nothing
+            }
         };
         let work = Box::pin(Here::work(
             &app,

@@ -20,6 +20,8 @@ pub(super) enum Voice {
     Results,
     /// A command that runs jobs and says itself how each one ended: no warning for each that failed beside that.
     Jobs,
+    /// The same, and its summary says what was found in the items.
+    Summary,
 }
 
 /// Settings, read and checked; logs are on.
@@ -40,7 +42,8 @@ impl Context {
         let filter = match voice {
             Voice::Log => "info",
             Voice::Results => "warn",
-            Voice::Jobs => {
+            Voice::Jobs => "warn,gavel::worker::handle=error",
+            Voice::Summary => {
                 "warn,gavel::worker::handle=error,gavel::worker::endings=off,gavel::suite::run::computed=off"
             }
         };

@@ -258,6 +258,14 @@ pub(super) fn facts(facts: &[(&str, String)]) -> io::Result<()> {
     Ok(())
 }
 
+/// Words behind what they explain, if there are any.
+pub(super) fn after_colon(words: &str) -> String {
+    match words {
+        "" => String::new(),
+        words => format!(": {words}"),
+    }
+}
+
 pub(super) fn or_empty<T: std::fmt::Display>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }

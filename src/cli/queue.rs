@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 use super::connection::Common;
 use super::outcome::{CliError, Exit};
-use super::output::{self, OneLine, Printed, or_empty, time};
+use super::output::{self, OneLine, Printed, after_colon, or_empty, time};
 use super::{Global, judges};
 use crate::client::Client;
 use crate::wire::{self, WorkerState};
@@ -75,13 +75,15 @@ impl Printed for Status {
         let queue = &self.queue;
         match &queue.hold {
             None => output::line("the queue is open")?,
-            Some(hold) => output::line(&output::clean(&format!(
-                "the queue is {} by {} since {}: {}",
-                hold.reason,
-                hold.set_by,
-                time(hold.since),
-                hold.message
-            )))?,
+            Some(hold) => {
+                let since = time(hold.since);
+                let why = after_colon(&hold.message);
+                let said = format!(
+                    "the queue is {} by {} since {since}{why}",
+                    hold.reason, hold.set_by
+                );
+                output::line(&output::clean(&said))?;
+            }
         }
         let counts = &queue.counts;
         output::line(&format!(

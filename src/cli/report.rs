@@ -171,7 +171,7 @@ impl Report {
             Err(_) => (name_of(folder), 0, Judging::Asked, None),
         };
         let mut meta = Meta {
-            run: Some(name.clone()),
+            run: Some(folder.display().to_string()),
             name,
             made_at: SystemClock.now(),
             unfinished: 0,

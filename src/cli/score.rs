@@ -86,7 +86,7 @@ impl Score {
         let command = async |connection: Connection<'_>| {
             output::print(&command(connection).await?, self.common.form())
         };
-        SimulatedJudge::run(&self.common.connection, global, command).await
+        SimulatedJudge::run(&self.common.connection, (global, Needs::Worker), command).await
     }
 
     async fn score(

@@ -53,7 +53,7 @@ impl SimulatedJudge {
     /// Runs a command over the data folder with a simulated judge beside it: a worker elsewhere couldn't ask it.
     pub(super) async fn run<T>(
         service: &ConnectionArgs,
-        global: &Global,
+        (global, needs): (&Global, Needs),
         command: impl AsyncFnOnce(Connection<'_>) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         Self::check(service)?;
@@ -63,7 +63,7 @@ impl SimulatedJudge {
             judged(settings);
             over_the_data_folder(settings);
         };
-        let running = service.run_with(global, Needs::Worker, adjust, command);
+        let running = service.run_with(global, needs, adjust, command);
         judge.beside(Box::pin(running)).await
     }
 

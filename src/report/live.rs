@@ -20,7 +20,9 @@ pub fn lines(item: &Item) -> Vec<String> {
         .payload
         .get(about.sides.generated)
         .and_then(Value::as_str);
-    let written = written.filter(|text| !about.asks_agents && !text.trim().is_empty());
+    let is_blank = |text: &&str| text.trim().is_empty();
+    let wrote_nothing = !about.asks_agents && written.as_ref().is_some_and(is_blank);
+    let written = written.filter(|text| !about.asks_agents && !is_blank(text));
     let asked = match written.unwrap_or(item.question()) {
         "" => item.name(),
         asked => asked.to_owned(),
@@ -29,6 +31,7 @@ pub fn lines(item: &Item) -> Vec<String> {
     let rows = item.payload.get(ROWS).and_then(Value::as_array);
     match (item.execution_error(), rows) {
         (Some(error), _) => lines.push(format!("Not executed: {}", cut(error, LONGEST))),
+        (None, _) if wrote_nothing => lines.push("No query was written".to_owned()),
         (None, Some(rows)) => lines.push(format!("Query executed (results: {})", rows.len())),
         (None, None) => {}
     }
@@ -145,6 +148,11 @@ mod tests {
                 "Score: 92.5% (PASS ≥90%)",
                 "Schema: 100% | Semantic: 85% | Results: 95% | LLM: 90%",
             ]
+        );
+        let payload = json!({"prompt": "Errors?", "generated_kql": " ", "generated_results": []});
+        assert_eq!(
+            lines(&query(Some(0.0), Some(false), payload))[..2],
+            ["Query: Errors?", "No query was written"]
         );
     }
 

@@ -11,6 +11,8 @@ pub struct Field {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldForm {
     Text,
+    /// A text that may be empty, as of an agent that wrote none: so is its cell.
+    TextOrEmpty,
     /// As JSON: a list, an object, a number, a boolean; in answers also plain text.
     Json,
     /// As true or false, in any case: spreadsheets write TRUE and FALSE.
@@ -22,6 +24,13 @@ impl Field {
         Self {
             name,
             form: FieldForm::Text,
+        }
+    }
+
+    pub const fn text_or_empty(name: &'static str) -> Self {
+        Self {
+            name,
+            form: FieldForm::TextOrEmpty,
         }
     }
 

@@ -1,9 +1,10 @@
 //! The service that `--server` names: whether it is well, and whether somebody would score what it is asked.
 
 use super::super::outcome::CliError;
+use super::super::output::after_colon;
 use super::Check;
 use crate::client::{Client, ClientError};
-use crate::wire::{Judge, WaitReason};
+use crate::wire::{Hold, Judge, WaitReason};
 
 /// Looks at it from outside; of one that doesn't answer there is nothing more to say.
 pub(super) async fn check(client: &Client) -> Vec<Check> {
@@ -17,6 +18,10 @@ pub(super) async fn check(client: &Client) -> Vec<Check> {
         false => Err(ready.reasons.join("; ")),
     };
     let mut checks = vec![Check::new(what, well)];
+    checks.push(match client.queue().await {
+        Ok(queue) => Check::new("queue", flows(queue.hold.as_ref())),
+        Err(error) => refused("queue", error),
+    });
     match client.judges().await {
         Ok(judges) => {
             let asked = judges.items.iter().filter(|judge| !judge.kinds.is_empty());
@@ -40,13 +45,22 @@ pub(super) async fn check(client: &Client) -> Vec<Check> {
     checks
 }
 
+fn flows(hold: Option<&Hold>) -> Result<String, String> {
+    match hold {
+        None => Ok("is open".to_owned()),
+        Some(hold) => Err(format!(
+            "is {} by {}{}; `gavel queue resume` lets jobs begin again",
+            hold.reason,
+            hold.set_by,
+            after_colon(&hold.message)
+        )),
+    }
+}
+
 fn state(judge: &Judge) -> Result<String, String> {
     match (&judge.hold, judge.configured) {
         (Some(hold), _) => {
-            let said = match hold.message.as_str() {
-                "" => String::new(),
-                said => format!(": {said}"),
-            };
+            let said = after_colon(&hold.message);
             let remedy = match hold.reason == WaitReason::Budget {
                 true => "it goes on by itself with the next day or month; to go on now, raise the cap and restart the workers".to_owned(),
                 false => format!("`gavel judges resume {}` once that is mended", judge.name),
@@ -100,5 +114,14 @@ mod tests {
             let said = state(&held).unwrap_err();
             assert!(said.contains(remedy), "{said}");
         }
+    }
+
+    #[test]
+    fn a_queue_that_is_paused_is_a_fault_with_its_remedy() {
+        assert_eq!(flows(None), Ok("is open".to_owned()));
+        let hold = json!({"reason": "paused", "message": "", "set_by": "ann", "since": "2026-01-01T00:00:00Z", "until": null});
+        let hold: Hold = serde_json::from_value(hold).unwrap();
+        let said = "is paused by ann; `gavel queue resume` lets jobs begin again";
+        assert_eq!(flows(Some(&hold)), Err(said.to_owned()));
     }
 }

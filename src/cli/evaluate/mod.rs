@@ -109,8 +109,8 @@ impl Evaluate {
             Box::pin(self.go(settings, Some(&connection), prepared, opened)).await
         };
         match self.judge.simulate {
-            true => SimulatedJudge::run(&self.connection, global, command).await,
-            false => self.connection.run(global, Needs::Worker, command).await,
+            true => SimulatedJudge::run(&self.connection, (global, Needs::Suite), command).await,
+            false => self.connection.run(global, Needs::Suite, command).await,
         }
     }
 
@@ -121,7 +121,7 @@ impl Evaluate {
         prepared: &Prepared,
         opened: &OnceCell<RunFolder>,
     ) -> Result<(), CliError> {
-        let context = Context::new(global, Vec::new(), Voice::Jobs)?;
+        let context = Context::new(global, Vec::new(), Voice::Summary)?;
         let mut signals = Signals::listen()?;
         let stop = Stop::default();
         let work = async {

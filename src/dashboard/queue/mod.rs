@@ -367,7 +367,7 @@ mod tests {
         );
         assert_eq!(
             worker("stopped", false, "2026-11-23T11:59:59Z"),
-            shown("gone", true, "–")
+            shown("stopped", true, "–")
         );
     }
 

@@ -10,7 +10,7 @@ use super::super::session_item::called;
 use super::super::waits::WaitWords as _;
 use super::super::words::{self, Moment};
 use crate::job::WaitReason;
-use crate::wire::{Health, Hold, Job, Judge, JudgePace, Meter, SessionItem, Worker};
+use crate::wire::{Health, Hold, Job, Judge, JudgePace, Meter, SessionItem, Worker, WorkerState};
 
 pub(super) struct JobRow {
     pub(super) id: Uuid,
@@ -183,6 +183,9 @@ impl WorkerRow {
         let gone = infrastructure::is_gone(&worker, now);
         let heard = infrastructure::is_heard(&worker, now);
         let (state, colour) = match (gone, heard) {
+            (true, _) if worker.state == WorkerState::Stopped => {
+                (worker.state.to_string(), "waiting")
+            }
             (true, _) => ("gone".to_owned(), "failed"),
             (false, true) => (worker.state.to_string(), "succeeded"),
             (false, false) => ("silent".to_owned(), "waiting"),

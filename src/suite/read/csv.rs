@@ -257,6 +257,7 @@ impl<R: Read> Records<R> {
             let cell = Cell::Text(text.to_owned());
             self.header.put(&mut fields, (line, place), cell)?;
         }
+        self.header.fill(&mut fields);
         Ok(SuiteRow {
             item_no,
             line,

@@ -146,6 +146,15 @@ impl Header {
         }
     }
 
+    /// Puts an empty text into a row's fields where a column may be empty and its cell is.
+    pub(super) fn fill(&self, row: &mut Map<String, Value>) {
+        let columns = self.columns.iter().flatten();
+        for column in columns.filter(|column| column.form == FieldForm::TextOrEmpty) {
+            let name = column.name.clone().into_owned();
+            row.entry(name).or_insert_with(|| Value::from(""));
+        }
+    }
+
     /// Puts a cell into a row's fields, typed by its column.
     pub(super) fn put(
         &self,
@@ -164,9 +173,13 @@ impl Header {
             };
         };
         let value = match (field.form, cell) {
-            (FieldForm::Text, Cell::Text(text)) if text.is_empty() => return Ok(()),
-            (FieldForm::Text, Cell::Text(text)) => Value::String(text),
-            (FieldForm::Text, Cell::Value(value)) => Value::String(value.to_string()),
+            (FieldForm::Text | FieldForm::TextOrEmpty, Cell::Text(text)) if text.is_empty() => {
+                return Ok(());
+            }
+            (FieldForm::Text | FieldForm::TextOrEmpty, Cell::Text(text)) => Value::String(text),
+            (FieldForm::Text | FieldForm::TextOrEmpty, Cell::Value(value)) => {
+                Value::String(value.to_string())
+            }
             (FieldForm::Json | FieldForm::Flag, Cell::Value(value)) => value,
             (FieldForm::Json | FieldForm::Flag, Cell::Text(text)) if text.trim().is_empty() => {
                 return Ok(());

@@ -431,6 +431,29 @@ fn a_column_of_a_case_that_is_meant_for_no_field_is_kept_as_a_note() {
 }
 
 #[test]
+fn an_empty_cell_of_what_an_agent_wrote_is_a_text_of_nothing() {
+    let csv = b"generated_kql,expected_kql,prompt\n,T,\nT,T,?\n";
+    let xlsx = workbook(|sheet| {
+        for (column, name) in (0..).zip(["generated_kql", "expected_kql", "prompt"]) {
+            sheet.write(0, column, name).unwrap();
+        }
+        sheet.write(1, 1, "T").unwrap();
+        sheet.write_row(2, 0, ["T", "T", "?"]).unwrap();
+    });
+    for (bytes, format) in [(&csv[..], Format::Csv), (&xlsx, Format::Xlsx)] {
+        let rows = rows_of(bytes, &ReadOptions::of_kind(format, Kind::Query));
+        let fields: Value = rows.into_iter().map(|row| row.unwrap().fields).collect();
+        assert_eq!(
+            fields,
+            json!([
+                {"generated_kql": "", "expected_kql": "T"},
+                {"generated_kql": "T", "expected_kql": "T", "prompt": "?"},
+            ])
+        );
+    }
+}
+
+#[test]
 fn the_origins_names_of_a_question_lead_to_ours() {
     let reading = ReadOptions::of_kind(Format::Csv, Kind::Qas);
     for (name, ours) in [("id", "test_id"), ("agent", "agent_used")] {

@@ -238,6 +238,7 @@ fn fields(row: Gathering, header: &Header) -> Result<Map<String, Value>, SuiteEr
     for (column, cell) in row.cells {
         header.put(&mut fields, (row.line, column), cell)?;
     }
+    header.fill(&mut fields);
     Ok(fields)
 }
 

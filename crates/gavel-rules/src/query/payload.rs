@@ -16,7 +16,7 @@ use row_match::{MAX_COLUMNS, MAX_ROWS, Table, TableError};
 pub const FIELDS: &[Field] = &[
     Field::text("id"),
     Field::text("prompt"),
-    Field::text("generated_kql"),
+    Field::text_or_empty("generated_kql"),
     Field::text("expected_kql"),
     Field::text("generated_error"),
     Field::json("generated_columns"),
