@@ -66,12 +66,11 @@ pub(super) fn can_be_asked(judges: &[Judge], bench: &Bench) -> Result<(), CliErr
 
 /// A judge by its name, by its entry's, or a model of the default entry by the model's own.
 pub(super) fn find<'a>(judges: &'a [Judge], name: &str) -> Option<&'a Judge> {
-    let entry = name.split_once(':').map_or(name, |(entry, _)| entry);
+    let first = |is_it: &dyn Fn(&str) -> bool| judges.iter().find(|known| is_it(&known.name));
     let model = format!(":{name}");
-    let is_it = |known: &&Judge| {
-        [entry, name].contains(&known.name.as_str()) || known.name.ends_with(&model)
-    };
-    judges.iter().find(is_it)
+    first(&|known| known == name)
+        .or_else(|| first(&|known| Some(known) == name.split(':').next()))
+        .or_else(|| first(&|known| known.ends_with(&model)))
 }
 
 /// The same where this process is the service: its settings know the model, too.
@@ -101,5 +100,29 @@ pub(super) fn is_still(
             )))
         }
         Some(_) | None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_judge_is_found_by_its_own_name_before_any_other() {
+        let judge = |name: &str| -> Judge {
+            let spent = json!({"today_usd": 0.0, "month_usd": 0.0, "today_unpriced_calls": 0, "unpriced_calls": 0});
+            serde_json::from_value(json!({"name": name, "configured": true, "remedy": null, "simulated": false, "kinds": [],
+                "hold": null, "gates": [], "spent": spent, "cap": null}))
+            .unwrap()
+        };
+        let judges = ["azure:gpt-4o", "main", "main:small", "gpt-4o"].map(judge);
+        let found = |name| find(&judges, name).map(|judge| judge.name.as_str());
+        assert_eq!(found("main:small"), Some("main:small"));
+        assert_eq!(found("main:unknown"), Some("main"));
+        assert_eq!(found("gpt-4o"), Some("gpt-4o"));
+        assert_eq!(found("small"), Some("main:small"));
+        assert_eq!(found("other"), None);
     }
 }

@@ -84,7 +84,7 @@ pub struct Admission<Item> {
 pub struct LaneRoom {
     /// The most of them in hand at once.
     pub most: usize,
-    /// After how long there is room for more, if time makes room; a job of the lane that ends is looked for anyway.
+    /// After how long there is room for more, if time makes room. Where there is none, a job of the lane that ends is looked for anyway.
     pub more_in: Option<Duration>,
 }
 

@@ -41,7 +41,8 @@ impl Share {
         self.room.is_some() && self.lanes.iter().all(Lane::is_suspect)
     }
 
-    /// Whether so many ids fill its lane's room: then the queue may hold more, and a job that ends makes room for it.
+    /// Whether so many ids fill its lane's room: then the queue may hold more, and a job that ends makes room for it. Else
+    /// nothing is left in the lane but what comes due, which a wake-up or the poll finds.
     pub(super) fn is_full(&self, ids: usize) -> bool {
         self.room.is_some_and(|room| ids >= room)
     }

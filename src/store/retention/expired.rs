@@ -1,4 +1,4 @@
-//! What each row says itself how long it is kept, or is kept for a fixed time.
+//! Deletes what is kept for a time that its row says, that is fixed, or that the caller names.
 
 use chrono::{DateTime, TimeDelta, Utc};
 

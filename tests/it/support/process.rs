@@ -137,7 +137,7 @@ pub(crate) fn gavel(env: &BTreeMap<String, String>, args: &[&str]) -> Command {
 }
 
 /// A loopback address that nobody listened on a moment ago. Its port is none that the system gives to whoever asks for
-/// any, and no other process counts from the same: a server that starts soon finds it free.
+/// any, and hardly another test counts from the same: a server that starts soon finds it free.
 pub(crate) fn free_address() -> SocketAddr {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {

@@ -58,7 +58,8 @@ fn words(text: &str) -> usize {
     seen.len()
 }
 
-/// A hash of the last [`RUN`] letters of a text: each moves those before it on by two bits, until they drop out.
+/// A hash of the last [`RUN`] letters of a text: each moves those before it on by two bits, until they drop out. The
+/// oldest hang on few bits, so that a letter less is sometimes taken for the same.
 ///
 /// Letters and digits count, in lower case: layout and punctuation make no text another one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
