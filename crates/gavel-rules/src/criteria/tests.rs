@@ -105,22 +105,18 @@ fn the_stored_content_reads_back_to_the_same_criteria() {
 
 /// A definition of a kind other than `session`.
 fn case_file(kind: &str) -> Value {
-    let query = "{{QUESTION}} {{EXPECTED_QUERY}} {{GENERATED_QUERY}} {{OUTPUT_SCHEMA}}";
+    let form = &about(kind.parse().unwrap()).criteria;
+    let prompt = |placeholders: &[&str]| {
+        let each = placeholders.iter().map(|name| format!("{{{{{name}}}}}"));
+        each.collect::<Vec<_>>().join(" ")
+    };
     let mut file = json!({
         "kind": kind,
         "scoring": { "llm_provider": "openai-default" },
-        "judge_prompt": query,
+        "judge_prompt": prompt(form.placeholders),
     });
-    match kind {
-        "qas" => {
-            file["answer_prompt"] =
-                json!("{{QUESTION}} {{EXPECTED_ANSWER}} {{ACTUAL_ANSWER}} {{OUTPUT_SCHEMA}}");
-        }
-        "sql_metrics" => {
-            file["judge_prompt"] =
-                json!("{{EXPECTED_QUERY}} {{GENERATED_QUERY}} {{OUTPUT_SCHEMA}}");
-        }
-        _ => {}
+    if !form.answer_placeholders.is_empty() {
+        file["answer_prompt"] = prompt(form.answer_placeholders).into();
     }
     file
 }
