@@ -73,7 +73,7 @@ pub(super) fn find<'a>(judges: &'a [Judge], name: &str) -> Option<&'a Judge> {
         .or_else(|| first(&|known| known.ends_with(&model)))
 }
 
-/// The same where this process is the service: its settings know the model, too.
+/// What the service judges by, where this process is the service: its settings know the model, too.
 pub(super) fn with_model(bench: Bench, settings: &Settings) -> Result<Bench, CliError> {
     let model = match &bench.judge {
         Some(judge) => model_of(settings, judge)?,
