@@ -1,9 +1,12 @@
-//! The closed list of keys: what `default.toml` holds, what shape each value has, and what each is called in the
-//! environment. Reads nothing but the embedded file.
+//! The closed list of keys: what `default.toml` holds with a path for each kind's criteria, what shape each value has, and
+//! what each is called in the environment. Reads nothing but the embedded file.
 
 use std::collections::BTreeMap;
 
-use config::{FileFormat, Map, Source as _, Value, ValueKind};
+use config::builder::DefaultState;
+use config::{Config, ConfigBuilder, ConfigError, FileFormat, Map, Source as _, Value, ValueKind};
+
+use crate::job::Kind;
 
 /// The embedded defaults, comments and all.
 pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
@@ -117,9 +120,18 @@ impl Shape {
     }
 }
 
+/// The lowest layer: every key with its default.
+pub(super) fn defaults() -> Result<ConfigBuilder<DefaultState>, ConfigError> {
+    let mut layer = Config::builder();
+    for kind in Kind::ALL.iter().filter(|kind| kind.is_case()) {
+        layer = layer.set_default(format!("criteria.{}", kind.as_str()), "")?;
+    }
+    Ok(layer.add_source(config::File::from_str(DEFAULT_TOML, FileFormat::Toml)))
+}
+
 pub(super) fn keys() -> BTreeMap<String, Shape> {
-    let defaults = config::File::from_str(DEFAULT_TOML, FileFormat::Toml)
-        .collect()
+    let defaults = defaults()
+        .and_then(|layer| layer.build()?.collect())
         .unwrap_or_default(); // a test reads it: an embedded file can't be broken in one place only
     flatten(defaults)
         .into_iter()
@@ -168,6 +180,7 @@ mod tests {
         assert_eq!(keys["auth.tokens"], Shape::List);
         assert_eq!(keys["auth.insecure_no_auth"], Shape::Switch);
         assert_eq!(keys["bind"], Shape::Text);
+        assert_eq!(keys["criteria.sql_metrics"], Shape::Text);
         assert_eq!(variable("worker.concurrency"), "GAVEL_WORKER_CONCURRENCY");
         let variables: std::collections::BTreeSet<String> =
             keys.keys().map(|key| variable(key)).collect();

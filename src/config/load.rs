@@ -6,10 +6,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::score::nearest;
-use config::{Config, FileFormat, Map, Source as _, Value, ValueKind};
+use config::{FileFormat, Map, Source as _, Value, ValueKind};
 
 use super::check;
-use super::keys::{ALIASES, DEFAULT_TOML, OTHER_VARIABLES, Shape, flatten, keys, variable};
+use super::keys::{ALIASES, OTHER_VARIABLES, Shape, defaults, flatten, keys, variable};
 use super::settings::{Settings, ShownSetting};
 
 /// Where settings come from, beside the defaults. Handed in, so that a test needs no environment of its own.
@@ -96,8 +96,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     let keys = keys();
     let mut faults = Vec::new();
     let mut origins = BTreeMap::new();
-    let mut layered =
-        Config::builder().add_source(config::File::from_str(DEFAULT_TOML, FileFormat::Toml));
+    let mut layered = defaults().map_err(|error| ConfigError::one(error.to_string()))?;
     let mut values = BTreeMap::new();
     if let Some(path) = &sources.file {
         values = read_file(path, &keys, &mut origins, &mut faults)?;
