@@ -34,7 +34,7 @@ use crate::clock::Clock;
 use crate::events::{Announcer, EventType};
 use crate::job::{Job, JobId, NewJob};
 use crate::queue::{Push, Queue};
-use crate::store::{Accepted, ScoringView, Store, StoreError};
+use crate::store::{Accepted, FirstAccepted, ScoringView, Store, StoreError};
 
 /// How often two requests for one session may get into each other's way before we give up.
 const RACES: usize = 5;
@@ -52,9 +52,20 @@ impl Enqueue {
             return Ok(Enqueued::Job(Box::new(job)));
         }
         let hash = request.criteria_hash.as_deref().unwrap_or(&criteria.hash.0);
-        let mut asked = SourceAsked::No;
+        let (mut asked, mut seen) = (SourceAsked::No, None);
+        if let Ok(judge) = self.judge_of(hash, &criteria).await
+            && self.check_judge(&judge).is_ok()
+        {
+            let new = self.new_job(request, hash, judge);
+            let statuses = self.score_only.statuses();
+            match self.store.jobs().accept_first(new.clone(), statuses).await? {
+                FirstAccepted::New => return Ok(Enqueued::Job(Box::new(self.accepted(new)))),
+                FirstAccepted::Known(view) => seen = view,
+            }
+        }
         for _ in 0..RACES {
-            let view = self.view(request.session_id, &mut asked).await?;
+            let seen = seen.take().map(|view| *view);
+            let view = self.view(request.session_id, seen, &mut asked).await?;
             self.check_subject(request.session_id, &view)?;
             let judge = self.judge_of(hash, &criteria).await?;
             match decide(&view, request, hash, self.is_simulated(&judge)) {
@@ -106,22 +117,28 @@ impl Enqueue {
     ) -> Result<Option<Job>, EnqueueError> {
         self.check_judge(&judge)
             .map_err(EnqueueError::JudgeNotConfigured)?;
-        let options = request.options.clone();
-        let now = self.clock.now();
-        let new = NewJob {
+        let new = self.new_job(request, hash, judge);
+        match self.store.jobs().accept(new.clone()).await? {
+            Accepted::New => Ok(Some(self.accepted(new))),
+            Accepted::Active(_) => Ok(None),
+        }
+    }
+
+    fn new_job(&self, request: &ScoreSession, hash: &str, judge: String) -> NewJob {
+        let (options, now) = (request.options.clone(), self.clock.now());
+        NewJob {
             job_id: request.new_id.id(now),
             criteria_hash: hash.to_owned(),
             ..NewJob::of_session(request.session_id, judge, options, now)
-        };
-        match self.store.jobs().accept(new.clone()).await? {
-            Accepted::New => {
-                let job = Job::from(new);
-                self.announce(EventType::JobQueued, &job);
-                self.push(&job);
-                Ok(Some(job))
-            }
-            Accepted::Active(_) => Ok(None),
         }
+    }
+
+    /// Tells of a job that is committed.
+    fn accepted(&self, new: NewJob) -> Job {
+        let job = Job::from(new);
+        self.announce(EventType::JobQueued, &job);
+        self.push(&job);
+        job
     }
 
     async fn raise(

@@ -61,4 +61,10 @@ impl ScorableStatus {
             Self::Completed => status == SessionStatus::Completed,
         }
     }
+
+    /// Those in which a session is scored.
+    pub(super) fn statuses(self) -> Vec<SessionStatus> {
+        let all = SessionStatus::ALL.iter().copied();
+        all.filter(|status| self.takes(*status)).collect()
+    }
 }

@@ -50,13 +50,18 @@ impl Enqueue {
         let _named_already = self.source.set(source);
     }
 
-    /// What is known of a session; if that isn't enough to score it, the source is asked first.
+    /// What is known of a session, read again unless it was `seen` just now; if that isn't enough to score it, the source
+    /// is asked first.
     pub(super) async fn view(
         &self,
         session_id: Uuid,
+        seen: Option<ScoringView>,
         asked: &mut SourceAsked,
     ) -> Result<ScoringView, EnqueueError> {
-        let view = self.store.sessions().scoring_view(session_id).await?;
+        let view = match seen {
+            Some(view) => Some(view),
+            None => self.store.sessions().scoring_view(session_id).await?,
+        };
         let enough = view.as_ref().is_some_and(|view| view.status.is_terminal());
         let sourced = match self.source.get() {
             Some(source) if !enough && *asked == SourceAsked::No => {

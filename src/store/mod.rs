@@ -58,6 +58,7 @@ pub use imports::ends::ImportEnd;
 pub use imports::steps::{ImportStep, Walked};
 pub use imports::{ImportRow, Imports, NewImport, WalkPlace};
 pub use jobs::accept::Accepted;
+pub use jobs::first::FirstAccepted;
 pub use jobs::claim::CLAIM_GIVEN_UP;
 pub use jobs::due::DueJob;
 pub use jobs::figures::JobsFigure;

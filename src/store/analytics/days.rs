@@ -81,16 +81,16 @@ pub(in crate::store) fn day(dialect: Dialect) -> &'static str {
 }
 
 /// Marks the days of these sessions as dirty: what their scores come to changes in this transaction.
-pub(in crate::store) fn dirty_statement(
+pub(in crate::store) fn push_dirty(
+    statement: &mut Sql,
     dialect: Dialect,
     sessions: impl Iterator<Item = Uuid>,
-) -> Sql {
-    let mut statement = sql!("insert into day_marks (day) select distinct ");
+) {
     statement
+        .push("insert into day_marks (day) select distinct ")
         .push(day(dialect))
-        .push(" from alert_sessions a where a.session_id in ");
-    statement.push_list(sessions);
-    statement
+        .push(" from alert_sessions a where a.session_id in ")
+        .push_list(sessions);
 }
 
 /// Reads a day.

@@ -243,6 +243,13 @@ pub(in crate::store) enum Conn {
 }
 
 impl Conn {
+    pub(in crate::store) fn dialect(&self) -> Dialect {
+        match self {
+            Self::Own(_) | Self::Pooled(_) => Dialect::Postgres,
+            Self::Sqlite(..) => Dialect::Sqlite,
+        }
+    }
+
     fn link(&mut self) -> sqlx::Result<Link<'_>> {
         let session = match self {
             Self::Own(session) => session,

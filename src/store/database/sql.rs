@@ -4,6 +4,7 @@
 //! are cut to microseconds, and NUL characters, which Postgres refuses in text and in JSON, become U+FFFD.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::str::FromStr;
 
@@ -41,6 +42,32 @@ impl Arg {
             Self::Uuid(_) => 16,
             Self::Time(_) | Self::Int(_) | Self::Float(_) => 8,
             Self::Bool(_) => 1,
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        match self {
+            Self::Text(v) => v.as_deref().into(),
+            Self::Uuid(v) => v.map(|id| id.to_string()).into(),
+            Self::Time(v) => v
+                .map(|at| at.to_rfc3339_opts(SecondsFormat::Micros, true))
+                .into(),
+            Self::Json(v) => serde_json::json!(v),
+            Self::Bool(v) => (*v).into(),
+            Self::Int(v) => (*v).into(),
+            Self::Float(v) => (*v).into(),
+        }
+    }
+
+    fn postgres_type(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "text",
+            Self::Uuid(_) => "uuid",
+            Self::Time(_) => "timestamptz",
+            Self::Json(_) => "jsonb",
+            Self::Bool(_) => "boolean",
+            Self::Int(_) => "bigint",
+            Self::Float(_) => "double precision",
         }
     }
 
@@ -116,27 +143,58 @@ impl Sql {
     ///
     /// Padded with rows of NULLs to a power of two, so that groups of every size share a few prepared statements: the
     /// statement that follows must skip rows whose first column is null.
-    pub(in crate::store) fn of_rows(columns: &str, mut rows: Vec<Vec<Arg>>) -> Self {
+    pub(in crate::store) fn of_rows(columns: &str, rows: Vec<Vec<Arg>>) -> Self {
+        let mut sql = Self::new("");
+        sql.push_rows(columns, rows);
+        sql
+    }
+
+    /// Appends what [`Sql::of_rows`] begins with.
+    pub(in crate::store) fn push_rows(
+        &mut self,
+        columns: &str,
+        mut rows: Vec<Vec<Arg>>,
+    ) -> &mut Self {
         if let Some(first) = rows.first() {
             let padding: Vec<Arg> = first.iter().map(Arg::null).collect();
             rows.resize(rows.len().next_power_of_two(), padding);
         }
-        let mut sql = Self {
-            text: Cow::Owned(format!("with v ({columns}) as (values ")),
-            args: Vec::with_capacity(rows.iter().map(Vec::len).sum()),
-        };
+        self.args.reserve(rows.iter().map(Vec::len).sum());
+        self.push("with v (").push(columns).push(") as (values ");
         for (n, row) in rows.into_iter().enumerate() {
-            sql.push(if n == 0 { "(" } else { ", (" });
+            self.push(if n == 0 { "(" } else { ", (" });
             for (n, arg) in row.into_iter().enumerate() {
                 if n > 0 {
-                    sql.push(", ");
+                    self.push(", ");
                 }
-                sql.push_arg(arg);
+                self.push_arg(arg);
             }
-            sql.push(")");
+            self.push(")");
         }
-        sql.push(") ");
-        sql
+        self.push(") ")
+    }
+
+    /// Appends `with v as (..)` of rows that are one argument: however many there are, it is one prepared statement. For
+    /// Postgres. Each value has the type of its column in the first row.
+    pub(in crate::store) fn push_json_rows(
+        &mut self,
+        columns: &[&str],
+        rows: &[Vec<Arg>],
+    ) -> &mut Self {
+        let objects = rows.iter().map(|row| {
+            let values = row.iter().map(Arg::to_json);
+            columns.iter().copied().zip(values).collect()
+        });
+        let objects: Vec<BTreeMap<&str, Value>> = objects.collect();
+        let types = rows.first().into_iter().flatten().map(Arg::postgres_type);
+        let columns: Vec<String> = columns
+            .iter()
+            .zip(types)
+            .map(|(column, of)| format!("{column} {of}"))
+            .collect();
+        self.push("with v as (select * from jsonb_to_recordset(");
+        self.push_arg(serde_json::json!(objects));
+        self.push(") as v (").push(&columns.join(", ")).push(")) ")
     }
 
     /// Puts text in front.

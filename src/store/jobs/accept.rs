@@ -6,6 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::first::{self, First};
 use super::row::insert_statement;
 use crate::job::{JobId, Kind, NewJob};
 use crate::store::database::db::{Conn, retry_once};
@@ -27,9 +28,9 @@ pub enum Accepted {
 }
 
 /// A job on its way into a group.
-pub(in crate::store) struct Accepting {
-    job: NewJob,
-    done: oneshot::Sender<Result<Accepted, StoreError>>,
+pub(in crate::store) enum Accepting {
+    Any(Box<NewJob>, oneshot::Sender<Result<Accepted, StoreError>>),
+    First(Box<First>),
 }
 
 impl Jobs<'_> {
@@ -43,7 +44,7 @@ impl Jobs<'_> {
         const ATTEMPTED: &str = "accepting a job";
         let (done, answer) = oneshot::channel();
         self.accepter
-            .send(Accepting { job, done })
+            .send(Accepting::Any(Box::new(job), done))
             .await
             .map_err(|_| StoreError::closed(ATTEMPTED))?;
         answer
@@ -68,7 +69,20 @@ pub(in crate::store) async fn run(
 }
 
 async fn flush(connection: &mut DedicatedConnection, group: Vec<Accepting>) {
-    let (jobs, answers): (Vec<_>, Vec<_>) = group.into_iter().map(|a| (a.job, a.done)).unzip();
+    let (mut firsts, mut jobs, mut answers) = (Vec::new(), Vec::new(), Vec::new());
+    for accepting in group {
+        match accepting {
+            Accepting::First(one) => firsts.push(*one),
+            Accepting::Any(job, answer) => {
+                jobs.push(*job);
+                answers.push(answer);
+            }
+        }
+    }
+    first::flush(connection, firsts).await;
+    if jobs.is_empty() {
+        return;
+    }
     let outcomes = match insert(connection, &jobs).await {
         Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
         Err(StoreError::Unexpected { .. }) if jobs.len() > 1 => one_by_one(connection, &jobs).await,

@@ -10,10 +10,11 @@ use uuid::Uuid;
 use super::record::{Ending, Record, Recorded};
 use crate::job::JobState;
 use crate::store::database::db::Conn;
-use crate::store::database::sql::{Arg, Sql, sql};
+use crate::store::database::sql::{Arg, DbRow, Sql, sql};
+use crate::store::database::steps::Steps;
 use crate::store::scores::evaluations;
 use crate::store::scores::rows;
-use crate::store::{NewEvaluation, NewSessionScore};
+use crate::store::{Dialect, NewEvaluation, NewSessionScore};
 
 /// Writes records in one transaction; one outcome for each, in order. `retried`: an earlier try may have been committed.
 pub(super) async fn commit_on(
@@ -21,25 +22,10 @@ pub(super) async fn commit_on(
     records: &[Record],
     retried: bool,
 ) -> sqlx::Result<Vec<Recorded>> {
-    let mut tx = conn.begin().await?;
-    let rows = tx.fetch(&update_statement(records)).await?;
-    let mut applied = HashSet::with_capacity(rows.len());
-    for row in &rows {
-        applied.insert(row.get("job_id")?);
-    }
-    let scored: Vec<(&Record, &NewSessionScore)> = records
-        .iter()
-        .filter(|record| applied.contains(&record.fence.job_id.0))
-        .filter_map(|record| Some((record, record.ending.score()?)))
-        .collect();
-    rows::insert(&mut tx, &scored).await?;
-    let evaluated: Vec<(&Record, &NewEvaluation)> = records
-        .iter()
-        .filter(|record| applied.contains(&record.fence.job_id.0))
-        .filter_map(|record| Some((record, record.ending.evaluation()?)))
-        .collect();
-    evaluations::insert(&mut tx, &evaluated).await?;
-    tx.commit().await?;
+    let mut applied = match conn.dialect() {
+        Dialect::Postgres => commit_in_one(conn, records).await?,
+        Dialect::Sqlite => commit_in_steps(conn, records).await?,
+    };
     if retried && applied.len() < records.len() {
         applied.extend(committed_before(conn, records).await?);
     }
@@ -53,6 +39,53 @@ pub(super) async fn commit_on(
             }
         })
         .collect())
+}
+
+/// One statement is a transaction of its own.
+async fn commit_in_one(conn: &mut Conn, records: &[Record]) -> sqlx::Result<HashSet<Uuid>> {
+    let mut steps = Steps::new(Dialect::Postgres);
+    steps.add(Steps::APPLIED, |statement| push_update(statement, records));
+    add_scores(&mut steps, records.iter())?;
+    let mut applied = HashSet::with_capacity(records.len());
+    for statement in steps.statements() {
+        applied.extend(ids(&conn.fetch(&statement).await?)?);
+    }
+    Ok(applied)
+}
+
+async fn commit_in_steps(conn: &mut Conn, records: &[Record]) -> sqlx::Result<HashSet<Uuid>> {
+    let mut tx = conn.begin().await?;
+    let mut update = Sql::new("");
+    push_update(&mut update, records);
+    let applied: HashSet<Uuid> = ids(&tx.fetch(&update).await?)?.into_iter().collect();
+    let mut steps = Steps::new(Dialect::Sqlite);
+    let is_applied = |record: &&Record| applied.contains(&record.fence.job_id.0);
+    add_scores(&mut steps, records.iter().filter(is_applied))?;
+    for statement in steps.statements() {
+        tx.execute(&statement).await?;
+    }
+    tx.commit().await?;
+    Ok(applied)
+}
+
+fn ids(rows: &[DbRow]) -> sqlx::Result<Vec<Uuid>> {
+    rows.iter().map(|row| row.get("job_id")).collect()
+}
+
+fn add_scores<'a>(
+    steps: &mut Steps,
+    records: impl Iterator<Item = &'a Record> + Clone,
+) -> sqlx::Result<()> {
+    let scored: Vec<(&Record, &NewSessionScore)> = records
+        .clone()
+        .filter_map(|record| Some((record, record.ending.score()?)))
+        .collect();
+    rows::add(steps, &scored)?;
+    let evaluated: Vec<(&Record, &NewEvaluation)> = records
+        .filter_map(|record| Some((record, record.ending.evaluation()?)))
+        .collect();
+    evaluations::add(steps, &evaluated);
+    Ok(())
 }
 
 /// Jobs whose row already says what the record says: an earlier try was committed, and only its answer was lost.
@@ -89,9 +122,9 @@ async fn committed_before(conn: &mut Conn, records: &[Record]) -> sqlx::Result<V
     Ok(found)
 }
 
-fn update_statement(records: &[Record]) -> Sql {
+fn push_update(statement: &mut Sql, records: &[Record]) {
     let rows = records.iter().map(values).collect();
-    let mut statement = Sql::of_rows(
+    statement.push_rows(
         "v_job_id, v_claim_no, v_worker_id, v_state, v_result, v_simulated, v_retries, v_tokens_in, v_tokens_out, \
          v_cost_usd, v_at, v_finished_at, v_due_at, v_wait_reason, v_wait_until, v_error_class, v_error, v_started",
         rows,
@@ -119,7 +152,6 @@ fn update_statement(records: &[Record]) -> Sql {
          where job_id = v_job_id and claim_no = v_claim_no and worker_id = v_worker_id and state = 'running'
          returning job_id",
     );
-    statement
 }
 
 fn values(record: &Record) -> Vec<Arg> {

@@ -7,6 +7,7 @@ pub(super) mod claim;
 mod commit;
 pub(super) mod due;
 pub(super) mod figures;
+pub(super) mod first;
 pub(super) mod record;
 pub(super) mod recorder;
 pub(super) mod rescue;

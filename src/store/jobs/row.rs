@@ -91,6 +91,13 @@ pub(in crate::store) fn jobs(rows: &[DbRow]) -> sqlx::Result<Vec<Job>> {
 
 /// Inserts jobs that nothing is in the way of; answers the ids of those.
 pub(in crate::store) fn insert_statement(jobs: &[&NewJob]) -> Sql {
+    let mut statement = Sql::new("");
+    push_insert(&mut statement, jobs, "");
+    statement
+}
+
+/// Appends the same; `only` narrows the rows, whose columns are those of the table.
+pub(super) fn push_insert(statement: &mut Sql, jobs: &[&NewJob], only: &str) {
     const COLUMNS: &str = "job_id, kind, subject_id, purpose, payload, judge, lane, priority, state, due_at, \
                            criteria_hash, force_rescore, triggered_by, batch_id, item_no, created_at";
     let rows = jobs
@@ -116,12 +123,13 @@ pub(in crate::store) fn insert_statement(jobs: &[&NewJob]) -> Sql {
             ]
         })
         .collect();
-    let mut statement = Sql::of_rows(COLUMNS, rows);
     statement
+        .push_rows(COLUMNS, rows)
         .push("insert into scoring_jobs (")
         .push(COLUMNS)
         .push(") select ")
         .push(COLUMNS)
-        .push(" from v where job_id is not null on conflict do nothing returning job_id");
-    statement
+        .push(" from v where job_id is not null")
+        .push(only)
+        .push(" on conflict do nothing returning job_id");
 }

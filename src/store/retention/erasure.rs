@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::deleted_jobs;
 use crate::job::{JobId, Kind};
-use crate::store::analytics::days::dirty_statement;
+use crate::store::analytics::days::push_dirty;
 use crate::store::database::db::{Conn, Tx, retry_once};
 use crate::store::database::sql::{Sql, sql};
 use crate::store::{Dialect, Retention, StoreError};
@@ -52,7 +52,8 @@ impl Retention<'_> {
             if let Some(active) = active(&mut tx, session_id).await? {
                 return Ok(Erasure::Active(active));
             }
-            let dirty = dirty_statement(tx.dialect(), [session_id].into_iter());
+            let mut dirty = Sql::new("");
+            push_dirty(&mut dirty, tx.dialect(), [session_id].into_iter());
             tx.execute(&dirty).await?;
             tx.execute(&sql!(
                 "insert into erased_jobs (job_id, erased_at)

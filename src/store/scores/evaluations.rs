@@ -1,38 +1,36 @@
 //! What cases came to: rows of `evaluation_scores`, written within the recorder's transaction.
 
 use crate::store::NewEvaluation;
-use crate::store::database::db::Tx;
-use crate::store::database::sql::{Arg, Sql};
+use crate::store::database::sql::Arg;
+use crate::store::database::steps::Steps;
 use crate::store::jobs::record::Record;
 
 const COLUMNS: &str = "score_id, job_id, kind, batch_id, item_no, criteria_hash, total, passed, threshold, components, error, \
     simulated, scored_at";
-/// The most rows of one statement; SQLite takes 32,766 arguments.
-const ROWS: usize = 1024;
 
 /// Writes the scores of records that were applied. A job that was retried has a row: its new one takes the place.
-pub(in crate::store) async fn insert(
-    tx: &mut Tx<'_>,
-    evaluated: &[(&Record, &NewEvaluation)],
-) -> sqlx::Result<()> {
-    for part in evaluated.chunks(ROWS) {
-        let rows = part.iter().map(|(record, new)| row(record, new)).collect();
-        let mut statement = Sql::of_rows(COLUMNS, rows);
+pub(in crate::store) fn add(steps: &mut Steps, evaluated: &[(&Record, &NewEvaluation)]) {
+    if evaluated.is_empty() {
+        return;
+    }
+    let rows = evaluated.iter().map(|(record, new)| row(record, new));
+    let (rows, of_applied) = (rows.collect(), steps.of_applied());
+    steps.add("evaluated", |statement| {
         statement
+            .push_rows(COLUMNS, rows)
             .push("insert into evaluation_scores (")
             .push(COLUMNS)
             .push(") select ")
             .push(COLUMNS)
+            .push(" from v where score_id is not null")
+            .push(of_applied)
             .push(
-                " from v where score_id is not null
-                 on conflict (job_id) do update set
+                " on conflict (job_id) do update set
                     score_id = excluded.score_id, total = excluded.total, passed = excluded.passed,
                     threshold = excluded.threshold, components = excluded.components, error = excluded.error,
                     simulated = excluded.simulated, scored_at = excluded.scored_at",
             );
-        tx.execute(&statement).await?;
-    }
-    Ok(())
+    });
 }
 
 fn row(record: &Record, new: &NewEvaluation) -> Vec<Arg> {

@@ -9,15 +9,15 @@ use serde_json::Value;
 
 use crate::job::Purpose;
 use crate::score::analysis::key_of;
-use crate::store::NewSessionScore;
-use crate::store::analytics::days::dirty_statement;
-use crate::store::database::db::Tx;
+use crate::store::{Dialect, NewSessionScore};
+use crate::store::analytics::days::push_dirty;
 use crate::store::database::sql::{Arg, Sql, decode};
+use crate::store::database::steps::Steps;
 use crate::store::jobs::record::Record;
 
 /// Writes the scores of records that were applied. Each session occurs once.
-pub(in crate::store) async fn insert(
-    tx: &mut Tx<'_>,
+pub(in crate::store) fn add(
+    steps: &mut Steps,
     scored: &[(&Record, &NewSessionScore)],
 ) -> sqlx::Result<()> {
     if scored.is_empty() {
@@ -29,87 +29,127 @@ pub(in crate::store) async fn insert(
         .copied()
         .collect();
     if !current.is_empty() {
-        tx.execute(&supersede(&current)).await?;
-        let sessions = current.iter().map(|(_, score)| score.session_id);
-        let dirty = dirty_statement(tx.dialect(), sessions);
-        tx.execute(&dirty).await?;
+        add_supersession(steps, &current);
     }
-    let mut scores = Vec::with_capacity(scored.len());
-    for (record, score) in scored {
-        scores.push(score_row(record, score)?);
-    }
-    insert_rows(tx, "session_scores", SCORE_COLUMNS, scores).await?;
+    let rows: sqlx::Result<Vec<_>> = scored.iter().map(|(at, new)| score_row(at, new)).collect();
+    let (rows, of_applied) = (rows?, steps.of_applied());
+    // An index holds a session to one current score: the earlier one must be superseded by then.
+    let after = match steps.dialect {
+        Dialect::Postgres if !current.is_empty() => " and (select count(*) from superseded) >= 0",
+        Dialect::Postgres | Dialect::Sqlite => "",
+    };
+    steps.add("scored", |statement| {
+        statement
+            .push_rows(SCORE_COLUMNS, rows)
+            .push("insert into session_scores (")
+            .push(SCORE_COLUMNS)
+            .push(") select ")
+            .push(SCORE_COLUMNS)
+            .push(" from v where score_id is not null")
+            .push(of_applied)
+            .push(after)
+            .push(" returning score_id");
+    });
     let tools = scored.iter().flat_map(|(_, new)| tool_rows(new)).collect();
-    insert_rows(
-        tx,
-        "score_missing_tools",
-        "score_id, position, tool_name, tool_rationale, tool_key",
-        tools,
-    )
-    .await?;
+    add_rows(steps, "score_missing_tools", &TOOL_COLUMNS, tools);
     let approaches = scored
         .iter()
         .flat_map(|(_, new)| approach_rows(new))
         .collect();
-    insert_rows(
-        tx,
-        "score_alternative_approaches",
-        "score_id, position, name, description, name_key",
-        approaches,
-    )
-    .await?;
-    let steps = scored.iter().flat_map(|(_, new)| step_rows(new)).collect();
-    insert_rows(
-        tx,
-        "score_alternative_approach_steps",
-        "score_id, approach_position, step_order, step_description",
+    add_rows(
         steps,
-    )
-    .await
+        "score_alternative_approaches",
+        &APPROACH_COLUMNS,
+        approaches,
+    );
+    let of_approaches = scored.iter().flat_map(|(_, new)| step_rows(new)).collect();
+    add_rows(
+        steps,
+        "score_alternative_approach_steps",
+        &STEP_COLUMNS,
+        of_approaches,
+    );
+    Ok(())
 }
 
 const SCORE_COLUMNS: &str = "score_id, session_id, job_id, criteria_hash, purpose, total_score, score_breakdown, \
     score_reasoning, flags, judge_provider, judge_model, simulated, scored_triggered_by, scored_at";
+const TOOL_COLUMNS: [&str; 5] = [
+    "score_id",
+    "position",
+    "tool_name",
+    "tool_rationale",
+    "tool_key",
+];
+const APPROACH_COLUMNS: [&str; 5] = ["score_id", "position", "name", "description", "name_key"];
+const STEP_COLUMNS: [&str; 4] = [
+    "score_id",
+    "approach_position",
+    "step_order",
+    "step_description",
+];
 
 /// The most rows of one statement; SQLite takes 32,766 arguments.
 const ROWS: usize = 1024;
 
-fn supersede(scored: &[(&Record, &NewSessionScore)]) -> Sql {
-    let rows = scored
-        .iter()
-        .map(|(record, score)| vec![Arg::from(score.session_id), record.at.into()])
-        .collect();
-    let mut statement = Sql::of_rows("v_session_id, v_at", rows);
-    // Not joined to v: a plan made while the table was empty would join by reading the whole index of current scores.
-    statement.push(
-        "update session_scores set superseded_at = (select v_at from v where v_session_id = session_id)
-         where superseded_at is null and purpose = 'score' and session_id in ",
-    );
-    statement.push_list(scored.iter().map(|(_, score)| score.session_id));
-    statement
+fn add_supersession(steps: &mut Steps, current: &[(&Record, &NewSessionScore)]) {
+    let rows = current.iter().map(|(record, score)| {
+        let job_id = record.fence.job_id.0;
+        vec![job_id.into(), score.session_id.into(), record.at.into()]
+    });
+    let (rows, of_applied) = (rows.collect(), steps.of_applied());
+    let sessions = || current.iter().map(|(_, score)| score.session_id);
+    steps.add("superseded", |statement| {
+        // Not joined to v: a plan made while the table was empty would join by reading the whole index of current scores.
+        statement
+            .push_rows("job_id, v_session_id, v_at", rows)
+            .push(
+                "update session_scores set superseded_at = (select v_at from v where v_session_id = session_id)
+                 where superseded_at is null and purpose = 'score'
+                   and exists (select 1 from v where v_session_id = session_id",
+            )
+            .push(of_applied)
+            .push(") and session_id in ")
+            .push_list(sessions())
+            .push(" returning score_id");
+    });
+    let dialect = steps.dialect;
+    // Of a job that it wasn't applied to, too: a day is counted anew in vain.
+    steps.add("marked", |statement| {
+        push_dirty(statement, dialect, sessions());
+    });
 }
 
-async fn insert_rows(
-    tx: &mut Tx<'_>,
-    table: &'static str,
-    columns: &'static str,
-    mut rows: Vec<Vec<Arg>>,
-) -> sqlx::Result<()> {
-    while !rows.is_empty() {
-        let rest = rows.split_off(rows.len().min(ROWS));
-        let mut statement = Sql::of_rows(columns, rows);
+fn add_rows(steps: &mut Steps, table: &str, columns: &[&str], mut rows: Vec<Vec<Arg>>) {
+    let names = columns.join(", ");
+    let insert = |statement: &mut Sql, which: &str| {
         statement
             .push("insert into ")
             .push(table)
             .push(" (")
-            .push(columns)
+            .push(&names)
             .push(") select ")
-            .push(columns)
-            .push(" from v where score_id is not null");
-        tx.execute(&statement).await?;
-        rows = rest;
+            .push(&names)
+            .push(" from v where ")
+            .push(which);
+    };
+    match steps.dialect {
+        Dialect::Postgres if rows.is_empty() => {}
+        Dialect::Postgres => steps.add(table, |statement| {
+            statement.push_json_rows(columns, &rows);
+            insert(statement, "score_id in (select score_id from scored)");
+        }),
+        Dialect::Sqlite => {
+            while !rows.is_empty() {
+                let rest = rows.split_off(rows.len().min(ROWS));
+                steps.add(table, |statement| {
+                    statement.push_rows(&names, rows);
+                    insert(statement, "score_id is not null");
+                });
+                rows = rest;
+            }
+        }
     }
-    Ok(())
 }
 
 fn score_row(record: &Record, new: &NewSessionScore) -> sqlx::Result<Vec<Arg>> {

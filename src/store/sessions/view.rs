@@ -25,6 +25,16 @@ pub struct ScoringView {
     pub current_score: Option<ViewedScore>,
 }
 
+impl ScoringView {
+    /// Whether nothing answers for its score yet, and nothing stands in the way of a first job.
+    pub(in crate::store) fn is_unscored(&self, statuses: &[SessionStatus]) -> bool {
+        statuses.contains(&self.status)
+            && self.has_conversation
+            && self.current_score.is_none()
+            && self.active_job.is_none()
+    }
+}
+
 /// What enqueue must know of a session's current score.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ViewedScore {
@@ -98,7 +108,7 @@ const KNOWN: &str = concat!(
         from alert_sessions s where s.session_id in "
 );
 const WITH_JOBS: &str = concat!(
-    ") select viewed_id, session_status, message_count, current_score_id, current_criteria_hash, current_simulated, ",
+    "viewed_id, session_status, message_count, current_score_id, current_criteria_hash, current_simulated, ",
     job_columns!(),
     " from known left join scoring_jobs on job_id in (active_id, failed_id)"
 );
@@ -106,13 +116,23 @@ const WITH_JOBS: &str = concat!(
 /// The sessions of these ids, each beside its current score and the jobs that matter: the active one, and the newest that
 /// failed after the current score. A row for each such job, one without a job where there is none.
 pub(in crate::store) fn statement(ids: Vec<Uuid>) -> Sql {
+    statement_with(ids, |statement| {
+        statement.push(" select ");
+    })
+}
+
+/// The same with further parts of its WITH, which read what is `known` and see the same moment, and the beginning of its
+/// `select`.
+pub(in crate::store) fn statement_with(ids: Vec<Uuid>, push_parts: impl FnOnce(&mut Sql)) -> Sql {
     let mut statement = sql!(KNOWN, DateTime::<Utc>::UNIX_EPOCH);
-    statement.push_list(ids);
+    statement.push_list(ids).push(")");
+    push_parts(&mut statement);
     statement.push(WITH_JOBS);
     statement
 }
 
-fn view(rows: &[DbRow]) -> sqlx::Result<Option<ScoringView>> {
+/// Reads the rows of one session; `None`: there are none.
+pub(in crate::store) fn view(rows: &[DbRow]) -> sqlx::Result<Option<ScoringView>> {
     let Some(first) = rows.first() else {
         return Ok(None);
     };

@@ -17,8 +17,8 @@ use crate::support::world::World;
 
 /// Jobs that are counted, one after another.
 const JOBS: u64 = 20;
-/// Statements of one job: two to accept it, three until the judge is asked, seven to record a score with missing tools and approaches.
-const MOST: u64 = 12;
+/// Statements of one job: one to accept it, three until the judge is asked, one to record a score with missing tools and approaches.
+const MOST: u64 = 5;
 /// What goes by the clock, and only while there are jobs: what the call log writes for any number of calls together, ten times a second at most, and
 /// the look for due rows, once a second. On a slow machine each job meets them.
 const WITH_JOBS: [&str; 6] = [

@@ -395,7 +395,7 @@ async fn a_record_whose_answer_is_lost_is_applied_once() {
         let ending = ending(session_id);
         let mut end = record_of(&run, ending);
         end.usage.tokens_in = 7;
-        wire.swallow_the_answer_to(b"COMMIT");
+        wire.swallow_the_answer_to(Box::leak(Box::new(*id.0.as_bytes())));
         assert_eq!(recorded(store, end).await, Recorded::Applied);
         assert!(wire.has_swallowed());
         assert_eq!(job(store, id).await.usage.tokens_in, 7);

@@ -1,0 +1,184 @@
+//! Accepting the first job of a session: on Postgres one statement looks at the session and inserts the job, so that most
+//! requests cost one round trip.
+
+use std::collections::HashMap;
+
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::accept::Accepting;
+use super::row::push_insert;
+use crate::job::NewJob;
+use crate::store::database::db::{Db, retry_once};
+use crate::store::database::dedicated::DedicatedConnection;
+use crate::store::database::sql::{DbRow, Sql};
+use crate::store::sessions::view::{statement, statement_with, view};
+use crate::store::{Accepted, Dialect, Jobs, ScoringView, StoreError};
+use crate::wire::SessionStatus;
+
+const ATTEMPTED: &str = "accepting a session's first job";
+
+/// What came of a first job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FirstAccepted {
+    /// The row is committed.
+    New,
+    /// Nothing was inserted: this is known of the session. `None`: it isn't stored.
+    Known(Option<Box<ScoringView>>),
+}
+
+/// A session's job that is accepted if it is the first one.
+pub(in crate::store) struct First {
+    job: NewJob,
+    /// The statuses in which sessions are scored.
+    statuses: Vec<SessionStatus>,
+    done: oneshot::Sender<Result<FirstAccepted, StoreError>>,
+}
+
+impl Jobs<'_> {
+    /// Inserts the job of a session that is in one of these statuses, has a conversation, and has neither a current score
+    /// nor an active job. Of any other session it answers what is known. Grouped, as [`Jobs::accept`] is.
+    ///
+    /// # Errors
+    /// As those of [`Jobs::accept`].
+    pub async fn accept_first(
+        self,
+        job: NewJob,
+        statuses: Vec<SessionStatus>,
+    ) -> Result<FirstAccepted, StoreError> {
+        if self.db.dialect() == Dialect::Sqlite {
+            return self.look_and_accept(job, &statuses).await;
+        }
+        let (done, answer) = oneshot::channel();
+        let first = First {
+            job,
+            statuses,
+            done,
+        };
+        let first = Accepting::First(Box::new(first));
+        let closed = || StoreError::closed(ATTEMPTED);
+        self.accepter.send(first).await.map_err(|_| closed())?;
+        answer.await.unwrap_or_else(|_| Err(closed()))
+    }
+
+    /// SQLite can't insert within a statement that reads; a look in this process costs nothing.
+    async fn look_and_accept(
+        self,
+        job: NewJob,
+        statuses: &[SessionStatus],
+    ) -> Result<FirstAccepted, StoreError> {
+        let view = read_view(self.db, job.subject_id).await?;
+        if !view.as_ref().is_some_and(|view| view.is_unscored(statuses)) {
+            return Ok(FirstAccepted::Known(view.map(Box::new)));
+        }
+        let subject_id = job.subject_id;
+        match self.accept(job).await? {
+            Accepted::New => Ok(FirstAccepted::New),
+            Accepted::Active(_) => {
+                let view = read_view(self.db, subject_id).await?;
+                Ok(FirstAccepted::Known(view.map(Box::new)))
+            }
+        }
+    }
+}
+
+async fn read_view(db: &Db, session_id: Option<Uuid>) -> Result<Option<ScoringView>, StoreError> {
+    let statement = statement(session_id.into_iter().collect());
+    let rows = db.read(ATTEMPTED, &statement).await?;
+    view(&rows).map_err(|error| StoreError::of(ATTEMPTED, &error))
+}
+
+/// Looks at the sessions of a group and inserts the jobs of those that nothing is known of.
+pub(super) async fn flush(connection: &mut DedicatedConnection, mut firsts: Vec<First>) {
+    while let Some(statuses) = firsts.first().map(|first| first.statuses.clone()) {
+        let alike = |first: &First| first.statuses == statuses;
+        let (group, others) = firsts.into_iter().partition(alike);
+        firsts = others;
+        flush_alike(connection, group, &statuses).await;
+    }
+}
+
+async fn flush_alike(
+    connection: &mut DedicatedConnection,
+    group: Vec<First>,
+    statuses: &[SessionStatus],
+) {
+    let jobs: Vec<&NewJob> = group.iter().map(|first| &first.job).collect();
+    let statement = insert_unscored(&jobs, statuses);
+    let rows = retry_once!(ATTEMPTED, async {
+        let mut conn = connection.take().await?;
+        let result = conn.fetch(&statement).await;
+        connection.give_back(conn);
+        result
+    });
+    let found = rows.and_then(|rows| by_session(rows).map_err(|e| StoreError::of(ATTEMPTED, &e)));
+    match found {
+        Ok(found) => {
+            for first in group {
+                let rows = first.job.subject_id.and_then(|id| found.get(&id));
+                let outcome = outcome(&first.job, rows.map_or(&[], Vec::as_slice));
+                // Whoever asked may be gone; the row is committed all the same.
+                let _ = first
+                    .done
+                    .send(outcome.map_err(|e| StoreError::of(ATTEMPTED, &e)));
+            }
+        }
+        // One of them is refused: each for itself, so that only that one fails.
+        Err(StoreError::Unexpected { .. }) if group.len() > 1 => {
+            for first in group {
+                Box::pin(flush_alike(connection, vec![first], statuses)).await;
+            }
+        }
+        Err(error) => {
+            for first in group {
+                let _ = first.done.send(Err(error.clone()));
+            }
+        }
+    }
+}
+
+fn insert_unscored(jobs: &[&NewJob], statuses: &[SessionStatus]) -> Sql {
+    // Words of a closed enum, which need no escaping.
+    let words: Vec<String> = statuses
+        .iter()
+        .map(|status| format!("'{}'", status.as_str()))
+        .collect();
+    let only = format!(
+        " and exists (select 1 from known where viewed_id = subject_id and session_status in ({})
+            and message_count > 0 and current_score_id is null and active_id is null)",
+        words.join(", ")
+    );
+    let sessions = jobs.iter().filter_map(|job| job.subject_id).collect();
+    statement_with(sessions, |statement| {
+        statement.push(", inserted as (");
+        push_insert(statement, jobs, &only);
+        statement.push(
+            ", subject_id) select (select i.job_id from inserted i where i.subject_id = viewed_id) as inserted_id, ",
+        );
+    })
+}
+
+/// What the rows of its session say of a job.
+fn outcome(job: &NewJob, rows: &[DbRow]) -> sqlx::Result<FirstAccepted> {
+    let Some(view) = view(rows)? else {
+        return Ok(FirstAccepted::Known(None));
+    };
+    let inserted = match rows.first() {
+        Some(row) => row.get::<Option<Uuid>>("inserted_id")?,
+        None => None,
+    };
+    // An earlier try whose answer was lost may have been committed.
+    let active = view.active_job.as_ref().map(|job| job.job_id.0);
+    Ok(match [inserted, active].contains(&Some(job.job_id.0)) {
+        true => FirstAccepted::New,
+        false => FirstAccepted::Known(Some(Box::new(view))),
+    })
+}
+
+fn by_session(rows: Vec<DbRow>) -> sqlx::Result<HashMap<Uuid, Vec<DbRow>>> {
+    let mut found: HashMap<Uuid, Vec<DbRow>> = HashMap::with_capacity(rows.len());
+    for row in rows {
+        found.entry(row.get("viewed_id")?).or_default().push(row);
+    }
+    Ok(found)
+}
