@@ -58,7 +58,12 @@ impl Enqueue {
         {
             let new = self.new_job(request, hash, judge);
             let statuses = self.score_only.statuses();
-            match self.store.jobs().accept_first(new.clone(), statuses).await? {
+            match self
+                .store
+                .jobs()
+                .accept_first(new.clone(), statuses)
+                .await?
+            {
                 FirstAccepted::New => return Ok(Enqueued::Job(Box::new(self.accepted(new)))),
                 FirstAccepted::Known(view) => seen = view,
             }

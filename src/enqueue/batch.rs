@@ -20,7 +20,7 @@ use crate::store::{BatchRow, DueJob, Moved, NewBatch, StoreError};
 use crate::wire::{BatchOrigin, BatchState};
 
 /// How many items are pushed at once, as many as lie in the queue by default; `rescue` pushes the rest as there is room.
-const PUSHED: u32 = 4_000;
+const PUSHED: u32 = 10_000;
 
 /// A request to score many items of one kind.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use crate::job::Purpose;
 use crate::score::analysis::key_of;
-use crate::store::{Dialect, NewSessionScore};
 use crate::store::analytics::days::push_dirty;
 use crate::store::database::sql::{Arg, Sql, decode};
 use crate::store::database::steps::Steps;
 use crate::store::jobs::record::Record;
+use crate::store::{Dialect, NewSessionScore};
 
 /// Writes the scores of records that were applied. Each session occurs once.
 pub(in crate::store) fn add(
@@ -100,16 +100,17 @@ fn add_supersession(steps: &mut Steps, current: &[(&Record, &NewSessionScore)]) 
     let (rows, of_applied) = (rows.collect(), steps.of_applied());
     let sessions = || current.iter().map(|(_, score)| score.session_id);
     steps.add("superseded", |statement| {
-        // Not joined to v: a plan made while the table was empty would join by reading the whole index of current scores.
+        // Not joined to v, nor anything that the planner would make a join: a plan made while the table was empty would join by
+        // reading the whole index of current scores.
         statement
             .push_rows("job_id, v_session_id, v_at", rows)
             .push(
                 "update session_scores set superseded_at = (select v_at from v where v_session_id = session_id)
                  where superseded_at is null and purpose = 'score'
-                   and exists (select 1 from v where v_session_id = session_id",
+                   and (select count(*) from v where v_session_id = session_id",
             )
             .push(of_applied)
-            .push(") and session_id in ")
+            .push(") > 0 and session_id in ")
             .push_list(sessions())
             .push(" returning score_id");
     });

@@ -2,11 +2,14 @@
 
 use futures::future::join_all;
 use gavel::job::{JobState, Usage};
-use gavel::store::{Accepted, StoreError};
+use gavel::store::{Accepted, FirstAccepted, JobFilter, SessionRecord, Store, StoreError};
+use gavel::wire::SessionStatus;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::fixtures::{accept, claim, failed, job, new_job, record};
+use super::fixtures::{
+    accept, claim, failed, job, new_job, now, record, scored_session, session, session_with_job,
+};
 use crate::support;
 
 #[tokio::test]
@@ -69,6 +72,72 @@ async fn a_payload_may_be_any_json() {
             let read = job(&test.store, accept(&test.store, new).await).await;
             assert_eq!(read.payload.value(), payload);
         }
+    }
+}
+
+/// What a session's first job comes to, of sessions that are scored when completed.
+async fn first(store: &Store, session_id: Uuid) -> FirstAccepted {
+    let new = new_job(Some(session_id));
+    let scorable = vec![SessionStatus::Completed];
+    store.jobs().accept_first(new, scorable).await.unwrap()
+}
+
+async fn put(store: &Store, change: impl Fn(&mut SessionRecord)) -> Uuid {
+    let mut record = session(Uuid::now_v7());
+    change(&mut record);
+    store.sessions().put(&record, now()).await.unwrap();
+    record.session_id
+}
+
+#[tokio::test]
+async fn a_first_job_is_accepted_where_nothing_answers_for_the_session() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let plain = put(store, |_| {}).await;
+        assert_eq!(first(store, plain).await, FirstAccepted::New);
+        let FirstAccepted::Known(Some(view)) = first(store, plain).await else {
+            panic!("its first job is active");
+        };
+        assert_eq!(view.active_job.unwrap().subject_id, Some(plain));
+
+        let (failed_once, id) = session_with_job(store).await;
+        let run = claim(store, id, Uuid::now_v7()).await;
+        record(store, &run, failed()).await;
+        assert_eq!(first(store, failed_once).await, FirstAccepted::New);
+
+        let scored = scored_session(store, 50).await;
+        let FirstAccepted::Known(Some(view)) = first(store, scored).await else {
+            panic!("it has a score");
+        };
+        assert!(view.current_score.is_some() && view.active_job.is_none());
+
+        let unknown = Uuid::now_v7();
+        assert_eq!(first(store, unknown).await, FirstAccepted::Known(None));
+        let going_on = put(store, |it| it.status = SessionStatus::InProgress).await;
+        let other_end = put(store, |it| it.status = SessionStatus::Failed).await;
+        let silent = put(store, |it| it.conversation.clear()).await;
+        for id in [going_on, other_end, silent] {
+            let known = first(store, id).await;
+            assert!(matches!(known, FirstAccepted::Known(Some(_))), "{known:?}");
+            let view = store.sessions().scoring_view(id).await.unwrap().unwrap();
+            assert_eq!(view.active_job, None);
+        }
+    }
+}
+
+#[tokio::test]
+async fn of_first_jobs_at_once_each_session_gets_one() {
+    for test in support::stores().await {
+        let (store, mut asked) = (&test.store, Vec::new());
+        for _ in 0..5 {
+            let id = put(store, |_| {}).await;
+            asked.extend([id; 8]);
+        }
+        let came = join_all(asked.iter().map(|id| first(store, *id))).await;
+        let new = came.iter().filter(|it| **it == FirstAccepted::New);
+        assert_eq!(new.count(), 5);
+        let all = store.jobs().list(&JobFilter::default(), None, 99).await;
+        assert_eq!(all.unwrap().items.len(), 5);
     }
 }
 

@@ -7,9 +7,10 @@ use chrono::TimeDelta;
 use gavel::job::{JobId, JobState, WaitReason};
 use gavel::judge::CallLog as _;
 use gavel::store::{
-    Accepted, Died, Ending, JobFilter, Recorded, Store, StoreError, StoreOptions, Use,
+    Accepted, Died, Ending, FirstAccepted, JobFilter, Recorded, Store, StoreError, StoreOptions,
+    Use,
 };
-use gavel::wire::UsageBy;
+use gavel::wire::{SessionStatus, UsageBy};
 use sqlx::Connection as _;
 use sqlx::Executor as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -19,7 +20,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::fixtures::{
-    accept, claim, failed, job, new_job, now, record, record_of, recorded, run_of, scored,
+    accept, claim, failed, job, new_job, now, record, record_of, recorded, run_of, scored, session,
     session_with_job, waiting,
 };
 use super::judge_memory::refuse_bad_calls;
@@ -353,6 +354,29 @@ async fn an_accept_whose_answer_is_lost_is_one_row_and_new() {
         .await
         .unwrap();
     assert_eq!(page.items.len(), 2);
+}
+
+#[tokio::test]
+async fn a_first_job_whose_answer_is_lost_is_one_row_and_new() {
+    let Some(wire) = Wire::new().await else {
+        return;
+    };
+    let store = &wire.store;
+    for swallow in [false, true] {
+        let session_id = Uuid::now_v7();
+        let record = session(session_id);
+        store.sessions().put(&record, now()).await.unwrap();
+        if swallow {
+            wire.swallow_the_answer_to(b"");
+        }
+        let new = new_job(Some(session_id));
+        let scorable = vec![SessionStatus::Completed];
+        let came = store.jobs().accept_first(new, scorable).await.unwrap();
+        assert_eq!(came, FirstAccepted::New);
+    }
+    assert!(wire.has_swallowed());
+    let all = store.jobs().list(&JobFilter::default(), None, 9).await;
+    assert_eq!(all.unwrap().items.len(), 2);
 }
 
 #[tokio::test]
