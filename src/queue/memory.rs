@@ -238,6 +238,12 @@ impl LaneSets {
     }
 }
 
+/// What a claim may still take of a share.
+struct Bounds {
+    all: usize,
+    bulk: usize,
+}
+
 #[derive(Default)]
 struct Sets {
     ids: HashMap<JobId, Entry>,
@@ -309,25 +315,41 @@ impl Sets {
     }
 
     fn claim(&mut self, owner: Uuid, claim: &ClaimRequest, ends: Instant) -> Vec<Claimed> {
-        let mut claimed = Vec::new();
-        let lanes = claim.lanes.len();
-        if lanes == 0 {
-            return claimed;
-        }
-        let start = self.turn % lanes;
+        let (mut claimed, mut left) = (Vec::new(), claim.clone());
         self.turn = self.turn.wrapping_add(1);
-        let mut bulk_left = claim.max_bulk;
-        // Each lane gets its share; what a lane leaves over goes to the others, in the same order.
-        for round in 0..2 {
-            for at in 0..lanes {
-                let lane = &claim.lanes[(start + at) % lanes];
-                let left = claim.max - claimed.len();
-                let share = if round == 0 {
-                    left.div_ceil(lanes - at)
-                } else {
-                    left
+        for share in &claim.shares {
+            let bounds = Bounds {
+                all: share.max.min(left.max),
+                bulk: match share.takes_kept {
+                    true => share.max,
+                    false => left.max_bulk,
+                },
+            };
+            let taken = self.take_share(&share.lanes, bounds, owner, ends);
+            left.take(&taken);
+            claimed.extend(taken);
+        }
+        claimed
+    }
+
+    fn take_share(
+        &mut self,
+        lanes: &[Lane],
+        mut left: Bounds,
+        owner: Uuid,
+        ends: Instant,
+    ) -> Vec<Claimed> {
+        let (mut claimed, start) = (Vec::new(), self.turn % lanes.len().max(1));
+        let (after, before) = lanes.split_at(start);
+        // Each lane gets its part; what a lane leaves over goes to the others, in the same order.
+        for is_first_round in [true, false] {
+            for (at, lane) in before.iter().chain(after).enumerate() {
+                let want = match is_first_round {
+                    true => left.all.div_ceil(lanes.len() - at),
+                    false => left.all,
                 };
-                let taken = self.take(lane, share, &mut bulk_left, owner, ends);
+                let taken = self.take(lane, want, &mut left.bulk, owner, ends);
+                left.all -= taken.len();
                 claimed.extend(taken);
             }
         }

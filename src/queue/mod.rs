@@ -54,15 +54,57 @@ pub struct Claimed {
     pub priority: Priority,
 }
 
+/// Lanes that share a bound. They are served in turn, so that none starves another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaneShare {
+    pub lanes: Vec<Lane>,
+    /// At most this many ids of them.
+    pub max: usize,
+    /// Whether their bulk ids may have what is kept for interactive work.
+    pub takes_kept: bool,
+}
+
 /// How many ids to claim, and from where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimRequest {
-    /// Lanes whose gate is open. Lanes are served in turn, so that none starves another.
-    pub lanes: Vec<Lane>,
+    /// Lanes whose gate is open, in the order to serve them; each lane is in one share.
+    pub shares: Vec<LaneShare>,
     /// At most this many ids in all.
     pub max: usize,
     /// At most this many of them from bulk sets (the rest of the slots is kept for interactive work).
     pub max_bulk: usize,
+}
+
+impl ClaimRequest {
+    /// Of lanes without a bound of their own.
+    pub fn of_lanes(lanes: Vec<Lane>, max: usize) -> Self {
+        let share = LaneShare {
+            lanes,
+            max,
+            takes_kept: false,
+        };
+        Self {
+            shares: vec![share],
+            max,
+            max_bulk: max,
+        }
+    }
+
+    /// What is left of it after these ids.
+    fn take(&mut self, claimed: &[Claimed]) {
+        for id in claimed {
+            let mut shares = self.shares.iter_mut();
+            let share = shares.find(|share| share.lanes.contains(&id.lane));
+            let is_kept = share.as_ref().is_some_and(|share| share.takes_kept);
+            if let Some(share) = share {
+                share.max = share.max.saturating_sub(1);
+            }
+            self.max = self.max.saturating_sub(1);
+            if id.priority == Priority::Bulk && !is_kept {
+                self.max_bulk = self.max_bulk.saturating_sub(1);
+            }
+        }
+    }
 }
 
 /// What lies in one lane.

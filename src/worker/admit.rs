@@ -202,12 +202,8 @@ impl Admit for StoreAdmit {
         }
     }
 
-    async fn due_without_queue(
-        &self,
-        claims: Vec<ClaimRequest>,
-        max: usize,
-    ) -> Vec<(Claimed, ClaimedJob)> {
-        match self.due(&claims, max).await {
+    async fn due_without_queue(&self, claim: ClaimRequest) -> Vec<(Claimed, ClaimedJob)> {
+        match self.due(&claim).await {
             Ok(jobs) => jobs,
             Err(error) => {
                 tracing::warn!(%error, "could not take due work from the store");
@@ -243,18 +239,14 @@ impl StoreAdmit {
             .map(|_| ())
     }
 
-    async fn due(
-        &self,
-        claims: &[ClaimRequest],
-        max: usize,
-    ) -> Result<Vec<(Claimed, ClaimedJob)>, StoreError> {
+    async fn due(&self, claim: &ClaimRequest) -> Result<Vec<(Claimed, ClaimedJob)>, StoreError> {
         let now = self.clock.now();
         let mut taken = Vec::new();
-        let mut left: Vec<usize> = claims.iter().map(|claim| claim.max).collect();
+        let mut left: Vec<usize> = claim.shares.iter().map(|share| share.max).collect();
         for priority in [Priority::Interactive, Priority::Bulk] {
-            for (claim, left) in claims.iter().zip(&mut left) {
-                for lane in &claim.lanes {
-                    let room = (*left).min(max.saturating_sub(taken.len()));
+            for (share, left) in claim.shares.iter().zip(&mut left) {
+                for lane in &share.lanes {
+                    let room = (*left).min(claim.max.saturating_sub(taken.len()));
                     let jobs = self.due_of(lane, priority, now, room).await?;
                     *left -= jobs.len().min(*left);
                     taken.extend(jobs);

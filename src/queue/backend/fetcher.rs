@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::super::{Claimed, Push, Queue, QueueError};
+use super::super::{ClaimRequest, Claimed, Push, Queue, QueueError};
 use super::lease::{Delivery, DeliveryGuard, Lease, Leases};
-use super::shares::{Share, Shares, sooner};
+use super::shares::{Shares, sooner};
 use super::slots::{Free, Slots};
 use super::source::Unstarted;
 use super::{Admission, Admit, OpenLane};
@@ -102,7 +102,8 @@ impl<A: Admit> Fetcher<A> {
         if let Some(outage) = &mut memory.outage
             && Instant::now() < outage.next_claim
         {
-            return self.fetch_without_queue(outage, &shares.claims, free).await;
+            let claim = shares.claim(free);
+            return self.fetch_without_queue(outage, claim).await;
         }
         if memory.outage.is_some() {
             match self.probe().await {
@@ -119,30 +120,27 @@ impl<A: Admit> Fetcher<A> {
         self.fetch(shares, free, memory).await
     }
 
-    /// Makes a round's claims, and starts what came of them.
+    /// Makes a round's claim, and starts what came of it.
     async fn fetch(&self, shares: Shares, free: Free, memory: &mut Memory) -> Wait {
-        let mut ids = Vec::new();
         let (mut left, mut look_in, mut full) = (free, shares.look_in, shares.full);
-        for share in &shares.claims {
-            if left.all == 0 {
-                break;
+        let ids = match self.queue.claim(self.owner, &shares.claim(free)).await {
+            Ok(ids) => {
+                back(memory);
+                left.take(&ids);
+                ids
             }
-            match self.queue.claim(self.owner, &share.claim(left)).await {
-                Ok(claimed) => {
-                    back(memory);
-                    if share.is_of_suspects() && claimed.is_empty() {
-                        memory.next_suspect = Instant::now() + POLL;
-                    }
-                    left.take(&claimed);
-                    look_in = sooner(look_in, share.look_in(claimed.len()));
-                    full |= share.is_full(claimed.len());
-                    ids.extend(claimed);
-                }
-                Err(error) => {
-                    self.away(&error, memory);
-                    break;
-                }
+            Err(error) => {
+                self.away(&error, memory);
+                Vec::new()
             }
+        };
+        for share in &shares.of_lanes {
+            let claimed = share.count(&ids);
+            if share.is_of_suspects() && claimed == 0 && left.all > 0 {
+                memory.next_suspect = Instant::now() + POLL;
+            }
+            look_in = sooner(look_in, share.look_in(claimed));
+            full |= share.is_full(claimed);
         }
         let claimed = ids.len();
         let leases = ids.into_iter().map(|id| self.leases.claimed(id)).collect();
@@ -261,11 +259,10 @@ impl<A: Admit> Fetcher<A> {
         outage.next_claim = now + outage.pause.next();
     }
 
-    async fn fetch_without_queue(&self, outage: &mut Outage, shares: &[Share], free: Free) -> Wait {
+    async fn fetch_without_queue(&self, outage: &mut Outage, claim: ClaimRequest) -> Wait {
         let now = Instant::now();
         if now >= outage.next_look {
-            let claims = shares.iter().map(|share| share.claim(free)).collect();
-            let due = self.admit.due_without_queue(claims, free.all).await;
+            let due = self.admit.due_without_queue(claim).await;
             // Where there is work there may be more, and slots become free.
             let pause = if due.is_empty() { POLL } else { FIRST_PAUSE };
             outage.next_look = now + pause;

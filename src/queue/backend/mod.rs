@@ -29,7 +29,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{ClaimRequest, Claimed, Push, Queue};
+use super::{ClaimRequest, Claimed, LaneShare, Push, Queue};
 use crate::job::Lane;
 
 pub use lease::{Delivery, DeliveryGuard, Lease};
@@ -105,14 +105,10 @@ pub trait Admit: Send + Sync + 'static {
     /// lay elsewhere isn't started: it is put back, and its id moves to that lane.
     async fn admit(&self, ids: Vec<Claimed>) -> Result<Admission<Self::Item>, Refused>;
 
-    /// Claims due rows: no more of each claim's lanes than it says, no more than `max` in all.
+    /// Claims due rows: no more than the claim says, of each share and in all.
     /// Asked instead of the queue while that is away, once a second, and ten times while it finds something; answers nothing
     /// if the store can't be asked either.
-    async fn due_without_queue(
-        &self,
-        claims: Vec<ClaimRequest>,
-        max: usize,
-    ) -> Vec<(Claimed, Self::Item)>;
+    async fn due_without_queue(&self, claim: ClaimRequest) -> Vec<(Claimed, Self::Item)>;
 
     /// Gives back rows that were admitted and whose handler never started, because the shutdown came first or the row
     /// is in the lane `suspect`. Their leases end when this returns.

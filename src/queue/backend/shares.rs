@@ -1,15 +1,15 @@
-//! What one round claims from which lanes: a pure division of the free slots.
+//! What one round claims from which lanes: a pure division of the free slots into shares.
 //!
-//! Lanes with room for more than there are slots are claimed together, as the queue serves them in turn. A lane with less
-//! room is claimed alone, up to its room. Which claim goes first changes from round to round, so that none starves.
+//! Lanes with room for more than there are slots have one share, which the queue serves in turn. A lane with less
+//! room has a share of its own, up to its room. Which share goes first changes from round to round, so that none starves.
 
 use std::time::Duration;
 
 use super::slots::Free;
-use super::{ClaimRequest, OpenLane};
+use super::{ClaimRequest, Claimed, LaneShare, OpenLane};
 use crate::job::Lane;
 
-/// One claim of a round.
+/// The lanes of a claim that share a bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Share {
     lanes: Vec<Lane>,
@@ -19,21 +19,20 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// The claim, with what is left of the free slots.
-    pub(super) fn claim(&self, left: Free) -> ClaimRequest {
-        let max = self.room.map_or(left.all, |room| room.min(left.all));
-        // The one suspect is worth a slot that is kept for interactive work: behind a backlog of long calls it would wait
-        // for ever for one of the others to be free just when it is looked for.
-        let max_bulk = if self.is_of_suspects() {
-            max
-        } else {
-            left.bulk.min(max)
-        };
-        ClaimRequest {
+    fn of_claim(&self, free: Free) -> LaneShare {
+        LaneShare {
             lanes: self.lanes.clone(),
-            max,
-            max_bulk,
+            max: self.room.map_or(free.all, |room| room.min(free.all)),
+            // The one suspect is worth a slot that is kept for interactive work: behind a backlog of long calls it would wait
+            // for ever for one of the others to be free just when it is looked for.
+            takes_kept: self.is_of_suspects(),
         }
+    }
+
+    /// How many of these ids are of its lanes.
+    pub(super) fn count(&self, ids: &[Claimed]) -> usize {
+        let is_of_it = |id: &&Claimed| self.lanes.contains(&id.lane);
+        ids.iter().filter(is_of_it).count()
     }
 
     /// Whether it is the claim from the lane `suspect`.
@@ -56,8 +55,8 @@ impl Share {
 /// The claims of one round.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Shares {
-    /// In the order to make them.
-    pub(super) claims: Vec<Share>,
+    /// In the order to serve them.
+    pub(super) of_lanes: Vec<Share>,
     /// Whether a lane has no room left and so isn't claimed from: a job that ends makes room.
     pub(super) full: bool,
     /// When the first of the lanes that have no room now has some.
@@ -65,6 +64,16 @@ pub(super) struct Shares {
 }
 
 impl Shares {
+    /// The round's claim: one question to the queue, however many lanes have bounds.
+    pub(super) fn claim(&self, free: Free) -> ClaimRequest {
+        let shares = self.of_lanes.iter().map(|share| share.of_claim(free));
+        ClaimRequest {
+            shares: shares.collect(),
+            max: free.all,
+            max_bulk: free.bulk,
+        }
+    }
+
     /// Divides `free` among the lanes. `in_hand` says how many jobs of a lane there are; `turn` counts rounds.
     pub(super) fn new(
         open: Vec<OpenLane>,
@@ -90,22 +99,22 @@ impl Shares {
                 shares.look_in = sooner(shares.look_in, room.more_in);
                 continue;
             }
-            shares.claims.push(Share {
+            shares.of_lanes.push(Share {
                 lanes: vec![lane],
                 room: Some(left),
                 more_in: room.more_in,
             });
         }
         if !together.is_empty() {
-            shares.claims.push(Share {
+            shares.of_lanes.push(Share {
                 lanes: together,
                 room: None,
                 more_in: None,
             });
         }
-        if !shares.claims.is_empty() {
-            let first = turn % shares.claims.len();
-            shares.claims.rotate_left(first);
+        if !shares.of_lanes.is_empty() {
+            let first = turn % shares.of_lanes.len();
+            shares.of_lanes.rotate_left(first);
         }
         shares
     }
@@ -135,12 +144,14 @@ mod tests {
     }
 
     fn claims(shares: &Shares) -> Vec<(String, usize)> {
-        let names = |claim: &ClaimRequest| {
-            let names: Vec<&str> = claim.lanes.iter().map(Lane::as_str).collect();
+        let names = |share: &LaneShare| {
+            let names: Vec<&str> = share.lanes.iter().map(Lane::as_str).collect();
             names.join("+")
         };
-        let claims = shares.claims.iter().map(|share| share.claim(FREE));
-        claims.map(|claim| (names(&claim), claim.max)).collect()
+        let claim = shares.claim(FREE);
+        assert_eq!((claim.max, claim.max_bulk), (FREE.all, FREE.bulk));
+        let of_lanes = claim.shares.iter();
+        of_lanes.map(|share| (names(share), share.max)).collect()
     }
 
     #[test]
@@ -160,17 +171,17 @@ mod tests {
         assert_eq!(claims(&shares), expected);
         assert_eq!((shares.full, shares.look_in), (true, Some(SECOND)));
         assert_eq!(
-            [2, 3].map(|ids| shares.claims[0].is_full(ids)),
+            [2, 3].map(|ids| shares.of_lanes[0].is_full(ids)),
             [false, true]
         );
         let next = Shares::new(open, FREE, in_hand, 1);
         assert_eq!(claims(&next)[0], expected[1], "each goes first in its turn");
         assert_eq!(
-            shares.claims[0].look_in(2),
+            shares.of_lanes[0].look_in(2),
             None,
             "there was no more to claim"
         );
-        assert_eq!(shares.claims[0].look_in(3), Some(SECOND));
+        assert_eq!(shares.of_lanes[0].look_in(3), Some(SECOND));
     }
 
     #[test]
@@ -180,7 +191,7 @@ mod tests {
         assert_eq!(claims(&shares), [("a+b".to_owned(), 16)]);
         assert_eq!((shares.full, shares.look_in), (false, None));
         assert!(
-            !shares.claims[0].is_full(16),
+            !shares.of_lanes[0].is_full(16),
             "its bound is that of the slots"
         );
         assert_eq!(Shares::new(Vec::new(), FREE, |_| 0, 0), Shares::default());
@@ -194,15 +205,19 @@ mod tests {
         };
         let kept = Free { all: 1, bulk: 0 };
         let shares = Shares::new(vec![lane("a", None), suspect], kept, |_| 0, 0);
-        let bulk = |share: &Share| (share.is_of_suspects(), share.claim(kept).max_bulk);
-        let bulk: Vec<_> = shares.claims.iter().map(bulk).collect();
-        assert_eq!(bulk, [(true, 1), (false, 0)]);
+        let claim = shares.claim(kept);
+        assert_eq!(claim.max_bulk, 0);
+        let of_lanes = claim.shares.iter();
+        let takes_kept: Vec<_> = of_lanes
+            .map(|share| (share.takes_kept, share.max))
+            .collect();
+        assert_eq!(takes_kept, [(true, 1), (false, 1)]);
     }
 
     #[test]
     fn a_lane_with_more_in_hand_than_room_has_none() {
         let shares = Shares::new(vec![lane("a", Some(3))], FREE, |_| 9, 0);
-        assert!(shares.claims.is_empty());
+        assert!(shares.of_lanes.is_empty());
         assert_eq!(shares.look_in, Some(SECOND));
     }
 }

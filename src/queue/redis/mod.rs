@@ -128,20 +128,24 @@ impl RedisQueue {
     async fn claim_slice(
         &self,
         owner: Uuid,
-        lanes: &[Lane],
+        claim: &ClaimRequest,
         want: usize,
-        max_bulk: usize,
     ) -> Result<Vec<Claimed>, QueueError> {
         let mut args = vec![
             owner.simple().to_string(),
             self.lease.as_millis().to_string(),
             want.to_string(),
-            max_bulk.to_string(),
+            claim.max_bulk.to_string(),
             SLICE.to_string(),
         ];
-        let start = self.turn.fetch_add(1, Ordering::Relaxed) % lanes.len();
-        let (after, before) = lanes.split_at(start);
-        args.extend(before.iter().chain(after).map(Lane::to_string));
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        for share in &claim.shares {
+            args.push(share.max.to_string());
+            args.push(u8::from(share.takes_kept).to_string());
+            args.push(share.lanes.len().to_string());
+            let (after, before) = share.lanes.split_at(turn % share.lanes.len().max(1));
+            args.extend(before.iter().chain(after).map(Lane::to_string));
+        }
         let claiming = "claiming ids";
         let answer: Vec<(String, String, String)> =
             self.run(claiming, &self.scripts.claim, &args).await?;
@@ -230,21 +234,17 @@ impl Queue for RedisQueue {
     }
 
     async fn claim(&self, owner: Uuid, claim: &ClaimRequest) -> Result<Vec<Claimed>, QueueError> {
-        let (mut claimed, mut bulk) = (Vec::new(), 0);
-        while claimed.len() < claim.max && !claim.lanes.is_empty() {
-            let want = (claim.max - claimed.len()).min(SLICE);
-            let max_bulk = claim.max_bulk.saturating_sub(bulk).min(want);
-            let slice = match self.claim_slice(owner, &claim.lanes, want, max_bulk).await {
+        let (mut claimed, mut left) = (Vec::new(), claim.clone());
+        while left.max > 0 && !left.shares.is_empty() {
+            let want = left.max.min(SLICE);
+            let slice = match self.claim_slice(owner, &left, want).await {
                 Ok(slice) => slice,
                 Err(error) if claimed.is_empty() => return Err(error),
                 // What an earlier slice brought is leased, and must be handed on.
                 Err(_) => break,
             };
             let last = slice.len() < want;
-            bulk += slice
-                .iter()
-                .filter(|id| id.priority == Priority::Bulk)
-                .count();
+            left.take(&slice);
             claimed.extend(slice);
             if last {
                 break;

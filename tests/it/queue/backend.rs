@@ -524,11 +524,7 @@ async fn a_worker_that_ends_by_itself_is_an_error() {
         ) -> Result<gavel::queue::backend::Admission<()>, gavel::queue::backend::Refused> {
             panic!("no id was claimed")
         }
-        async fn due_without_queue(
-            &self,
-            _: Vec<gavel::queue::ClaimRequest>,
-            _: usize,
-        ) -> Vec<(Claimed, ())> {
+        async fn due_without_queue(&self, _: gavel::queue::ClaimRequest) -> Vec<(Claimed, ())> {
             Vec::new()
         }
         async fn put_back(&self, _: Vec<(Claimed, ())>) {}

@@ -152,11 +152,8 @@ fn ids(pushes: &[Push]) -> Vec<JobId> {
 }
 
 fn from(lanes: &[&str], max: usize) -> ClaimRequest {
-    ClaimRequest {
-        lanes: lanes.iter().map(|name| lane(name)).collect(),
-        max,
-        max_bulk: max,
-    }
+    let lanes = lanes.iter().map(|name| lane(name)).collect();
+    ClaimRequest::of_lanes(lanes, max)
 }
 
 async fn take(queue: &Arc<dyn Queue>, owner: Uuid, claim: &ClaimRequest) -> Vec<JobId> {

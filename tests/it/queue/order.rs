@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
 use gavel::job::{JobId, Priority};
-use gavel::queue::{ClaimRequest, Claimed, Depth};
+use gavel::queue::{ClaimRequest, Claimed, Depth, LaneShare};
 use uuid::Uuid;
 
 use crate::support::wait::eventually;
@@ -221,6 +221,52 @@ async fn a_claim_takes_no_more_bulk_than_it_may() {
             ..claim
         };
         assert!(take(queue, Uuid::now_v7(), &none).await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn each_share_of_a_claim_holds_its_bound_and_the_claim_its_own() {
+    on_each(LEASE, async |test| {
+        let queue = &test.queue;
+        for name in ["tight", "a", "b"] {
+            queue.push(&bulk(600, name)).await.unwrap();
+        }
+        queue.push(&bulk(3, "kept")).await.unwrap();
+        queue.push(&interactive(1, "b")).await.unwrap();
+        let share = |lanes: &[&str], max: usize, takes_kept: bool| LaneShare {
+            lanes: lanes.iter().map(|name| lane(name)).collect(),
+            max,
+            takes_kept,
+        };
+        let got = async |shares: Vec<LaneShare>, max: usize, max_bulk: usize| {
+            let claim = ClaimRequest {
+                shares,
+                max,
+                max_bulk,
+            };
+            let got = queue.claim(Uuid::now_v7(), &claim).await.unwrap();
+            let count = |names: &[&str]| {
+                let is_of_them = |id: &&Claimed| names.contains(&id.lane.as_str());
+                got.iter().filter(is_of_them).count()
+            };
+            [count(&["tight"]), count(&["kept"]), count(&["a", "b"])]
+        };
+        let shares = || {
+            vec![
+                share(&["tight"], 3, false),
+                share(&["kept"], 1, true),
+                share(&["a", "b"], 1_000, false),
+            ]
+        };
+        // Nothing of bulk is left but for the share that takes what is kept, and what is interactive.
+        assert_eq!(got(shares(), 10, 0).await, [0, 1, 1]);
+        // The bounds of bulk are the claim's, those of lanes their shares'.
+        assert_eq!(got(shares(), 10, 4).await, [3, 1, 1]);
+        assert_eq!(got(shares(), 2, 2).await, [2, 0, 0]);
+        // More than one slice.
+        assert_eq!(got(shares(), 900, 900).await, [3, 1, 896]);
+        assert_eq!(got(Vec::new(), 10, 10).await, [0; 3]);
     })
     .await;
 }

@@ -116,7 +116,7 @@ impl Admit for Gated {
         })
     }
 
-    async fn due_without_queue(&self, _: Vec<ClaimRequest>, _: usize) -> Vec<(Claimed, JobId)> {
+    async fn due_without_queue(&self, _: ClaimRequest) -> Vec<(Claimed, JobId)> {
         Vec::new()
     }
 

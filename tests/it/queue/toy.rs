@@ -104,18 +104,14 @@ impl Admit for Toy {
         })
     }
 
-    async fn due_without_queue(
-        &self,
-        claims: Vec<ClaimRequest>,
-        max: usize,
-    ) -> Vec<(Claimed, JobId)> {
+    async fn due_without_queue(&self, claim: ClaimRequest) -> Vec<(Claimed, JobId)> {
         self.looks.fetch_add(1, Ordering::SeqCst);
         let mut due = self.due.lock().unwrap();
         let mut taken = Vec::new();
-        for claim in claims {
-            let room = claim.max.min(max - taken.len());
-            let of_claim = |claimed: &mut Claimed| claim.lanes.contains(&claimed.lane);
-            taken.extend(due.extract_if(.., of_claim).take(room));
+        for share in claim.shares {
+            let room = share.max.min(claim.max - taken.len());
+            let of_share = |claimed: &mut Claimed| share.lanes.contains(&claimed.lane);
+            taken.extend(due.extract_if(.., of_share).take(room));
         }
         taken
             .into_iter()

@@ -1,7 +1,8 @@
--- ARGV: owner, lease in ms, most ids, most bulk ids, slice, then the lanes in the order to serve them.
+-- ARGV: owner, lease in ms, most ids, most bulk ids, slice, then the shares in the order to serve them: most ids, whether bulk
+-- ids may take what is kept (1 or 0), how many lanes, the lanes in the order to serve them.
 -- Answers id, lane, set, id, lane, set, ..
 local owner, lease_ms, left, bulk_left = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local slice, first_lane = ARGV[5], 6
+local slice = ARGV[5]
 local now = now_ms()
 
 -- Due ids go before those that never waited, a slice per call: a backlog that is due at once never makes one long call.
@@ -38,14 +39,14 @@ local function lease(popped, lane, set)
 end
 
 -- Takes up to `want` ids of a lane: interactive first, but every tenth from bulk if there is any.
-local function take(lane, want)
+local function take(lane, want, share)
   local interactive, bulk = ready_key(lane, 'i'), ready_key(lane, 'b')
   local has_i, has_b = redis.call('ZCARD', interactive), redis.call('ZCARD', bulk)
   if has_i + has_b == 0 then return end
   local turn = tonumber(redis.call('HGET', turns_key, lane) or '0')
-  local take_i, take_b = 0, 0
+  local take_i, take_b, bulk_room = 0, 0, share.takes_kept and want or bulk_left
   while take_i + take_b < want do
-    local can_i, can_b = take_i < has_i, take_b < has_b and take_b < bulk_left
+    local can_i, can_b = take_i < has_i, take_b < has_b and take_b < bulk_room
     if can_b and (turn == 9 or not can_i) then
       take_b = take_b + 1
     elseif can_i then
@@ -57,7 +58,8 @@ local function take(lane, want)
   end
   if take_i > 0 then lease(redis.call('ZPOPMIN', interactive, take_i), lane, 'i') end
   if take_b > 0 then lease(redis.call('ZPOPMIN', bulk, take_b), lane, 'b') end
-  left, bulk_left = left - take_i - take_b, bulk_left - take_b
+  left, share.left = left - take_i - take_b, share.left - take_i - take_b
+  if not share.takes_kept then bulk_left = bulk_left - take_b end
   if take_i == has_i and take_b == has_b then
     redis.call('HDEL', turns_key, lane)
   else
@@ -65,14 +67,20 @@ local function take(lane, want)
   end
 end
 
--- Each lane gets its share; what a lane leaves over goes to the others, in the same order.
-for at = first_lane, #ARGV do
-  if left <= 0 then break end
-  take(ARGV[at], math.ceil(left / (#ARGV - at + 1)))
-end
-for at = first_lane, #ARGV do
-  if left <= 0 then break end
-  take(ARGV[at], left)
+-- Each lane of a share gets its part; what a lane leaves over goes to the others, in the same order.
+local at = 6
+while at <= #ARGV do
+  local share = { left = math.min(tonumber(ARGV[at]), left), takes_kept = ARGV[at + 1] == '1' }
+  local first, last = at + 3, at + 2 + tonumber(ARGV[at + 2])
+  for n = first, last do
+    if share.left <= 0 then break end
+    take(ARGV[n], math.ceil(share.left / (last - n + 1)), share)
+  end
+  for n = first, last do
+    if share.left <= 0 then break end
+    take(ARGV[n], share.left, share)
+  end
+  at = last + 1
 end
 
 -- More became ready than this claim took: others may have room.
