@@ -11,12 +11,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::ApiState;
-use crate::api::http::auth::{Caller, Scope};
+use crate::api::http::auth::Scope;
+use crate::api::http::authorized::Authorized;
 use crate::api::http::body::MAY_BE_LEFT_OUT;
 use crate::api::http::body::OptionalJson;
-use crate::api::http::idempotency::ReservedEffect;
 use crate::api::http::links::begun;
-use crate::api::http::params::{Params, Segment, uuid};
+use crate::api::http::params::{NoQuery, Params, PathId, uuid};
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::history::imports::{ImportRequest, StartError};
 use crate::store::ImportRow;
@@ -81,13 +81,10 @@ impl From<ImportRow> for Import {
     ),
 )]
 async fn start_import(
-    State(state): State<ApiState>,
-    caller: Caller,
-    effect: ReservedEffect,
-    params: Params,
+    api: Authorized,
+    _: NoQuery,
     OptionalJson(body): OptionalJson<ImportBody>,
 ) -> Result<Response, ApiError> {
-    params.finish()?;
     let request = ImportRequest {
         from: body.from,
         status: body.status,
@@ -95,19 +92,19 @@ async fn start_import(
         until: body.until,
         requests_per_second: body.rps,
         refresh: body.refresh,
-        started_by: caller.name(FaultStatus::Unprocessable)?,
-        import_id: effect.id().map(|(id, _)| id),
+        started_by: api.caller.name(FaultStatus::Unprocessable)?,
+        import_id: api.effect.id().map(|(id, _)| id),
     };
-    if !state.imports.as_configured(&request) {
-        caller.require(Scope::Admin)?;
+    if !api.imports.as_configured(&request) {
+        api.caller.require(Scope::Admin)?;
     }
-    let begun_before = match effect.id() {
-        Some((id, true)) => state.store.imports().get(id).await?,
+    let begun_before = match api.effect.id() {
+        Some((id, true)) => api.store.imports().get(id).await?,
         Some((_, false)) | None => None,
     };
     let (import, new) = match begun_before {
         Some(import) => (import, true),
-        None => state.imports.start(&request).await.map_err(refused)?,
+        None => api.imports.start(&request).await.map_err(refused)?,
     };
     let status = if new {
         StatusCode::ACCEPTED
@@ -164,11 +161,9 @@ async fn list_imports(
 )]
 async fn get_import(
     State(state): State<ApiState>,
-    Segment(import_id): Segment,
-    params: Params,
+    PathId(import_id): PathId,
 ) -> Result<Json<ImportDetail>, ApiError> {
     let import_id = uuid(&import_id, "import_id", FaultStatus::Unprocessable)?;
-    params.finish()?;
     let import = state.store.imports().get(import_id).await?;
     let import = import.ok_or(ApiError::ImportNotFound(import_id))?;
     let failures = state.store.imports().failures(import_id).await?;
@@ -200,11 +195,9 @@ async fn get_import(
 )]
 async fn cancel_import(
     State(state): State<ApiState>,
-    Segment(import_id): Segment,
-    params: Params,
+    PathId(import_id): PathId,
 ) -> Result<Json<Import>, ApiError> {
     let import_id = uuid(&import_id, "import_id", FaultStatus::Unprocessable)?;
-    params.finish()?;
     let cancelled = state
         .store
         .imports()

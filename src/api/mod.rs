@@ -2,8 +2,8 @@
 //! of them it reads from the store.
 //!
 //! ```text
-//! request ─▶ layers (id, span, gzip, problems, panics) ─▶ guard (headers, host, origin, token) ─▶ idempotency ─▶ handler ─▶ enqueue | store
-//!                                                           pages ─▶ in_process (scope) ─▶┘
+//! request ─▶ layers (id, span, gzip, problems, panics) ─▶ guard (headers, host, origin, token) ─▶ idempotency ─▶ handler ─▶ typed function ─▶ enqueue | store
+//!                                                                       pages ─▶ in_process (scope, limits, idempotency) ─▶┘
 //! ```
 //!
 //! [`problem::ALL`] lists what can go wrong; `/openapi.json` the rest. [`serve`] tells each request its peer's address:
@@ -19,7 +19,7 @@ pub(crate) mod jobs;
 pub(crate) mod judges;
 pub(crate) mod operate;
 pub(crate) mod ratings;
-mod rescore;
+pub(crate) mod rescore;
 pub(crate) mod scores;
 pub(crate) mod sessions;
 pub(crate) mod webhooks;
@@ -46,14 +46,15 @@ use operate::cluster_metrics::ClusterMetrics;
 
 pub use events::Streams;
 pub(crate) use http::auth::{Caller, SIGN_IN_COOKIE, Scope, cookie};
-pub(crate) use http::body::{READ_TIMEOUT, in_time};
-pub(crate) use http::in_process::{Done, InProcessClient};
+pub(crate) use http::authorized::Authorized;
+pub(crate) use http::body::{READ_TIMEOUT, in_time, typed};
+pub(crate) use http::in_process::InProcessClient;
 pub(crate) use http::layers::{FailedRequest, PaintProblem};
 pub(crate) use http::params::Params;
 pub use http::problem;
 pub(crate) use http::problem::ApiError;
 pub use http::serve::{Leaving, serve};
-pub(crate) use http::spool::LARGE_READ_TIMEOUT;
+pub(crate) use http::spool::{LARGE_READ_TIMEOUT, Spooled};
 pub use http::tokens::Tokens;
 pub(crate) use http::transport::Transport;
 pub use judges::spending::{SpendingCap, SpendingCaps};
@@ -181,25 +182,14 @@ pub fn router(parts: ApiParts, pages: Pages) -> Result<Router, String> {
         lasts: chrono::TimeDelta::hours(state.auth.sign_in_hours.into()),
     });
     let guard = Arc::new(guard);
-    let keys = Arc::new(idempotency::Keys {
-        store: state.store.clone(),
-        clock: state.clock.clone(),
-        http: state.http.clone(),
-        running: state.keyed.clone(),
-    });
     let (documented, _) = openapi::documented().split_for_parts();
     let handlers = documented
         .with_state(state.clone())
-        .layer(from_fn_with_state(keys, idempotency::once))
+        .layer(from_fn_with_state(state.clone(), idempotency::once))
         .layer(from_fn_with_state(state.memory.clone(), body_memory::hold));
     let routes = handlers
-        .clone()
         .merge(viewer())
-        .merge((pages.routes)(InProcessClient::new(
-            state,
-            handlers,
-            guard.clone(),
-        )))
+        .merge((pages.routes)(InProcessClient::new(state, guard.clone())))
         .fallback(|| async { ApiError::NoRoute })
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed });
     Ok(layers::around(routes, guard, pages.problem))

@@ -3,20 +3,18 @@
 use std::collections::BTreeSet;
 
 use axum::Json;
-use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
-use crate::api::batches::accepted;
 use crate::api::batches::body::{check_budget, check_name};
+use crate::api::batches::{accepted, view};
 use crate::api::criteria::named::{beginning, wanted};
-use crate::api::http::auth::Caller;
+use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
-use crate::api::http::idempotency::ReservedEffect;
-use crate::api::http::params::Params;
+use crate::api::http::params::NoQuery;
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::enqueue::Rescore;
 use crate::job::{Force, Priority, Purpose};
@@ -31,6 +29,8 @@ const REPEATS: std::ops::RangeInclusive<u32> = 2..=20;
 /// How many judges a jury may have.
 const JURY: std::ops::RangeInclusive<usize> = 2..=9;
 
+pub(crate) const RESCORE: &str = "/api/v1/rescore";
+
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(post_rescore))
 }
@@ -41,7 +41,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 /// being scored are skipped and listed, those that have a score by these criteria are skipped and counted. With
 /// `dry_run` the answer is what it would come to: sessions, tokens, cost and time; nothing is stored then.
 #[utoipa::path(
-    post, path = "/api/v1/rescore", tag = "batches",
+    post, path = RESCORE, tag = "batches",
     request_body(content = RescoreRequest, example = json!({
         "name": "spring", "filter": {"criteria": "not_current", "alert_type": "PodCrashLooping"}, "dry_run": true})),
     responses(
@@ -52,37 +52,38 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     ),
 )]
 async fn post_rescore(
-    State(state): State<ApiState>,
-    caller: Caller,
-    effect: ReservedEffect,
-    params: Params,
-    ApiJson(mut body): ApiJson<RescoreRequest>,
+    api: Authorized,
+    _: NoQuery,
+    ApiJson(body): ApiJson<RescoreRequest>,
 ) -> Result<Response, ApiError> {
-    params.finish()?;
-    body.criteria_hash = wanted(&state, body.criteria_hash, FaultStatus::Unprocessable).await?;
-    if let Some(text) = body.filter.criteria.take() {
-        body.filter.criteria = Some(beginning(&state, "/filter/criteria", text).await?);
-    }
-    let dry_run = body.dry_run;
-    let current = state.enqueue.current_criteria();
-    let request = read(body, &current.hash.0, caller, effect)?;
-    if dry_run {
-        let plan = state.enqueue.plan_rescore(&request).await;
-        let plan = plan.map_err(|error| ApiError::from(error).unprocessable())?;
-        return Ok(Json(plan).into_response());
-    }
-    let batch = state.enqueue.rescore(request).await;
-    let batch = batch.map_err(|error| ApiError::from(error).unprocessable())?;
-    accepted(&state, batch).await
+    Ok(match body.dry_run {
+        true => Json(plan(api, body).await?).into_response(),
+        false => accepted(begin(api, body).await?),
+    })
 }
 
-/// Checks a body; all of its faults at once, but for those of the name and the budget.
-fn read(
-    body: RescoreRequest,
-    current: &str,
-    caller: Caller,
-    effect: ReservedEffect,
-) -> Result<Rescore, ApiError> {
+/// What it would come to; `dry_run` isn't looked at.
+pub(crate) async fn plan(api: Authorized, body: RescoreRequest) -> Result<RescorePlan, ApiError> {
+    let request = read(&api, body).await?;
+    let plan = api.enqueue.plan_rescore(&request).await;
+    plan.map_err(|error| ApiError::from(error).unprocessable())
+}
+
+/// Stores the batch; `dry_run` isn't looked at.
+pub(crate) async fn begin(api: Authorized, body: RescoreRequest) -> Result<Batch, ApiError> {
+    let request = read(&api, body).await?;
+    let batch = api.enqueue.rescore(request).await;
+    let batch = batch.map_err(|error| ApiError::from(error).unprocessable())?;
+    Ok(view::load(&api, batch).await?)
+}
+
+/// Checks a body; all of its faults at once, but for those of the criteria, the name and the budget.
+async fn read(api: &Authorized, mut body: RescoreRequest) -> Result<Rescore, ApiError> {
+    body.criteria_hash = wanted(api, body.criteria_hash, FaultStatus::Unprocessable).await?;
+    if let Some(text) = body.filter.criteria.take() {
+        body.filter.criteria = Some(beginning(api, "/filter/criteria", text).await?);
+    }
+    let current = api.enqueue.current_criteria();
     check_name(body.name.as_deref())?;
     check_budget(body.budget_usd)?;
     let mut faults = BodyFaults(Vec::new());
@@ -98,7 +99,7 @@ fn read(
     }
     let repeats = repeats(body.repeats, purpose, &mut faults);
     let judges = jury(body.judges, purpose, &mut faults);
-    let filter = filter(body.filter, current, &mut faults);
+    let filter = filter(body.filter, &current.hash.0, &mut faults);
     if body.economy {
         check_batch_endpoint(body.priority, body.budget_usd, purpose, &mut faults);
     }
@@ -116,8 +117,8 @@ fn read(
         repeats,
         judges,
         economy: body.economy,
-        triggered_by: caller.name(FaultStatus::Unprocessable)?,
-        new_id: effect.new_id(),
+        triggered_by: api.caller.name(FaultStatus::Unprocessable)?,
+        new_id: api.effect.new_id(),
     })
 }
 

@@ -10,9 +10,9 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
-use crate::api::http::auth::Caller;
+use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
-use crate::api::http::params::{Params, Segment, uuid};
+use crate::api::http::params::{NoQuery, Params, PathId, uuid};
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::config::webhook_faults;
 use crate::outbound::secret_of;
@@ -23,6 +23,10 @@ use crate::wire::{
 };
 
 const FAULT_STATUS: FaultStatus = FaultStatus::Unprocessable;
+
+pub(crate) const WEBHOOKS: &str = "/api/v1/webhooks";
+pub(crate) const DELETE: &str = "/api/v1/webhooks/{webhook_id}/delete";
+pub(crate) const RESEND: &str = "/api/v1/webhooks/deliveries/{delivery_id}/resend";
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -69,16 +73,15 @@ impl From<DeliveryRow> for WebhookDelivery {
 
 /// Lists webhooks, those of the workers' settings among them.
 #[utoipa::path(
-    get, path = "/api/v1/webhooks", tag = "webhooks",
+    get, path = WEBHOOKS, tag = "webhooks",
     responses(
         (status = 200, description = "The webhooks", body = Webhooks),
     ),
 )]
 async fn list_webhooks(
     State(state): State<ApiState>,
-    params: Params,
+    _: NoQuery,
 ) -> Result<Json<Webhooks>, ApiError> {
-    params.finish()?;
     Ok(Json(list(&state).await?))
 }
 
@@ -93,19 +96,22 @@ pub(crate) async fn list(state: &ApiState) -> Result<Webhooks, ApiError> {
 
 /// Makes a webhook: from now on it is told of its events. The answer alone holds the secret.
 #[utoipa::path(
-    post, path = "/api/v1/webhooks", tag = "webhooks",
+    post, path = WEBHOOKS, tag = "webhooks",
     request_body(content = NewWebhook, example = json!({"name": "on-call", "url": "https://hooks.example.com/gavel", "events": ["job.failed", "batch.mean_dropped"]})),
     responses(
         (status = 201, description = "The webhook, with its secret", body = WebhookCreated),
     ),
 )]
 async fn add_webhook(
-    State(state): State<ApiState>,
-    caller: Caller,
-    params: Params,
-    ApiJson(mut new): ApiJson<NewWebhook>,
+    api: Authorized,
+    _: NoQuery,
+    ApiJson(new): ApiJson<NewWebhook>,
 ) -> Result<Response, ApiError> {
-    params.finish()?;
+    let created = add(api, new).await?;
+    Ok((StatusCode::CREATED, Json(created)).into_response())
+}
+
+pub(crate) async fn add(api: Authorized, mut new: NewWebhook) -> Result<WebhookCreated, ApiError> {
     let faults: Vec<RequestFault> = webhook_faults(&new)
         .into_iter()
         .map(|(field, message)| RequestFault {
@@ -124,11 +130,8 @@ async fn add_webhook(
         .map(Uuid::into_bytes)
         .concat();
     let secret = new.secret.get_or_insert_with(|| secret_of(&random)).clone();
-    let added = state
-        .store
-        .webhooks()
-        .add(&new, &caller.name(FAULT_STATUS)?, state.clock.now())
-        .await?;
+    let (by, now) = (api.caller.name(FAULT_STATUS)?, api.clock.now());
+    let added = api.store.webhooks().add(&new, &by, now).await?;
     let added = added.ok_or_else(|| {
         ApiError::fault(
             FAULT_STATUS,
@@ -137,16 +140,15 @@ async fn add_webhook(
         )
     })?;
     tracing::info!(webhook = added.name, "a webhook was made");
-    let created = WebhookCreated {
+    Ok(WebhookCreated {
         webhook: added.into(),
         secret,
-    };
-    Ok((StatusCode::CREATED, Json(created)).into_response())
+    })
 }
 
 /// Deletes a webhook, with the log of its deliveries. What is on its way to it may still arrive.
 #[utoipa::path(
-    post, path = "/api/v1/webhooks/{webhook_id}/delete", tag = "webhooks",
+    post, path = DELETE, tag = "webhooks",
     params(("webhook_id" = Uuid, Path, description = "The webhook")),
     responses(
         (status = 200, description = "The webhook that was", body = Webhook),
@@ -154,20 +156,22 @@ async fn add_webhook(
     ),
 )]
 async fn delete_webhook(
-    State(state): State<ApiState>,
-    Segment(webhook_id): Segment,
-    params: Params,
+    api: Authorized,
+    PathId(webhook_id): PathId,
 ) -> Result<Json<Webhook>, ApiError> {
-    params.finish()?;
+    delete(api, webhook_id).await.map(Json)
+}
+
+pub(crate) async fn delete(api: Authorized, webhook_id: String) -> Result<Webhook, ApiError> {
     let id = uuid(&webhook_id, "webhook_id", FAULT_STATUS)?;
-    let endpoints = state.store.webhooks().endpoints().await?;
+    let endpoints = api.store.webhooks().endpoints().await?;
     let found = endpoints
         .into_iter()
         .find(|endpoint| endpoint.endpoint_id == id);
     let found = found.ok_or(ApiError::WebhookNotFound("webhook", id))?;
-    state.store.webhooks().remove(id).await?;
+    api.store.webhooks().remove(id).await?;
     tracing::info!(webhook = found.name, "a webhook was deleted");
-    Ok(Json(found.into()))
+    Ok(found.into())
 }
 
 /// Lists deliveries, newest first.
@@ -223,10 +227,8 @@ pub(crate) async fn deliveries(
 )]
 async fn get_delivery(
     State(state): State<ApiState>,
-    Segment(delivery_id): Segment,
-    params: Params,
+    PathId(delivery_id): PathId,
 ) -> Result<Json<WebhookDelivery>, ApiError> {
-    params.finish()?;
     let id = uuid(&delivery_id, "delivery_id", FAULT_STATUS)?;
     Ok(Json(delivery(&state, id).await?))
 }
@@ -240,7 +242,7 @@ async fn delivery(state: &ApiState, id: Uuid) -> Result<WebhookDelivery, ApiErro
 
 /// Sends a delivery again, now, under the same id, however it ended; if that fails it is tried again as at first.
 #[utoipa::path(
-    post, path = "/api/v1/webhooks/deliveries/{delivery_id}/resend", tag = "webhooks",
+    post, path = RESEND, tag = "webhooks",
     params(("delivery_id" = Uuid, Path, description = "The delivery")),
     responses(
         (status = 202, description = "The delivery, pending", body = WebhookDelivery),
@@ -248,12 +250,19 @@ async fn delivery(state: &ApiState, id: Uuid) -> Result<WebhookDelivery, ApiErro
     ),
 )]
 async fn resend_delivery(
-    State(state): State<ApiState>,
-    Segment(delivery_id): Segment,
-    params: Params,
+    api: Authorized,
+    PathId(delivery_id): PathId,
 ) -> Result<Response, ApiError> {
-    params.finish()?;
+    let pending = resend(api, delivery_id).await?;
+    Ok((StatusCode::ACCEPTED, Json(pending)).into_response())
+}
+
+pub(crate) async fn resend(
+    api: Authorized,
+    delivery_id: String,
+) -> Result<WebhookDelivery, ApiError> {
     let id = uuid(&delivery_id, "delivery_id", FAULT_STATUS)?;
-    state.store.webhooks().resend(id, state.clock.now()).await?;
-    Ok((StatusCode::ACCEPTED, Json(delivery(&state, id).await?)).into_response())
+    let now = api.clock.now();
+    api.store.webhooks().resend(id, now).await?;
+    delivery(&api, id).await
 }

@@ -9,8 +9,7 @@ use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
 use super::page::PageError;
-use crate::api::problem;
-use crate::wire::Problem;
+use crate::api::{ApiError, problem};
 
 /// The query string of a page.
 #[derive(Debug)]
@@ -24,7 +23,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Address<T> {
     }
 }
 
-fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Problem>> {
+fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
     let pairs: Vec<(String, String)> = query_of(uri)?;
     let mut given = BTreeMap::<String, usize>::new();
     for (name, _) in pairs {
@@ -50,7 +49,7 @@ fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Problem>> {
     }
 }
 
-fn query_of<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Problem>> {
+fn query_of<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
     let read = Query::<T>::try_from_uri(uri);
     read.map(|Query(asked)| asked).map_err(|error| {
         let why = error.body_text();
@@ -90,13 +89,13 @@ mod tests {
         tag: String,
     }
 
-    fn asked(query: &str) -> Result<Filter, Box<Problem>> {
+    fn asked(query: &str) -> Result<Filter, ApiError> {
         read(&format!("/sessions?{query}").parse().unwrap())
     }
 
     #[test]
     fn each_name_that_is_given_twice_is_told_with_its_remedy() {
-        let problem = asked("q=a&tag=x&q=b&tag=&more=1&q=").unwrap_err();
+        let problem = asked("q=a&tag=x&q=b&tag=&more=1&q=").unwrap_err().problem();
         let told: Vec<_> = problem
             .errors
             .iter()
@@ -114,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_character_that_no_text_holds_is_refused() {
-        let problem = asked("q=a%00b").unwrap_err();
+        let problem = asked("q=a%00b").unwrap_err().problem();
         assert!(problem.errors[0].message.contains("code 0"), "{problem:?}");
     }
 
@@ -128,7 +127,7 @@ mod tests {
     #[test]
     fn a_filter_that_is_none_is_told_where_what_is_found_is_acted_on() {
         let uri = "/sessions?min=5".parse().unwrap();
-        let problem = read::<Strict>(&uri).unwrap_err();
+        let problem = read::<Strict>(&uri).unwrap_err().problem();
         assert_eq!(
             (
                 problem.errors[0].pointer.as_str(),

@@ -5,15 +5,15 @@ use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
+use futures::TryFutureExt as _;
 use serde::Deserialize;
-use serde_json::Map;
 
 use super::address::Address;
 use super::conversation::{PageRange, ShownMessage, alert_in_short, analysis_in_short, said};
 use super::form::Form;
 use super::frame::Frame;
 use super::insights::Trust;
-use super::links::{MESSAGES, query, segment};
+use super::links::{MESSAGES, query};
 use super::markdown::Cut;
 use super::page::{Page, PageError, found, go, html};
 use super::score::{Opinion, opinion};
@@ -23,8 +23,8 @@ use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
 use crate::api::ratings::{self, annotations};
-use crate::api::{Params, scores};
-use crate::wire::Session;
+use crate::api::{Params, scores, typed};
+use crate::wire::{RatingRequest, Session};
 
 /// The orders in which sessions come, as the address and the page call them.
 const ORDERS: [(&str, &str); 3] = [
@@ -222,15 +222,11 @@ async fn rated(
 async fn rate(State(state): State<PageState>, form: Form) -> Page {
     let text = |name: &str| form.text(name).unwrap_or_default().to_owned();
     let session = text("session_id");
-    let mut body = Map::new();
-    for field in ["rating", "comment", "by"] {
-        if let Some(text) = form.text(field) {
-            body.insert(field.to_owned(), text.into());
-        }
-    }
-    let path = format!("/api/v1/sessions/{}/ratings", segment(&session));
-    let caller = &form.user.caller;
-    state.client.post(caller, &path, form.key(), &body).await?;
+    let body: RatingRequest = typed("", form.texts(&["rating", "comment", "by"]).into())?;
+    let rate = |api, request| ratings::rate_session(api, request).map_ok(drop);
+    let request = (session.clone(), body);
+    form.post(&state, ratings::OF_SESSION, request, rate)
+        .await?;
     let asked = AnnotateParams {
         order: text("order"),
         by: text("by"),

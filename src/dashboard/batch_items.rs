@@ -8,11 +8,10 @@ use super::page::PageError;
 use super::session_item::{Badge, name_of, named};
 use super::state::PageState;
 use super::user::SessionUser;
-use crate::api::Params;
 use crate::api::batches::items;
-use crate::api::problem;
+use crate::api::{ApiError, Params, problem};
 use crate::job::JobState;
-use crate::wire::{Batch, BatchItem, ItemOutcome, Job, JobError, Problem, Purpose};
+use crate::wire::{Batch, BatchItem, ItemOutcome, Job, JobError, Purpose};
 
 /// How many items a section shows beside others.
 const FEW: u32 = 20;
@@ -159,7 +158,7 @@ impl Show {
     ///
     /// # Errors
     /// That there is no such section, with those there are.
-    pub(super) fn parse(asked: &str) -> Result<Self, Box<Problem>> {
+    pub(super) fn parse(asked: &str) -> Result<Self, ApiError> {
         let one = SECTIONS
             .iter()
             .find(|(outcome, ..)| outcome.as_str() == asked);
@@ -380,7 +379,7 @@ pub(super) mod tests {
     #[test]
     fn the_address_says_which_items_are_shown() {
         assert_eq!(Show::parse("").unwrap(), Show::All);
-        let strange = Show::parse("<script>").unwrap_err();
+        let strange = Show::parse("<script>").unwrap_err().problem();
         assert!(
             strange.errors[0].message.contains("failures, missed"),
             "{strange:?}"

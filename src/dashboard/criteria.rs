@@ -21,7 +21,7 @@ use super::user::SessionUser;
 use super::words::{self, Moment};
 use crate::api::{Params, criteria, problem};
 use crate::job::Kind;
-use crate::wire::{CriteriaAdded, CriteriaVersion, NameRequest};
+use crate::wire::{CriteriaVersion, NameRequest};
 
 /// The parts of criteria that are told at length.
 const PROMPTS: [&str; 2] = ["judge_prompt", "answer_prompt"];
@@ -289,11 +289,8 @@ async fn stored(state: &PageState, form: &Form, copied: &str) -> Result<String, 
     {
         return Err(problem::of_field("scoring/llm_provider", &problem.named).into());
     }
-    let caller = &form.user.caller;
-    let added = state
-        .client
-        .post(caller, "/api/v1/scoring/criteria", None, &content);
-    let added: CriteriaAdded = added.await?.json()?;
+    let (route, act) = (criteria::CRITERIA, criteria::add);
+    let added = form.post(state, route, content.into(), act).await?;
     let is_named = ["name", "note"].into_iter().any(|field| form.ticked(field));
     if is_named {
         named(state, form, &added.criteria_hash).await?;
@@ -301,16 +298,15 @@ async fn stored(state: &PageState, form: &Form, copied: &str) -> Result<String, 
     Ok(added.criteria_hash)
 }
 
-async fn named(state: &PageState, form: &Form, hash: &str) -> Result<(), PageError> {
-    let path = format!("/api/v1/scoring/criteria/{}/name", segment(hash));
+async fn named(state: &PageState, form: &Form, hash: &str) -> Result<CriteriaVersion, PageError> {
     let text = |field| form.text(field).map(str::to_owned);
     let body = NameRequest {
         name: text("name"),
         note: text("note"),
     };
-    let caller = &form.user.caller;
-    state.client.post(caller, &path, None, &body).await?;
-    Ok(())
+    let request = (hash.to_owned(), body);
+    form.post(state, criteria::NAME, request, criteria::name)
+        .await
 }
 
 /// Gives a version its name and its note.
@@ -325,7 +321,6 @@ async fn make_current(
     Path(hash): Path<String>,
     form: Form,
 ) -> Page {
-    let hash = segment(&hash);
     if form.user.may_admin() && !is_sure(&form) {
         let confirmation = Confirmation {
             title: "Make these criteria current?".to_owned(),
@@ -334,14 +329,12 @@ async fn make_current(
             stops: false,
             part: "Criteria",
         };
-        let action = format!("/criteria/{hash}/current");
+        let action = format!("/criteria/{}/current", segment(&hash));
         return confirm::ask(&state, &form, action, confirmation).await;
     }
-    let path = format!("/api/v1/scoring/criteria/{hash}/current");
-    let caller = &form.user.caller;
-    let body = Map::new();
-    state.client.post(caller, &path, form.key(), &body).await?;
-    go(form.user.piece, &format!("/criteria/{hash}"))
+    let (route, act) = (criteria::CURRENT, criteria::make_current);
+    form.post(&state, route, hash.clone(), act).await?;
+    go(form.user.piece, &format!("/criteria/{}", segment(&hash)))
 }
 
 /// The prompts apart from the rest, which is JSON.

@@ -3,13 +3,16 @@
 
 use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use super::links;
+use super::page::{Page, PageError, go};
 use super::stale;
+use super::state::PageState;
 use super::user::SessionUser;
-use crate::api::{READ_TIMEOUT, in_time, problem};
-use crate::wire::Problem;
+use crate::api::{ApiError, Authorized, READ_TIMEOUT, in_time, problem};
 
 /// The fields of a form of ours.
 #[derive(Debug)]
@@ -42,11 +45,19 @@ impl Form {
         &self,
         name: &str,
         wanted: &str,
-    ) -> Result<Option<T>, Box<Problem>> {
+    ) -> Result<Option<T>, ApiError> {
         self.text(name)
             .map(|text| serde_json::from_str(text))
             .transpose()
             .map_err(|_| problem::of_field(name, &format!("is not {wanted}")))
+    }
+
+    /// Those of these fields that are filled in, as the API's bodies have them.
+    pub(super) fn texts(&self, names: &[&str]) -> Map<String, Value> {
+        let filled = names
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), self.text(name)?.into())));
+        filled.collect()
     }
 
     /// What was filled in, for a form that comes next.
@@ -70,14 +81,30 @@ impl Form {
         fields.filter(|(name, _)| name != "form_token")
     }
 
-    /// What makes the form one effect however often it is sent.
-    pub(super) fn key(&self) -> Option<&str> {
-        self.text("key")
+    /// Does what POST to a route of the API does; once, however often the form is sent.
+    pub(super) async fn post<R: Serialize, T, F>(
+        &self,
+        state: &PageState,
+        route: &str,
+        request: R,
+        act: impl FnOnce(Authorized, R) -> F,
+    ) -> Result<T, PageError>
+    where
+        T: Serialize + DeserializeOwned + Send + 'static,
+        F: Future<Output = Result<T, ApiError>> + Send + 'static,
+    {
+        let sent = (&self.user.caller, self.text("key"));
+        Ok(state.client.post(sent, route, request, act).await?)
     }
 
     /// Where to go afterwards: a path of ours.
     pub(super) fn back(&self) -> Option<&str> {
         links::back(&self.fields)
+    }
+
+    /// Leads there, or to this page.
+    pub(super) fn back_to(&self, page: &str) -> Page {
+        go(self.user.piece, self.back().unwrap_or(page))
     }
 }
 
@@ -95,7 +122,7 @@ impl<S: Send + Sync> FromRequest<S> for Form {
         let axum::Form(fields) = in_time(READ_TIMEOUT, reading)
             .await
             .map_err(IntoResponse::into_response)?
-            .map_err(|error| problem::response(*problem::of_field("form", &error.body_text())))?;
+            .map_err(|error| problem::of_field("form", &error.body_text()).into_response())?;
         let form = Self { user, fields };
         if form.text("form_token") == Some(form.user.form_token.as_str()) {
             Ok(form)

@@ -1,9 +1,9 @@
-//! Pages for people: server-rendered, no build step, no call to anywhere else. They read by the API's typed functions and act through
-//! its routes, so that they show and do what any client could; they never see a store, a queue or a judge.
+//! Pages for people: server-rendered, no build step, no call to anywhere else. They read and act by the API's typed functions, under
+//! the scopes of its routes, so that they show and do what any client could; they never see a store, a queue or a judge.
 //!
 //! ```text
 //! GET page ─▶ visit (who, form token) ─▶ handler ─▶ typed functions of the API ─▶ template ─▶ HTML
-//! POST form ─▶ the same ─▶ in-process client ─▶ the API's routes, then 303 to the page that shows what came of it; pieces for htmx instead
+//! POST form ─▶ the same ─▶ in-process client (scope, key) ─▶ typed function, then 303 to the page that shows what came of it; pieces for htmx instead
 //! ```
 //!
 //! Every page is whole without JavaScript. With it, `live.js` holds one stream of events per browser and asks for the pieces

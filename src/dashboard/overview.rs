@@ -4,11 +4,9 @@
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, Method};
 use axum::routing::{get, post};
 use chrono::{DateTime, Utc};
-use serde::Deserialize as _;
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::alerts::{self, Alert, alert};
@@ -17,13 +15,13 @@ use super::chart::Chart;
 use super::figures::{self, BY_RATING, days_ago, percent};
 use super::form::Form;
 use super::frame::Frame;
-use super::page::{Page, PageError, go, html};
+use super::page::{Page, go, html};
 use super::session_item::{Badge, called, listed};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Moment};
 use crate::api::analytics::{distribution, trend};
-use crate::api::{Params, batches, problem, sessions};
+use crate::api::{ApiError, Params, batches, sessions};
 use crate::history::examples::SESSIONS;
 use crate::wire::{Distribution, SessionItem, Sessions};
 
@@ -213,19 +211,18 @@ fn here(headers: &HeaderMap) -> String {
 
 /// Stores the example sessions, which scores nothing.
 async fn load_samples(State(state): State<PageState>, form: Form) -> Page {
+    let (caller, route) = (&form.user.caller, sessions::SESSION);
+    let api = state.client.authorize(caller, &Method::PUT, route)?;
     for (name, text) in SESSIONS {
-        let broken = |what: &str| PageError::from(problem::internal(&format!("{name}: {what}")));
         /// Whose example it is.
         #[derive(serde::Deserialize)]
         struct ExampleSession {
             session_id: Uuid,
         }
-        let session: Value =
-            serde_json::from_str(text).map_err(|error| broken(&error.to_string()))?;
-        let named =
-            ExampleSession::deserialize(&session).map_err(|error| broken(&error.to_string()))?;
-        let path = format!("/api/v1/sessions/{}", named.session_id);
-        state.client.put(&form.user.caller, &path, &session).await?;
+        let named: ExampleSession = serde_json::from_str(text)
+            .map_err(|error| ApiError::Internal(format!("{name}: {error}")))?;
+        let id = named.session_id.to_string();
+        sessions::put(api.clone(), id, text.to_owned()).await?;
     }
     go(form.user.piece, "/sessions")
 }

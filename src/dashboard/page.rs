@@ -24,12 +24,6 @@ impl PageError {
     }
 }
 
-impl From<Box<Problem>> for PageError {
-    fn from(problem: Box<Problem>) -> Self {
-        Self(problem)
-    }
-}
-
 impl From<ApiError> for PageError {
     fn from(error: ApiError) -> Self {
         error.log();
@@ -60,7 +54,7 @@ pub(super) fn html(template: &impl Template) -> Page {
 pub(super) fn with_status(status: StatusCode, template: &impl Template) -> Page {
     let text = template
         .render()
-        .map_err(|error| PageError(problem::internal(&format!("rendering a page: {error}"))))?;
+        .map_err(|error| ApiError::Internal(format!("rendering a page: {error}")))?;
     let kind = HeaderValue::from_static("text/html; charset=utf-8");
     Ok((status, [(header::CONTENT_TYPE, kind)], text).into_response())
 }
@@ -68,7 +62,7 @@ pub(super) fn with_status(status: StatusCode, template: &impl Template) -> Page 
 /// Where to look after a form: 303, or for htmx the header that leads it there.
 pub(super) fn go(piece: bool, to: &str) -> Page {
     let Ok(target) = HeaderValue::from_str(to) else {
-        return Err(PageError(problem::internal("a page's address")));
+        return Err(ApiError::Internal("a page's address".to_owned()).into());
     };
     if piece {
         return Ok((StatusCode::NO_CONTENT, [("hx-redirect", target)]).into_response());

@@ -4,6 +4,7 @@ use askama::Template;
 use axum::Router;
 use axum::extract::multipart::MultipartRejection;
 use axum::extract::{DefaultBodyLimit, Multipart, State};
+use axum::http::{HeaderMap, Method};
 use axum::routing::get;
 use serde::Deserialize;
 
@@ -12,8 +13,9 @@ use super::frame::Frame;
 use super::links::query;
 use super::page::{Page, go, html, with_status};
 use super::state::PageState;
-use super::upload::{FileForm, Refused, read, refusal};
+use super::upload::{FileForm, Refused, SentFile, read, refusal};
 use super::user::SessionUser;
+use crate::api::{ApiError, Caller, InProcessClient, Params, sessions};
 use crate::wire::{PutOutcome, SessionFormat, SessionsPut};
 
 /// The routes of this file. How long a file may be is the API's to say.
@@ -94,14 +96,12 @@ impl SessionUploadPage {
 struct Chosen(String);
 
 impl FileForm for Chosen {
+    type Taken = SessionsPut;
+
     fn take(&mut self, name: &str, value: String) {
         if name == "format" {
             self.0 = value;
         }
-    }
-
-    fn path(&self, _file_name: &str) -> String {
-        format!("/api/v1/sessions{}", query(&[("format", &self.0)]))
     }
 
     fn endings(&self) -> &'static str {
@@ -117,9 +117,18 @@ impl FileForm for Chosen {
         }
     }
 
-    /// The same session put twice is the same session.
-    fn key(&self) -> Option<&str> {
-        None
+    /// The same session put twice is the same session: there is no key.
+    async fn send(
+        &self,
+        client: &InProcessClient,
+        caller: &Caller,
+        file: SentFile<'_>,
+    ) -> Result<SessionsPut, ApiError> {
+        let api = client.authorize(caller, &Method::POST, sessions::SESSIONS)?;
+        let mut params = Params::from_pairs(&[("format", &self.0)]);
+        let format = params.take("format");
+        params.finish()?;
+        sessions::put_file(api, format, file.content, &HeaderMap::new()).await
     }
 }
 
@@ -144,11 +153,11 @@ async fn upload(
 ) -> Page {
     let mut form = Chosen::default();
     let sent = read(&state, &user, &mut form, multipart).await;
-    let problem = match sent.and_then(|done| done.json::<SessionsPut>()) {
+    let fault = match sent {
         Ok(put) => return go(user.piece, &Stored::from_put(&put).path()),
-        Err(problem) => problem,
+        Err(fault) => fault,
     };
-    let (status, refused) = refusal(problem)?;
+    let (status, refused) = refusal(fault)?;
     let frame = Frame::load(&state, user, "Sessions", "Not taken · Upload sessions").await;
     let page = SessionUploadPage {
         frame,

@@ -6,6 +6,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::get;
 use chrono::{DateTime, Utc};
+use futures::TryFutureExt as _;
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -15,13 +16,13 @@ use super::form::Form;
 use super::frame::Frame;
 use super::links::{query, segment};
 use super::page::found;
-use super::page::{Page, PageError, go, html, is_mendable, refusal, with_status};
+use super::page::{Page, PageError, html, is_mendable, refusal, with_status};
 use super::session_item::{Badge, item, why_not};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Moment};
 use crate::api::{Params, scores, sessions};
-use crate::wire::{Problem, SessionItem};
+use crate::wire::{Problem, ScoreRequest, SessionItem};
 
 /// How many rows a page has.
 const ROWS: u32 = 50;
@@ -326,10 +327,13 @@ async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form:
         let action = format!("/sessions/{}/score-now", segment(&id));
         return confirm::ask(&state, &form, action, confirmation).await;
     }
-    let path = format!("/api/v1/scoring/sessions/{}/score", segment(&id));
-    let body = serde_json::json!({"force_rescore": form.ticked("force")});
-    let caller = &form.user.caller;
-    state.client.post(caller, &path, form.key(), &body).await?;
+    let body = ScoreRequest {
+        force_rescore: form.ticked("force"),
+        criteria_hash: None,
+    };
+    let ask = |api, (id, body)| scores::ask(api, (id, Ok(body))).map_ok(drop);
+    let request = (id.clone(), body);
+    form.post(&state, scores::SCORE, request, ask).await?;
     match form.text("piece").filter(|_| form.user.piece) {
         Some("row") => {
             if let Some(item) = item(&state, &form.user, &id).await? {
@@ -343,8 +347,7 @@ async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form:
         Some("state") => return super::session::scoring_status(&state, &form.user, &id).await,
         Some(_) | None => {}
     }
-    let session = format!("/sessions/{}", segment(&id));
-    go(form.user.piece, form.back().unwrap_or(&session))
+    form.back_to(&format!("/sessions/{}", segment(&id)))
 }
 
 #[cfg(test)]

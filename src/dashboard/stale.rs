@@ -7,12 +7,12 @@
 use askama::Template;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 
 use super::links::{PARTS, back, is_ours, query};
 use super::page::with_status;
 use super::user::SessionUser;
-use crate::api::{FailedRequest, problem};
+use crate::api::{ApiError, FailedRequest};
 
 /// Fields that are never shown, nor sent back: they are entered anew.
 const SECRET: [&str; 1] = ["token"];
@@ -95,9 +95,8 @@ fn is_same_site(headers: &HeaderMap) -> bool {
 
 /// What a browser gets for such a form.
 pub(super) fn answer(user: SessionUser, sent: &[(String, String)], parts: &Parts) -> Response {
-    let problem = problem::stale_form();
     if user.piece {
-        return problem::response(*problem);
+        return ApiError::StaleForm.into_response();
     }
     let same_site = is_same_site(&parts.headers);
     let typed = sent.iter().filter(|(name, _)| name != "form_token");
@@ -106,7 +105,7 @@ pub(super) fn answer(user: SessionUser, sent: &[(String, String)], parts: &Parts
         .partition(|(name, _)| SECRET.contains(&name.as_str()));
     let path = parts.uri.path();
     let page = StaleForm {
-        title: problem.title,
+        title: ApiError::StaleForm.problem().title,
         why: CHANGED,
         sign_in: None,
         action: (same_site && secret.is_empty()).then(|| path.to_owned()),

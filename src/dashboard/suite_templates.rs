@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::page::Page;
 use super::state::PageState;
 use super::words;
-use crate::api::problem;
+use crate::api::{ApiError, problem};
 use crate::job::Kind;
 use crate::score::about;
 
@@ -84,7 +84,7 @@ async fn template(Path(file): Path<String>) -> Page {
         ),
         _ => return Err(unknown().into()),
     };
-    let bytes = made.map_err(|error| problem::internal(&error))?;
+    let bytes = made.map_err(ApiError::Internal)?;
     Ok(download(&format!("gavel-{kind}.{end}"), media_type, bytes))
 }
 

@@ -6,30 +6,28 @@ use std::path::Path;
 
 use askama::Template;
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::multipart::{Field, MultipartRejection};
 use axum::extract::{DefaultBodyLimit, Multipart, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::routing::get;
-use serde::Deserialize;
-use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::frame::Frame;
-use super::links::query;
 use super::page::{Page, PageError, go, html, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
-use crate::api::batches::body::MAX_NAME;
-use crate::api::{Done, LARGE_READ_TIMEOUT, in_time, problem};
+use crate::api::batches::body::{MAX_NAME, format_named, head_of_query};
+use crate::api::{
+    ApiError, Caller, InProcessClient, LARGE_READ_TIMEOUT, Params, Spooled, batches, in_time,
+    problem,
+};
 use crate::job::Kind;
 use crate::score::about;
-use crate::wire::Problem;
+use crate::wire::{Batch, Problem};
 
 /// The longest field beside the file, bytes.
 const FIELD_BYTES: usize = 4 << 10;
-/// Chunks that are on their way to the API.
-const CHUNKS: usize = 4;
 
 /// The routes of this file; the list of batches takes the form itself. How long a file may be is the API's to say.
 pub(super) fn routes() -> Router<PageState> {
@@ -91,10 +89,10 @@ impl UploadForm {
 
 /// A form whose last field is a file that goes on to the API.
 pub(super) trait FileForm: Send + Sync {
+    /// What comes of a file that is taken.
+    type Taken;
     /// Takes a field that stands before the file.
     fn take(&mut self, name: &str, value: String);
-    /// Where the file of this name goes.
-    fn path(&self, file_name: &str) -> String;
     /// The forms that a file may have, by the end of its name.
     fn endings(&self) -> &'static str;
     /// What to do with a file of another form.
@@ -102,11 +100,62 @@ pub(super) trait FileForm: Send + Sync {
         "save it as one of them"
     }
     fn media_type(&self, file_name: &str) -> Option<&'static str>;
-    /// What makes the upload one effect however often it is sent.
-    fn key(&self) -> Option<&str>;
+    /// Hands a file on to the API as it comes.
+    async fn send(
+        &self,
+        client: &InProcessClient,
+        caller: &Caller,
+        file: SentFile<'_>,
+    ) -> Result<Self::Taken, ApiError>;
+}
+
+/// A file as it comes.
+pub(super) struct SentFile<'f> {
+    name: String,
+    media_type: &'static str,
+    pub(super) content: Field<'f>,
+}
+
+impl<'f> SentFile<'f> {
+    fn of_form(content: Field<'f>, form: &impl FileForm) -> Result<Self, ApiError> {
+        let name = content.file_name().unwrap_or_default().to_owned();
+        let Some(media_type) = form.media_type(&name) else {
+            let fault = if name.is_empty() {
+                "is missing: choose one".to_owned()
+            } else {
+                let endings = form.endings();
+                let remedy = form.remedy(&name);
+                format!("{name:?} ends in none of {endings}: {remedy}")
+            };
+            return Err(problem::of_field("file", &fault));
+        };
+        Ok(Self {
+            name,
+            media_type,
+            content,
+        })
+    }
+}
+
+impl UploadForm {
+    /// What a batch of the file of this name is asked for with.
+    fn params(&self, file_name: &str) -> Params {
+        let name = match self.name.as_str() {
+            "" => suite_name(file_name),
+            name => name,
+        };
+        Params::from_pairs(&[
+            ("kind", &self.kind),
+            ("name", name),
+            ("threshold", &self.threshold),
+            ("budget_usd", &self.budget_usd),
+        ])
+    }
 }
 
 impl FileForm for UploadForm {
+    type Taken = Batch;
+
     fn take(&mut self, name: &str, value: String) {
         match name {
             "kind" => self.kind = value,
@@ -116,20 +165,6 @@ impl FileForm for UploadForm {
             "key" => self.key = value,
             _ => {}
         }
-    }
-
-    fn path(&self, file_name: &str) -> String {
-        let name = match self.name.as_str() {
-            "" => suite_name(file_name),
-            name => name,
-        };
-        let query = query(&[
-            ("kind", self.kind.as_str()),
-            ("name", name),
-            ("threshold", &self.threshold),
-            ("budget_usd", &self.budget_usd),
-        ]);
-        format!("/api/v1/batches{query}")
     }
 
     fn endings(&self) -> &'static str {
@@ -149,8 +184,22 @@ impl FileForm for UploadForm {
         media_type(file_name)
     }
 
-    fn key(&self) -> Option<&str> {
-        Some(&self.key)
+    async fn send(
+        &self,
+        client: &InProcessClient,
+        caller: &Caller,
+        file: SentFile<'_>,
+    ) -> Result<Batch, ApiError> {
+        // Nothing is read for who may not send it.
+        let api = client.authorize(caller, &Method::POST, batches::BATCHES)?;
+        let items = Spooled::read(file.content, &HeaderMap::new(), &api.http).await?;
+        let format = format_named(Some(file.media_type.to_owned()))?;
+        let head = head_of_query(self.params(&file.name))?;
+        let begin = |api, request| batches::begin(api, format, request);
+        let sent = (caller, Some(self.key.as_str()));
+        client
+            .post(sent, batches::BATCHES, (head, items), begin)
+            .await
     }
 }
 
@@ -210,11 +259,6 @@ async fn page(State(state): State<PageState>, user: SessionUser) -> Page {
     html(&UploadPage { frame, form })
 }
 
-#[derive(Deserialize)]
-struct Made {
-    batch_id: Uuid,
-}
-
 /// Sends a file on to the API; a form that is out of date comes back with what was typed, for its file to be chosen again. Fields stand before the file: what comes after it isn't read.
 pub(super) async fn upload(
     State(state): State<PageState>,
@@ -223,11 +267,11 @@ pub(super) async fn upload(
 ) -> Page {
     let mut form = UploadForm::empty(&user);
     let sent = read(&state, &user, &mut form, multipart).await;
-    let problem = match sent.and_then(|done| done.json::<Made>()) {
-        Ok(made) => return go(user.piece, &format!("/batches/{}", made.batch_id)),
-        Err(problem) => problem,
+    let fault = match sent {
+        Ok(batch) => return go(user.piece, &format!("/batches/{}", batch.batch_id)),
+        Err(fault) => fault,
     };
-    let (status, refused) = refusal(problem)?;
+    let (status, refused) = refusal(fault)?;
     form.refused = Some(refused);
     // What was refused is no effect that the key could stand for.
     form.key = Uuid::new_v4().to_string();
@@ -236,32 +280,32 @@ pub(super) async fn upload(
 }
 
 /// Why a file wasn't taken, to be shown above its form; what the form can't mend is an error.
-pub(super) fn refusal(problem: Box<Problem>) -> Result<(StatusCode, Refused), PageError> {
+pub(super) fn refusal(fault: PageError) -> Result<(StatusCode, Refused), PageError> {
+    let problem = fault.problem();
     if matches!(problem.status, 401 | 403) && problem.name() != "stale-form" {
-        return Err(problem.into());
+        return Err(fault);
     }
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST);
-    Ok((status, Refused::from_problem(&problem)))
+    Ok((status, Refused::from_problem(problem)))
 }
 
 /// Reads a form, and sends its file on to the API as it comes.
-pub(super) async fn read(
+pub(super) async fn read<F: FileForm>(
     state: &PageState,
     user: &SessionUser,
-    form: &mut impl FileForm,
+    form: &mut F,
     multipart: Result<Multipart, MultipartRejection>,
-) -> Result<Done, Box<Problem>> {
+) -> Result<F::Taken, PageError> {
     let reading = read_fields(state, user, form, multipart);
-    let read = in_time(LARGE_READ_TIMEOUT, reading).await;
-    read.map_err(|error| Box::new(error.problem()))?
+    Ok(in_time(LARGE_READ_TIMEOUT, reading).await??)
 }
 
-async fn read_fields(
+async fn read_fields<F: FileForm>(
     state: &PageState,
     user: &SessionUser,
-    form: &mut impl FileForm,
+    form: &mut F,
     multipart: Result<Multipart, MultipartRejection>,
-) -> Result<Done, Box<Problem>> {
+) -> Result<F::Taken, ApiError> {
     let broken = |text: String| problem::of_field("form", &text);
     let mut multipart = multipart.map_err(|error| broken(error.body_text()))?;
     let mut is_ours = false;
@@ -272,16 +316,17 @@ async fn read_fields(
             return Err(if is_ours {
                 problem::of_field("file", "is missing: choose one")
             } else {
-                problem::stale_form()
+                ApiError::StaleForm
             });
         };
         let name = field.name().unwrap_or_default().to_owned();
         if name == "form_token" {
             is_ours = text(&mut field).await? == user.form_token;
         } else if name == "file" && !is_ours {
-            return Err(problem::stale_form());
+            return Err(ApiError::StaleForm);
         } else if name == "file" {
-            return send(state, user, form, field).await;
+            let file = SentFile::of_form(field, form)?;
+            return form.send(&state.client, &user.caller, file).await;
         } else {
             let value = text(&mut field).await?;
             form.take(&name, value.trim().to_owned());
@@ -289,7 +334,7 @@ async fn read_fields(
     }
 }
 
-async fn text(field: &mut Field<'_>) -> Result<String, Box<Problem>> {
+async fn text(field: &mut Field<'_>) -> Result<String, ApiError> {
     let name = field.name().unwrap_or_default().to_owned();
     let mut bytes = Vec::new();
     while let Some(chunk) = chunk(field).await? {
@@ -302,7 +347,7 @@ async fn text(field: &mut Field<'_>) -> Result<String, Box<Problem>> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-async fn chunk(field: &mut Field<'_>) -> Result<Option<Bytes>, Box<Problem>> {
+async fn chunk(field: &mut Field<'_>) -> Result<Option<Bytes>, ApiError> {
     let read = field.chunk().await;
     read.map_err(|error| problem::of_field("form", &error.body_text()))
 }
@@ -326,72 +371,6 @@ fn suite_name(file_name: &str) -> &str {
         true => stem,
         false => "",
     }
-}
-
-async fn send(
-    state: &PageState,
-    user: &SessionUser,
-    form: &impl FileForm,
-    mut field: Field<'_>,
-) -> Result<Done, Box<Problem>> {
-    let file_name = field.file_name().unwrap_or_default().to_owned();
-    let Some(media_type) = form.media_type(&file_name) else {
-        let fault = if file_name.is_empty() {
-            "is missing: choose one".to_owned()
-        } else {
-            let endings = form.endings();
-            let remedy = form.remedy(&file_name);
-            format!("{file_name:?} ends in none of {endings}: {remedy}")
-        };
-        return Err(problem::of_field("file", &fault));
-    };
-    let mut headers = HeaderMap::new();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-    let key = form.key().map(HeaderValue::from_str);
-    if let Some(Ok(key)) = key {
-        headers.insert(HeaderName::from_static("idempotency-key"), key);
-    }
-    let (sender, receiver) = mpsc::channel(CHUNKS);
-    let path = form.path(&file_name);
-    let uploading = state
-        .client
-        .upload(&user.caller, &path, headers, body(receiver));
-    let (done, ()) = tokio::join!(uploading, feed(&mut field, sender));
-    done
-}
-
-/// A piece of a file on its way; the last one says that it is whole.
-enum UploadPiece {
-    Chunk(Bytes),
-    End,
-}
-
-/// Hands a file on until it ends, breaks off, or nobody takes more.
-async fn feed(field: &mut Field<'_>, sender: mpsc::Sender<UploadPiece>) {
-    while let Ok(read) = chunk(field).await {
-        let (piece, is_last) = match read {
-            Some(bytes) => (UploadPiece::Chunk(bytes), false),
-            None => (UploadPiece::End, true),
-        };
-        if sender.send(piece).await.is_err() || is_last {
-            return;
-        }
-    }
-}
-
-/// The pieces as a body. Without its end it is broken off: half a file must not become a batch.
-fn body(receiver: mpsc::Receiver<UploadPiece>) -> Body {
-    Body::from_stream(futures::stream::unfold(Some(receiver), async |receiver| {
-        let mut receiver = receiver?;
-        match receiver.recv().await {
-            Some(UploadPiece::Chunk(bytes)) => Some((Ok(bytes), Some(receiver))),
-            Some(UploadPiece::End) => None,
-            None => {
-                let error = std::io::Error::other("the upload broke off");
-                Some((Err(error), None))
-            }
-        }
-    }))
 }
 
 #[cfg(test)]
@@ -433,31 +412,16 @@ mod tests {
 
     #[test]
     fn a_suite_without_a_name_is_called_as_its_file() {
-        let path = |name: &str| {
+        let called = |name: &str| {
             let form = UploadForm {
                 name: name.to_owned(),
                 ..UploadForm::default()
             };
-            form.path("kql suite.v2.csv")
+            form.params("kql suite.v2.csv").text("name")
         };
-        assert!(path("").contains("name=kql+suite.v2"), "{}", path(""));
-        assert!(path("mine").contains("name=mine"), "{}", path("mine"));
+        assert_eq!(called("").as_deref(), Some("kql suite.v2"));
+        assert_eq!(called("mine").as_deref(), Some("mine"));
         assert_eq!(suite_name(&"x".repeat(201)), "");
-    }
-
-    #[tokio::test]
-    async fn half_a_file_is_no_file() {
-        for (ends, whole) in [(true, true), (false, false)] {
-            let (sender, receiver) = mpsc::channel(CHUNKS);
-            let chunk = UploadPiece::Chunk(Bytes::from_static(b"id,"));
-            assert!(sender.send(chunk).await.is_ok());
-            if ends {
-                assert!(sender.send(UploadPiece::End).await.is_ok());
-            }
-            drop(sender);
-            let read = axum::body::to_bytes(body(receiver), 100).await;
-            assert_eq!(read.is_ok(), whole);
-        }
     }
 
     #[test]

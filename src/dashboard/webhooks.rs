@@ -7,20 +7,21 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::json;
 
 use super::confirm::{self, Confirmation, is_sure};
 use super::form::Form;
 use super::frame::Frame;
 use super::links::{query, segment};
-use super::page::{Page, go, html, is_mendable, refusal, with_status};
+use super::page::{Page, PageError, go, html, is_mendable, refusal, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Moment};
-use crate::api::{Params, webhooks};
+use crate::api::{Params, typed, webhooks};
 use crate::wire::{
-    DeliveryState, Webhook, WebhookCreated, WebhookDelivery, WebhookEvent, WebhookFormat,
+    DeliveryState, NewWebhook, Webhook, WebhookCreated, WebhookDelivery, WebhookEvent,
+    WebhookFormat,
 };
 
 pub(super) fn routes() -> Router<PageState> {
@@ -128,41 +129,21 @@ async fn show(
     html(&WebhooksPage::read(&state, user, asked, Done::default()).await?)
 }
 
-/// A webhook as it is entered; no event ticked: all.
-#[derive(Serialize)]
-struct Entered<'a> {
-    name: &'a str,
-    url: &'a str,
-    format: Option<&'a str>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    events: Vec<&'a str>,
-}
-
 /// Makes a webhook, and shows its secret.
 async fn add(State(state): State<PageState>, form: Form) -> Page {
     let text = |name: &str| form.text(name).unwrap_or_default();
-    let body = Entered {
-        name: text("name"),
-        url: text("url"),
-        format: form.text("format"),
-        events: form.all("events").collect(),
-    };
-    let (caller, mut done) = (&form.user.caller, Done::default());
-    let made = state
-        .client
-        .post(caller, "/api/v1/webhooks", None, &body)
-        .await;
-    let status = match made.and_then(|made| made.json::<WebhookCreated>()) {
+    let mut done = Done::default();
+    let status = match added(&state, &form).await {
         Ok(created) => {
             done.created = Some(created);
             StatusCode::OK
         }
-        Err(problem) if is_mendable(&problem) => {
-            done.refused = refusal(&problem);
+        Err(fault) if is_mendable(fault.problem()) => {
+            done.refused = refusal(fault.problem());
             (done.name, done.url) = (text("name").to_owned(), text("url").to_owned());
             StatusCode::UNPROCESSABLE_ENTITY
         }
-        Err(problem) => return Err(problem.into()),
+        Err(fault) => return Err(fault),
     };
     with_status(
         status,
@@ -170,9 +151,25 @@ async fn add(State(state): State<PageState>, form: Form) -> Page {
     )
 }
 
+async fn added(state: &PageState, form: &Form) -> Result<WebhookCreated, PageError> {
+    let text = |name: &str| form.text(name).unwrap_or_default();
+    let mut fields = json!({
+        "name": text("name"),
+        "url": text("url"),
+        "format": form.text("format"),
+    });
+    let events: Vec<&str> = form.all("events").collect();
+    // None is ticked: all.
+    if !events.is_empty() {
+        fields["events"] = events.into();
+    }
+    let new: NewWebhook = typed("", fields)?;
+    let (route, act) = (webhooks::WEBHOOKS, webhooks::add);
+    form.post(state, route, new, act).await
+}
+
 /// Deletes a webhook, after a question.
 async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
-    let id = segment(&id);
     if form.user.may_admin() && !is_sure(&form) {
         let confirmation = Confirmation {
             title: "Delete this webhook?".to_owned(),
@@ -184,29 +181,19 @@ async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Fo
         return confirm::ask(
             &state,
             &form,
-            format!("/webhooks/{id}/delete"),
+            format!("/webhooks/{}/delete", segment(&id)),
             confirmation,
         )
         .await;
     }
-    done(&state, &form, &format!("/api/v1/webhooks/{id}/delete")).await
+    form.post(&state, webhooks::DELETE, id, webhooks::delete)
+        .await?;
+    go(form.user.piece, "/webhooks")
 }
 
 async fn resend(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
-    done(
-        &state,
-        &form,
-        &format!("/api/v1/webhooks/deliveries/{}/resend", segment(&id)),
-    )
-    .await
-}
-
-async fn done(state: &PageState, form: &Form, path: &str) -> Page {
-    let sent = state
-        .client
-        .post(&form.user.caller, path, None, &Map::<String, Value>::new())
-        .await;
-    sent?;
+    form.post(&state, webhooks::RESEND, id, webhooks::resend)
+        .await?;
     go(form.user.piece, "/webhooks")
 }
 

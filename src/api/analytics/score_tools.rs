@@ -7,7 +7,7 @@ use utoipa_axum::routes;
 
 use super::names::sessions_without;
 use crate::api::ApiState;
-use crate::api::http::params::{Params, Segment, uuid};
+use crate::api::http::params::{PathId, uuid};
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::store::{MadeBy, ToolElsewhere};
 use crate::wire::{ScoreTool, ScoreTools};
@@ -45,10 +45,8 @@ impl From<ToolElsewhere> for ScoreTool {
 )]
 async fn tools_of_score(
     State(state): State<ApiState>,
-    Segment(score_id): Segment,
-    params: Params,
+    PathId(score_id): PathId,
 ) -> Result<Json<ScoreTools>, ApiError> {
-    params.finish()?;
     Ok(Json(of_score(&state, &score_id).await?))
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::http::{HeaderMap, header};
 use serde_json::Value;
 
+use crate::api::http::body::typed;
 use crate::api::http::params::Params;
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::enqueue::{BatchError, Item, ItemFault, ItemStream, OpenItems};
@@ -30,8 +31,12 @@ pub(crate) fn format_of(headers: &HeaderMap) -> Result<Format, ApiError> {
             "content-encoding {coding}"
         ))));
     }
-    let format = declared.as_deref().and_then(Format::of_media_type);
-    format.ok_or(ApiError::BatchMediaType(declared))
+    format_named(declared)
+}
+
+pub(crate) fn format_named(media_type: Option<String>) -> Result<Format, ApiError> {
+    let format = media_type.as_deref().and_then(Format::of_media_type);
+    format.ok_or(ApiError::BatchMediaType(media_type))
 }
 
 /// What stands beside the items, wherever in the file it stands.
@@ -47,18 +52,7 @@ pub(crate) async fn head_of_json(
             "must be a JSON object with the kind as `kind` and the list of payloads as `items`";
         return Err(ApiError::fault(FaultStatus::Unprocessable, "/items", fault));
     }
-    serde_path_to_error::deserialize(Value::Object(envelope.fields)).map_err(|error| {
-        let path = error.path().to_string();
-        let pointer = match path.as_str() {
-            "." => String::new(),
-            path => format!("/{}", path.replace('.', "/")),
-        };
-        ApiError::fault(
-            FaultStatus::Unprocessable,
-            pointer,
-            error.inner().to_string(),
-        )
-    })
+    typed("", Value::Object(envelope.fields))
 }
 
 /// What stands beside the items of a batch.

@@ -6,7 +6,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::ApiState;
-use crate::api::http::params::{Params, Segment, uuid};
+use crate::api::http::params::{PathId, uuid};
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::api::ratings::calibration::view;
 use crate::score::fields;
@@ -37,10 +37,8 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 )]
 async fn get_batch_calibration(
     State(state): State<ApiState>,
-    Segment(batch_id): Segment,
-    params: Params,
+    PathId(batch_id): PathId,
 ) -> Result<Json<BatchCalibration>, ApiError> {
-    params.finish()?;
     Ok(Json(read(&state, &batch_id).await?))
 }
 

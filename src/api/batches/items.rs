@@ -7,7 +7,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::api::http::params::{Params, Segment, uuid};
+use crate::api::http::params::{NoQuery, Params, Segment, uuid};
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::api::{ApiState, jobs};
 use crate::job;
@@ -179,9 +179,8 @@ fn after(params: &mut Params) -> Option<i64> {
 async fn get_item(
     State(state): State<ApiState>,
     Path((batch_id, item_no)): Path<(String, String)>,
-    params: Params,
+    _: NoQuery,
 ) -> Result<Json<BatchItemDetail>, ApiError> {
-    params.finish()?;
     Ok(Json(read(&state, &batch_id, &item_no).await?))
 }
 

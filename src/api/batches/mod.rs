@@ -24,13 +24,11 @@ use self::body::{
 use crate::api::ApiState;
 use crate::api::criteria::named::wanted;
 
-use crate::api::http::auth::Caller;
+use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
-use crate::api::http::body_memory::BodyMemory;
 use crate::api::http::etag::json_or_unchanged;
-use crate::api::http::idempotency::ReservedEffect;
 use crate::api::http::links::begun;
-use crate::api::http::params::{Params, Segment, uuid};
+use crate::api::http::params::{Params, PathId, uuid};
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::api::http::spool::Spooled;
 use crate::enqueue::ScoreBatch;
@@ -39,6 +37,13 @@ use crate::job::{Force, Kind, Priority};
 use crate::store::{BatchFilter, BatchRow, Moved};
 use crate::suite::{Format, Limits, ReadOptions};
 use crate::wire::{Batch, BatchRequest, BatchRetried, BatchState, Batches, BudgetBody};
+
+pub(crate) use crate::api::http::links::BATCHES;
+pub(crate) const PAUSE: &str = "/api/v1/batches/{batch_id}/pause";
+pub(crate) const RESUME: &str = "/api/v1/batches/{batch_id}/resume";
+pub(crate) const CANCEL: &str = "/api/v1/batches/{batch_id}/cancel";
+pub(crate) const RETRY: &str = "/api/v1/batches/{batch_id}/retry-errors";
+pub(crate) const BUDGET: &str = "/api/v1/batches/{batch_id}/budget";
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -58,7 +63,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 /// other fields stand in the query string. In tables a column is a field of the payload, and lists and objects are JSON in
 /// the cell. A 202 means that all items are stored and will run. Sessions are scored anew, whether or not they have a score.
 #[utoipa::path(
-    post, path = "/api/v1/batches", tag = "batches",
+    post, path = BATCHES, tag = "batches",
     params(
         ("kind" = Option<Kind>, Query, description = "JSONL, CSV, XLSX: the kind; required there"),
         ("name" = Option<String>, Query, description = "JSONL, CSV, XLSX: what you call it"),
@@ -82,62 +87,72 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     ),
 )]
 async fn post_batch(
-    State(state): State<ApiState>,
-    caller: Caller,
-    effect: ReservedEffect,
-    held: BodyMemory,
+    api: Authorized,
     params: Params,
     headers: HeaderMap,
     body: Spooled,
 ) -> Result<Response, ApiError> {
     let format = format_of(&headers)?;
-    let limits = Limits {
-        file_bytes: state.http.max_batch_bytes as u64,
-        depth: state.http.max_json_depth,
-        ..Limits::default()
-    };
     let head = match format {
         Format::Json => {
             in_the_body(params)?;
-            head_of_json(body.file.clone(), limits).await?
+            head_of_json(body.file.clone(), limits_of(&api)).await?
         }
         Format::Jsonl | Format::Csv | Format::Xlsx => head_of_query(params)?,
     };
+    let batch = begin(api, format, (head, body)).await?;
+    Ok(accepted(batch))
+}
+
+fn limits_of(state: &ApiState) -> Limits {
+    Limits {
+        file_bytes: state.http.max_batch_bytes as u64,
+        depth: state.http.max_json_depth,
+        ..Limits::default()
+    }
+}
+
+/// Stores a batch of a file's items.
+pub(crate) async fn begin(
+    api: Authorized,
+    format: Format,
+    (head, items): (BatchRequest, Spooled),
+) -> Result<Batch, ApiError> {
     check(&head)?;
     let request = ScoreBatch {
         kind: head.kind,
         name: head.name,
         threshold: head.threshold,
         budget_usd: head.budget_usd,
-        criteria_hash: wanted(&state, head.criteria_hash, FaultStatus::Unprocessable).await?,
+        criteria_hash: wanted(&api, head.criteria_hash, FaultStatus::Unprocessable).await?,
         priority: head.priority.unwrap_or(Priority::Bulk),
         force: Force::from_flag(head.force_rescore),
-        triggered_by: caller.name(FaultStatus::Unprocessable)?,
-        new_id: effect.new_id(),
+        triggered_by: api.caller.name(FaultStatus::Unprocessable)?,
+        new_id: api.effect.new_id(),
     };
     let reading = ReadOptions {
-        limits,
+        limits: limits_of(&api),
         ..ReadOptions::of_kind(format, head.kind)
     };
-    held.take(weight(body.file.clone(), reading).await?).await?;
-    let batch = state
+    let weight = weight(items.file.clone(), reading).await?;
+    api.memory.take(weight).await?;
+    let batch = api
         .enqueue
-        .batch(request, opener(body.file, reading))
+        .batch(request, opener(items.file, reading))
         .await
         .map_err(|error| refused(error, format))?;
-    accepted(&state, batch).await
+    Ok(view::load(&api, batch).await?)
 }
 
 /// The 202 of a batch that is stored.
-pub(crate) async fn accepted(state: &ApiState, batch: BatchRow) -> Result<Response, ApiError> {
-    let view = view::load(state, batch).await?;
-    let path = view.links.this.clone();
-    Ok(begun(StatusCode::ACCEPTED, &path, view))
+pub(crate) fn accepted(batch: Batch) -> Response {
+    let path = batch.links.this.clone();
+    begun(StatusCode::ACCEPTED, &path, batch)
 }
 
 /// Lists batches, newest first.
 #[utoipa::path(
-    get, path = "/api/v1/batches", tag = "batches",
+    get, path = BATCHES, tag = "batches",
     params(
         ("kind" = Option<Kind>, Query, description = "By kind"),
         ("state" = Option<BatchState>, Query, description = "By state"),
@@ -193,17 +208,15 @@ pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Batches
 )]
 async fn get_batch(
     State(state): State<ApiState>,
-    Segment(batch_id): Segment,
-    params: Params,
+    PathId(batch_id): PathId,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    params.finish()?;
     json_or_unchanged(&headers, &read(&state, &batch_id).await?)
 }
 
 /// One batch: how far it is, and what it came to.
 pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<Batch, ApiError> {
-    let id = uuid(batch_id, "batch_id", FaultStatus::Unprocessable)?;
+    let id = id_of(batch_id)?;
     let batch = state.store.batches().get(id).await?;
     let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
     Ok(view::load(state, batch).await?)
@@ -212,7 +225,7 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<Batch, ApiE
 /// Stops a batch: none of its items begins, those that run end. What somebody asks for by itself meanwhile (its session's score, its
 /// job's retry) is scored all the same. Pausing twice is well.
 #[utoipa::path(
-    post, path = "/api/v1/batches/{batch_id}/pause", tag = "batches",
+    post, path = PAUSE, tag = "batches",
     params(("batch_id" = Uuid, Path, description = "The batch")),
     responses(
         (status = 200, description = "The batch, paused now or before", body = Batch),
@@ -220,20 +233,20 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<Batch, ApiE
         (status = 409, description = "batch-state"),
     ),
 )]
-async fn pause_batch(
-    State(state): State<ApiState>,
-    Segment(batch_id): Segment,
-    params: Params,
-) -> Result<Json<Batch>, ApiError> {
-    let id = batch_id_of(&batch_id, params)?;
-    let moved = state.store.batches().pause(id).await?;
-    let batch = done(&state, id, moved, (EventType::BatchPaused, "pause"))?;
-    Ok(Json(view::load(&state, batch).await?))
+async fn pause_batch(api: Authorized, PathId(batch_id): PathId) -> Result<Json<Batch>, ApiError> {
+    pause(api, batch_id).await.map(Json)
+}
+
+pub(crate) async fn pause(api: Authorized, batch_id: String) -> Result<Batch, ApiError> {
+    let id = id_of(&batch_id)?;
+    let moved = api.store.batches().pause(id).await?;
+    let batch = done(&api, id, moved, (EventType::BatchPaused, "pause"))?;
+    Ok(view::load(&api, batch).await?)
 }
 
 /// Lets a paused batch go on. Resuming a running one is well.
 #[utoipa::path(
-    post, path = "/api/v1/batches/{batch_id}/resume", tag = "batches",
+    post, path = RESUME, tag = "batches",
     params(("batch_id" = Uuid, Path, description = "The batch")),
     responses(
         (status = 200, description = "The batch, running", body = Batch),
@@ -241,13 +254,14 @@ async fn pause_batch(
         (status = 409, description = "batch-state, batch-budget"),
     ),
 )]
-async fn resume_batch(
-    State(state): State<ApiState>,
-    Segment(batch_id): Segment,
-    params: Params,
-) -> Result<Json<Batch>, ApiError> {
-    let id = batch_id_of(&batch_id, params)?;
-    let moved = state.store.batches().resume(id, state.clock.now()).await?;
+async fn resume_batch(api: Authorized, PathId(batch_id): PathId) -> Result<Json<Batch>, ApiError> {
+    resume(api, batch_id).await.map(Json)
+}
+
+pub(crate) async fn resume(api: Authorized, batch_id: String) -> Result<Batch, ApiError> {
+    let id = id_of(&batch_id)?;
+    let now = api.clock.now();
+    let moved = api.store.batches().resume(id, now).await?;
     if let Moved::Refused(batch) = &moved
         && batch.state == BatchState::Paused
         && let Some(budget_usd) = batch.budget_usd
@@ -255,15 +269,15 @@ async fn resume_batch(
         let text = format!("batch {id} has spent its budget of {budget_usd} USD");
         return Err(ApiError::BatchBudget(text));
     }
-    let batch = done(&state, id, moved, (EventType::BatchResumed, "resume"))?;
-    state.enqueue.push_batch(id).await;
-    Ok(Json(view::load(&state, batch).await?))
+    let batch = done(&api, id, moved, (EventType::BatchResumed, "resume"))?;
+    api.enqueue.push_batch(id).await;
+    Ok(view::load(&api, batch).await?)
 }
 
 /// Cancels a batch with all its items that haven't ended, but for what somebody asked for by itself meanwhile. What it came to until
 /// then stays. Cancelling twice is well.
 #[utoipa::path(
-    post, path = "/api/v1/batches/{batch_id}/cancel", tag = "batches",
+    post, path = CANCEL, tag = "batches",
     params(("batch_id" = Uuid, Path, description = "The batch")),
     responses(
         (status = 200, description = "The batch, cancelled now or before", body = Batch),
@@ -271,20 +285,21 @@ async fn resume_batch(
         (status = 409, description = "batch-state"),
     ),
 )]
-async fn cancel_batch(
-    State(state): State<ApiState>,
-    Segment(batch_id): Segment,
-    params: Params,
-) -> Result<Json<Batch>, ApiError> {
-    let id = batch_id_of(&batch_id, params)?;
-    let moved = state.store.batches().cancel(id, state.clock.now()).await?;
-    let batch = done(&state, id, moved, (EventType::BatchCancelled, "cancel"))?;
-    Ok(Json(view::load(&state, batch).await?))
+async fn cancel_batch(api: Authorized, PathId(batch_id): PathId) -> Result<Json<Batch>, ApiError> {
+    cancel(api, batch_id).await.map(Json)
+}
+
+pub(crate) async fn cancel(api: Authorized, batch_id: String) -> Result<Batch, ApiError> {
+    let id = id_of(&batch_id)?;
+    let now = api.clock.now();
+    let moved = api.store.batches().cancel(id, now).await?;
+    let batch = done(&api, id, moved, (EventType::BatchCancelled, "cancel"))?;
+    Ok(view::load(&api, batch).await?)
 }
 
 /// Queues the failed items of a batch again, with their counters reset; a completed batch runs again.
 #[utoipa::path(
-    post, path = "/api/v1/batches/{batch_id}/retry-errors", tag = "batches",
+    post, path = RETRY, tag = "batches",
     params(("batch_id" = Uuid, Path, description = "The batch")),
     responses(
         (status = 200, description = "How many items were queued again, and the batch", body = BatchRetried),
@@ -293,26 +308,29 @@ async fn cancel_batch(
     ),
 )]
 async fn retry_errors(
-    State(state): State<ApiState>,
-    Segment(batch_id): Segment,
-    params: Params,
+    api: Authorized,
+    PathId(batch_id): PathId,
 ) -> Result<Json<BatchRetried>, ApiError> {
-    let id = batch_id_of(&batch_id, params)?;
-    let before = state.store.batches().get(id).await?;
+    retry(api, batch_id).await.map(Json)
+}
+
+pub(crate) async fn retry(api: Authorized, batch_id: String) -> Result<BatchRetried, ApiError> {
+    let id = id_of(&batch_id)?;
+    let before = api.store.batches().get(id).await?;
     let was_completed = before.is_some_and(|batch| batch.state == BatchState::Completed);
-    let (moved, queued_again) = state.enqueue.retry_batch(id).await?;
+    let (moved, queued_again) = api.enqueue.retry_batch(id).await?;
     if let (true, Moved::Now(batch)) = (was_completed, &moved) {
-        state.enqueue.tell_batch(EventType::BatchResumed, batch);
+        api.enqueue.tell_batch(EventType::BatchResumed, batch);
     }
     let batch = match moved {
         Moved::Now(batch) | Moved::Already(batch) => batch,
         Moved::Refused(batch) => return Err(conflict(&batch, "retry-errors")),
         Moved::Unknown => return Err(ApiError::BatchNotFound(id)),
     };
-    Ok(Json(BatchRetried {
+    Ok(BatchRetried {
         queued_again,
-        batch: view::load(&state, batch).await?,
-    }))
+        batch: view::load(&api, batch).await?,
+    })
 }
 
 /// Gives a batch another budget, or none.
@@ -320,7 +338,7 @@ async fn retry_errors(
 /// A batch that was paused for its budget goes on if the new one is more than what it has spent; one that runs and has spent it
 /// is paused, and so is one at the next call without a price. What is in flight then ends and is paid for: a budget is passed by the cost of so many calls at most.
 #[utoipa::path(
-    post, path = "/api/v1/batches/{batch_id}/budget", tag = "batches",
+    post, path = BUDGET, tag = "batches",
     params(("batch_id" = Uuid, Path, description = "The batch")),
     request_body(content = BudgetBody, example = json!({"budget_usd": 12.5})),
     responses(
@@ -329,14 +347,20 @@ async fn retry_errors(
     ),
 )]
 async fn change_budget(
-    State(state): State<ApiState>,
-    Segment(batch_id): Segment,
-    params: Params,
+    api: Authorized,
+    PathId(batch_id): PathId,
     ApiJson(body): ApiJson<BudgetBody>,
 ) -> Result<Json<Batch>, ApiError> {
-    let id = batch_id_of(&batch_id, params)?;
+    set_budget(api, (batch_id, body)).await.map(Json)
+}
+
+pub(crate) async fn set_budget(
+    api: Authorized,
+    (batch_id, body): (String, BudgetBody),
+) -> Result<Batch, ApiError> {
+    let id = id_of(&batch_id)?;
     check_budget(body.budget_usd)?;
-    let batch = state.store.batches().get(id).await?;
+    let batch = api.store.batches().get(id).await?;
     let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
     let has_provider_batch = batch.plan.as_ref().is_some_and(|plan| plan.economy);
     if has_provider_batch && body.budget_usd.is_some() {
@@ -348,33 +372,32 @@ async fn change_budget(
         ));
     }
     if body.budget_usd.is_some() {
-        for judge in state.enqueue.judges_of(&batch).await? {
-            state.enqueue.check_price(&judge).map_err(ApiError::from)?;
+        for judge in api.enqueue.judges_of(&batch).await? {
+            api.enqueue.check_price(&judge).map_err(ApiError::from)?;
         }
     }
-    let now = state.clock.now();
-    let batch = match state.store.budgets().set(id, body.budget_usd, now).await? {
+    let now = api.clock.now();
+    let budgets = api.store.budgets();
+    let batch = match budgets.set(id, body.budget_usd, now).await? {
         Moved::Now(batch) => {
             let event = match batch.goes_on() {
                 true => EventType::BatchResumed,
                 false => EventType::BatchPaused,
             };
-            state.enqueue.tell_batch(event, &batch);
+            api.enqueue.tell_batch(event, &batch);
             batch
         }
         Moved::Already(batch) | Moved::Refused(batch) => batch,
         Moved::Unknown => return Err(ApiError::BatchNotFound(id)),
     };
     if batch.goes_on() {
-        state.enqueue.push_batch(id).await;
+        api.enqueue.push_batch(id).await;
     }
-    Ok(Json(view::load(&state, batch).await?))
+    Ok(view::load(&api, batch).await?)
 }
 
-fn batch_id_of(text: &str, params: Params) -> Result<Uuid, ApiError> {
-    let id = uuid(text, "batch_id", FaultStatus::Unprocessable)?;
-    params.finish()?;
-    Ok(id)
+fn id_of(text: &str) -> Result<Uuid, ApiError> {
+    uuid(text, "batch_id", FaultStatus::Unprocessable)
 }
 
 /// The batch that a move led to; what was done now is told.

@@ -142,13 +142,22 @@ pub(super) struct JsonReport {
 async fn batch_report(
     State(state): State<ApiState>,
     Path((batch_id, name)): Path<(String, String)>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    report(&state, (&batch_id, &name), params).await
+}
+
+/// A report of a batch, as a file that streams.
+pub(crate) async fn report(
+    state: &ApiState,
+    (batch_id, name): (&str, &str),
     mut params: Params,
 ) -> Result<Response, ApiError> {
     let format = name
         .strip_prefix("report.")
         .and_then(|text| Format::ALL.into_iter().find(|known| known.as_str() == text))
         .ok_or(ApiError::NoRoute)?;
-    let id = uuid(&batch_id, "batch_id", FaultStatus::Unprocessable)?;
+    let id = uuid(batch_id, "batch_id", FaultStatus::Unprocessable)?;
     let allowed = params.take::<bool>("allow_simulated").unwrap_or(false);
     let outcome = params.take::<ItemOutcome>("outcome");
     if outcome.is_some() && !format.is_rows() {

@@ -14,10 +14,10 @@ use utoipa_axum::routes;
 
 use self::named::named;
 use crate::api::ApiState;
-use crate::api::http::auth::Caller;
+use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
 use crate::api::http::etag::json_or_unchanged;
-use crate::api::http::params::{Params, Segment};
+use crate::api::http::params::{NoQuery, Params, PathId, Segment};
 use crate::api::http::problem::{ApiError, FaultStatus, escape};
 use crate::job::Kind;
 use crate::score::Criteria;
@@ -30,12 +30,16 @@ use crate::wire::{
 const MOST_NAME: usize = 80;
 const MOST_NOTE: usize = 4_000;
 
+pub(crate) const CRITERIA: &str = "/api/v1/scoring/criteria";
+pub(crate) const NAME: &str = "/api/v1/scoring/criteria/{criteria_hash}/name";
+pub(crate) const CURRENT: &str = "/api/v1/scoring/criteria/{criteria_hash}/current";
+
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(list_criteria, add_criteria))
         .routes(routes!(get_criteria))
         .routes(routes!(name_criteria))
-        .routes(routes!(make_current))
+        .routes(routes!(post_current))
 }
 
 fn view(
@@ -92,16 +96,15 @@ fn unused(current: &Criteria) -> CriteriaVersion {
 
 /// Lists criteria versions, newest first.
 #[utoipa::path(
-    get, path = "/api/v1/scoring/criteria", tag = "criteria",
+    get, path = CRITERIA, tag = "criteria",
     responses(
         (status = 200, description = "The versions", body = CriteriaList),
     ),
 )]
 async fn list_criteria(
     State(state): State<ApiState>,
-    params: Params,
+    _: NoQuery,
 ) -> Result<Json<CriteriaList>, ApiError> {
-    params.finish()?;
     Ok(Json(list(&state).await?))
 }
 
@@ -178,7 +181,7 @@ pub(crate) async fn read(
 
 /// Checks and stores a definition, without making it current.
 #[utoipa::path(
-    post, path = "/api/v1/scoring/criteria", tag = "criteria",
+    post, path = CRITERIA, tag = "criteria",
     request_body(content = Object, description = "The definition, as the criteria file has it, in JSON; no `${VARIABLE}`", example = json!({"scoring": {"llm_provider": "openai-default"}, "judge_prompt": "Score this investigation.\n{{SESSION_CONVERSATION}}\n{{ALERT_DATA}}\n{{OUTPUT_SCHEMA}}"})),
     responses(
         (status = 200, description = "It was stored before", body = CriteriaAdded),
@@ -186,11 +189,19 @@ pub(crate) async fn read(
     ),
 )]
 async fn add_criteria(
-    State(state): State<ApiState>,
-    params: Params,
+    api: Authorized,
+    _: NoQuery,
     ApiJson(definition): ApiJson<Value>,
 ) -> Result<Response, ApiError> {
-    params.finish()?;
+    let added = add(api, definition).await?;
+    let status = match added.is_new {
+        true => StatusCode::CREATED,
+        false => StatusCode::OK,
+    };
+    Ok((status, Json(added)).into_response())
+}
+
+pub(crate) async fn add(api: Authorized, definition: Value) -> Result<CriteriaAdded, ApiError> {
     let mut faults = Vec::new();
     find_variables(&definition, &mut String::new(), &mut faults);
     if !faults.is_empty() {
@@ -204,29 +215,21 @@ async fn add_criteria(
         let pointer = pointer.trim_end_matches('/');
         ApiError::fault(FaultStatus::Unprocessable, pointer, error.message)
     })?;
-    let is_new = state
-        .store
-        .criteria()
-        .put(&criteria, state.clock.now())
-        .await?;
-    let status = if is_new {
-        StatusCode::CREATED
-    } else {
-        StatusCode::OK
-    };
-    let added = CriteriaAdded {
-        is_current: criteria.hash == state.enqueue.current_criteria_of(criteria.kind).hash,
+    let now = api.clock.now();
+    let is_new = api.store.criteria().put(&criteria, now).await?;
+    let current = api.enqueue.current_criteria_of(criteria.kind);
+    Ok(CriteriaAdded {
+        is_current: criteria.hash == current.hash,
         criteria_hash: criteria.hash.0,
         kind: criteria.kind,
         is_new,
         judge: criteria.judge,
-    };
-    Ok((status, Json(added)).into_response())
+    })
 }
 
 /// Gives a version a name and a note, in the place of those it had. The version stays as it is.
 #[utoipa::path(
-    post, path = "/api/v1/scoring/criteria/{criteria_hash}/name", tag = "criteria",
+    post, path = NAME, tag = "criteria",
     params(("criteria_hash" = String, Path, description = "64 hex digits, at least the first 8, or `current`", pattern = r"^([0-9A-Fa-f]{8,64}|current)$")),
     request_body(content = NameRequest, example = json!({"name": "stricter on evidence", "note": "Asks for files that were read."})),
     responses(
@@ -235,14 +238,18 @@ async fn add_criteria(
     ),
 )]
 async fn name_criteria(
-    State(state): State<ApiState>,
-    Segment(name): Segment,
-    caller: Caller,
-    params: Params,
+    api: Authorized,
+    PathId(hash): PathId,
     ApiJson(body): ApiJson<NameRequest>,
 ) -> Result<Json<CriteriaVersion>, ApiError> {
+    name(api, (hash, body)).await.map(Json)
+}
+
+pub(crate) async fn name(
+    api: Authorized,
+    (hash, body): (String, NameRequest),
+) -> Result<CriteriaVersion, ApiError> {
     const FAULT_STATUS: FaultStatus = FaultStatus::Unprocessable;
-    params.finish()?;
     let text = |field: &str, text: Option<String>, most: usize| {
         let text = text.map(|text| text.trim().to_owned());
         let text = text.filter(|text| !text.is_empty());
@@ -258,23 +265,19 @@ async fn name_criteria(
     let new = CriteriaName {
         name: text("/name", body.name, MOST_NAME)?,
         note: text("/note", body.note, MOST_NOTE)?,
-        by: caller.name(FAULT_STATUS)?,
-        at: state.clock.now(),
+        by: api.caller.name(FAULT_STATUS)?,
+        at: api.clock.now(),
     };
-    let version = stored_version(&state, &name).await?;
-    state
-        .store
-        .criteria()
-        .name(&version.criteria_hash, &new)
-        .await?;
-    let detail = read(&state, &version.criteria_hash, version.kind).await?;
-    Ok(Json(detail.version))
+    let version = stored_version(&api, &hash).await?;
+    let hash = version.criteria_hash;
+    api.store.criteria().name(&hash, &new).await?;
+    Ok(read(&api, &hash, version.kind).await?.version)
 }
 
 /// Makes a version current: new requests of its kind get it, in all processes within 5 s. It stays so over restarts and reloads of files, until
 /// another one is made current; making the version of the server's file current leaves it to the file again.
 #[utoipa::path(
-    post, path = "/api/v1/scoring/criteria/{criteria_hash}/current", tag = "criteria",
+    post, path = CURRENT, tag = "criteria", operation_id = "make_current",
     params(("criteria_hash" = String, Path, description = "64 hex digits, at least the first 8", pattern = r"^[0-9A-Fa-f]{8,64}$")),
     responses(
         (status = 200, description = "The version, current now", body = CriteriaVersion),
@@ -282,21 +285,22 @@ async fn name_criteria(
         (status = 503, description = "judge-not-configured"),
     ),
 )]
-async fn make_current(
-    State(state): State<ApiState>,
-    Segment(name): Segment,
-    caller: Caller,
-    params: Params,
+async fn post_current(
+    api: Authorized,
+    PathId(hash): PathId,
 ) -> Result<Json<CriteriaVersion>, ApiError> {
-    params.finish()?;
-    let by = caller.name(FaultStatus::Unprocessable)?;
-    let CriteriaVersion {
-        criteria_hash: hash,
-        kind,
-        ..
-    } = stored_version(&state, &name).await?;
-    state.enqueue.make_current((kind, &hash), by).await?;
-    Ok(Json(read(&state, &hash, kind).await?.version))
+    make_current(api, hash).await.map(Json)
+}
+
+pub(crate) async fn make_current(
+    api: Authorized,
+    hash: String,
+) -> Result<CriteriaVersion, ApiError> {
+    let by = api.caller.name(FaultStatus::Unprocessable)?;
+    let version = stored_version(&api, &hash).await?;
+    let (kind, hash) = (version.kind, version.criteria_hash);
+    api.enqueue.make_current((kind, &hash), by).await?;
+    Ok(read(&api, &hash, kind).await?.version)
 }
 
 /// A version by its hash, stored where it is a file's that nothing was scored with yet.

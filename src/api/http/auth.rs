@@ -5,8 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::extract::{ConnectInfo, FromRequestParts};
-use axum::http::request::Parts;
+use axum::extract::ConnectInfo;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
 use super::browsers::{Browsers, is_by};
@@ -15,7 +14,6 @@ use super::proxies::Networks;
 use super::token_throttle::TokenThrottle;
 use super::tokens::{Token, Tokens};
 use super::transport::Transport;
-use crate::api::ApiState;
 use crate::config::{AuthSettings, ProxySettings};
 
 /// Who a request without a name is attributed to.
@@ -407,17 +405,6 @@ impl Caller {
             Some(token) => format!("{token} on behalf of {name}"),
             None => name.to_owned(),
         })
-    }
-}
-
-impl FromRequestParts<ApiState> for Caller {
-    type Rejection = std::convert::Infallible;
-
-    async fn from_request_parts(
-        parts: &mut Parts,
-        _state: &ApiState,
-    ) -> Result<Self, Self::Rejection> {
-        Ok(parts.extensions.get::<Self>().cloned().unwrap_or_default())
     }
 }
 

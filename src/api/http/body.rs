@@ -1,13 +1,16 @@
 //! Reads JSON bodies: size, time, media type, depth and shape, each with its own answer. Never logs a body.
 
+use std::error::Error;
+use std::pin::pin;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use futures::StreamExt as _;
-use serde::de::DeserializeOwned;
+use futures::{Stream, StreamExt as _};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer};
+use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 use tower_http::timeout::TimeoutError;
 
@@ -118,13 +121,23 @@ async fn bytes(
         (bytes, shape)
     };
     let (bytes, shape) = beside(length, measuring).await;
+    check_shape(shape, limits, &BodyMemory::from_parts(&parts), fault_status).await?;
+    Ok(Some(bytes))
+}
+
+/// Refuses JSON that is nested too deep, and takes the memory for the rest.
+pub(crate) async fn check_shape(
+    shape: JsonShape,
+    limits: &HttpSettings,
+    memory: &BodyMemory,
+    fault_status: FaultStatus,
+) -> Result<(), ApiError> {
     let max = limits.max_json_depth;
     if shape.depth > max {
         let fault = format!("the JSON is nested deeper than {max} levels (http.max_json_depth)");
         return Err(ApiError::fault(fault_status, "", fault));
     }
-    BodyMemory::from_parts(&parts).take(shape.weight()).await?;
-    Ok(Some(bytes))
+    memory.take(shape.weight()).await
 }
 
 /// Does what takes long for a long text on a thread of its own.
@@ -145,8 +158,9 @@ pub(crate) async fn whole(
     limits: &HttpSettings,
     fault_status: FaultStatus,
 ) -> Result<Vec<u8>, ApiError> {
-    let collected = collect(body, parts, limits.max_body_bytes, fault_status);
-    in_time(READ_TIMEOUT, collected).await?
+    let chunks = body.into_data_stream();
+    let memory = BodyMemory::from_parts(parts);
+    collect(chunks, &parts.headers, limits, &memory, fault_status).await
 }
 
 /// What a body was read to, unless that took longer.
@@ -160,8 +174,8 @@ pub(crate) async fn in_time<T>(
 }
 
 /// Why a body broke off: its sender fell silent, or went, or compressed it badly.
-pub(crate) fn broken_off(error: &axum::Error, fault_status: FaultStatus) -> ApiError {
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
+pub(crate) fn broken_off(error: &(dyn Error + 'static), fault_status: FaultStatus) -> ApiError {
+    let mut cause = Some(error);
     while let Some(error) = cause {
         if error.is::<TimeoutError>() {
             return ApiError::BodySilent;
@@ -172,13 +186,15 @@ pub(crate) fn broken_off(error: &axum::Error, fault_status: FaultStatus) -> ApiE
     ApiError::fault(fault_status, "", fault)
 }
 
-async fn collect(
-    body: Body,
-    parts: &Parts,
-    max: usize,
+/// The same of a body that comes in these chunks.
+pub(crate) async fn collect<E: Error + 'static>(
+    chunks: impl Stream<Item = Result<Bytes, E>>,
+    headers: &HeaderMap,
+    limits: &HttpSettings,
+    memory: &BodyMemory,
     fault_status: FaultStatus,
 ) -> Result<Vec<u8>, ApiError> {
-    let headers = &parts.headers;
+    let max = limits.max_body_bytes;
     let declared = headers
         .get(header::CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
@@ -189,26 +205,29 @@ async fn collect(
     }
     let mut bytes = Vec::with_capacity(declared.unwrap_or(0).min(max).min(SMALL_BYTES));
     let mut seen = 0;
-    let mut chunks = body.into_data_stream();
-    while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| broken_off(&error, fault_status))?;
-        if seen <= SMALL_BYTES && seen + chunk.len() > SMALL_BYTES {
-            // Whoever has sent so much means to send the rest: now there must be room for it.
-            let whole = declared.unwrap_or(max).min(max);
-            BodyMemory::from_parts(parts).take_for_body(whole).await?;
-            bytes.reserve_exact(whole.saturating_sub(bytes.len()));
+    let mut chunks = pin!(chunks);
+    let reading = async {
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|error| broken_off(&error, fault_status))?;
+            if seen <= SMALL_BYTES && seen + chunk.len() > SMALL_BYTES {
+                // Whoever has sent so much means to send the rest: now there must be room for it.
+                let whole = declared.unwrap_or(max).min(max);
+                memory.take_for_body(whole).await?;
+                bytes.reserve_exact(whole.saturating_sub(bytes.len()));
+            }
+            seen += chunk.len();
+            if seen <= max {
+                bytes.extend_from_slice(&chunk);
+            } else if seen > max.saturating_add(DISCARD_BYTES) {
+                break;
+            }
         }
-        seen += chunk.len();
-        if seen <= max {
-            bytes.extend_from_slice(&chunk);
-        } else if seen > max.saturating_add(DISCARD_BYTES) {
-            break;
+        if seen > max {
+            return Err(too_large);
         }
-    }
-    if seen > max {
-        return Err(too_large);
-    }
-    Ok(bytes)
+        Ok(bytes)
+    };
+    in_time(READ_TIMEOUT, reading).await?
 }
 
 /// `application/json`, or any type that ends in `+json`. A coding that is still declared here was not undone: only gzip is.
@@ -258,11 +277,28 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], fault_status: FaultStatus) -> Result
         ));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+    let value = deserialize("", &mut json, fault_status)?;
+    json.end()
+        .map_err(|error| ApiError::fault(fault_status, "", error.to_string()))?;
+    Ok(value)
+}
+
+/// What is read of JSON that is a value already, such as the fields of a form: faults are 422, and named as those of a body in which
+/// it stands at `root`.
+pub(crate) fn typed<T: DeserializeOwned>(root: &str, value: Value) -> Result<T, ApiError> {
+    deserialize(root, value, FaultStatus::Unprocessable)
+}
+
+fn deserialize<'de, T: Deserialize<'de>>(
+    root: &str,
+    json: impl Deserializer<'de, Error = serde_json::Error>,
+    fault_status: FaultStatus,
+) -> Result<T, ApiError> {
+    serde_path_to_error::deserialize(json).map_err(|error| {
         let said = shortened(&error.inner().to_string());
         match error.inner().classify() {
             serde_json::error::Category::Data => {
-                ApiError::fault(fault_status, pointer(error.path()), said)
+                ApiError::fault(fault_status, root.to_owned() + &pointer(error.path()), said)
             }
             serde_json::error::Category::Eof => {
                 let said = format!("the body breaks off: {said}; send all of its JSON");
@@ -272,10 +308,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], fault_status: FaultStatus) -> Result
                 ApiError::fault(fault_status, "", format!("the body is no JSON: {said}"))
             }
         }
-    })?;
-    json.end()
-        .map_err(|error| ApiError::fault(fault_status, "", error.to_string()))?;
-    Ok(value)
+    })
 }
 
 /// A path as a JSON pointer (RFC 6901).

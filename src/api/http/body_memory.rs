@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::Response;
@@ -14,7 +14,7 @@ use crate::memory::{MemoryBudget, NoRoom, Taken};
 /// One request's part.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BodyMemory {
-    /// `None`: within the process, where nothing is counted.
+    /// `None`: nothing is counted.
     budget: Option<MemoryBudget>,
     taken: Arc<Mutex<Parcels>>,
 }
@@ -35,6 +35,13 @@ impl From<NoRoom> for ApiError {
 }
 
 impl BodyMemory {
+    pub(crate) fn of(budget: &MemoryBudget) -> Self {
+        Self {
+            budget: Some(budget.clone()),
+            taken: Arc::default(),
+        }
+    }
+
     pub(crate) fn from_parts(parts: &Parts) -> Self {
         parts.extensions.get().cloned().unwrap_or_default()
     }
@@ -64,24 +71,13 @@ impl BodyMemory {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for BodyMemory {
-    type Rejection = std::convert::Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
-        Ok(Self::from_parts(parts))
-    }
-}
-
 /// Gives each request its part.
 pub(crate) async fn hold(
     State(budget): State<MemoryBudget>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let held = BodyMemory {
-        budget: Some(budget),
-        taken: Arc::default(),
-    };
+    let held = BodyMemory::of(&budget);
     request.extensions_mut().insert(held.clone());
     let response = next.run(request).await;
     held.release();

@@ -1,4 +1,5 @@
-//! `Idempotency-Key`: a POST that is sent twice is done once. One layer for every POST; without the header it costs nothing.
+//! `Idempotency-Key`: a POST that is sent twice is done once. One layer for every POST, without the header it costs nothing; pages come
+//! with the keys of their forms ([`do_once`]).
 //!
 //! A key is scoped by the token's name (or by that of a user who came in by groups), the method and the path, and kept 24 h with a hash of the request (query and body,
 //! byte by byte, after inflation; of a batch its digest). Only an answer of success is kept: after a refusal the key is free again. An error of
@@ -6,19 +7,17 @@
 //! goes on under the same effect's id, see [`ReservedEffect`].
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
-use axum::extract::{FromRequestParts, MatchedPath, Request, State};
-use axum::http::request::Parts;
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, TimeDelta, Utc};
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 use uuid::Uuid;
 
@@ -28,11 +27,9 @@ use super::problem::{ApiError, FaultStatus};
 use super::spool::Spooled;
 use crate::api::ApiState;
 use crate::api::http;
-use crate::clock::Clock;
-use crate::config::HttpSettings;
 use crate::enqueue::NewId;
 use crate::job::JobId;
-use crate::store::{KeptAnswer, KeyUse, Reserved, Store};
+use crate::store::{KeptAnswer, KeyUse, Reserved};
 use crate::wire::Problem;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -58,21 +55,11 @@ const KEPT_HEADERS: [HeaderName; 4] = [
 /// Where faults of a request are 400.
 const SCORING_ROUTES: &str = "/api/v1/scoring/sessions/";
 
-/// What the layer works with.
-pub(crate) struct Keys {
-    pub(crate) store: Arc<Store>,
-    pub(crate) clock: Arc<dyn Clock>,
-    /// The limits of bodies.
-    pub(crate) http: HttpSettings,
-    /// Requests with a key, which go on when their client is gone.
-    pub(crate) running: TaskTracker,
-}
-
 /// The effect of a request with a key: what it makes gets this id, on the second try too.
 ///
-/// A handler takes it unless doing its work twice is the same as doing it once: that is what holds when a process dies
+/// Who does the work heeds it unless doing it twice is the same as doing it once: that is what holds when a process dies
 /// between the effect and the kept answer.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ReservedEffect(Option<Reservation>);
 
 #[derive(Debug, Clone, Copy)]
@@ -112,144 +99,127 @@ impl ReservedEffect {
     }
 }
 
-impl FromRequestParts<ApiState> for ReservedEffect {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(
-        parts: &mut Parts,
-        _state: &ApiState,
-    ) -> Result<Self, Self::Rejection> {
-        Ok(Self(parts.extensions.get::<Reservation>().copied()))
-    }
-}
-
 /// Does a POST with a key once.
-pub(crate) async fn once(State(keys): State<Arc<Keys>>, request: Request, next: Next) -> Response {
+pub(crate) async fn once(State(state): State<ApiState>, request: Request, next: Next) -> Response {
     let applies = request.method() == Method::POST
         && request.headers().contains_key(KEY)
         && request.extensions().get::<MatchedPath>().is_some();
     if !applies {
         return next.run(request).await;
     }
-    let answer = keys.answer(request, next).await;
+    let answer = answer(&state, request, next).await;
     answer.unwrap_or_else(ApiError::into_response)
 }
 
-impl Keys {
-    async fn answer(self: Arc<Self>, request: Request, next: Next) -> Result<Response, ApiError> {
-        let fault_status = if request.uri().path().starts_with(SCORING_ROUTES) {
-            FaultStatus::BadRequest
-        } else {
-            FaultStatus::Unprocessable
-        };
-        let key = key_of(request.headers()).map_err(|fault| {
-            ApiError::fault(fault_status, "", format!("Idempotency-Key {fault}"))
-        })?;
-        let (mut parts, body) = request.into_parts();
-        let (body, wish) = if parts.uri.path() == BATCHES {
-            // Too large for memory: its handler finds it in its file.
-            let spooled = Spooled::read(body, &parts.headers, self.http.max_batch_bytes).await?;
-            let wish = self.wish(&key, &parts, &spooled.digest);
-            parts.extensions.insert(spooled);
-            (Body::empty(), wish)
-        } else {
-            let bytes = http::body::whole(body, &parts, &self.http, fault_status).await?;
-            let wish = self.wish(&key, &parts, &bytes);
-            (Body::from(bytes), wish)
-        };
-        match self.store.idempotency_keys().reserve(&wish).await? {
-            Reserved::Kept(answer) => replay(answer),
-            Reserved::InUse => Err(ApiError::KeyInUse),
-            Reserved::OtherRequest => Err(ApiError::KeyReused),
-            Reserved::Mine {
-                effect_id,
+async fn answer(state: &ApiState, request: Request, next: Next) -> Result<Response, ApiError> {
+    let fault_status = if request.uri().path().starts_with(SCORING_ROUTES) {
+        FaultStatus::BadRequest
+    } else {
+        FaultStatus::Unprocessable
+    };
+    let key = key_of(request.headers())
+        .map_err(|fault| ApiError::fault(fault_status, "", format!("Idempotency-Key {fault}")))?;
+    let (mut parts, body) = request.into_parts();
+    let caller = parts.extensions.get().map(Caller::keys_of);
+    let key = hash(&[
+        &caller.unwrap_or_default(),
+        parts.method.as_str().as_bytes(),
+        parts.uri.path().as_bytes(),
+        key.as_bytes(),
+    ]);
+    let query = parts.uri.query().unwrap_or_default().as_bytes();
+    let (body, asked) = if parts.uri.path() == BATCHES {
+        // Too large for memory: its handler finds it in its file.
+        let chunks = body.into_data_stream();
+        let spooled = Spooled::read(chunks, &parts.headers, &state.http).await?;
+        let asked = hash(&[query, &spooled.digest]);
+        parts.extensions.insert(spooled);
+        (Body::empty(), asked)
+    } else {
+        let bytes = http::body::whole(body, &parts, &state.http, fault_status).await?;
+        let asked = hash(&[query, &bytes]);
+        (Body::from(bytes), asked)
+    };
+    let work = |effect: ReservedEffect| {
+        parts.extensions.insert(effect);
+        next.run(Request::from_parts(parts, body))
+    };
+    do_once(state, key, asked, work).await
+}
+
+/// Does once what a key stands for; another time it answers what came of it. Both are hashes: the key's with what it is scoped by.
+pub(crate) async fn do_once<A: Answer, F: Future<Output = A> + Send + 'static>(
+    state: &ApiState,
+    key_hash: String,
+    request_hash: String,
+    work: impl FnOnce(ReservedEffect) -> F,
+) -> Result<A, ApiError> {
+    let now = state.clock.now();
+    let wish = KeyUse {
+        key_hash,
+        request_hash,
+        holder: Uuid::now_v7(),
+        effect_id: JobId::at(now).0,
+        now,
+        locked_until: now + LOCK,
+        expires_at: now + KEPT,
+    };
+    match state.store.idempotency_keys().reserve(&wish).await? {
+        Reserved::Kept(answer) => A::replayed(answer),
+        Reserved::InUse => Err(ApiError::KeyInUse),
+        Reserved::OtherRequest => Err(ApiError::KeyReused),
+        Reserved::Mine {
+            effect_id,
+            since,
+            repeated,
+        } => {
+            let work = work(ReservedEffect(Some(Reservation {
+                id: effect_id,
                 since,
                 repeated,
-            } => {
-                parts.extensions.insert(Reservation {
-                    id: effect_id,
-                    since,
-                    repeated,
-                });
-                let request = Request::from_parts(parts, body);
-                let running = self.running.clone();
-                // A task of its own: a client that hangs up must find its answer when it asks again.
-                let work = self.work(wish, request, next).in_current_span();
-                let done = running.spawn(work).await;
-                done.unwrap_or_else(|_| {
-                    Err(ApiError::Internal(
-                        "a request with a key broke off".to_owned(),
-                    ))
-                })
-            }
+            })));
+            // A task of its own: a client that hangs up must find its answer when it asks again.
+            let work = settled(state.clone(), wish, work).in_current_span();
+            let done = state.keyed.spawn(work).await;
+            done.unwrap_or_else(|_| {
+                Err(ApiError::Internal(
+                    "a request with a key broke off".to_owned(),
+                ))
+            })
         }
     }
+}
 
-    /// `body`: the bytes of the body, or of a large one its digest.
-    fn wish(&self, key: &str, parts: &Parts, body: &[u8]) -> KeyUse {
-        let caller = parts.extensions.get().map(Caller::keys_of);
-        let (method, path) = (parts.method.as_str(), parts.uri.path());
-        let query = parts.uri.query().unwrap_or_default();
-        let now = self.clock.now();
-        KeyUse {
-            key_hash: hash(&[
-                caller.as_deref().unwrap_or_default(),
-                method.as_bytes(),
-                path.as_bytes(),
-                key.as_bytes(),
-            ]),
-            request_hash: hash(&[query.as_bytes(), body]),
-            holder: Uuid::now_v7(),
-            effect_id: JobId::at(now).0,
-            now,
-            locked_until: now + LOCK,
-            expires_at: now + KEPT,
-        }
-    }
-
-    async fn renew(&self, key: &str, holder: Uuid) {
-        let until = self.clock.now() + LOCK;
-        if let Err(error) = self.store.idempotency_keys().hold(key, holder, until).await {
+/// Lets the work be done, holds the key meanwhile, and keeps what it came to.
+async fn settled<A: Answer>(
+    state: ApiState,
+    wish: KeyUse,
+    work: impl Future<Output = A>,
+) -> Result<A, ApiError> {
+    let (key, holder) = (wish.key_hash.as_str(), wish.holder);
+    let keys = state.store.idempotency_keys();
+    let renew = || async {
+        let until = state.clock.now() + LOCK;
+        if let Err(error) = keys.hold(key, holder, until).await {
             tracing::warn!(%error, "could not hold an idempotency key");
         }
-    }
-
-    /// Lets the handler work, holds the key meanwhile, and keeps what it answered.
-    async fn work(
-        self: Arc<Self>,
-        wish: KeyUse,
-        request: Request,
-        next: Next,
-    ) -> Result<Response, ApiError> {
-        let (key, holder) = (wish.key_hash.as_str(), wish.holder);
-        let response = meanwhile(next.run(request), || self.renew(key, holder)).await;
-        let (response, kept) =
-            match Fate::from_answer(response.status(), response.extensions().get()) {
-                Fate::Kept => {
-                    let (response, answer) = read(response).await?;
-                    let session_id = session_of(&answer.body);
-                    let keys = self.store.idempotency_keys();
-                    let kept = keys.keep_answer(key, holder, &answer, session_id);
-                    (response, kept.await)
-                }
-                Fate::Free => (
-                    response,
-                    self.store.idempotency_keys().free(key, holder).await,
-                ),
-                Fate::Open => {
-                    let now = self.clock.now();
-                    (
-                        response,
-                        self.store.idempotency_keys().hold(key, holder, now).await,
-                    )
-                }
-            };
-        if let Err(error) = kept {
-            // The lock ends by itself; the same request then goes on under the same id.
-            tracing::warn!(%error, "could not settle an idempotency key");
+    };
+    let done = meanwhile(work, renew).await;
+    let (done, settled) = match done.fate() {
+        Fate::Kept => {
+            let (done, answer) = done.kept().await?;
+            let session_id = session_of(&answer.body);
+            let kept = keys.keep_answer(key, holder, &answer, session_id);
+            (done, kept.await)
         }
-        Ok(response)
+        Fate::Free => (done, keys.free(key, holder).await),
+        Fate::Open => (done, keys.hold(key, holder, state.clock.now()).await),
+    };
+    if let Err(error) = settled {
+        // The lock ends by itself; the same request then goes on under the same id.
+        tracing::warn!(%error, "could not settle an idempotency key");
     }
+    Ok(done)
 }
 
 /// Works, and renews every now and then meanwhile. The work goes on during a renewal: it may hold the connection that the
@@ -273,13 +243,98 @@ async fn now_and_then<R: Future<Output = ()>>(renew: impl Fn() -> R) -> Infallib
 
 /// What becomes of a key with its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+pub(crate) enum Fate {
     /// The answer is given again.
     Kept,
     /// Nothing was done: the next try is a new one.
     Free,
     /// Something may have been done, or was and ended badly: the next try goes on from there, and does it no second time.
     Open,
+}
+
+/// What a request with a key comes to.
+pub(crate) trait Answer: Sized + Send + 'static {
+    fn fate(&self) -> Fate;
+    /// The answer, and what is kept of it.
+    fn kept(self) -> impl Future<Output = Result<(Self, KeptAnswer), ApiError>> + Send;
+    /// A kept answer, as it was given.
+    fn replayed(kept: KeptAnswer) -> Result<Self, ApiError>;
+}
+
+impl Answer for Response {
+    fn fate(&self) -> Fate {
+        Fate::from_answer(self.status(), self.extensions().get())
+    }
+
+    async fn kept(self) -> Result<(Self, KeptAnswer), ApiError> {
+        let (parts, body) = self.into_parts();
+        let bytes = axum::body::to_bytes(body, MAX_ANSWER)
+            .await
+            .map_err(|error| {
+                ApiError::Internal(format!("reading an answer to keep it: {error}"))
+            })?;
+        let headers = KEPT_HEADERS
+            .iter()
+            .filter_map(|name| {
+                let value = parts.headers.get(name)?.to_str().ok()?;
+                Some((name.as_str().to_owned(), value.to_owned()))
+            })
+            .collect();
+        let answer = KeptAnswer {
+            status: parts.status.as_u16(),
+            headers,
+            body: String::from_utf8_lossy(&bytes).into_owned(),
+        };
+        Ok((Self::from_parts(parts, Body::from(bytes)), answer))
+    }
+
+    /// Marked as one that was given before.
+    fn replayed(kept: KeptAnswer) -> Result<Self, ApiError> {
+        let status = StatusCode::from_u16(kept.status)
+            .map_err(|error| ApiError::Internal(format!("a kept answer's status: {error}")))?;
+        let mut response = (status, Body::from(kept.body)).into_response();
+        for (name, value) in kept.headers {
+            if let (Ok(name), Ok(value)) = (
+                HeaderName::from_bytes(name.as_bytes()),
+                HeaderValue::from_str(&value),
+            ) {
+                response.headers_mut().insert(name, value);
+            }
+        }
+        let yes = HeaderValue::from_static("true");
+        response.headers_mut().insert(REPLAYED, yes);
+        Ok(response)
+    }
+}
+
+/// What a typed function came to: its value is kept as JSON.
+impl<T: Serialize + DeserializeOwned + Send + 'static> Answer for Result<T, ApiError> {
+    fn fate(&self) -> Fate {
+        let Err(error) = self else {
+            return Fate::Kept;
+        };
+        let problem = error.problem();
+        let status = StatusCode::from_u16(problem.status);
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Fate::from_answer(status, Some(&problem))
+    }
+
+    async fn kept(self) -> Result<(Self, KeptAnswer), ApiError> {
+        let body = serde_json::to_string(&self.as_ref().ok())
+            .map_err(|error| ApiError::Internal(format!("keeping an answer: {error}")))?;
+        let answer = KeptAnswer {
+            status: StatusCode::OK.as_u16(),
+            headers: Vec::new(),
+            body,
+        };
+        Ok((self, answer))
+    }
+
+    fn replayed(kept: KeptAnswer) -> Result<Self, ApiError> {
+        serde_json::from_str(&kept.body)
+            .map(Ok)
+            .map_err(|error| ApiError::Internal(format!("reading a kept answer: {error}")))
+    }
 }
 
 impl Fate {
@@ -315,34 +370,13 @@ fn key_of(headers: &HeaderMap) -> Result<String, &'static str> {
 }
 
 /// A digest of parts, each with its length, so that no two lists of parts are one text.
-fn hash(parts: &[&[u8]]) -> String {
+pub(crate) fn hash(parts: &[&[u8]]) -> String {
     let mut hasher = Sha256::new();
     for part in parts {
         hasher.update((part.len() as u64).to_be_bytes());
         hasher.update(part);
     }
     hex::encode(hasher.finalize())
-}
-
-/// Reads an answer so that it can be both kept and sent.
-async fn read(response: Response) -> Result<(Response, KeptAnswer), ApiError> {
-    let (parts, body) = response.into_parts();
-    let bytes: Bytes = axum::body::to_bytes(body, MAX_ANSWER)
-        .await
-        .map_err(|error| ApiError::Internal(format!("reading an answer to keep it: {error}")))?;
-    let headers = KEPT_HEADERS
-        .iter()
-        .filter_map(|name| {
-            let value = parts.headers.get(name)?.to_str().ok()?;
-            Some((name.as_str().to_owned(), value.to_owned()))
-        })
-        .collect();
-    let answer = KeptAnswer {
-        status: parts.status.as_u16(),
-        headers,
-        body: String::from_utf8_lossy(&bytes).into_owned(),
-    };
-    Ok((Response::from_parts(parts, Body::from(bytes)), answer))
 }
 
 /// The session that an answer tells of: a score, a job or a rating.
@@ -354,24 +388,6 @@ fn session_of(body: &str) -> Option<Uuid> {
     }
     let named: NamedSession = serde_json::from_str(body).ok()?;
     named.session_id
-}
-
-/// A kept answer, as it was given, and marked.
-fn replay(answer: KeptAnswer) -> Result<Response, ApiError> {
-    let status = StatusCode::from_u16(answer.status)
-        .map_err(|error| ApiError::Internal(format!("a kept answer's status: {error}")))?;
-    let mut response = (status, Body::from(answer.body)).into_response();
-    for (name, value) in answer.headers {
-        if let (Ok(name), Ok(value)) = (
-            HeaderName::from_bytes(name.as_bytes()),
-            HeaderValue::from_str(&value),
-        ) {
-            response.headers_mut().insert(name, value);
-        }
-    }
-    let yes = HeaderValue::from_static("true");
-    response.headers_mut().insert(REPLAYED, yes);
-    Ok(response)
 }
 
 #[cfg(test)]
@@ -426,6 +442,24 @@ mod tests {
     fn parts_are_not_confused_with_others_of_the_same_text() {
         assert_ne!(hash(&[b"ab", b"c"]), hash(&[b"a", b"bc"]));
         assert_eq!(hash(&[b"ab", b"c"]), hash(&[b"ab", b"c"]));
+    }
+
+    #[tokio::test]
+    async fn what_a_typed_function_came_to_is_given_again() {
+        let done: Result<_, ApiError> = Ok(vec![1, 2]);
+        assert_eq!(done.fate(), Fate::Kept);
+        let (_, kept) = done.kept().await.unwrap();
+        let again = Result::<Vec<u8>, ApiError>::replayed(kept).unwrap();
+        assert_eq!(again.unwrap(), [1, 2]);
+        let (_, kept) = Ok::<_, ApiError>(()).kept().await.unwrap();
+        assert!(matches!(Result::<(), ApiError>::replayed(kept), Ok(Ok(()))));
+        for (error, fate) in [
+            (ApiError::NoRoute, Fate::Free),
+            (ApiError::Internal(String::new()), Fate::Open),
+            (ApiError::DatabaseUnavailable(String::new()), Fate::Open),
+        ] {
+            assert_eq!(Err::<(), ApiError>(error).fate(), fate);
+        }
     }
 
     #[test]

@@ -1,60 +1,33 @@
-//! The API from inside the process, for the pages: what reads is a call of its typed functions, what acts goes through the same
-//! handlers, scopes and idempotency keys as over the network.
+//! The API from inside the process, for the pages: they call its typed functions, under the same scopes, limits of bodies and idempotency
+//! keys as over the network.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{MatchedPath, Request};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
-use axum::middleware::{Next, from_fn};
-use axum::response::{IntoResponse as _, Response};
+use axum::http::{HeaderMap, Method};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tower::ServiceExt as _;
 
 use super::auth::{Caller, Scope, scope_of};
+use super::authorized::Authorized;
+use super::body::check_shape;
+use super::body_memory::BodyMemory;
 use super::guard::Guard;
-use super::problem::{self, ApiError};
+use super::idempotency::{ReservedEffect, do_once, hash};
+use super::problem::{ApiError, FaultStatus};
 use crate::api::ApiState;
-use crate::wire::Problem;
+use crate::memory::JsonShape;
 
-/// The largest answer that is held for a page, bytes: the longest conversation with its JSON around it fits.
-const MAX_ANSWER: usize = 64 << 20;
-
-const KEY: HeaderName = HeaderName::from_static("idempotency-key");
-
-/// A way into the API's handlers.
+/// A way into the API's typed functions.
 #[derive(Clone)]
 pub(crate) struct InProcessClient {
     state: ApiState,
-    routes: Router,
     guard: Arc<Guard>,
 }
 
-/// What the API answered to a request that it took.
-#[derive(Debug)]
-pub(crate) struct Done {
-    body: Bytes,
-}
-
-impl Done {
-    /// Reads the body.
-    pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Box<Problem>> {
-        serde_json::from_slice(&self.body)
-            .map_err(|error| problem::internal(&format!("reading an answer: {error}")))
-    }
-}
-
 impl InProcessClient {
-    /// A client of these routes, which have their layers.
-    pub(crate) fn new(state: ApiState, routes: Router, guard: Arc<Guard>) -> Self {
-        Self {
-            state,
-            routes: routes.layer(from_fn(scoped)),
-            guard,
-        }
+    pub(crate) fn new(state: ApiState, guard: Arc<Guard>) -> Self {
+        Self { state, guard }
     }
 
     /// Whether anybody must show who they are.
@@ -85,114 +58,55 @@ impl InProcessClient {
         Ok(&self.state)
     }
 
-    /// Sends JSON by POST. With a key, a form that is sent twice is done once.
-    pub(crate) async fn post<T: Serialize + ?Sized>(
+    /// Leave to do what a route does, for a caller who has its scope.
+    pub(crate) fn authorize(
         &self,
         caller: &Caller,
-        path: &str,
-        key: Option<&str>,
-        body: &T,
-    ) -> Result<Done, Box<Problem>> {
-        let mut request = json_request(Method::POST, path, body)?;
-        if let Some(key) = key.and_then(|key| HeaderValue::from_str(key).ok()) {
-            request.headers_mut().insert(KEY, key);
+        method: &Method,
+        route: &str,
+    ) -> Result<Authorized, ApiError> {
+        if let Some(needed) = scope_of(method, route) {
+            caller.require(needed)?;
         }
-        self.ask(caller, request).await
+        Ok(Authorized {
+            state: self.state.clone(),
+            caller: caller.clone(),
+            effect: ReservedEffect::default(),
+            memory: BodyMemory::of(&self.state.memory),
+        })
     }
 
-    /// Sends a body of another type by POST, as it streams in.
-    pub(crate) async fn upload(
+    /// Does what POST to `route` does. With a key, what is sent twice is done once.
+    pub(crate) async fn post<R, T, F>(
         &self,
-        caller: &Caller,
-        path: &str,
-        headers: HeaderMap,
-        body: Body,
-    ) -> Result<Done, Box<Problem>> {
-        let mut request = request(Method::POST, path, body)?;
-        request.headers_mut().extend(headers);
-        self.ask(caller, request).await
-    }
-
-    /// Sends JSON by PUT.
-    pub(crate) async fn put<T: Serialize + ?Sized>(
-        &self,
-        caller: &Caller,
-        path: &str,
-        body: &T,
-    ) -> Result<Done, Box<Problem>> {
-        let request = json_request(Method::PUT, path, body)?;
-        self.ask(caller, request).await
-    }
-
-    /// Sends DELETE.
-    pub(crate) async fn delete(&self, caller: &Caller, path: &str) -> Result<Done, Box<Problem>> {
-        let request = request(Method::DELETE, path, Body::empty())?;
-        self.ask(caller, request).await
-    }
-
-    /// Hands an answer on as it is, such as a report that streams.
-    pub(crate) async fn pass(&self, caller: &Caller, path: &str) -> Response {
-        match request(Method::GET, path, Body::empty()) {
-            Ok(request) => self.answer(caller, request).await,
-            Err(problem) => problem::response(*problem),
+        (caller, key): (&Caller, Option<&str>),
+        route: &str,
+        request: R,
+        act: impl FnOnce(Authorized, R) -> F,
+    ) -> Result<T, ApiError>
+    where
+        R: Serialize,
+        T: Serialize + DeserializeOwned + Send + 'static,
+        F: Future<Output = Result<T, ApiError>> + Send + 'static,
+    {
+        let mut api = self.authorize(caller, &Method::POST, route)?;
+        let text = serde_json::to_vec(&request)
+            .map_err(|error| ApiError::Internal(format!("weighing a form: {error}")))?;
+        let (limits, shape) = (&self.state.http, JsonShape::measure(&text));
+        if text.len() > limits.max_body_bytes {
+            let max = limits.max_body_bytes;
+            return Err(ApiError::TooLarge { pointer: "", max });
         }
+        check_shape(shape, limits, &api.memory, FaultStatus::Unprocessable).await?;
+        let Some(key) = key else {
+            return act(api, request).await;
+        };
+        let caller = caller.keys_of();
+        let key = hash(&[&caller, b"POST", route.as_bytes(), key.as_bytes()]);
+        let work = |effect| {
+            api.effect = effect;
+            act(api, request)
+        };
+        do_once(&self.state, key, hash(&[&text]), work).await?
     }
-
-    async fn ask(&self, caller: &Caller, request: Request) -> Result<Done, Box<Problem>> {
-        let mut response = self.answer(caller, request).await;
-        if let Some(problem) = response.extensions_mut().remove::<Problem>() {
-            return Err(Box::new(problem));
-        }
-        let body = to_bytes(response.into_body(), MAX_ANSWER)
-            .await
-            .map_err(|error| problem::internal(&format!("reading an answer: {error}")))?;
-        Ok(Done { body })
-    }
-
-    async fn answer(&self, caller: &Caller, mut request: Request) -> Response {
-        request.extensions_mut().insert(caller.clone());
-        match self.routes.clone().oneshot(request).await {
-            Ok(response) => response,
-            Err(never) => match never {},
-        }
-    }
-}
-
-/// Holds a caller against the scope that the route needs, as the guard does for requests from outside.
-async fn scoped(request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>();
-    let route = route.map_or(request.uri().path(), MatchedPath::as_str);
-    let needed = scope_of(request.method(), route);
-    let caller = request.extensions().get::<Caller>();
-    let refused = match (needed, caller) {
-        (Some(needed), Some(caller)) => caller.require(needed).err(),
-        (Some(_), None) => Some(ApiError::Internal("a request without a caller".to_owned())),
-        (None, _) => None,
-    };
-    match refused {
-        Some(error) => error.into_response(),
-        None => next.run(request).await,
-    }
-}
-
-fn json_request<T: Serialize + ?Sized>(
-    method: Method,
-    path: &str,
-    body: &T,
-) -> Result<Request, Box<Problem>> {
-    let text = serde_json::to_vec(body).map_err(|error| problem::internal(&error.to_string()))?;
-    let mut request = request(method, path, Body::from(text))?;
-    let json = HeaderValue::from_static("application/json");
-    request.headers_mut().insert(header::CONTENT_TYPE, json);
-    Ok(request)
-}
-
-fn request(method: Method, path: &str, body: Body) -> Result<Request, Box<Problem>> {
-    let uri: Uri = path
-        .parse()
-        .map_err(|error| problem::internal(&format!("asking for {path:?}: {error}")))?;
-    let mut request = Request::new(body);
-    *request.method_mut() = method;
-    *request.uri_mut() = uri;
-    Ok(request)
 }

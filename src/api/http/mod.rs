@@ -1,6 +1,7 @@
 //! The shell of HTTP: who may ask, what a request and a refusal look like, the document. Knows no noun's rules.
 
 pub(crate) mod auth;
+pub(crate) mod authorized;
 pub(crate) mod body;
 pub(crate) mod body_memory;
 pub(crate) mod browsers;

@@ -204,6 +204,31 @@ impl FromRequestParts<ApiState> for Segment {
     }
 }
 
+/// The same of a route that takes no query.
+pub(crate) struct PathId(pub(crate) String);
+
+impl FromRequestParts<ApiState> for PathId {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
+        let Segment(text) = Segment::from_request_parts(parts, state).await?;
+        NoQuery::from_request_parts(parts, state).await?;
+        Ok(Self(text))
+    }
+}
+
+/// That there is no query.
+pub(crate) struct NoQuery;
+
+impl FromRequestParts<ApiState> for NoQuery {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
+        let query = Params::from_request_parts(parts, state).await?;
+        query.finish().map(|()| Self)
+    }
+}
+
 /// Reads an id from the path.
 pub(crate) fn uuid(text: &str, name: &str, fault_status: FaultStatus) -> Result<Uuid, ApiError> {
     // Only the form with hyphens: one session, one path.

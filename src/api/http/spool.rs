@@ -2,19 +2,22 @@
 
 use std::fs::File;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
-use futures::StreamExt as _;
+use futures::{Stream, StreamExt as _};
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
 
 use super::body::{broken_off, in_time};
 use super::problem::{ApiError, FaultStatus};
 use crate::api::ApiState;
+use crate::config::HttpSettings;
 use crate::memory::blocking;
 
 /// How long a large body may take to arrive.
@@ -23,8 +26,9 @@ pub(crate) const LARGE_READ_TIMEOUT: Duration = Duration::from_secs(900);
 const DISCARD_BYTES: usize = 32 << 20;
 
 /// A body in a file, which is gone with the last of its clones. All of them share one position.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct Spooled {
+    #[serde(skip)]
     pub(crate) file: Arc<File>,
     /// SHA-256 of what is in it.
     pub(crate) digest: [u8; 32],
@@ -38,26 +42,31 @@ impl FromRequest<ApiState> for Spooled {
         let (mut parts, body) = request.into_parts();
         match parts.extensions.remove::<Self>() {
             Some(spooled) => Ok(spooled),
-            None => Self::read(body, &parts.headers, state.http.max_batch_bytes).await,
+            None => Self::read(body.into_data_stream(), &parts.headers, &state.http).await,
         }
     }
 }
 
 impl Spooled {
-    /// Reads a body of at most `max` bytes, after inflation.
+    /// Reads a body of at most `max_batch_bytes`, after inflation.
     ///
     /// # Errors
     /// One that is larger, breaks off, or takes longer than 15 minutes.
-    pub(crate) async fn read(
-        body: Body,
+    pub(crate) async fn read<E: std::error::Error + 'static>(
+        chunks: impl Stream<Item = Result<Bytes, E>>,
         headers: &HeaderMap,
-        max: usize,
+        limits: &HttpSettings,
     ) -> Result<Self, ApiError> {
-        in_time(LARGE_READ_TIMEOUT, spool(body, headers, max)).await?
+        let spooled = spool(chunks, headers, limits.max_batch_bytes);
+        in_time(LARGE_READ_TIMEOUT, spooled).await?
     }
 }
 
-async fn spool(body: Body, headers: &HeaderMap, max: usize) -> Result<Spooled, ApiError> {
+async fn spool<E: std::error::Error + 'static>(
+    chunks: impl Stream<Item = Result<Bytes, E>>,
+    headers: &HeaderMap,
+    max: usize,
+) -> Result<Spooled, ApiError> {
     let declared = headers
         .get(header::CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
@@ -67,7 +76,7 @@ async fn spool(body: Body, headers: &HeaderMap, max: usize) -> Result<Spooled, A
     let file = blocking(tempfile::tempfile).await.map_err(no_room)?;
     let mut file = tokio::fs::File::from_std(file);
     let (mut seen, mut digest) = (0_usize, Sha256::new());
-    let mut chunks = body.into_data_stream();
+    let mut chunks = pin!(chunks);
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| broken_off(&error, FaultStatus::Unprocessable))?;
         seen = seen.saturating_add(chunk.len());

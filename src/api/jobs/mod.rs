@@ -14,9 +14,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::ApiState;
+use crate::api::http::authorized::Authorized;
 use crate::api::http::etag::json_or_unchanged;
-use crate::api::http::idempotency::ReservedEffect;
-use crate::api::http::params::{Params, Segment, uuid};
+use crate::api::http::params::{Params, PathId, Segment, uuid};
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::api::http::wait::Prefer;
 use crate::api::scores::accepted;
@@ -24,6 +24,9 @@ use crate::events::{Event, EventType};
 use crate::job::{Job, JobId, JobState, Usage};
 use crate::store::{Accepted, JobFilter, JudgeCallRow};
 use crate::wire::{self, Call, JobDetail, JobRef, Jobs};
+
+pub(crate) const CANCEL: &str = "/api/v1/jobs/{job_id}/cancel";
+pub(crate) const RETRY: &str = "/api/v1/jobs/{job_id}/retry";
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -161,7 +164,7 @@ async fn calls_of(state: &ApiState, id: JobId) -> Result<Vec<Call>, ApiError> {
 
 /// Cancels a job that has not ended. What its judge still answers is dropped.
 #[utoipa::path(
-    post, path = "/api/v1/jobs/{job_id}/cancel", tag = "jobs",
+    post, path = CANCEL, tag = "jobs",
     params(("job_id" = Uuid, Path, description = "The job")),
     responses(
         (status = 200, description = "The job, cancelled now or before", body = wire::Job),
@@ -169,16 +172,15 @@ async fn calls_of(state: &ApiState, id: JobId) -> Result<Vec<Call>, ApiError> {
         (status = 409, description = "job-ended"),
     ),
 )]
-async fn cancel_job(
-    State(state): State<ApiState>,
-    Segment(job_id): Segment,
-    params: Params,
-) -> Result<Json<wire::Job>, ApiError> {
+async fn cancel_job(api: Authorized, PathId(job_id): PathId) -> Result<Json<wire::Job>, ApiError> {
+    cancel(api, job_id).await.map(Json)
+}
+
+pub(crate) async fn cancel(api: Authorized, job_id: String) -> Result<wire::Job, ApiError> {
     let id = job_id_of(&job_id)?;
-    params.finish()?;
     // As the store keeps it, so that a job that this call cancelled is known by its time.
-    let now = state.clock.now().trunc_subsecs(6);
-    let job = state
+    let now = api.clock.now().trunc_subsecs(6);
+    let job = api
         .store
         .jobs()
         .cancel(id, now)
@@ -189,14 +191,14 @@ async fn cancel_job(
     }
     if job.finished_at == Some(now) {
         let event = Event::of_job(EventType::JobCancelled, &job, job.state, now);
-        state.events.announce(event);
+        api.events.announce(event);
     }
-    Ok(Json(view::load(&state, &job).await?))
+    Ok(view::load(&api, &job).await?)
 }
 
 /// Queues a failed job again, with its counters reset.
 #[utoipa::path(
-    post, path = "/api/v1/jobs/{job_id}/retry", tag = "jobs",
+    post, path = RETRY, tag = "jobs",
     params(
         ("job_id" = Uuid, Path, description = "The job"),
         ("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the job's end, cut to http.max_wait_s"),
@@ -211,32 +213,32 @@ async fn cancel_job(
 )]
 async fn retry_job(
     State(state): State<ApiState>,
-    Segment(job_id): Segment,
-    params: Params,
+    api: Authorized,
+    PathId(job_id): PathId,
     prefer: Prefer,
-    effect: ReservedEffect,
 ) -> Result<Response, ApiError> {
-    let id = job_id_of(&job_id)?;
-    params.finish()?;
-    if let Some(since) = effect.tried_before() {
-        // An earlier try of this request may have queued it: a job that goes on, or ended since then, is not queued again.
-        let job = find(&state, id).await?;
-        if job.finished_at.is_none_or(|at| at > since) {
-            return Ok(accepted(&job));
-        }
-    }
-    match state.enqueue.retry(id).await? {
-        Some(Accepted::New) => {}
-        Some(Accepted::Active(other)) => {
-            return Err(ApiError::InProgress(Box::new(find(&state, other).await?)));
-        }
-        None => return Err(ApiError::JobNotFailed(Box::new(find(&state, id).await?))),
-    }
+    let id = retry(api, job_id).await?;
     let response = match prefer.ended(&state, id).await {
         Some(ended) => Json(view::load(&state, &ended).await?).into_response(),
         None => accepted(&find(&state, id).await?),
     };
     Ok(prefer.mark(response))
+}
+
+pub(crate) async fn retry(api: Authorized, job_id: String) -> Result<JobId, ApiError> {
+    let id = job_id_of(&job_id)?;
+    if let Some(since) = api.effect.tried_before() {
+        // An earlier try of this request may have queued it: a job that goes on, or ended since then, is not queued again.
+        let job = find(&api, id).await?;
+        if job.finished_at.is_none_or(|at| at > since) {
+            return Ok(id);
+        }
+    }
+    Err(match api.enqueue.retry(id).await? {
+        Some(Accepted::New) => return Ok(id),
+        Some(Accepted::Active(other)) => ApiError::InProgress(Box::new(find(&api, other).await?)),
+        None => ApiError::JobNotFailed(Box::new(find(&api, id).await?)),
+    })
 }
 
 fn job_id_of(text: &str) -> Result<JobId, ApiError> {

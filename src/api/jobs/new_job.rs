@@ -1,7 +1,6 @@
 //! Asking for any kind of work by its payload: POST `/api/v1/jobs`.
 
 use axum::Json;
-use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
@@ -9,11 +8,9 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::criteria::named::wanted;
-use crate::api::http::auth::Caller;
-use crate::api::http::body::ApiJson;
-use crate::api::http::body_memory::BodyMemory;
-use crate::api::http::idempotency::ReservedEffect;
-use crate::api::http::params::Params;
+use crate::api::http::authorized::Authorized;
+use crate::api::http::body::{ApiJson, typed};
+use crate::api::http::params::NoQuery;
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::api::http::wait::Prefer;
 use crate::api::scores::accepted;
@@ -57,65 +54,48 @@ struct SessionPayload {
     ),
 )]
 async fn post_job(
-    State(state): State<ApiState>,
+    api: Authorized,
     prefer: Prefer,
-    caller: Caller,
-    effect: ReservedEffect,
-    held: BodyMemory,
-    params: Params,
+    _: NoQuery,
     body: ApiJson<JobRequest>,
 ) -> Result<Response, ApiError> {
-    params.finish()?;
     let ApiJson(mut body) = body;
-    body.criteria_hash = wanted(&state, body.criteria_hash, FaultStatus::Unprocessable).await?;
-    let options = JobOptions::of_request(&body, caller.name(FaultStatus::Unprocessable)?);
+    body.criteria_hash = wanted(&api, body.criteria_hash, FaultStatus::Unprocessable).await?;
+    let by = api.caller.name(FaultStatus::Unprocessable)?;
+    let options = JobOptions::of_request(&body, by);
     let job = match body.kind.is_case() {
-        false => session_job(&state, body, options, effect).await?,
+        false => session_job(&api, body, options).await?,
         true => {
             let hash = body.criteria_hash.clone();
             let request = ScoreCase {
                 kind: body.kind,
                 payload: body.payload,
                 options,
-                new_id: effect.new_id(),
+                new_id: api.effect.new_id(),
                 batch: None,
             };
-            let asked = state.enqueue.score_case(request, hash.as_deref()).await;
+            let asked = api.enqueue.score_case(request, hash.as_deref()).await;
             asked.map_err(|error| ApiError::from(error).unprocessable())?
         }
     };
-    held.release();
+    api.memory.release();
     let ended = match job.state.is_terminal() {
         true => Some(job.clone()),
-        false => prefer.ended(&state, job.job_id).await,
+        false => prefer.ended(&api, job.job_id).await,
     };
     let answer = match ended.filter(|job| job.state.is_terminal()) {
-        Some(job) => Json(jobs::view::load(&state, &job).await?).into_response(),
+        Some(job) => Json(jobs::view::load(&api, &job).await?).into_response(),
         None => accepted(&job),
     };
     Ok(prefer.mark(answer))
 }
 
 async fn session_job(
-    state: &ApiState,
+    api: &Authorized,
     body: JobRequest,
     mut options: JobOptions,
-    effect: ReservedEffect,
 ) -> Result<Job, ApiError> {
-    let payload: SessionPayload =
-        serde_path_to_error::deserialize(body.payload).map_err(|error| {
-            let path = error.path().to_string().replace('.', "/");
-            let at = if path == "/" {
-                String::new()
-            } else {
-                format!("/{path}")
-            };
-            ApiError::fault(
-                FaultStatus::Unprocessable,
-                format!("/payload{at}"),
-                error.inner().to_string(),
-            )
-        })?;
+    let payload: SessionPayload = typed("/payload", body.payload)?;
     if payload.force_rescore {
         options.force = Force::Yes;
     }
@@ -123,12 +103,12 @@ async fn session_job(
         session_id: payload.session_id,
         criteria_hash: body.criteria_hash,
         options,
-        new_id: effect.new_id(),
+        new_id: api.effect.new_id(),
     };
-    let asked = state.enqueue.score_session(&request).await;
+    let asked = api.enqueue.score_session(&request).await;
     let job_id = match asked.map_err(|error| ApiError::from(error).unprocessable())? {
         Enqueued::Job(job) => return Ok(*job),
-        Enqueued::Scored(score_id) => state
+        Enqueued::Scored(score_id) => api
             .store
             .scores()
             .get(score_id)
@@ -137,5 +117,6 @@ async fn session_job(
     };
     let gone = || ApiError::Internal("the job of a current score is not in the store".to_owned());
     let job_id: JobId = job_id.ok_or_else(gone)?;
-    state.store.jobs().get(job_id).await?.ok_or_else(gone)
+    let job = api.store.jobs().get(job_id).await?;
+    job.ok_or_else(gone)
 }

@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
@@ -15,11 +14,9 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
-use crate::api::http::auth::Caller;
+use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
-use crate::api::http::body_memory::BodyMemory;
-use crate::api::http::idempotency::ReservedEffect;
-use crate::api::http::params::Params;
+use crate::api::http::params::NoQuery;
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::api::http::wait::Prefer;
 use crate::api::scores::accepted;
@@ -136,31 +133,28 @@ pub(crate) struct ScoreQueryReply {
     ),
 )]
 async fn score_query(
-    State(state): State<ApiState>,
+    api: Authorized,
     prefer: Prefer,
     headers: HeaderMap,
-    caller: Caller,
-    (effect, held): (ReservedEffect, BodyMemory),
-    params: Params,
+    _: NoQuery,
     body: ApiJson<Value>,
 ) -> Result<Response, ApiError> {
-    params.finish()?;
     let ApiJson(payload) = body;
     let request = ScoreCase {
         kind: Kind::Query,
         payload,
         options: JobOptions::new(
-            caller.name(FaultStatus::Unprocessable)?,
+            api.caller.name(FaultStatus::Unprocessable)?,
             Priority::Interactive,
         ),
-        new_id: effect.new_id(),
+        new_id: api.effect.new_id(),
         batch: None,
     };
-    let job = state.enqueue.score_case(request, None).await;
+    let job = api.enqueue.score_case(request, None).await;
     let job = job.map_err(refused)?;
-    held.release();
+    api.memory.release();
     let limit = WaitLimit::from_headers(&headers, prefer);
-    let answer = match last_seen(&state, job, limit).await {
+    let answer = match last_seen(&api, job, limit).await {
         job if job.state.is_terminal() => outcome(job)?,
         job => limit.over(job)?,
     };

@@ -16,10 +16,10 @@ use utoipa_axum::routes;
 use self::spending::Spending;
 use self::workers::with_judges;
 use crate::api::ApiState;
-use crate::api::http::auth::Caller;
+use crate::api::http::authorized::Authorized;
 use crate::api::http::body::MAY_BE_LEFT_OUT;
 use crate::api::http::body::OptionalJson;
-use crate::api::http::params::{Params, Segment};
+use crate::api::http::params::{NoQuery, PathId};
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::events::{Event, EventType};
 use crate::job::WaitReason;
@@ -28,6 +28,9 @@ use crate::wire::{self, Judges, PauseRequest, Paused, Resumed, Workers};
 
 /// The longest message of a pause, characters.
 const MAX_MESSAGE: usize = 500;
+
+pub(crate) const PAUSE: &str = "/api/v1/judges/{name}/pause";
+pub(crate) const RESUME: &str = "/api/v1/judges/{name}/resume";
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -113,11 +116,7 @@ fn worker((row, judges): (WorkerRow, Option<Vec<String>>)) -> wire::Worker {
         (status = 200, description = "The judges", body = Judges),
     ),
 )]
-async fn list_judges(
-    State(state): State<ApiState>,
-    params: Params,
-) -> Result<Json<Judges>, ApiError> {
-    params.finish()?;
+async fn list_judges(State(state): State<ApiState>, _: NoQuery) -> Result<Json<Judges>, ApiError> {
     Ok(Json(list(&state).await?))
 }
 
@@ -199,13 +198,12 @@ async fn target(state: &ApiState, name: String) -> Result<HoldTarget, ApiError> 
 }
 
 /// Sets an operator's hold.
-pub(crate) async fn pause(
-    state: &ApiState,
+async fn hold(
+    api: &Authorized,
     target: HoldTarget,
-    caller: &Caller,
     request: PauseRequest,
-) -> Result<Json<Paused>, ApiError> {
-    let now = state.clock.now();
+) -> Result<Paused, ApiError> {
+    let now = api.clock.now();
     let refuse = |pointer: &str, message: &str| {
         Err(ApiError::fault(
             FaultStatus::Unprocessable,
@@ -227,22 +225,22 @@ pub(crate) async fn pause(
         target,
         reason: WaitReason::Paused,
         message,
-        set_by: caller.name(FaultStatus::Unprocessable)?,
+        set_by: api.caller.name(FaultStatus::Unprocessable)?,
         since: now,
         until: request.until,
     };
     // An operator's pause takes the place of whatever hold there was.
-    state.store.holds().set(&hold).await?;
+    api.store.holds().set(&hold).await?;
     let event = hold_event(&hold.target, Applied::Set, now);
-    state.events.announce(Event {
+    api.events.announce(Event {
         reason: Some(hold.reason),
         until: hold.until,
         ..event
     });
     tracing::info!(target = ?hold.target, "paused");
-    Ok(Json(Paused {
+    Ok(Paused {
         hold: wire::Hold::from(&hold),
-    }))
+    })
 }
 
 /// What was done to a hold.
@@ -266,10 +264,7 @@ fn hold_event(target: &HoldTarget, applied: Applied, now: DateTime<Utc>) -> Even
 }
 
 /// Releases a hold, whoever set it.
-pub(crate) async fn resume(
-    state: &ApiState,
-    target: &HoldTarget,
-) -> Result<Json<Resumed>, ApiError> {
+async fn release(state: &ApiState, target: &HoldTarget) -> Result<Resumed, ApiError> {
     let now = state.clock.now();
     let released = state.store.holds().release(target, now).await?;
     if released {
@@ -278,13 +273,13 @@ pub(crate) async fn resume(
             .announce(hold_event(target, Applied::Released, now));
     }
     tracing::info!(?target, released, "resumed");
-    Ok(Json(Resumed { released }))
+    Ok(Resumed { released })
 }
 
 /// Pauses a judge: its jobs stay queued until it is resumed. What is running goes on. Workers hear of it within a second:
 /// until then they may still take a job.
 #[utoipa::path(
-    post, path = "/api/v1/judges/{name}/pause", tag = "judges",
+    post, path = PAUSE, tag = "judges",
     params(("name" = String, Path, description = "The judge")),
     request_body(content = PauseRequest, description = MAY_BE_LEFT_OUT, example = json!({"message": "the key is changed"})),
     responses(
@@ -293,20 +288,24 @@ pub(crate) async fn resume(
     ),
 )]
 async fn pause_judge(
-    State(state): State<ApiState>,
-    Segment(name): Segment,
-    caller: Caller,
-    params: Params,
+    api: Authorized,
+    PathId(name): PathId,
     OptionalJson(request): OptionalJson<PauseRequest>,
 ) -> Result<Json<Paused>, ApiError> {
-    params.finish()?;
-    let target = target(&state, name).await?;
-    pause(&state, target, &caller, request).await
+    pause(api, (name, request)).await.map(Json)
+}
+
+pub(crate) async fn pause(
+    api: Authorized,
+    (name, request): (String, PauseRequest),
+) -> Result<Paused, ApiError> {
+    let target = target(&api, name).await?;
+    hold(&api, target, request).await
 }
 
 /// Resumes a judge, whoever stopped it; but for a cap, which ends with its day or month, or when it is raised.
 #[utoipa::path(
-    post, path = "/api/v1/judges/{name}/resume", tag = "judges",
+    post, path = RESUME, tag = "judges",
     params(("name" = String, Path, description = "The judge")),
     responses(
         (status = 200, description = "It is not stopped", body = Resumed),
@@ -314,19 +313,19 @@ async fn pause_judge(
         (status = 409, description = "judge-capped"),
     ),
 )]
-async fn resume_judge(
-    State(state): State<ApiState>,
-    Segment(name): Segment,
-    params: Params,
-) -> Result<Json<Resumed>, ApiError> {
-    params.finish()?;
-    let target = target(&state, name.clone()).await?;
-    let holds = state.store.holds().list(state.clock.now()).await?;
+async fn resume_judge(api: Authorized, PathId(name): PathId) -> Result<Json<Resumed>, ApiError> {
+    resume(api, name).await.map(Json)
+}
+
+pub(crate) async fn resume(api: Authorized, name: String) -> Result<Resumed, ApiError> {
+    let target = target(&api, name.clone()).await?;
+    let now = api.clock.now();
+    let holds = api.store.holds().list(now).await?;
     let capped = |hold: &&Hold| hold.target == target && hold.reason == WaitReason::Budget;
     if let Some(hold) = holds.iter().find(capped) {
         return Err(ApiError::JudgeCapped(why_capped(&name, hold)));
     }
-    resume(&state, &target).await
+    release(&api, &target).await
 }
 
 fn why_capped(name: &str, hold: &Hold) -> String {
@@ -349,9 +348,8 @@ fn why_capped(name: &str, hold: &Hold) -> String {
 )]
 async fn list_workers(
     State(state): State<ApiState>,
-    params: Params,
+    _: NoQuery,
 ) -> Result<Json<Workers>, ApiError> {
-    params.finish()?;
     Ok(Json(workers(&state).await?))
 }
 

@@ -5,15 +5,18 @@ use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{pause, resume};
+use super::{hold, release};
 use crate::api::ApiState;
-use crate::api::http::auth::Caller;
+use crate::api::http::authorized::Authorized;
 use crate::api::http::body::MAY_BE_LEFT_OUT;
 use crate::api::http::body::OptionalJson;
-use crate::api::http::params::Params;
+use crate::api::http::params::NoQuery;
 use crate::api::http::problem::ApiError;
 use crate::store::{HoldTarget, JobCounts};
 use crate::wire::{Hold, PauseRequest, Paused, Queue, QueueCounts, Resumed};
+
+pub(crate) const PAUSE: &str = "/api/v1/queue/pause";
+pub(crate) const RESUME: &str = "/api/v1/queue/resume";
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -42,11 +45,7 @@ impl From<JobCounts> for QueueCounts {
         (status = 200, description = "The queue", body = Queue),
     ),
 )]
-async fn queue_status(
-    State(state): State<ApiState>,
-    params: Params,
-) -> Result<Json<Queue>, ApiError> {
-    params.finish()?;
+async fn queue_status(State(state): State<ApiState>, _: NoQuery) -> Result<Json<Queue>, ApiError> {
     Ok(Json(status(&state).await?))
 }
 
@@ -69,33 +68,35 @@ pub(crate) async fn status(state: &ApiState) -> Result<Queue, ApiError> {
 
 /// Pauses the queue: no job starts until it is resumed. Workers hear of it within a second: until then they may still take one.
 #[utoipa::path(
-    post, path = "/api/v1/queue/pause", tag = "judges",
+    post, path = PAUSE, tag = "judges",
     request_body(content = PauseRequest, description = MAY_BE_LEFT_OUT, example = json!({"message": "the database moves"})),
     responses(
         (status = 200, description = "It is paused", body = Paused),
     ),
 )]
 async fn pause_queue(
-    State(state): State<ApiState>,
-    caller: Caller,
-    params: Params,
+    api: Authorized,
+    _: NoQuery,
     OptionalJson(request): OptionalJson<PauseRequest>,
 ) -> Result<Json<Paused>, ApiError> {
-    params.finish()?;
-    pause(&state, HoldTarget::Queue, &caller, request).await
+    pause(api, request).await.map(Json)
+}
+
+pub(crate) async fn pause(api: Authorized, request: PauseRequest) -> Result<Paused, ApiError> {
+    hold(&api, HoldTarget::Queue, request).await
 }
 
 /// Resumes the queue. Judges that are paused by themselves stay so.
 #[utoipa::path(
-    post, path = "/api/v1/queue/resume", tag = "judges",
+    post, path = RESUME, tag = "judges",
     responses(
         (status = 200, description = "It is not paused", body = Resumed),
     ),
 )]
-async fn resume_queue(
-    State(state): State<ApiState>,
-    params: Params,
-) -> Result<Json<Resumed>, ApiError> {
-    params.finish()?;
-    resume(&state, &HoldTarget::Queue).await
+async fn resume_queue(api: Authorized, _: NoQuery) -> Result<Json<Resumed>, ApiError> {
+    resume(api).await.map(Json)
+}
+
+pub(crate) async fn resume(api: Authorized) -> Result<Resumed, ApiError> {
+    release(&api, &HoldTarget::Queue).await
 }

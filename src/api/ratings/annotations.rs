@@ -12,7 +12,8 @@ use uuid::Uuid;
 use super::agreement::view;
 use crate::api::ApiState;
 use crate::api::http::auth::Caller;
-use crate::api::http::params::Params;
+use crate::api::http::authorized::Authorized;
+use crate::api::http::params::{NoQuery, Params};
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::score::trust::{Given, RatersCompared, raters};
 use crate::store::{GivenBy, Unrated};
@@ -42,12 +43,8 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     ),
     responses((status = 200, description = "The sessions", body = Annotations)),
 )]
-async fn get_annotations(
-    State(state): State<ApiState>,
-    caller: Caller,
-    params: Params,
-) -> Result<Json<Annotations>, ApiError> {
-    Ok(Json(next(&state, &caller, params).await?))
+async fn get_annotations(api: Authorized, params: Params) -> Result<Json<Annotations>, ApiError> {
+    Ok(Json(next(&api, &api.caller, params).await?))
 }
 
 /// What is to be rated next.
@@ -111,9 +108,8 @@ fn ranges(given: Vec<GivenBy>) -> BTreeMap<Uuid, u8> {
 )]
 async fn get_raters(
     State(state): State<ApiState>,
-    params: Params,
+    _: NoQuery,
 ) -> Result<Json<RaterPairs>, ApiError> {
-    params.finish()?;
     Ok(Json(pairs(&state).await?))
 }
 

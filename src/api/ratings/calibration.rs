@@ -7,7 +7,7 @@ use utoipa_axum::routes;
 
 use crate::api::ApiState;
 use crate::api::http::body::ApiJson;
-use crate::api::http::params::Params;
+use crate::api::http::params::NoQuery;
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::score::sql_metrics::calibration::{self, Promises, calibrate};
 use crate::wire::{CalibrationRequest, CalibrationResult, CalibrationTargets, RequestFault};
@@ -35,10 +35,9 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     ),
 )]
 async fn post_calibration(
-    params: Params,
+    _: NoQuery,
     body: ApiJson<CalibrationRequest>,
 ) -> Result<Response, ApiError> {
-    params.finish()?;
     let ApiJson(request) = body;
     let promises = checked(&request)?;
     let scored = request

@@ -14,26 +14,28 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
-use crate::api::http::auth::Caller;
+use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
-use crate::api::http::idempotency::ReservedEffect;
-use crate::api::http::params::{Params, Segment, uuid};
+use crate::api::http::params::{Params, PathId, Segment, uuid};
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::score::trust::Given;
 use crate::store::{NewRating, RatingOf};
 use crate::wire::{HumanRating, RatingList, RatingRequest};
 
+pub(crate) const OF_SCORE: &str = "/api/v1/scores/{score_id}/ratings";
+pub(crate) const OF_SESSION: &str = "/api/v1/sessions/{session_id}/ratings";
+
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
-        .routes(routes!(rate_score, ratings_of_score))
-        .routes(routes!(rate_session, ratings_of_session))
+        .routes(routes!(post_rating_of_score, ratings_of_score))
+        .routes(routes!(post_rating_of_session, ratings_of_session))
 }
 
 /// Rates one score: what the person would have given the investigation.
 ///
 /// A person has one rating of a score; a new one takes its place. It counts in `/api/v1/analytics/agreement` beside this score alone.
 #[utoipa::path(
-    post, path = "/api/v1/scores/{score_id}/ratings", tag = "trust",
+    post, path = OF_SCORE, tag = "trust", operation_id = "rate_score",
     params(("score_id" = Uuid, Path, description = "The score")),
     request_body(content = RatingRequest, example = json!({"total": 62, "comment": "It never looked at the limits."})),
     responses(
@@ -42,19 +44,21 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         (status = 404, description = "score-not-found"),
     ),
 )]
-async fn rate_score(
-    State(state): State<ApiState>,
-    Segment(score_id): Segment,
-    caller: Caller,
-    effect: ReservedEffect,
-    params: Params,
-    body: ApiJson<RatingRequest>,
+async fn post_rating_of_score(
+    api: Authorized,
+    PathId(score_id): PathId,
+    ApiJson(body): ApiJson<RatingRequest>,
 ) -> Result<Response, ApiError> {
+    Ok(answer(rate_score(api, (score_id, body)).await?))
+}
+
+pub(crate) async fn rate_score(
+    api: Authorized,
+    (score_id, body): (String, RatingRequest),
+) -> Result<(HumanRating, bool), ApiError> {
     let id = uuid(&score_id, "score_id", FaultStatus::Unprocessable)?;
-    params.finish()?;
-    let new = checked(&state, &caller, effect, (RatingOf::Score(id), body.0))?;
-    let stored = state.store.ratings().put(&new).await?;
-    answer(stored.ok_or(ApiError::ScoreNotFound(id))?, &new)
+    let put = put(&api, RatingOf::Score(id), body).await?;
+    put.ok_or(ApiError::ScoreNotFound(id))
 }
 
 /// Rates a session's investigation, whichever scores it has or gets.
@@ -62,7 +66,7 @@ async fn rate_score(
 /// A person has one rating of a session; a new one takes its place. It counts in `/api/v1/analytics/agreement` beside the newest
 /// score of the session under each version of the criteria, unless the same person rated that score too.
 #[utoipa::path(
-    post, path = "/api/v1/sessions/{session_id}/ratings", tag = "trust",
+    post, path = OF_SESSION, tag = "trust", operation_id = "rate_session",
     params(("session_id" = Uuid, Path, description = "The session")),
     request_body(content = RatingRequest, example = json!({"quality": "partially_accurate"})),
     responses(
@@ -71,24 +75,48 @@ async fn rate_score(
         (status = 404, description = "session-not-found"),
     ),
 )]
-async fn rate_session(
-    State(state): State<ApiState>,
-    Segment(session_id): Segment,
-    caller: Caller,
-    effect: ReservedEffect,
-    params: Params,
-    body: ApiJson<RatingRequest>,
+async fn post_rating_of_session(
+    api: Authorized,
+    PathId(session_id): PathId,
+    ApiJson(body): ApiJson<RatingRequest>,
 ) -> Result<Response, ApiError> {
+    Ok(answer(rate_session(api, (session_id, body)).await?))
+}
+
+pub(crate) async fn rate_session(
+    api: Authorized,
+    (session_id, body): (String, RatingRequest),
+) -> Result<(HumanRating, bool), ApiError> {
     let id = uuid(&session_id, "session_id", FaultStatus::Unprocessable)?;
-    params.finish()?;
-    let new = checked(&state, &caller, effect, (RatingOf::Session(id), body.0))?;
-    let stored = state.store.ratings().put(&new).await?;
-    answer(stored.ok_or(ApiError::SessionNotFound(id))?, &new)
+    let put = put(&api, RatingOf::Session(id), body).await?;
+    put.ok_or(ApiError::SessionNotFound(id))
+}
+
+/// Stores a rating, and says whether it took no other one's place; `None`: there is nothing such to rate.
+async fn put(
+    api: &Authorized,
+    of: RatingOf,
+    body: RatingRequest,
+) -> Result<Option<(HumanRating, bool)>, ApiError> {
+    let new = checked(api, of, body)?;
+    let stored = api.store.ratings().put(&new).await?;
+    Ok(stored.map(|rating| {
+        let is_new = rating.rating_id == new.rating_id;
+        (rating, is_new)
+    }))
+}
+
+fn answer((rating, is_new): (HumanRating, bool)) -> Response {
+    let status = match is_new {
+        true => StatusCode::CREATED,
+        false => StatusCode::OK,
+    };
+    (status, Json(rating)).into_response()
 }
 
 /// Lists the ratings of one score, newest first.
 #[utoipa::path(
-    get, path = "/api/v1/scores/{score_id}/ratings", tag = "trust",
+    get, path = OF_SCORE, tag = "trust",
     params(
         ("score_id" = Uuid, Path, description = "The score"),
         ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
@@ -122,7 +150,7 @@ async fn of_score(
 
 /// Lists the ratings of a session and of its scores, newest first.
 #[utoipa::path(
-    get, path = "/api/v1/sessions/{session_id}/ratings", tag = "trust",
+    get, path = OF_SESSION, tag = "trust",
     params(
         ("session_id" = Uuid, Path, description = "The session"),
         ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
@@ -172,33 +200,19 @@ async fn listed(
     })
 }
 
-fn answer(stored: HumanRating, new: &NewRating) -> Result<Response, ApiError> {
-    let status = if stored.rating_id == new.rating_id {
-        StatusCode::CREATED
-    } else {
-        StatusCode::OK
-    };
-    Ok((status, Json(stored)).into_response())
-}
-
 /// The rating that a request asks for, all its faults told at once.
-fn checked(
-    state: &ApiState,
-    caller: &Caller,
-    effect: ReservedEffect,
-    (of, request): (RatingOf, RatingRequest),
-) -> Result<NewRating, ApiError> {
-    let now = state.clock.now();
+fn checked(api: &Authorized, of: RatingOf, request: RatingRequest) -> Result<NewRating, ApiError> {
+    let now = api.clock.now();
     let faults = request.faults(now);
     let by = request.by.as_deref().map(str::trim);
     match given(&request) {
         Some(given) if faults.is_empty() => Ok(NewRating {
-            rating_id: effect.id().map_or_else(Uuid::now_v7, |(id, _)| id),
+            rating_id: api.effect.id().map_or_else(Uuid::now_v7, |(id, _)| id),
             of,
             given,
             by: match by {
                 Some(by) => by.to_owned(),
-                None => caller.name(FaultStatus::Unprocessable)?,
+                None => api.caller.name(FaultStatus::Unprocessable)?,
             },
             comment: request.comment.filter(|text| !text.trim().is_empty()),
             at: request.at.unwrap_or(now),

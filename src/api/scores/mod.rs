@@ -12,19 +12,20 @@ use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::criteria::named::wanted;
-use crate::api::http::auth::Caller;
+use crate::api::http::authorized::Authorized;
 use crate::api::http::body::MAY_BE_LEFT_OUT;
 use crate::api::http::body::ScoringJson;
 use crate::api::http::etag::or_unchanged;
-use crate::api::http::idempotency::ReservedEffect;
 use crate::api::http::links::{begun, job_path, job_ref};
-use crate::api::http::params::{Params, Segment, uuid};
+use crate::api::http::params::{Params, PathId, Segment, uuid};
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::api::http::wait::Prefer;
 use crate::enqueue::{Enqueued, ScoreSession};
 use crate::job::{Force, Job, JobOptions, JobState, Priority};
 use crate::store::SessionScoreRow;
 use crate::wire::{JobRef, Score, ScoreRequest, ScoreVersion, Scores};
+
+pub(crate) const SCORE: &str = "/api/v1/scoring/sessions/{session_id}/score";
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -39,7 +40,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 /// until the job has ended or N seconds are over. A simulated score counts only where the judge is simulated, too. A session that isn't here, or hadn't ended when it came from TARSy, is
 /// fetched from `history.base_url` first, if that is set. An older score stays readable until the new one is recorded.
 #[utoipa::path(
-    post, path = "/api/v1/scoring/sessions/{session_id}/score", tag = "scoring", operation_id = "score_session",
+    post, path = SCORE, tag = "scoring", operation_id = "score_session",
     params(
         ("session_id" = Uuid, Path, description = "The session"),
         ("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the score, cut to http.max_wait_s"),
@@ -59,37 +60,47 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 )]
 async fn score_session(
     State(state): State<ApiState>,
+    api: Authorized,
     Segment(session_id): Segment,
     prefer: Prefer,
-    caller: Caller,
-    effect: ReservedEffect,
     params: Params,
     body: Result<ScoringJson<ScoreRequest>, ApiError>,
 ) -> Response {
+    let body = params.finish_with(FaultStatus::BadRequest).and(body);
     let asked = async {
-        let session_id = uuid(&session_id, "session_id", FaultStatus::BadRequest)?;
-        let read = async {
-            params.finish_with(FaultStatus::BadRequest)?;
-            let ScoringJson(mut body) = body?;
-            body.criteria_hash =
-                wanted(&state, body.criteria_hash, FaultStatus::BadRequest).await?;
-            Ok(body)
-        };
-        let request = match read.await {
-            Ok(body) => ScoreSession {
-                session_id,
-                criteria_hash: body.criteria_hash,
-                options: JobOptions {
-                    force: Force::from_flag(body.force_rescore),
-                    ..JobOptions::new(caller.name(FaultStatus::BadRequest)?, Priority::Interactive)
-                },
-                new_id: effect.new_id(),
-            },
-            Err(fault) => return Err(subject_first(&state, session_id, fault).await),
-        };
-        ask(&state, &request, prefer).await
+        let body = body.map(|ScoringJson(body)| body);
+        let asked = ask(api, (session_id, body)).await?;
+        answer(&state, asked, prefer).await
     };
     prefer.mark(asked.await.unwrap_or_else(ApiError::into_response))
+}
+
+/// Asks for a session's score; a fault of `body` is told after those of the session.
+pub(crate) async fn ask(
+    api: Authorized,
+    (session_id, body): (String, Result<ScoreRequest, ApiError>),
+) -> Result<Enqueued, ApiError> {
+    let session_id = uuid(&session_id, "session_id", FaultStatus::BadRequest)?;
+    let read = async {
+        let body = body?;
+        let hash = wanted(&api, body.criteria_hash, FaultStatus::BadRequest).await?;
+        Ok((hash, Force::from_flag(body.force_rescore)))
+    };
+    let (criteria_hash, force) = match read.await {
+        Ok(read) => read,
+        Err(fault) => return Err(subject_first(&api, session_id, fault).await),
+    };
+    let by = api.caller.name(FaultStatus::BadRequest)?;
+    let request = ScoreSession {
+        session_id,
+        criteria_hash,
+        options: JobOptions {
+            force,
+            ..JobOptions::new(by, Priority::Interactive)
+        },
+        new_id: api.effect.new_id(),
+    };
+    Ok(api.enqueue.score_session(&request).await?)
 }
 
 /// A session that can't be scored is told before a fault of the body.
@@ -108,12 +119,8 @@ async fn subject_first(state: &ApiState, session_id: Uuid, fault: ApiError) -> A
     }
 }
 
-async fn ask(
-    state: &ApiState,
-    request: &ScoreSession,
-    prefer: Prefer,
-) -> Result<Response, ApiError> {
-    let job = match state.enqueue.score_session(request).await? {
+async fn answer(state: &ApiState, asked: Enqueued, prefer: Prefer) -> Result<Response, ApiError> {
+    let job = match asked {
         Enqueued::Scored(score_id) => {
             let row = state.store.scores().get(score_id).await?;
             let row = row.ok_or_else(|| gone("a session's current score"))?;
@@ -167,7 +174,7 @@ pub(crate) fn accepted(job: &Job) -> Response {
 
 /// Reads a session's current score.
 #[utoipa::path(
-    get, path = "/api/v1/scoring/sessions/{session_id}/score", tag = "scoring", operation_id = "get_score",
+    get, path = SCORE, tag = "scoring", operation_id = "get_score",
     params(
         ("session_id" = Uuid, Path, description = "The session"),
         ("If-None-Match" = Option<String>, Header, description = "An ETag of this route: 304 if it still holds"),
@@ -217,10 +224,8 @@ pub(crate) async fn current(state: &ApiState, session_id: &str) -> Result<Score,
 )]
 async fn one_score(
     State(state): State<ApiState>,
-    Segment(score_id): Segment,
-    params: Params,
+    PathId(score_id): PathId,
 ) -> Result<Json<ScoreVersion>, ApiError> {
-    params.finish()?;
     Ok(Json(read(&state, &score_id).await?))
 }
 

@@ -3,9 +3,11 @@
 pub(crate) mod filter;
 
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use futures::Stream;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -13,12 +15,11 @@ use uuid::Uuid;
 use self::filter::{SessionQuery, session_filter};
 use crate::api::ApiState;
 use crate::api::criteria::named::beginning;
-use crate::api::http::auth::Caller;
-use crate::api::http::body::{JsonText, beside, whole as whole_body};
-use crate::api::http::body_memory::BodyMemory;
+use crate::api::http::authorized::Authorized;
+use crate::api::http::body::{JsonText, beside, collect};
 use crate::api::http::etag::json_or_unchanged;
 use crate::api::http::links::{job_path, score_path};
-use crate::api::http::params::{Params, Segment, uuid};
+use crate::api::http::params::{Params, PathId, uuid};
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::enqueue::ScorableStatus;
 use crate::history::ingest::{
@@ -32,6 +33,10 @@ use crate::wire::{
     ActiveJob, PutOutcome, RequestFault, Session, SessionFormat, SessionItem, SessionLinks,
     SessionPut, SessionScoreSummary, Sessions, SessionsPut,
 };
+
+pub(crate) const SESSIONS: &str = "/api/v1/sessions";
+pub(crate) const SESSION: &str = "/api/v1/sessions/{session_id}";
+const REFUSAL: FaultStatus = FaultStatus::Unprocessable;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -111,7 +116,7 @@ fn listed(session: SessionSummary, current_criteria: &str, only: ScorableStatus)
 /// With a field `format` (`messages`, `spans`, `langsmith`, `inspect`) the other fields are those of that format, and hold one
 /// session: `{"format": "messages", "messages": [..]}`.
 #[utoipa::path(
-    put, path = "/api/v1/sessions/{session_id}", tag = "sessions",
+    put, path = SESSION, tag = "sessions",
     params(("session_id" = Uuid, Path, description = "The session")),
     request_body(content = SessionInput, example = json!({
         "status": "completed",
@@ -133,13 +138,26 @@ fn listed(session: SessionSummary, current_criteria: &str, only: ScorableStatus)
     ),
 )]
 async fn put_session(
-    State(state): State<ApiState>,
-    Segment(session_id): Segment,
-    params: Params,
+    api: Authorized,
+    PathId(session_id): PathId,
     JsonText(body): JsonText,
 ) -> Result<Response, ApiError> {
-    let session_id = uuid(&session_id, "session_id", FaultStatus::Unprocessable)?;
-    params.finish()?;
+    let put = put(api, session_id, body).await?;
+    let (status, location) = match put.outcome {
+        PutOutcome::New => (StatusCode::CREATED, Some(put.links.this.clone())),
+        PutOutcome::Updated | PutOutcome::Unchanged => (StatusCode::OK, None),
+    };
+    let location = location.map(|path| [(header::LOCATION, path)]);
+    Ok((status, location, Json(put)).into_response())
+}
+
+/// Stores a session that stands in JSON.
+pub(crate) async fn put(
+    api: Authorized,
+    session_id: String,
+    body: String,
+) -> Result<SessionPut, ApiError> {
+    let session_id = uuid(&session_id, "session_id", REFUSAL)?;
     let length = body.len();
     let read = move || {
         parse_session(&body)
@@ -147,22 +165,9 @@ async fn put_session(
             .map_err(invalid)
     };
     let session = beside(length, read).await?;
-    let outcome = state
-        .store
-        .sessions()
-        .put(&session, state.clock.now())
-        .await?;
-    let status = match outcome {
-        PutOutcome::New => StatusCode::CREATED,
-        PutOutcome::Updated | PutOutcome::Unchanged => StatusCode::OK,
-    };
-    let body = put_of(&session, outcome);
-    let location = HeaderValue::from_str(&body.links.this).ok();
-    let mut response = (status, Json(body)).into_response();
-    if let Some(location) = location.filter(|_| outcome == PutOutcome::New) {
-        response.headers_mut().insert(header::LOCATION, location);
-    }
-    Ok(response)
+    let now = api.clock.now();
+    let outcome = api.store.sessions().put(&session, now).await?;
+    Ok(put_of(&session, outcome))
 }
 
 fn put_of(session: &SessionRecord, outcome: PutOutcome) -> SessionPut {
@@ -182,7 +187,7 @@ fn put_of(session: &SessionRecord, outcome: PutOutcome) -> SessionPut {
 /// Anthropic have them, spans of OpenInference or OpenTelemetry, runs of LangSmith, logs of Inspect. A session whose id is no UUID
 /// gets one of ours, always the same, and keeps its own as `external_id`.
 #[utoipa::path(
-    post, path = "/api/v1/sessions", tag = "sessions",
+    post, path = SESSIONS, tag = "sessions",
     params(("format" = inline(Option<SessionFormat>), Query, description = "The form of others; left out, the first object shows it")),
     request_body(
         content(
@@ -199,11 +204,10 @@ fn put_of(session: &SessionRecord, outcome: PutOutcome) -> SessionPut {
     ),
 )]
 async fn put_sessions(
-    State(state): State<ApiState>,
+    api: Authorized,
     mut params: Params,
     request: Request,
 ) -> Result<Json<SessionsPut>, ApiError> {
-    const REFUSAL: FaultStatus = FaultStatus::Unprocessable;
     let format = params.take("format");
     params.finish()?;
     let (parts, body) = request.into_parts();
@@ -215,9 +219,21 @@ async fn put_sessions(
             return Err(ApiError::UnsupportedMediaType(declared));
         }
     }
-    let bytes = whole_body(body, &parts, &state.http, REFUSAL).await?;
+    let chunks = body.into_data_stream();
+    Ok(Json(put_file(api, format, chunks, &parts.headers).await?))
+}
+
+/// Stores the sessions of a file that comes in these chunks.
+pub(crate) async fn put_file<E: std::error::Error + 'static>(
+    api: Authorized,
+    format: Option<SessionFormat>,
+    chunks: impl Stream<Item = Result<Bytes, E>>,
+    headers: &HeaderMap,
+) -> Result<SessionsPut, ApiError> {
+    let (limits, memory) = (&api.http, &api.memory);
+    let bytes = collect(chunks, headers, limits, memory, REFUSAL).await?;
     let (length, weight) = (bytes.len(), JsonShape::of_any(&bytes).weight());
-    BodyMemory::from_parts(&parts).take(weight).await?;
+    memory.take(weight).await?;
     let text = String::from_utf8(bytes)
         .map_err(|_| ApiError::fault(REFUSAL, "", "the file is not UTF-8: save it as UTF-8"))?;
     let read = move || parse_session_file("", &text, format).map_err(unreadable);
@@ -227,14 +243,13 @@ async fn put_sessions(
         let id = session.session_id.unwrap_or_default(); // the parser asks for it
         records.push(session.into_record(id, "api").map_err(invalid)?);
     }
-    let now = state.clock.now();
-    let outcomes = state.store.sessions().put_all(&mut records, now).await?;
+    let now = api.clock.now();
+    let outcomes = api.store.sessions().put_all(&mut records, now).await?;
     let puts = records.iter().zip(outcomes);
-    Ok(Json(SessionsPut {
-        items: puts
-            .map(|(session, outcome)| put_of(session, outcome))
-            .collect(),
-    }))
+    let items = puts.map(|(session, outcome)| put_of(session, outcome));
+    Ok(SessionsPut {
+        items: items.collect(),
+    })
 }
 
 fn unreadable(SessionFileError { faults, .. }: SessionFileError) -> ApiError {
@@ -248,27 +263,25 @@ fn unreadable(SessionFileError { faults, .. }: SessionFileError) -> ApiError {
             },
         });
     ApiError::Invalid {
-        fault_status: FaultStatus::Unprocessable,
+        fault_status: REFUSAL,
         faults: faults.collect(),
     }
 }
 
 fn invalid(InvalidSession { faults }: InvalidSession) -> ApiError {
+    let faults = faults.into_iter().map(|fault| RequestFault {
+        pointer: fault.pointer,
+        message: fault.message,
+    });
     ApiError::Invalid {
-        fault_status: FaultStatus::Unprocessable,
-        faults: faults
-            .into_iter()
-            .map(|fault| RequestFault {
-                pointer: fault.pointer,
-                message: fault.message,
-            })
-            .collect(),
+        fault_status: REFUSAL,
+        faults: faults.collect(),
     }
 }
 
 /// Reads a session, whole.
 #[utoipa::path(
-    get, path = "/api/v1/sessions/{session_id}", tag = "sessions",
+    get, path = SESSION, tag = "sessions",
     params(
         ("session_id" = Uuid, Path, description = "The session"),
         ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
@@ -281,11 +294,9 @@ fn invalid(InvalidSession { faults }: InvalidSession) -> ApiError {
 )]
 async fn get_session(
     State(state): State<ApiState>,
-    Segment(session_id): Segment,
-    params: Params,
+    PathId(session_id): PathId,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    params.finish()?;
     json_or_unchanged(&headers, &read(&state, &session_id).await?)
 }
 
@@ -301,7 +312,7 @@ pub(crate) async fn read(state: &ApiState, session_id: &str) -> Result<Session, 
 ///
 /// Sums that don't name it stay: costs by day, and the figures of batches that have ended. Its day is counted anew without it.
 #[utoipa::path(
-    delete, path = "/api/v1/sessions/{session_id}", tag = "sessions",
+    delete, path = SESSION, tag = "sessions",
     params(("session_id" = Uuid, Path, description = "The session")),
     responses(
         (status = 204, description = "It is gone"),
@@ -310,31 +321,31 @@ pub(crate) async fn read(state: &ApiState, session_id: &str) -> Result<Session, 
     ),
 )]
 async fn delete_session(
-    State(state): State<ApiState>,
-    caller: Caller,
-    Segment(session_id): Segment,
-    params: Params,
+    api: Authorized,
+    PathId(session_id): PathId,
 ) -> Result<StatusCode, ApiError> {
-    let id = uuid(&session_id, "session_id", FaultStatus::Unprocessable)?;
-    params.finish()?;
-    let by = caller.signs_as();
-    match state.store.retention().erase(id, state.clock.now()).await {
-        Ok(Erasure::Done(erased)) => {
-            let Erased {
-                sessions,
-                jobs,
-                scores,
-                ratings,
-                calls,
-            } = erased;
+    delete(api, session_id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn delete(api: Authorized, session_id: String) -> Result<(), ApiError> {
+    let id = uuid(&session_id, "session_id", REFUSAL)?;
+    let (by, now) = (api.caller.signs_as(), api.clock.now());
+    match api.store.retention().erase(id, now).await {
+        Ok(Erasure::Done(Erased {
+            sessions,
+            jobs,
+            scores,
+            ratings,
+            calls,
+        })) => {
             tracing::info!(session_id = %id, by, sessions, jobs, scores, ratings, calls, "a session was deleted with all that was made of it");
-            Ok(StatusCode::NO_CONTENT)
+            Ok(())
         }
         Ok(Erasure::Active(job)) => {
-            let job = state.store.jobs().get(job).await?;
-            let job = job.ok_or_else(|| {
-                ApiError::DatabaseUnavailable("its job ended meanwhile".to_owned())
-            })?;
+            let job = api.store.jobs().get(job).await?;
+            let ended = || ApiError::DatabaseUnavailable("its job ended meanwhile".to_owned());
+            let job = job.ok_or_else(ended)?;
             Err(ApiError::InProgress(Box::new(job)))
         }
         Ok(Erasure::Unknown) => Err(ApiError::SessionNotFound(id)),
@@ -350,7 +361,7 @@ async fn delete_session(
 /// A page may be shorter than `limit`, even empty, and have a `next_cursor`: then few of the thousands of sessions that it
 /// looked at have what is asked for, and the next page goes on behind them.
 #[utoipa::path(
-    get, path = "/api/v1/sessions", tag = "sessions",
+    get, path = SESSIONS, tag = "sessions",
     params(SessionQuery),
     responses(
         (status = 200, description = "The sessions", body = Sessions),

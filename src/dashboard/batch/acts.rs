@@ -5,15 +5,13 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
-use serde::Serialize;
-use serde_json::json;
 use uuid::Uuid;
 
 use super::super::batches::{BatchWords as _, items};
 use super::super::form::Form;
 use super::super::frame::Frame;
 use super::super::links::segment;
-use super::super::page::{Page, go, html, is_mendable, refusal, with_status};
+use super::super::page::{Page, html, is_mendable, refusal, with_status};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::{BatchPage, BatchParams, Refused};
@@ -30,19 +28,27 @@ pub(super) fn routes() -> Router<PageState> {
 }
 
 async fn pause(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
-    act(&state, &id, "pause", &form, &json!({})).await
+    form.post(&state, batches::PAUSE, id.clone(), batches::pause)
+        .await?;
+    form.back_to(&home(&id))
 }
 
 async fn resume(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
-    act(&state, &id, "resume", &form, &json!({})).await
+    form.post(&state, batches::RESUME, id.clone(), batches::resume)
+        .await?;
+    form.back_to(&home(&id))
 }
 
 async fn cancel(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
-    act(&state, &id, "cancel", &form, &json!({})).await
+    form.post(&state, batches::CANCEL, id.clone(), batches::cancel)
+        .await?;
+    form.back_to(&home(&id))
 }
 
 async fn retry(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
-    act(&state, &id, "retry-errors", &form, &json!({})).await
+    form.post(&state, batches::RETRY, id.clone(), batches::retry)
+        .await?;
+    form.back_to(&home(&id))
 }
 
 async fn budget(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
@@ -62,22 +68,14 @@ async fn budget(State(state): State<PageState>, Path(id): Path<String>, form: Fo
 
 async fn set_budget(state: &PageState, id: &str, form: &Form) -> Page {
     let budget = form.read::<f64>("budget_usd", "an amount of US dollars, such as 12.5")?;
-    act(
-        state,
-        id,
-        "budget",
-        form,
-        &BudgetBody { budget_usd: budget },
-    )
-    .await
+    let request = (id.to_owned(), BudgetBody { budget_usd: budget });
+    form.post(state, batches::BUDGET, request, batches::set_budget)
+        .await?;
+    form.back_to(&home(id))
 }
 
-async fn act(state: &PageState, id: &str, verb: &str, form: &Form, body: &impl Serialize) -> Page {
-    let path = format!("/api/v1/batches/{}/{verb}", segment(id));
-    let caller = &form.user.caller;
-    state.client.post(caller, &path, form.key(), body).await?;
-    let home = format!("/batches/{}", segment(id));
-    go(form.user.piece, form.back().unwrap_or(&home))
+fn home(id: &str) -> String {
+    format!("/batches/{}", segment(id))
 }
 
 /// A question before what costs money or loses data.

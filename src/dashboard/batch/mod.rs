@@ -7,8 +7,7 @@ use std::collections::HashMap;
 
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, RawQuery, State};
-use axum::response::Response;
+use axum::extract::{Path, State};
 use axum::routing::get;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
@@ -19,14 +18,15 @@ use super::address::Address;
 use super::batch_items::{ItemsView, Section, Show};
 use super::batches::{BatchVerdict, BatchWords as _};
 use super::frame::Frame;
-use super::links::{query, segment};
+use super::links::query;
 use super::page::{Page, PageError, html};
 use super::session_item::{name_of, named};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Moment};
+use crate::api::Params;
+use crate::api::batches::{self, reports};
 use crate::api::ratings::panels;
-use crate::api::{Params, batches};
 use crate::job::{Kind, Purpose};
 use crate::wire::{Batch, Spread};
 
@@ -300,11 +300,10 @@ async fn report(
     State(state): State<PageState>,
     user: SessionUser,
     Path((id, name)): Path<(String, String)>,
-    RawQuery(asked): RawQuery,
-) -> Response {
-    let asked = asked.map_or_else(String::new, |asked| format!("?{asked}"));
-    let path = format!("/api/v1/batches/{}/{}{asked}", segment(&id), segment(&name));
-    state.client.pass(&user.caller, &path).await
+    params: Params,
+) -> Page {
+    let api = state.api(&user)?;
+    Ok(reports::report(api, (&id, &name), params).await?)
 }
 
 #[cfg(test)]

@@ -24,10 +24,10 @@ use super::user::SessionUser;
 use super::words;
 use crate::api::analytics::{costs, distribution, groups, latency as latencies_of, names, trend};
 use crate::api::ratings::agreement;
-use crate::api::{Params, criteria, problem};
+use crate::api::{ApiError, Params, criteria, problem};
 use crate::wire::{
     AgreementReport, BatchCostList, CostList, CriteriaVersion, Distribution, LatencyList, NameItem,
-    NameList, Problem, ScoreGroup, ScoreGroups, Trend,
+    NameList, ScoreGroup, ScoreGroups, Trend,
 };
 use calibration::CalibrationSection;
 pub(super) use trust::Trust;
@@ -76,7 +76,7 @@ impl Choice {
     }
 
     /// Over how many days; 90 where nothing is chosen, and there are scores enough in them.
-    fn days(&self) -> Result<i64, Box<Problem>> {
+    fn days(&self) -> Result<i64, ApiError> {
         if self.days.is_empty() {
             return Ok(90);
         }

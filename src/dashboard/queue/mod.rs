@@ -9,7 +9,6 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
 use chrono::{DateTime, Utc};
-use serde_json::json;
 use uuid::Uuid;
 
 use rows::{Control, JobRow, JudgeRow, WorkerRow, held};
@@ -19,14 +18,15 @@ use super::form::Form;
 use super::frame::Frame;
 use super::infrastructure::{self, Infrastructure, JudgeState};
 use super::links::segment;
-use super::page::{Page, PageError, go, html};
+use super::page::{Page, PageError, html};
 use super::session::LEFT;
 use super::session_item::looked_up;
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
+use crate::api::judges::{self, queue};
 use crate::api::{Params, jobs};
-use crate::wire::{Jobs, Judge, SessionItem};
+use crate::wire::{Jobs, Judge, PauseRequest, SessionItem};
 
 /// The heading of what workers have in hand.
 const RUNNING: &str = "Running";
@@ -204,11 +204,16 @@ async fn pause_queue(State(state): State<PageState>, form: Form) -> Page {
         };
         return confirm::ask(&state, &form, "/queue/pause".to_owned(), confirmation).await;
     }
-    hold(&state, &form, "/api/v1/queue/pause").await
+    let request = pause_request(&form);
+    form.post(&state, queue::PAUSE, request, queue::pause)
+        .await?;
+    form.back_to("/queue")
 }
 
 async fn resume_queue(State(state): State<PageState>, form: Form) -> Page {
-    hold(&state, &form, "/api/v1/queue/resume").await
+    let resume = |api, ()| queue::resume(api);
+    form.post(&state, queue::RESUME, (), resume).await?;
+    form.back_to("/queue")
 }
 
 async fn pause_judge(State(state): State<PageState>, Path(name): Path<String>, form: Form) -> Page {
@@ -223,12 +228,10 @@ async fn pause_judge(State(state): State<PageState>, Path(name): Path<String>, f
         let action = format!("/judges/{}/pause", segment(&name));
         return confirm::ask(&state, &form, action, confirmation).await;
     }
-    hold(
-        &state,
-        &form,
-        &format!("/api/v1/judges/{}/pause", segment(&name)),
-    )
-    .await
+    let request = (name, pause_request(&form));
+    form.post(&state, judges::PAUSE, request, judges::pause)
+        .await?;
+    form.back_to("/queue")
 }
 
 async fn resume_judge(
@@ -236,33 +239,21 @@ async fn resume_judge(
     Path(name): Path<String>,
     form: Form,
 ) -> Page {
-    hold(
-        &state,
-        &form,
-        &format!("/api/v1/judges/{}/resume", segment(&name)),
-    )
-    .await
+    form.post(&state, judges::RESUME, name, judges::resume)
+        .await?;
+    form.back_to("/queue")
 }
 
-async fn hold(state: &PageState, form: &Form, path: &str) -> Page {
-    let body = match form.text("message") {
-        Some(message) => json!({"message": message}),
-        None => json!({}),
-    };
-    state
-        .client
-        .post(&form.user.caller, path, form.key(), &body)
-        .await?;
-    go(form.user.piece, form.back().unwrap_or("/queue"))
+fn pause_request(form: &Form) -> PauseRequest {
+    PauseRequest {
+        message: form.text("message").map(str::to_owned),
+        ..PauseRequest::default()
+    }
 }
 
 async fn retry_job(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
-    let path = format!("/api/v1/jobs/{}/retry", segment(&id));
-    state
-        .client
-        .post(&form.user.caller, &path, form.key(), &json!({}))
-        .await?;
-    go(form.user.piece, form.back().unwrap_or("/queue"))
+    form.post(&state, jobs::RETRY, id, jobs::retry).await?;
+    form.back_to("/queue")
 }
 
 async fn cancel_job(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
@@ -277,12 +268,8 @@ async fn cancel_job(State(state): State<PageState>, Path(id): Path<String>, form
         let action = format!("/jobs/{}/cancel", segment(&id));
         return confirm::ask(&state, &form, action, confirmation).await;
     }
-    let path = format!("/api/v1/jobs/{}/cancel", segment(&id));
-    state
-        .client
-        .post(&form.user.caller, &path, form.key(), &json!({}))
-        .await?;
-    go(form.user.piece, form.back().unwrap_or("/queue"))
+    form.post(&state, jobs::CANCEL, id, jobs::cancel).await?;
+    form.back_to("/queue")
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ use super::frame::Frame;
 use super::page::{Page, PageError, go, html, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
-use crate::api::problem;
-use crate::wire::{Batch, Problem, RescorePlan};
+use crate::api::{problem, rescore};
+use crate::wire::{Batch, RescorePlan, RescoreRequest};
 use plan::PlanPage;
 use request::{FieldFault, body, faults, is_filter};
 
@@ -152,9 +152,9 @@ async fn ask(
 }
 
 /// The form once more, with what is wrong in it; another problem is a page of its own.
-async fn ask_again(state: &PageState, form: Form, problem: Box<Problem>) -> Page {
-    let Some(faults) = faults(&problem) else {
-        return Err(problem.into());
+async fn ask_again(state: &PageState, form: Form, fault: PageError) -> Page {
+    let Some(faults) = faults(fault.problem()) else {
+        return Err(fault);
     };
     let filled = form.rest();
     let page = Ask::read(state, form.user, filled, faults).await?;
@@ -170,30 +170,27 @@ async fn plan(State(state): State<PageState>, form: Form) -> Page {
             let criteria = called_by_hash(&state, &form.user, &plan.criteria_hash).await?;
             html(&PlanPage::new(frame, &form, (plan, criteria), key))
         }
-        Err(problem) => ask_again(&state, form, problem).await,
+        Err(fault) => ask_again(&state, form, fault).await,
     }
 }
 
-async fn planned(state: &PageState, form: &Form) -> Result<RescorePlan, Box<Problem>> {
-    let mut body = body(form)?;
-    body.insert("dry_run".to_owned(), true.into());
-    let caller = &form.user.caller;
-    let done = state.client.post(caller, "/api/v1/rescore", None, &body);
-    done.await?.json()
+async fn planned(state: &PageState, form: &Form) -> Result<RescorePlan, PageError> {
+    let body = RescoreRequest {
+        dry_run: true,
+        ..body(form)?
+    };
+    let (route, act) = (rescore::RESCORE, rescore::plan);
+    form.post(state, route, body, act).await
 }
 
 async fn start(State(state): State<PageState>, form: Form) -> Page {
     match started(&state, &form).await {
         Ok(batch) => go(form.user.piece, &format!("/batches/{}", batch.batch_id)),
-        Err(problem) => ask_again(&state, form, problem).await,
+        Err(fault) => ask_again(&state, form, fault).await,
     }
 }
 
-async fn started(state: &PageState, form: &Form) -> Result<Batch, Box<Problem>> {
-    let body = body(form)?;
-    let caller = &form.user.caller;
-    let done = state
-        .client
-        .post(caller, "/api/v1/rescore", form.key(), &body);
-    done.await?.json()
+async fn started(state: &PageState, form: &Form) -> Result<Batch, PageError> {
+    let (route, act) = (rescore::RESCORE, rescore::begin);
+    form.post(state, route, body(form)?, act).await
 }

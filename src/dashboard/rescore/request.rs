@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::super::form::Form;
-use crate::api::problem;
-use crate::wire::Problem;
+use crate::api::{ApiError, problem, typed};
+use crate::wire::{Problem, RescoreRequest};
 
 /// The filter's fields that are text to the API.
 const TEXTS: [&str; 9] = [
@@ -41,7 +41,7 @@ pub(super) fn is_filter(name: &str) -> bool {
 ///
 /// # Errors
 /// The fields that can't be read.
-pub(super) fn body(form: &Form) -> Result<Map<String, Value>, Box<Problem>> {
+pub(super) fn body(form: &Form) -> Result<RescoreRequest, ApiError> {
     let mut wrong = Wrong::default();
     let mut body = Map::new();
     let mut put = |name: &str, value: Value| drop(body.insert(name.to_owned(), value));
@@ -78,7 +78,7 @@ pub(super) fn body(form: &Form) -> Result<Map<String, Value>, Box<Problem>> {
         put("budget_usd", budget.into());
     }
     match wrong.0.is_empty() {
-        true => Ok(body),
+        true => typed("", body.into()),
         false => Err(problem::of_parameters(wrong.0)),
     }
 }
@@ -89,9 +89,9 @@ struct Wrong(Vec<(String, String)>);
 
 impl Wrong {
     /// What was read; a fault is kept.
-    fn or<T>(&mut self, read: Result<Option<T>, Box<Problem>>) -> Option<T> {
-        read.unwrap_or_else(|problem| {
-            let faults = problem.errors.into_iter();
+    fn or<T>(&mut self, read: Result<Option<T>, ApiError>) -> Option<T> {
+        read.unwrap_or_else(|error| {
+            let faults = error.problem().errors.into_iter();
             self.0.extend(faults.map(|fault| {
                 let name = fault.pointer.trim_start_matches('/').to_owned();
                 (name, fault.message)
@@ -103,12 +103,7 @@ impl Wrong {
 
 /// Which sessions.
 fn filter(form: &Form, wrong: &mut Wrong) -> Map<String, Value> {
-    let mut filter = Map::new();
-    for name in TEXTS {
-        if let Some(text) = form.text(name) {
-            filter.insert(name.to_owned(), text.into());
-        }
-    }
+    let mut filter = form.texts(&TEXTS);
     if let Some(rated) = wrong.or(form.read::<bool>("rated", "true or false")) {
         filter.insert("rated".to_owned(), rated.into());
     }
@@ -181,8 +176,8 @@ mod tests {
     #[test]
     fn only_what_was_filled_in_wrongly_is_told_in_the_form() {
         let wrong = problem::of_field("economy", "is not for purpose jury");
-        let told = faults(&wrong).unwrap();
+        let told = faults(&wrong.problem()).unwrap();
         assert_eq!(told[0].field, "economy");
-        assert!(faults(&problem::stale_form()).is_none());
+        assert!(faults(&ApiError::StaleForm.problem()).is_none());
     }
 }

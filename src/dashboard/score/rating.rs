@@ -3,7 +3,7 @@
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
-use serde_json::Map;
+use futures::TryFutureExt as _;
 
 use super::super::form::Form;
 use super::super::links::segment;
@@ -11,8 +11,8 @@ use super::super::page::{Page, PageError, go, is_mendable, refusal, with_status}
 use super::super::state::PageState;
 use super::super::words::{self, Moment};
 use super::page;
-use crate::api::problem;
-use crate::wire::{HumanRating, Problem};
+use crate::api::{problem, ratings, typed};
+use crate::wire::{HumanRating, Problem, RatingRequest};
 
 /// What a person gave, in words.
 pub(in super::super) struct Opinion {
@@ -107,8 +107,7 @@ pub(super) async fn rate(
 }
 
 async fn keep(state: &PageState, id: &str, form: &Form) -> Result<(), PageError> {
-    let path = format!("/api/v1/scores/{}/ratings", segment(id));
-    let mut body = Map::new();
+    let mut body = form.texts(&["rating", "comment", "by"]);
     if let Some(total) = form.read::<u64>("total", "a whole number from 0 to 100")? {
         body.insert("total".to_owned(), total.into());
     }
@@ -120,12 +119,8 @@ async fn keep(state: &PageState, id: &str, form: &Form) -> Result<(), PageError>
         let both = "is chosen, and points are given too: say it once, by the word or by points";
         return Err(problem::of_field("rating", both).into());
     }
-    for field in ["rating", "comment", "by"] {
-        if let Some(text) = form.text(field) {
-            body.insert(field.to_owned(), text.into());
-        }
-    }
-    let caller = &form.user.caller;
-    state.client.post(caller, &path, form.key(), &body).await?;
-    Ok(())
+    let body: RatingRequest = typed("", body.into())?;
+    let rate = |api, request| ratings::rate_score(api, request).map_ok(drop);
+    let request = (id.to_owned(), body);
+    form.post(state, ratings::OF_SCORE, request, rate).await
 }

@@ -5,6 +5,7 @@ mod scoring_status;
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, Query, State};
+use axum::http::Method;
 use axum::routing::{get, post};
 use uuid::Uuid;
 
@@ -226,7 +227,6 @@ async fn scores(State(state): State<PageState>, user: SessionUser, Path(id): Pat
 
 /// Deletes a session, after a question.
 async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
-    let id = segment(&id);
     if form.user.may_admin() && !is_sure(&form) {
         let question = Confirmation {
             title: "Delete this session?".to_owned(),
@@ -235,10 +235,12 @@ async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Fo
             stops: true,
             part: "Sessions",
         };
-        return confirm::ask(&state, &form, format!("/sessions/{id}/delete"), question).await;
+        let action = format!("/sessions/{}/delete", segment(&id));
+        return confirm::ask(&state, &form, action, question).await;
     }
-    let path = format!("/api/v1/sessions/{id}");
-    state.client.delete(&form.user.caller, &path).await?;
+    let (caller, route) = (&form.user.caller, api::sessions::SESSION);
+    let allowed = state.client.authorize(caller, &Method::DELETE, route)?;
+    api::sessions::delete(allowed, id).await?;
     go(form.user.piece, "/sessions")
 }
 

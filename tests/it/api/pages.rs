@@ -405,11 +405,23 @@ async fn a_score_is_rated_and_a_backlog_planned_before_it_runs() {
         ("name", "again"),
         ("key", key.as_str()),
     ];
-    let begun = browser.post("/rescore/go", &sure).await;
-    assert_eq!(begun.status, 303, "{}", begun.text);
-    let batches = server.json_of("/api/v1/batches").await;
-    let id = batches["items"][0]["batch_id"].as_str().unwrap().to_owned();
-    assert_eq!(begun.location, format!("/batches/{id}"));
+    for _ in 0..2 {
+        let begun = browser.post("/rescore/go", &sure).await;
+        assert_eq!(begun.status, 303, "{}", begun.text);
+        let batches = server.json_of("/api/v1/batches").await;
+        let batches = batches["items"].as_array().unwrap();
+        assert_eq!(batches.len(), 1, "{batches:?}");
+        let id = batches[0]["batch_id"].as_str().unwrap();
+        assert_eq!(begun.location, format!("/batches/{id}"));
+    }
+    let other = [&sure[..2], &[("name", "another"), sure[3]]].concat();
+    let reused = browser.post("/rescore/go", &other).await;
+    assert_eq!(reused.status, 422, "{}", reused.text);
+    assert!(
+        reused.shows("was sent with another body"),
+        "{}",
+        reused.text
+    );
 }
 
 #[tokio::test]

@@ -71,9 +71,15 @@ async fn an_upload_becomes_a_batch_or_says_where_it_is_wrong() {
         }
         let stale = browser.upload("other", "query", ("suite.csv", wrong)).await;
         assert_eq!(stale.status, 403, "{}", stale.text);
+        let right = "id,generated_kql,expected_kql\na,T,T\nb,T,T\n";
+        let (media_type, whole) = upload(token, &[("kind", "query")], ("suite.csv", right));
+        let (half, _) = whole.split_once("b,T,T").unwrap();
+        let half = server.post("/batches/upload").body(half.to_owned());
+        let broken = browser.send(half.header("content-type", media_type)).await;
+        assert_eq!(broken.status, 422, "{}", broken.text);
+        assert!(broken.text.contains("broke off"), "{}", broken.text);
         assert_eq!(browser.batches().await, 0);
 
-        let right = "id,generated_kql,expected_kql\na,T,T\nb,T,T\n";
         let taken = browser.upload(token, "query", ("suite.csv", right)).await;
         assert_eq!(taken.status, 303, "{}", taken.text);
         let page = browser.page(taken.location.as_deref().unwrap()).await;

@@ -29,33 +29,20 @@ const BATCH_TYPES: &str = "application/json, application/x-ndjson, text/csv, \
      application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
 
 /// A field of a form that can't be read.
-pub(crate) fn of_field(name: &str, fault: &str) -> Box<Problem> {
-    Box::new(ApiError::fault(FaultStatus::Unprocessable, format!("/{name}"), fault).problem())
+pub(crate) fn of_field(name: &str, fault: &str) -> ApiError {
+    ApiError::fault(FaultStatus::Unprocessable, format!("/{name}"), fault)
 }
 
 /// Parameters of a page's address that are wrong, each with its fault.
-pub(crate) fn of_parameters(faults: impl IntoIterator<Item = (String, String)>) -> Box<Problem> {
+pub(crate) fn of_parameters(faults: impl IntoIterator<Item = (String, String)>) -> ApiError {
     let fault = |(name, message): (String, String)| RequestFault {
         pointer: format!("/{}", escape(&name)),
         message,
     };
-    let error = ApiError::Invalid {
+    ApiError::Invalid {
         fault_status: FaultStatus::Unprocessable,
         faults: faults.into_iter().map(fault).collect(),
-    };
-    Box::new(error.problem())
-}
-
-/// A bug of ours.
-pub(crate) fn internal(reason: &str) -> Box<Problem> {
-    let error = ApiError::Internal(reason.to_owned());
-    error.log();
-    Box::new(error.problem())
-}
-
-/// A form whose token isn't the browser's.
-pub(crate) fn stale_form() -> Box<Problem> {
-    Box::new(ApiError::StaleForm.problem())
+    }
 }
 
 /// A response without a body: the document rides in the extensions until the outer layer, which knows the path, writes it.
