@@ -34,7 +34,7 @@ use crate::clock::Clock;
 use crate::events::{Announcer, EventType};
 use crate::job::{Job, JobId, NewJob};
 use crate::queue::{Push, Queue};
-use crate::store::{Accepted, FirstAccepted, ScoringView, Store, StoreError};
+use crate::store::{Accepted, FirstOutcome, Outage, ScoringFacts, Store, StoreError};
 
 /// How often two requests for one session may get into each other's way before we give up.
 const RACES: usize = 5;
@@ -49,31 +49,36 @@ impl Enqueue {
         if let NewId::Repeated(id) = request.new_id
             && let Some(job) = self.store.jobs().get(id).await?
         {
-            return Ok(Enqueued::Job(Box::new(job)));
+            return Ok(job.into());
         }
         let hash = request.criteria_hash.as_deref().unwrap_or(&criteria.hash.0);
+        // One id, however often it is tried: a row whose commit went unheard is found by it.
+        let job_id = request.new_id.id(self.clock.now());
         let (mut asked, mut seen) = (SourceAsked::No, None);
+        // Most sessions have no score and no job yet: a look and the insert are one step. What it finds otherwise goes
+        // through the table.
         if let Ok(judge) = self.judge_of(hash, &criteria).await
             && self.check_judge(&judge).is_ok()
         {
-            let new = self.new_job(request, hash, judge);
+            let new = self.new_job(request, hash, judge, job_id);
             let statuses = self.score_only.statuses();
-            match self
-                .store
-                .jobs()
-                .accept_first(new.clone(), statuses)
-                .await?
-            {
-                FirstAccepted::New => return Ok(Enqueued::Job(Box::new(self.accepted(new)))),
-                FirstAccepted::Known(view) => seen = view,
+            match self.store.jobs().accept_first(new.clone(), statuses).await {
+                Ok(FirstOutcome::New) => return Ok(self.accepted(new).into()),
+                Ok(FirstOutcome::Known(facts)) => seen = facts,
+                // What is stored can still be read, and may be all that is asked for.
+                Err(StoreError::Unavailable {
+                    outage: Outage::StorageFull,
+                    ..
+                }) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         for _ in 0..RACES {
-            let seen = seen.take().map(|view| *view);
-            let view = self.view(request.session_id, seen, &mut asked).await?;
-            self.check_subject(request.session_id, &view)?;
+            let seen = seen.take().map(|facts| *facts);
+            let facts = self.facts(request.session_id, seen, &mut asked).await?;
+            self.check_subject(request.session_id, &facts)?;
             let judge = self.judge_of(hash, &criteria).await?;
-            match decide(&view, request, hash, self.is_simulated(&judge)) {
+            match decide(&facts, request, hash, self.is_simulated(&judge)) {
                 Decision::Scored(score_id) => return Ok(Enqueued::Scored(score_id)),
                 Decision::InProgress(job) => {
                     return Err(EnqueueError::InProgress {
@@ -84,12 +89,12 @@ impl Enqueue {
                 Decision::Running(job) => return Ok(Enqueued::Job(job)),
                 Decision::Raise(job) => {
                     if let Some(raised) = self.raise(job.job_id, request).await? {
-                        return Ok(Enqueued::Job(Box::new(raised)));
+                        return Ok(raised.into());
                     }
                 }
                 Decision::New => {
-                    if let Some(job) = self.insert(request, hash, judge).await? {
-                        return Ok(Enqueued::Job(Box::new(job)));
+                    if let Some(job) = self.insert(request, hash, judge, job_id).await? {
+                        return Ok(job.into());
                     }
                 }
             }
@@ -100,14 +105,14 @@ impl Enqueue {
         )))
     }
 
-    fn check_subject(&self, session_id: Uuid, view: &ScoringView) -> Result<(), EnqueueError> {
-        if !self.score_only.takes(view.status) {
+    fn check_subject(&self, session_id: Uuid, facts: &ScoringFacts) -> Result<(), EnqueueError> {
+        if !self.score_only.takes(facts.status) {
             return Err(EnqueueError::SessionNotCompleted {
                 session_id,
-                status: view.status,
+                status: facts.status,
             });
         }
-        if !view.has_conversation {
+        if !facts.has_conversation {
             return Err(EnqueueError::NothingToJudge(session_id));
         }
         Ok(())
@@ -119,20 +124,21 @@ impl Enqueue {
         request: &ScoreSession,
         hash: &str,
         judge: String,
+        job_id: JobId,
     ) -> Result<Option<Job>, EnqueueError> {
         self.check_judge(&judge)
             .map_err(EnqueueError::JudgeNotConfigured)?;
-        let new = self.new_job(request, hash, judge);
+        let new = self.new_job(request, hash, judge, job_id);
         match self.store.jobs().accept(new.clone()).await? {
             Accepted::New => Ok(Some(self.accepted(new))),
             Accepted::Active(_) => Ok(None),
         }
     }
 
-    fn new_job(&self, request: &ScoreSession, hash: &str, judge: String) -> NewJob {
+    fn new_job(&self, request: &ScoreSession, hash: &str, judge: String, job_id: JobId) -> NewJob {
         let (options, now) = (request.options.clone(), self.clock.now());
         NewJob {
-            job_id: request.new_id.id(now),
+            job_id,
             criteria_hash: hash.to_owned(),
             ..NewJob::of_session(request.session_id, judge, options, now)
         }
@@ -203,7 +209,8 @@ pub struct EnqueueParts {
 }
 
 /// How many pushes may wait for a slow queue; what doesn't fit is left to `rescue`.
-const PUSHES_WAITING: usize = 20_000;
+const PUSHES_WAITING: usize = 50_000;
+
 impl Enqueue {
     /// Builds the step and the task that pushes; the task ends when `shutdown` is cancelled and what it held is pushed.
     pub fn new(

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! request ─▶ layers (id, span, gzip, problems, panics) ─▶ guard (headers, host, origin, token) ─▶ idempotency ─▶ handler ─▶ typed function ─▶ enqueue | store
-//!                                                                       pages ─▶ in_process (scope, limits, idempotency) ─▶┘
+//!                                                                       pages ─▶ access (scope, limits, idempotency) ─▶┘
 //! ```
 //!
 //! [`problem::ALL`] lists what can go wrong; `/openapi.json` the rest. [`serve`] tells each request its peer's address:
@@ -45,10 +45,10 @@ use http::{body_memory, guard, idempotency, layers, openapi};
 use operate::cluster_metrics::ClusterMetrics;
 
 pub use events::Streams;
+pub(crate) use http::access::ApiAccess;
 pub(crate) use http::auth::{Caller, SIGN_IN_COOKIE, Scope, cookie};
 pub(crate) use http::authorized::Authorized;
 pub(crate) use http::body::{READ_TIMEOUT, in_time, typed};
-pub(crate) use http::in_process::InProcessClient;
 pub(crate) use http::layers::{FailedRequest, PaintProblem};
 pub(crate) use http::params::Params;
 pub use http::problem;
@@ -156,7 +156,7 @@ pub struct ApiParts {
 /// What people see beside the API: pages that go through the in-process client, and how a problem looks to them.
 pub struct Pages {
     /// Makes the pages' routes.
-    pub(crate) routes: Box<dyn FnOnce(InProcessClient) -> Router + Send>,
+    pub(crate) routes: Box<dyn FnOnce(ApiAccess) -> Router + Send>,
     /// Draws a problem where a person asked.
     pub(crate) problem: PaintProblem,
 }
@@ -189,7 +189,7 @@ pub fn router(parts: ApiParts, pages: Pages) -> Result<Router, String> {
         .layer(from_fn_with_state(state.memory.clone(), body_memory::hold));
     let routes = handlers
         .merge(viewer())
-        .merge((pages.routes)(InProcessClient::new(state, guard.clone())))
+        .merge((pages.routes)(ApiAccess::new(state, guard.clone())))
         .fallback(|| async { ApiError::NoRoute })
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed });
     Ok(layers::around(routes, guard, pages.problem))

@@ -72,22 +72,22 @@ mod tests {
         let page = ConfirmPage {
             frame: Frame::bare(),
             confirmation: Confirmation {
-                title: "Cancel <b>nightly</b>?".to_owned(),
+                title: "Delete <b>nightly</b>?".to_owned(),
                 consequence: "It ends.".to_owned(),
-                button: "Cancel the batch",
+                button: "Delete it",
                 stops: true,
-                part: "Batches",
+                part: "System",
             },
-            action: "/batches/1/cancel".to_owned(),
+            action: "/webhooks/1/delete".to_owned(),
             fields: vec![("form_token".to_owned(), "\"><script>".to_owned())],
-            back: "/batches/1".to_owned(),
+            back: "/webhooks".to_owned(),
         };
         let text = page.render().unwrap();
         for part in [
-            "action=\"/batches/1/cancel\"",
+            "action=\"/webhooks/1/delete\"",
             "name=\"sure\"",
             "name=\"form_token\"",
-            "href=\"/batches/1\">Back</a>",
+            "href=\"/webhooks\">Back</a>",
             "It ends.",
         ] {
             assert!(text.contains(part), "{part}: {text}");

@@ -81,7 +81,8 @@ impl Form {
         fields.filter(|(name, _)| name != "form_token")
     }
 
-    /// Does what POST to a route of the API does; once, however often the form is sent.
+    /// Does what POST to a route of the API does; a form with a field `key` once, however often it is sent. What a key keeps of an
+    /// answer lies in the database for a day: no key where it holds a secret.
     pub(super) async fn post<R: Serialize, T, F>(
         &self,
         state: &PageState,

@@ -61,7 +61,7 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 
-use crate::api::{ApiError, InProcessClient, Pages};
+use crate::api::{ApiAccess, ApiError, Pages};
 pub use state::About;
 use state::PageState;
 
@@ -77,7 +77,7 @@ pub fn pages(about: About) -> Pages {
     }
 }
 
-fn routes(client: InProcessClient, about: About) -> Router {
+fn routes(client: ApiAccess, about: About) -> Router {
     let state = PageState::new(client, about);
     Router::new()
         .merge(overview::routes())

@@ -15,7 +15,7 @@ use super::page::{Page, go, html, with_status};
 use super::state::PageState;
 use super::upload::{FileForm, Refused, SentFile, read, refusal};
 use super::user::SessionUser;
-use crate::api::{ApiError, Caller, InProcessClient, Params, sessions};
+use crate::api::{ApiAccess, ApiError, Caller, Params, sessions};
 use crate::wire::{PutOutcome, SessionFormat, SessionsPut};
 
 /// The routes of this file. How long a file may be is the API's to say.
@@ -120,7 +120,7 @@ impl FileForm for Chosen {
     /// The same session put twice is the same session: there is no key.
     async fn send(
         &self,
-        client: &InProcessClient,
+        client: &ApiAccess,
         caller: &Caller,
         file: SentFile<'_>,
     ) -> Result<SessionsPut, ApiError> {

@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 use super::infrastructure::Infrastructure;
 use super::status_bar::StatusBar;
 use super::user::SessionUser;
-use crate::api::{ApiError, ApiState, InProcessClient};
+use crate::api::{ApiAccess, ApiError, ApiState};
 use crate::clock::Clock;
 use crate::config::ShownSetting;
 
@@ -29,7 +29,7 @@ pub struct About {
 pub(super) struct PageState(Arc<SharedPageState>);
 
 pub(super) struct SharedPageState {
-    pub(super) client: InProcessClient,
+    pub(super) client: ApiAccess,
     pub(super) about: About,
     status_bar: Mutex<Option<(Instant, StatusBar)>>,
 }
@@ -44,7 +44,7 @@ impl std::ops::Deref for PageState {
 
 impl PageState {
     /// The state of pages that ask this client.
-    pub(super) fn new(client: InProcessClient, about: About) -> Self {
+    pub(super) fn new(client: ApiAccess, about: About) -> Self {
         Self(Arc::new(SharedPageState {
             client,
             about,

@@ -19,8 +19,7 @@ use super::state::PageState;
 use super::user::SessionUser;
 use crate::api::batches::body::{MAX_NAME, format_named, head_of_query};
 use crate::api::{
-    ApiError, Caller, InProcessClient, LARGE_READ_TIMEOUT, Params, Spooled, batches, in_time,
-    problem,
+    ApiAccess, ApiError, Caller, LARGE_READ_TIMEOUT, Params, Spooled, batches, in_time, problem,
 };
 use crate::job::Kind;
 use crate::score::about;
@@ -103,7 +102,7 @@ pub(super) trait FileForm: Send + Sync {
     /// Hands a file on to the API as it comes.
     async fn send(
         &self,
-        client: &InProcessClient,
+        client: &ApiAccess,
         caller: &Caller,
         file: SentFile<'_>,
     ) -> Result<Self::Taken, ApiError>;
@@ -186,7 +185,7 @@ impl FileForm for UploadForm {
 
     async fn send(
         &self,
-        client: &InProcessClient,
+        client: &ApiAccess,
         caller: &Caller,
         file: SentFile<'_>,
     ) -> Result<Batch, ApiError> {

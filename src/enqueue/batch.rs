@@ -227,17 +227,17 @@ impl Enqueue {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let views = self.store.sessions().scoring_views(&ids).await?;
+        let known = self.store.sessions().scoring_facts_of(&ids).await?;
         let mut faults = Vec::new();
         for item in items {
             let Some(session_id) = item.job.subject_id else {
                 continue;
             };
-            let message = match views.get(&session_id) {
+            let message = match known.get(&session_id) {
                 None => Some(format!(
                     "session {session_id} is not stored: put or import it first"
                 )),
-                Some(view) => match (self.check_subject(session_id, view), &view.active_job) {
+                Some(facts) => match (self.check_subject(session_id, facts), &facts.active_job) {
                     (Err(error), _) => Some(error.to_string()),
                     (Ok(()), Some(job)) => Some(format!(
                         "job {} is {} for session {session_id}: wait for its end, or cancel it",

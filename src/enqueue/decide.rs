@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::ScoreSession;
 use crate::job::{Force, Job, JobState};
-use crate::store::ScoringView;
+use crate::store::ScoringFacts;
 
 /// What to do with a request, given what the store says.
 #[derive(Debug, PartialEq)]
@@ -20,13 +20,13 @@ pub(super) enum Decision {
 /// The table of POST `/api/v1/scoring/sessions/{id}/score`, after the rows that refuse the subject; the first row that fits answers.
 /// `simulates`: whether the judge that would be asked is simulated, too. A simulated score doesn't stand for a real one.
 pub(super) fn decide(
-    view: &ScoringView,
+    facts: &ScoringFacts,
     request: &ScoreSession,
     hash: &str,
     simulates: bool,
 ) -> Decision {
     if request.options.force == Force::AsIs
-        && let Some(score) = &view.current_score
+        && let Some(score) = &facts.current_score
         && (simulates || !score.simulated)
         && request
             .criteria_hash
@@ -35,7 +35,7 @@ pub(super) fn decide(
     {
         return Decision::Scored(score.score_id);
     }
-    let Some(job) = &view.active_job else {
+    let Some(job) = &facts.active_job else {
         return Decision::New;
     };
     let job = Box::new(job.clone());
@@ -55,7 +55,7 @@ pub(super) fn decide(
 mod tests {
     use super::*;
     use crate::job::{JobOptions, NewJob, Priority};
-    use crate::store::ViewedScore;
+    use crate::store::KnownScore;
     use crate::wire::SessionStatus;
 
     const CURRENT: &str = "current";
@@ -87,12 +87,12 @@ mod tests {
         asked: Option<&str>,
         force: Force,
     ) -> &'static str {
-        let view = ScoringView {
+        let facts = ScoringFacts {
             status: SessionStatus::Completed,
             has_conversation: true,
             active_job: active.map(|(state, hash)| job(state, hash)),
             last_failed_job: None,
-            current_score: scored_under.map(|hash| ViewedScore {
+            current_score: scored_under.map(|hash| KnownScore {
                 score_id: Uuid::from_u128(9),
                 criteria_hash: hash.to_owned(),
                 simulated: false,
@@ -104,7 +104,7 @@ mod tests {
             criteria_hash: asked.map(str::to_owned),
             options: options(force),
         };
-        match decide(&view, &request, asked.unwrap_or(CURRENT), false) {
+        match decide(&facts, &request, asked.unwrap_or(CURRENT), false) {
             Decision::Scored(_) => "scored",
             Decision::InProgress(_) => "in progress",
             Decision::Raise(_) => "raise",
@@ -169,12 +169,12 @@ mod tests {
 
     #[test]
     fn a_simulated_score_stands_only_where_a_simulated_judge_would_be_asked() {
-        let view = ScoringView {
+        let facts = ScoringFacts {
             status: SessionStatus::Completed,
             has_conversation: true,
             active_job: None,
             last_failed_job: None,
-            current_score: Some(ViewedScore {
+            current_score: Some(KnownScore {
                 score_id: Uuid::from_u128(9),
                 criteria_hash: CURRENT.to_owned(),
                 simulated: true,
@@ -186,7 +186,7 @@ mod tests {
             criteria_hash: None,
             options: options(Force::AsIs),
         };
-        let decided = |simulates| decide(&view, &request, CURRENT, simulates);
+        let decided = |simulates| decide(&facts, &request, CURRENT, simulates);
         assert_eq!(decided(true), Decision::Scored(Uuid::from_u128(9)));
         assert_eq!(decided(false), Decision::New);
     }

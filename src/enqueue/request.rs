@@ -44,6 +44,12 @@ pub enum Enqueued {
     Job(Box<Job>),
 }
 
+impl From<Job> for Enqueued {
+    fn from(job: Job) -> Self {
+        Self::Job(Box::new(job))
+    }
+}
+
 /// Which ended sessions are scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScorableStatus {

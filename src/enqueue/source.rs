@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 use super::{Enqueue, EnqueueError};
-use crate::store::{ScoringView, StoreError};
+use crate::store::{ScoringFacts, StoreError};
 
 /// What came of asking for a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,17 +52,19 @@ impl Enqueue {
 
     /// What is known of a session, read again unless it was `seen` just now; if that isn't enough to score it, the source
     /// is asked first.
-    pub(super) async fn view(
+    pub(super) async fn facts(
         &self,
         session_id: Uuid,
-        seen: Option<ScoringView>,
+        seen: Option<ScoringFacts>,
         asked: &mut SourceAsked,
-    ) -> Result<ScoringView, EnqueueError> {
-        let view = match seen {
-            Some(view) => Some(view),
-            None => self.store.sessions().scoring_view(session_id).await?,
+    ) -> Result<ScoringFacts, EnqueueError> {
+        let facts = match seen {
+            Some(facts) => Some(facts),
+            None => self.store.sessions().scoring_facts(session_id).await?,
         };
-        let enough = view.as_ref().is_some_and(|view| view.status.is_terminal());
+        let enough = facts
+            .as_ref()
+            .is_some_and(|facts| facts.status.is_terminal());
         let sourced = match self.source.get() {
             Some(source) if !enough && *asked == SourceAsked::No => {
                 *asked = SourceAsked::Yes;
@@ -70,9 +72,9 @@ impl Enqueue {
             }
             Some(_) | None => Ok(Sourced::Unknown),
         };
-        let view = match sourced {
-            Ok(Sourced::Unknown) => view,
-            Ok(Sourced::Stored) => self.store.sessions().scoring_view(session_id).await?,
+        let facts = match sourced {
+            Ok(Sourced::Unknown) => facts,
+            Ok(Sourced::Stored) => self.store.sessions().scoring_facts(session_id).await?,
             Err(SourceError::Unavailable(problem)) => {
                 return Err(EnqueueError::SourceUnavailable {
                     session_id,
@@ -84,7 +86,7 @@ impl Enqueue {
             }
             Err(SourceError::Store(error)) => return Err(error.into()),
         };
-        view.ok_or(EnqueueError::SessionNotFound(session_id))
+        facts.ok_or(EnqueueError::SessionNotFound(session_id))
     }
 }
 

@@ -71,7 +71,7 @@ pub struct ClaimRequest {
     pub shares: Vec<LaneShare>,
     /// At most this many ids in all.
     pub max: usize,
-    /// At most this many of them from bulk sets (the rest of the slots is kept for interactive work).
+    /// At most this many of them from bulk sets of shares that don't take what is kept for interactive work.
     pub max_bulk: usize,
 }
 

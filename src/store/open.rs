@@ -28,7 +28,7 @@ use super::jobs::claim::Claimer;
 use super::jobs::record::Recording;
 use super::jobs::recorder;
 use super::jobs::rescue::Rescuer;
-use super::sessions::{self, view};
+use super::sessions::{self, facts};
 use super::{Dialect, StoreError};
 
 /// Callers have a short timeout themselves: a readiness probe gives up after seconds.
@@ -157,7 +157,7 @@ impl Store {
         ];
         let statements = Statements {
             sessions: sessions::statement,
-            views: view::statement,
+            facts: facts::statement,
             replies: replies::statement,
         };
         for connection in reading {

@@ -243,12 +243,20 @@ impl StoreAdmit {
         let now = self.clock.now();
         let mut taken = Vec::new();
         let mut left: Vec<usize> = claim.shares.iter().map(|share| share.max).collect();
+        let mut bulk_left = claim.max_bulk;
         for priority in [Priority::Interactive, Priority::Bulk] {
             for (share, left) in claim.shares.iter().zip(&mut left) {
                 for lane in &share.lanes {
-                    let room = (*left).min(claim.max.saturating_sub(taken.len()));
+                    let is_bounded = priority == Priority::Bulk && !share.takes_kept;
+                    let bound = if is_bounded { bulk_left } else { claim.max };
+                    let room = (*left)
+                        .min(bound)
+                        .min(claim.max.saturating_sub(taken.len()));
                     let jobs = self.due_of(lane, priority, now, room).await?;
                     *left -= jobs.len().min(*left);
+                    if is_bounded {
+                        bulk_left -= jobs.len().min(bulk_left);
+                    }
                     taken.extend(jobs);
                 }
             }

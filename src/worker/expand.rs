@@ -21,7 +21,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// The shortest pause between two rounds of steps.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How many of a batch's first items are pushed at once; rescue pushes the others, as the queue has room for them.
+/// How many of a batch's first items are pushed at once; `refill.rs` pushes the others, as the queue has room for them.
 const PUSHED: u32 = 1_000;
 
 /// Expands the rescores of a store, in one worker of any number.

@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 
 use super::auth::Caller;
 use super::body_memory::BodyMemory;
-use super::idempotency::ReservedEffect;
+use super::idempotency::EffectId;
 use crate::api::ApiState;
 
 /// One request that may do what it asks for.
@@ -17,7 +17,7 @@ use crate::api::ApiState;
 pub(crate) struct Authorized {
     pub(super) state: ApiState,
     pub(crate) caller: Caller,
-    pub(crate) effect: ReservedEffect,
+    pub(crate) effect: EffectId,
     /// What it has taken of the memory for bodies.
     pub(crate) memory: BodyMemory,
 }
@@ -30,6 +30,7 @@ impl Deref for Authorized {
     }
 }
 
+/// Checks nothing: the guard has, and put the caller there.
 impl FromRequestParts<ApiState> for Authorized {
     type Rejection = Infallible;
 

@@ -1,5 +1,6 @@
 //! The shell of HTTP: who may ask, what a request and a refusal look like, the document. Knows no noun's rules.
 
+pub(crate) mod access;
 pub(crate) mod auth;
 pub(crate) mod authorized;
 pub(crate) mod body;
@@ -10,7 +11,6 @@ pub(crate) mod duplicate_fields;
 pub(crate) mod etag;
 pub(crate) mod guard;
 pub(crate) mod idempotency;
-pub(crate) mod in_process;
 pub(crate) mod layers;
 pub(crate) mod links;
 pub(crate) mod openapi;

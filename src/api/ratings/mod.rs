@@ -176,7 +176,7 @@ pub(crate) async fn of_session(
 ) -> Result<RatingList, ApiError> {
     let id = uuid(session_id, "session_id", FaultStatus::Unprocessable)?;
     let list = listed(state, RatingOf::Session(id), params).await?;
-    if list.items.is_empty() && state.store.sessions().scoring_view(id).await?.is_none() {
+    if list.items.is_empty() && state.store.sessions().scoring_facts(id).await?.is_none() {
         return Err(ApiError::SessionNotFound(id));
     }
     Ok(list)

@@ -108,7 +108,7 @@ async fn subject_first(state: &ApiState, session_id: Uuid, fault: ApiError) -> A
     if !matches!(fault, ApiError::Invalid { .. }) {
         return fault;
     }
-    match state.store.sessions().scoring_view(session_id).await {
+    match state.store.sessions().scoring_facts(session_id).await {
         Ok(None) => ApiError::SessionNotFound(session_id),
         Ok(Some(view)) if !view.status.is_terminal() => ApiError::SessionNotCompleted(format!(
             "session {session_id} is {}: only sessions that have ended are scored",
@@ -203,7 +203,7 @@ async fn current_score(
 pub(crate) async fn current(state: &ApiState, session_id: &str) -> Result<Score, ApiError> {
     let session_id = uuid(session_id, "session_id", FaultStatus::BadRequest)?;
     let Some(row) = state.store.scores().current(session_id).await? else {
-        let view = state.store.sessions().scoring_view(session_id).await?;
+        let view = state.store.sessions().scoring_facts(session_id).await?;
         let view = view.ok_or(ApiError::SessionNotFound(session_id))?;
         return Err(ApiError::NotScored {
             session_id,
@@ -265,7 +265,7 @@ pub(crate) async fn list(state: &ApiState, session_id: &str) -> Result<Scores, A
         && state
             .store
             .sessions()
-            .scoring_view(session_id)
+            .scoring_facts(session_id)
             .await?
             .is_none()
     {

@@ -32,7 +32,7 @@ pub enum CancelStep {
 
 impl Batches<'_> {
     /// Cancels a batch that runs, is paused, or expands while it runs, but for items that somebody asked for by
-    /// themselves. What it came to until then stays. Items that run end at once, and so do all of a batch of up to 1,000; the others
+    /// themselves. What it came to until then stays. The rows of items that run end at once (their calls go on, and are counted), and so do all of a batch of up to 1,000; the others
     /// are left to `Batches::cancel_step`.
     ///
     /// # Errors

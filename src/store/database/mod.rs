@@ -12,4 +12,4 @@ pub(super) mod pool;
 pub(super) mod pooler;
 pub(super) mod reads;
 pub(super) mod sql;
-pub(super) mod steps;
+pub(super) mod writes;

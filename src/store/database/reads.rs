@@ -28,7 +28,7 @@ const SESSIONS: usize = 64;
 pub(in crate::store) struct Statements {
     pub(in crate::store) sessions: fn(Vec<Uuid>) -> Sql,
     /// Each row bears its session's id as `viewed_id`.
-    pub(in crate::store) views: fn(Vec<Uuid>) -> Sql,
+    pub(in crate::store) facts: fn(Vec<Uuid>) -> Sql,
     pub(in crate::store) replies: fn(Vec<String>) -> Sql,
 }
 
@@ -37,7 +37,7 @@ type Answer = oneshot::Sender<Result<Vec<DbRow>, StoreError>>;
 /// The rows under one key that are wanted.
 pub(in crate::store) enum Read {
     Session(Uuid, Answer),
-    View(Uuid, Answer),
+    Facts(Uuid, Answer),
     /// By its key, expired or not.
     Reply(String, Answer),
 }
@@ -57,8 +57,8 @@ impl Reader {
     }
 
     /// What enqueue must know of a session; a row for each job that matters.
-    pub(in crate::store) async fn scoring_view(&self, id: Uuid) -> Result<Vec<DbRow>, StoreError> {
-        self.ask(|answer| Read::View(id, answer)).await
+    pub(in crate::store) async fn scoring_facts(&self, id: Uuid) -> Result<Vec<DbRow>, StoreError> {
+        self.ask(|answer| Read::Facts(id, answer)).await
     }
 
     /// The row of one cached reply.
@@ -90,17 +90,17 @@ pub(in crate::store) async fn run(
         if group.is_empty() {
             return connection.close().await;
         }
-        let (mut views, mut sessions) = (Wanted::default(), Wanted::default());
+        let (mut facts, mut sessions) = (Wanted::default(), Wanted::default());
         let mut replies = Wanted::default();
         for read in group {
             match read {
-                Read::View(id, answer) => views.add(id, answer),
+                Read::Facts(id, answer) => facts.add(id, answer),
                 Read::Session(id, answer) => sessions.add(id, answer),
                 Read::Reply(key, answer) => replies.add(key, answer),
             }
         }
-        while let Some(wanted) = views.take(group::GROUP) {
-            let statement = (statements.views)(wanted.keys().copied().collect());
+        while let Some(wanted) = facts.take(group::GROUP) {
+            let statement = (statements.facts)(wanted.keys().copied().collect());
             answer(&mut connection, &statement, "viewed_id", wanted).await;
         }
         while let Some(wanted) = sessions.take(SESSIONS) {

@@ -72,7 +72,7 @@ impl Arg {
     }
 
     /// The NULL of the same type.
-    fn null(&self) -> Self {
+    pub(super) fn null(&self) -> Self {
         match self {
             Self::Text(_) => Self::Text(None),
             Self::Uuid(_) => Self::Uuid(None),

@@ -11,7 +11,7 @@ use super::record::{Ending, Record, Recorded};
 use crate::job::JobState;
 use crate::store::database::db::Conn;
 use crate::store::database::sql::{Arg, DbRow, Sql, sql};
-use crate::store::database::steps::Steps;
+use crate::store::database::writes::Writes;
 use crate::store::scores::evaluations;
 use crate::store::scores::rows;
 use crate::store::{Dialect, NewEvaluation, NewSessionScore};
@@ -24,7 +24,7 @@ pub(super) async fn commit_on(
 ) -> sqlx::Result<Vec<Recorded>> {
     let mut applied = match conn.dialect() {
         Dialect::Postgres => commit_in_one(conn, records).await?,
-        Dialect::Sqlite => commit_in_steps(conn, records).await?,
+        Dialect::Sqlite => commit_one_by_one(conn, records).await?,
     };
     if retried && applied.len() < records.len() {
         applied.extend(committed_before(conn, records).await?);
@@ -43,29 +43,39 @@ pub(super) async fn commit_on(
 
 /// One statement is a transaction of its own.
 async fn commit_in_one(conn: &mut Conn, records: &[Record]) -> sqlx::Result<HashSet<Uuid>> {
-    let mut steps = Steps::new(Dialect::Postgres);
-    steps.add(Steps::APPLIED, |statement| push_update(statement, records));
-    add_scores(&mut steps, records.iter())?;
-    let mut applied = HashSet::with_capacity(records.len());
-    for statement in steps.statements() {
-        applied.extend(ids(&conn.fetch(&statement).await?)?);
-    }
-    Ok(applied)
+    let rows = conn.fetch(&in_one(records)?).await?;
+    Ok(ids(&rows)?.into_iter().collect())
 }
 
-async fn commit_in_steps(conn: &mut Conn, records: &[Record]) -> sqlx::Result<HashSet<Uuid>> {
+fn in_one(records: &[Record]) -> sqlx::Result<Sql> {
+    let mut writes = Writes::new(Dialect::Postgres, records.len());
+    writes.add("applied", |statement| push_update(statement, records));
+    add_scores(&mut writes, records.iter())?;
+    let mut statement = writes.into_statements().pop().unwrap_or(Sql::new(""));
+    statement.push(" select job_id from applied");
+    Ok(statement)
+}
+
+async fn commit_one_by_one(conn: &mut Conn, records: &[Record]) -> sqlx::Result<HashSet<Uuid>> {
     let mut tx = conn.begin().await?;
     let mut update = Sql::new("");
     push_update(&mut update, records);
     let applied: HashSet<Uuid> = ids(&tx.fetch(&update).await?)?.into_iter().collect();
-    let mut steps = Steps::new(Dialect::Sqlite);
+    let mut writes = Writes::new(Dialect::Sqlite, records.len());
     let is_applied = |record: &&Record| applied.contains(&record.fence.job_id.0);
-    add_scores(&mut steps, records.iter().filter(is_applied))?;
-    for statement in steps.statements() {
+    add_scores(&mut writes, records.iter().filter(is_applied))?;
+    for statement in writes.into_statements() {
         tx.execute(&statement).await?;
     }
     tx.commit().await?;
     Ok(applied)
+}
+
+/// How Postgres would write a record: for tests.
+pub(super) async fn explain(conn: &mut Conn, record: Record) -> sqlx::Result<Vec<String>> {
+    let (prefix, column) = conn.dialect().explain();
+    let rows = conn.fetch(&in_one(&[record])?.with_prefix(prefix)).await?;
+    rows.iter().map(|row| row.get(column)).collect()
 }
 
 fn ids(rows: &[DbRow]) -> sqlx::Result<Vec<Uuid>> {
@@ -73,18 +83,18 @@ fn ids(rows: &[DbRow]) -> sqlx::Result<Vec<Uuid>> {
 }
 
 fn add_scores<'a>(
-    steps: &mut Steps,
+    writes: &mut Writes,
     records: impl Iterator<Item = &'a Record> + Clone,
 ) -> sqlx::Result<()> {
     let scored: Vec<(&Record, &NewSessionScore)> = records
         .clone()
         .filter_map(|record| Some((record, record.ending.score()?)))
         .collect();
-    rows::add(steps, &scored)?;
+    rows::add(writes, &scored)?;
     let evaluated: Vec<(&Record, &NewEvaluation)> = records
         .filter_map(|record| Some((record, record.ending.evaluation()?)))
         .collect();
-    evaluations::add(steps, &evaluated);
+    evaluations::add(writes, &evaluated);
     Ok(())
 }
 

@@ -9,22 +9,22 @@ use uuid::Uuid;
 use super::accept::Accepting;
 use super::row::push_insert;
 use crate::job::NewJob;
-use crate::store::database::db::{Db, retry_once};
+use crate::store::database::db::retry_once;
 use crate::store::database::dedicated::DedicatedConnection;
 use crate::store::database::sql::{DbRow, Sql};
-use crate::store::sessions::view::{statement, statement_with, view};
-use crate::store::{Accepted, Dialect, Jobs, ScoringView, StoreError};
+use crate::store::sessions::facts::{facts, statement, statement_with};
+use crate::store::{Dialect, Jobs, ScoringFacts, StoreError};
 use crate::wire::SessionStatus;
 
 const ATTEMPTED: &str = "accepting a session's first job";
 
 /// What came of a first job.
 #[derive(Debug, Clone, PartialEq)]
-pub enum FirstAccepted {
+pub enum FirstOutcome {
     /// The row is committed.
     New,
     /// Nothing was inserted: this is known of the session. `None`: it isn't stored.
-    Known(Option<Box<ScoringView>>),
+    Known(Option<Box<ScoringFacts>>),
 }
 
 /// A session's job that is accepted if it is the first one.
@@ -32,12 +32,12 @@ pub(in crate::store) struct First {
     job: NewJob,
     /// The statuses in which sessions are scored.
     statuses: Vec<SessionStatus>,
-    done: oneshot::Sender<Result<FirstAccepted, StoreError>>,
+    done: oneshot::Sender<Result<FirstOutcome, StoreError>>,
 }
 
 impl Jobs<'_> {
     /// Inserts the job of a session that is in one of these statuses, has a conversation, and has neither a current score
-    /// nor an active job. Of any other session it answers what is known. Grouped, as [`Jobs::accept`] is.
+    /// nor an active job. Of any other session it answers what is known, on SQLite of each. Grouped, as [`Jobs::accept`] is.
     ///
     /// # Errors
     /// As those of [`Jobs::accept`].
@@ -45,9 +45,13 @@ impl Jobs<'_> {
         self,
         job: NewJob,
         statuses: Vec<SessionStatus>,
-    ) -> Result<FirstAccepted, StoreError> {
+    ) -> Result<FirstOutcome, StoreError> {
         if self.db.dialect() == Dialect::Sqlite {
-            return self.look_and_accept(job, &statuses).await;
+            // It inserts in no statement that reads, and a look in this process costs nothing.
+            let statement = statement(job.subject_id.into_iter().collect());
+            let rows = self.db.read(ATTEMPTED, &statement).await?;
+            let known = facts(&rows).map_err(|error| StoreError::of(ATTEMPTED, &error))?;
+            return Ok(FirstOutcome::Known(known.map(Box::new)));
         }
         let (done, answer) = oneshot::channel();
         let first = First {
@@ -60,32 +64,6 @@ impl Jobs<'_> {
         self.accepter.send(first).await.map_err(|_| closed())?;
         answer.await.unwrap_or_else(|_| Err(closed()))
     }
-
-    /// SQLite can't insert within a statement that reads; a look in this process costs nothing.
-    async fn look_and_accept(
-        self,
-        job: NewJob,
-        statuses: &[SessionStatus],
-    ) -> Result<FirstAccepted, StoreError> {
-        let view = read_view(self.db, job.subject_id).await?;
-        if !view.as_ref().is_some_and(|view| view.is_unscored(statuses)) {
-            return Ok(FirstAccepted::Known(view.map(Box::new)));
-        }
-        let subject_id = job.subject_id;
-        match self.accept(job).await? {
-            Accepted::New => Ok(FirstAccepted::New),
-            Accepted::Active(_) => {
-                let view = read_view(self.db, subject_id).await?;
-                Ok(FirstAccepted::Known(view.map(Box::new)))
-            }
-        }
-    }
-}
-
-async fn read_view(db: &Db, session_id: Option<Uuid>) -> Result<Option<ScoringView>, StoreError> {
-    let statement = statement(session_id.into_iter().collect());
-    let rows = db.read(ATTEMPTED, &statement).await?;
-    view(&rows).map_err(|error| StoreError::of(ATTEMPTED, &error))
 }
 
 /// Looks at the sessions of a group and inserts the jobs of those that nothing is known of.
@@ -159,19 +137,19 @@ fn insert_unscored(jobs: &[&NewJob], statuses: &[SessionStatus]) -> Sql {
 }
 
 /// What the rows of its session say of a job.
-fn outcome(job: &NewJob, rows: &[DbRow]) -> sqlx::Result<FirstAccepted> {
-    let Some(view) = view(rows)? else {
-        return Ok(FirstAccepted::Known(None));
+fn outcome(job: &NewJob, rows: &[DbRow]) -> sqlx::Result<FirstOutcome> {
+    let Some(known) = facts(rows)? else {
+        return Ok(FirstOutcome::Known(None));
     };
     let inserted = match rows.first() {
         Some(row) => row.get::<Option<Uuid>>("inserted_id")?,
         None => None,
     };
     // An earlier try whose answer was lost may have been committed.
-    let active = view.active_job.as_ref().map(|job| job.job_id.0);
+    let active = known.active_job.as_ref().map(|job| job.job_id.0);
     Ok(match [inserted, active].contains(&Some(job.job_id.0)) {
-        true => FirstAccepted::New,
-        false => FirstAccepted::Known(Some(Box::new(view))),
+        true => FirstOutcome::New,
+        false => FirstOutcome::Known(Some(Box::new(known))),
     })
 }
 

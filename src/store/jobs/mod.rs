@@ -26,7 +26,7 @@ use crate::store::database::sql::{DbRow, Sql, all, first, sql};
 use crate::store::{Accepted, Cursor, Page, StoreError};
 use accept::Accepting;
 use claim::Claimer;
-use record::Recording;
+use record::{Record, Recording};
 use rescue::Rescuer;
 use row::{job, job_columns, jobs};
 
@@ -106,6 +106,13 @@ impl Jobs<'_> {
         Ok(Page::of(items, limit, |job| {
             Cursor::of_id(LIST, job.job_id.0)
         }))
+    }
+
+    /// How Postgres would record a run's end, a line each: for tests.
+    pub async fn explain_record(self, record: Record) -> Result<Vec<String>, StoreError> {
+        let explained = async { commit::explain(&mut self.db.writer().await?, record).await };
+        let failed = |error| StoreError::of("explaining a record", &error);
+        explained.await.map_err(failed)
     }
 
     /// How the database would run the first page of jobs, a line each: for tests.

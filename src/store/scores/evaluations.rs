@@ -2,20 +2,20 @@
 
 use crate::store::NewEvaluation;
 use crate::store::database::sql::Arg;
-use crate::store::database::steps::Steps;
+use crate::store::database::writes::Writes;
 use crate::store::jobs::record::Record;
 
 const COLUMNS: &str = "score_id, job_id, kind, batch_id, item_no, criteria_hash, total, passed, threshold, components, error, \
     simulated, scored_at";
 
 /// Writes the scores of records that were applied. A job that was retried has a row: its new one takes the place.
-pub(in crate::store) fn add(steps: &mut Steps, evaluated: &[(&Record, &NewEvaluation)]) {
+pub(in crate::store) fn add(writes: &mut Writes, evaluated: &[(&Record, &NewEvaluation)]) {
     if evaluated.is_empty() {
         return;
     }
     let rows = evaluated.iter().map(|(record, new)| row(record, new));
-    let (rows, of_applied) = (rows.collect(), steps.of_applied());
-    steps.add("evaluated", |statement| {
+    let (rows, of_applied) = (writes.padded(rows.collect()), writes.of_applied());
+    writes.add("evaluated", |statement| {
         statement
             .push_rows(COLUMNS, rows)
             .push("insert into evaluation_scores (")

@@ -11,13 +11,13 @@ use crate::job::Purpose;
 use crate::score::analysis::key_of;
 use crate::store::analytics::days::push_dirty;
 use crate::store::database::sql::{Arg, Sql, decode};
-use crate::store::database::steps::Steps;
+use crate::store::database::writes::Writes;
 use crate::store::jobs::record::Record;
 use crate::store::{Dialect, NewSessionScore};
 
 /// Writes the scores of records that were applied. Each session occurs once.
 pub(in crate::store) fn add(
-    steps: &mut Steps,
+    writes: &mut Writes,
     scored: &[(&Record, &NewSessionScore)],
 ) -> sqlx::Result<()> {
     if scored.is_empty() {
@@ -29,16 +29,16 @@ pub(in crate::store) fn add(
         .copied()
         .collect();
     if !current.is_empty() {
-        add_supersession(steps, &current);
+        add_supersession(writes, &current);
     }
     let rows: sqlx::Result<Vec<_>> = scored.iter().map(|(at, new)| score_row(at, new)).collect();
-    let (rows, of_applied) = (rows?, steps.of_applied());
+    let (rows, of_applied) = (writes.padded(rows?), writes.of_applied());
     // An index holds a session to one current score: the earlier one must be superseded by then.
-    let after = match steps.dialect {
+    let after = match writes.dialect {
         Dialect::Postgres if !current.is_empty() => " and (select count(*) from superseded) >= 0",
         Dialect::Postgres | Dialect::Sqlite => "",
     };
-    steps.add("scored", |statement| {
+    writes.add("scored", |statement| {
         statement
             .push_rows(SCORE_COLUMNS, rows)
             .push("insert into session_scores (")
@@ -51,20 +51,20 @@ pub(in crate::store) fn add(
             .push(" returning score_id");
     });
     let tools = scored.iter().flat_map(|(_, new)| tool_rows(new)).collect();
-    add_rows(steps, "score_missing_tools", &TOOL_COLUMNS, tools);
+    add_rows(writes, "score_missing_tools", &TOOL_COLUMNS, tools);
     let approaches = scored
         .iter()
         .flat_map(|(_, new)| approach_rows(new))
         .collect();
     add_rows(
-        steps,
+        writes,
         "score_alternative_approaches",
         &APPROACH_COLUMNS,
         approaches,
     );
     let of_approaches = scored.iter().flat_map(|(_, new)| step_rows(new)).collect();
     add_rows(
-        steps,
+        writes,
         "score_alternative_approach_steps",
         &STEP_COLUMNS,
         of_approaches,
@@ -92,14 +92,16 @@ const STEP_COLUMNS: [&str; 4] = [
 /// The most rows of one statement; SQLite takes 32,766 arguments.
 const ROWS: usize = 1024;
 
-fn add_supersession(steps: &mut Steps, current: &[(&Record, &NewSessionScore)]) {
+fn add_supersession(writes: &mut Writes, current: &[(&Record, &NewSessionScore)]) {
     let rows = current.iter().map(|(record, score)| {
         let job_id = record.fence.job_id.0;
         vec![job_id.into(), score.session_id.into(), record.at.into()]
     });
-    let (rows, of_applied) = (rows.collect(), steps.of_applied());
-    let sessions = || current.iter().map(|(_, score)| score.session_id);
-    steps.add("superseded", |statement| {
+    let (rows, of_applied) = (writes.padded(rows.collect()), writes.of_applied());
+    let sessions: Vec<_> = writes
+        .repeated(current.iter().map(|(_, score)| score.session_id))
+        .collect();
+    writes.add("superseded", |statement| {
         // Not joined to v, nor anything that the planner would make a join: a plan made while the table was empty would join by
         // reading the whole index of current scores.
         statement
@@ -111,17 +113,17 @@ fn add_supersession(steps: &mut Steps, current: &[(&Record, &NewSessionScore)]) 
             )
             .push(of_applied)
             .push(") > 0 and session_id in ")
-            .push_list(sessions())
+            .push_list(sessions.iter().copied())
             .push(" returning score_id");
     });
-    let dialect = steps.dialect;
+    let dialect = writes.dialect;
     // Of a job that it wasn't applied to, too: a day is counted anew in vain.
-    steps.add("marked", |statement| {
-        push_dirty(statement, dialect, sessions());
+    writes.add("marked", |statement| {
+        push_dirty(statement, dialect, sessions.iter().copied());
     });
 }
 
-fn add_rows(steps: &mut Steps, table: &str, columns: &[&str], mut rows: Vec<Vec<Arg>>) {
+fn add_rows(writes: &mut Writes, table: &str, columns: &[&str], mut rows: Vec<Vec<Arg>>) {
     let names = columns.join(", ");
     let insert = |statement: &mut Sql, which: &str| {
         statement
@@ -134,16 +136,16 @@ fn add_rows(steps: &mut Steps, table: &str, columns: &[&str], mut rows: Vec<Vec<
             .push(" from v where ")
             .push(which);
     };
-    match steps.dialect {
+    match writes.dialect {
         Dialect::Postgres if rows.is_empty() => {}
-        Dialect::Postgres => steps.add(table, |statement| {
+        Dialect::Postgres => writes.add(table, |statement| {
             statement.push_json_rows(columns, &rows);
             insert(statement, "score_id in (select score_id from scored)");
         }),
         Dialect::Sqlite => {
             while !rows.is_empty() {
                 let rest = rows.split_off(rows.len().min(ROWS));
-                steps.add(table, |statement| {
+                writes.add(table, |statement| {
                     statement.push_rows(&names, rows);
                     insert(statement, "score_id is not null");
                 });

@@ -3,10 +3,10 @@
 mod by_score;
 pub(super) mod classify;
 mod days;
+pub(super) mod facts;
 pub(super) mod filter;
 pub(super) mod list;
 pub(super) mod readers;
-pub(super) mod view;
 
 use std::collections::HashMap;
 

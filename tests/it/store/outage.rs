@@ -7,8 +7,7 @@ use chrono::TimeDelta;
 use gavel::job::{JobId, JobState, WaitReason};
 use gavel::judge::CallLog as _;
 use gavel::store::{
-    Accepted, Died, Ending, FirstAccepted, JobFilter, Recorded, Store, StoreError, StoreOptions,
-    Use,
+    Accepted, Died, Ending, FirstOutcome, JobFilter, Recorded, Store, StoreError, StoreOptions, Use,
 };
 use gavel::wire::{SessionStatus, UsageBy};
 use sqlx::Connection as _;
@@ -372,7 +371,7 @@ async fn a_first_job_whose_answer_is_lost_is_one_row_and_new() {
         let new = new_job(Some(session_id));
         let scorable = vec![SessionStatus::Completed];
         let came = store.jobs().accept_first(new, scorable).await.unwrap();
-        assert_eq!(came, FirstAccepted::New);
+        assert_eq!(came, FirstOutcome::New);
     }
     assert!(wire.has_swallowed());
     let all = store.jobs().list(&JobFilter::default(), None, 9).await;
@@ -532,7 +531,7 @@ async fn connections_that_could_not_be_opened_ahead_are_opened_when_they_are_nee
     let nobody = wire
         .store
         .sessions()
-        .scoring_view(Uuid::now_v7())
+        .scoring_facts(Uuid::now_v7())
         .await
         .unwrap();
     assert_eq!(nobody, None);

@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use gavel::job::{FailureClass, JobState, Lane, NewJob, Purpose, Usage, Wait, WaitReason};
-use gavel::store::{Ending, NewSessionScore, Recorded, StoreError};
+use gavel::store::{Dialect, Ending, NewSessionScore, Recorded, StoreError};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -11,6 +11,31 @@ use super::fixtures::{
     recorded, run_of, scored, scored_with, session_with_job, waiting,
 };
 use crate::support;
+
+#[tokio::test]
+async fn a_record_looks_up_its_rows_one_by_one_also_in_an_empty_database() {
+    for test in support::stores().await {
+        if test.store.dialect() != Dialect::Postgres {
+            continue;
+        }
+        let (session_id, id) = session_with_job(&test.store).await;
+        let run = claim(&test.store, id, Uuid::now_v7()).await;
+        let end = record_of(&run, scored(session_id, 71));
+        let plan = test.store.jobs().explain_record(end).await.unwrap();
+        let plan = plan.join("\n");
+        let of = |from: &str, to: &str| {
+            let (_, rest) = plan.split_once(from).unwrap_or_else(|| panic!("{plan}"));
+            rest.split_once(to).unwrap_or_else(|| panic!("{plan}")).0
+        };
+        // A join would read the whole index of current scores for each.
+        let superseded = of("CTE superseded", "CTE marked");
+        assert!(superseded.contains("Index Scan using"), "{superseded}");
+        for join in ["Join", "Nested Loop"] {
+            assert!(!superseded.contains(join), "{superseded}");
+        }
+        assert!(!plan.contains("Seq Scan"), "{plan}");
+    }
+}
 
 #[tokio::test]
 async fn a_scored_run_ends_the_job_and_makes_the_current_score() {

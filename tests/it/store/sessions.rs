@@ -214,7 +214,7 @@ async fn a_put_leaves_scores_and_jobs() {
         let view = test
             .store
             .sessions()
-            .scoring_view(session_id)
+            .scoring_facts(session_id)
             .await
             .unwrap()
             .unwrap();
@@ -229,13 +229,13 @@ async fn the_scoring_view_shows_the_active_job_the_score_and_failures_since_then
         let sessions = store.sessions();
         assert!(
             sessions
-                .scoring_view(Uuid::now_v7())
+                .scoring_facts(Uuid::now_v7())
                 .await
                 .unwrap()
                 .is_none()
         );
         let (session_id, first) = session_with_job(store).await;
-        let view = async || sessions.scoring_view(session_id).await.unwrap().unwrap();
+        let view = async || sessions.scoring_facts(session_id).await.unwrap().unwrap();
 
         let seen = view().await;
         assert_eq!(seen.status, SessionStatus::Completed);
@@ -268,7 +268,7 @@ async fn the_scoring_view_shows_the_active_job_the_score_and_failures_since_then
         empty.conversation.clear();
         put(store, &empty).await;
         let seen = sessions
-            .scoring_view(empty.session_id)
+            .scoring_facts(empty.session_id)
             .await
             .unwrap()
             .unwrap();
@@ -703,7 +703,7 @@ async fn many_readers_at_once_each_get_their_own_row() {
                 let id = wanted.session_id;
                 let (read, view, none) = tokio::join!(
                     store.sessions().get(id),
-                    store.sessions().scoring_view(id),
+                    store.sessions().scoring_facts(id),
                     store.sessions().get(unknown)
                 );
                 assert_eq!(read.unwrap(), Some(wanted));
@@ -728,7 +728,7 @@ async fn what_was_warmed_needs_no_further_connection() {
         let id = scored_session(&test.store, 61).await;
         let (read, view) = tokio::join!(
             test.store.sessions().get(id),
-            test.store.sessions().scoring_view(id)
+            test.store.sessions().scoring_facts(id)
         );
         assert!(read.unwrap().is_some() && view.unwrap().is_some());
         assert_eq!(connections(&test).await, warm);

@@ -1,4 +1,4 @@
-//! The types of problem: one table, from which the docs are made.
+//! The types of problem: one table, from which `/openapi.json` tells them.
 
 /// One type of problem, as the docs list it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,19 +13,19 @@ use super::authorized::Authorized;
 use super::body::check_shape;
 use super::body_memory::BodyMemory;
 use super::guard::Guard;
-use super::idempotency::{ReservedEffect, do_once, hash};
+use super::idempotency::{EffectId, do_once, hash};
 use super::problem::{ApiError, FaultStatus};
 use crate::api::ApiState;
 use crate::memory::JsonShape;
 
 /// A way into the API's typed functions.
 #[derive(Clone)]
-pub(crate) struct InProcessClient {
+pub(crate) struct ApiAccess {
     state: ApiState,
     guard: Arc<Guard>,
 }
 
-impl InProcessClient {
+impl ApiAccess {
     pub(crate) fn new(state: ApiState, guard: Arc<Guard>) -> Self {
         Self { state, guard }
     }
@@ -71,7 +71,7 @@ impl InProcessClient {
         Ok(Authorized {
             state: self.state.clone(),
             caller: caller.clone(),
-            effect: ReservedEffect::default(),
+            effect: EffectId::default(),
             memory: BodyMemory::of(&self.state.memory),
         })
     }

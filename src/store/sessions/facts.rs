@@ -13,7 +13,7 @@ use crate::wire::SessionStatus;
 
 /// What enqueue must know of a session, in one read.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ScoringView {
+pub struct ScoringFacts {
     /// Where the session stands.
     pub status: SessionStatus,
     /// Whether there is anything to judge: the conversation has at least one message.
@@ -22,22 +22,12 @@ pub struct ScoringView {
     pub active_job: Option<Job>,
     /// The newest job that failed after the current score was made, if any (for GET's `not-scored`).
     pub last_failed_job: Option<Job>,
-    pub current_score: Option<ViewedScore>,
-}
-
-impl ScoringView {
-    /// Whether nothing answers for its score yet, and nothing stands in the way of a first job.
-    pub(in crate::store) fn is_unscored(&self, statuses: &[SessionStatus]) -> bool {
-        statuses.contains(&self.status)
-            && self.has_conversation
-            && self.current_score.is_none()
-            && self.active_job.is_none()
-    }
+    pub current_score: Option<KnownScore>,
 }
 
 /// What enqueue must know of a session's current score.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ViewedScore {
+pub struct KnownScore {
     pub score_id: Uuid,
     pub criteria_hash: String,
     pub simulated: bool,
@@ -47,10 +37,10 @@ const ATTEMPTED: &str = "reading what is known of a session's score";
 
 impl Sessions<'_> {
     /// Reads what enqueue must know of several sessions, in one statement; those that aren't stored are left out.
-    pub async fn scoring_views(
+    pub async fn scoring_facts_of(
         self,
         ids: &[Uuid],
-    ) -> Result<HashMap<Uuid, ScoringView>, StoreError> {
+    ) -> Result<HashMap<Uuid, ScoringFacts>, StoreError> {
         let statement = statement(ids.to_vec());
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let failed = |error: sqlx::Error| StoreError::of(ATTEMPTED, &error);
@@ -59,22 +49,22 @@ impl Sessions<'_> {
             let id = row.get("viewed_id").map_err(failed)?;
             found.entry(id).or_default().push(row);
         }
-        let mut views = HashMap::with_capacity(found.len());
+        let mut all = HashMap::with_capacity(found.len());
         for (id, rows) in found {
-            if let Some(view) = view(&rows).map_err(failed)? {
-                views.insert(id, view);
+            if let Some(facts) = facts(&rows).map_err(failed)? {
+                all.insert(id, facts);
             }
         }
-        Ok(views)
+        Ok(all)
     }
 
     /// Reads what enqueue must know. `None`: no such session.
-    pub async fn scoring_view(self, id: Uuid) -> Result<Option<ScoringView>, StoreError> {
+    pub async fn scoring_facts(self, id: Uuid) -> Result<Option<ScoringFacts>, StoreError> {
         let rows = match self.db.dialect() {
-            Dialect::Postgres => self.reader.scoring_view(id).await?,
+            Dialect::Postgres => self.reader.scoring_facts(id).await?,
             Dialect::Sqlite => self.db.read(ATTEMPTED, &statement(vec![id])).await?,
         };
-        view(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))
+        facts(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 }
 
@@ -132,19 +122,19 @@ pub(in crate::store) fn statement_with(ids: Vec<Uuid>, push_parts: impl FnOnce(&
 }
 
 /// Reads the rows of one session; `None`: there are none.
-pub(in crate::store) fn view(rows: &[DbRow]) -> sqlx::Result<Option<ScoringView>> {
+pub(in crate::store) fn facts(rows: &[DbRow]) -> sqlx::Result<Option<ScoringFacts>> {
     let Some(first) = rows.first() else {
         return Ok(None);
     };
     let current_score = match first.get::<Option<Uuid>>("current_score_id")? {
-        Some(score_id) => Some(ViewedScore {
+        Some(score_id) => Some(KnownScore {
             score_id,
             criteria_hash: first.get("current_criteria_hash")?,
             simulated: first.get("current_simulated")?,
         }),
         None => None,
     };
-    let mut view = ScoringView {
+    let mut facts = ScoringFacts {
         status: first.text_enum("session_status")?,
         has_conversation: first.get::<i64>("message_count")? > 0,
         active_job: None,
@@ -157,10 +147,10 @@ pub(in crate::store) fn view(rows: &[DbRow]) -> sqlx::Result<Option<ScoringView>
         }
         let job = job(row)?;
         if job.state.is_terminal() {
-            view.last_failed_job = Some(job);
+            facts.last_failed_job = Some(job);
         } else {
-            view.active_job = Some(job);
+            facts.active_job = Some(job);
         }
     }
-    Ok(Some(view))
+    Ok(Some(facts))
 }
