@@ -72,28 +72,28 @@ mod tests {
         let page = ConfirmPage {
             frame: Frame::bare(),
             confirmation: Confirmation {
-                title: "Delete <b>nightly</b>?".to_owned(),
+                title: "Cancel <b>this job</b>?".to_owned(),
                 consequence: "It ends.".to_owned(),
-                button: "Delete it",
+                button: "Cancel the job",
                 stops: true,
-                part: "System",
+                part: "Queue",
             },
-            action: "/webhooks/1/delete".to_owned(),
+            action: "/jobs/1/cancel".to_owned(),
             fields: vec![("form_token".to_owned(), "\"><script>".to_owned())],
-            back: "/webhooks".to_owned(),
+            back: "/queue".to_owned(),
         };
         let text = page.render().unwrap();
         for part in [
-            "action=\"/webhooks/1/delete\"",
+            "action=\"/jobs/1/cancel\"",
             "name=\"sure\"",
             "name=\"form_token\"",
-            "href=\"/webhooks\">Back</a>",
+            "href=\"/queue\">Back</a>",
             "It ends.",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(
-            !text.contains("<b>nightly") && !text.contains("\"><script>"),
+            !text.contains("<b>this job") && !text.contains("\"><script>"),
             "{text}"
         );
     }

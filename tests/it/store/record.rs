@@ -28,7 +28,7 @@ async fn a_record_looks_up_its_rows_one_by_one_also_in_an_empty_database() {
             rest.split_once(to).unwrap_or_else(|| panic!("{plan}")).0
         };
         // A join would read the whole index of current scores for each.
-        let superseded = of("CTE superseded", "CTE marked");
+        let superseded = of("->  Update on session_scores", "SubPlan");
         assert!(superseded.contains("Index Scan using"), "{superseded}");
         for join in ["Join", "Nested Loop"] {
             assert!(!superseded.contains(join), "{superseded}");
