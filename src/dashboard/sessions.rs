@@ -329,7 +329,7 @@ async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form:
     }
     let body = ScoreRequest {
         force_rescore: form.ticked("force"),
-        criteria_hash: None,
+        ..ScoreRequest::default()
     };
     let ask = |api, (id, body)| scores::ask(api, (id, Ok(body))).map_ok(drop);
     let request = (id.clone(), body);

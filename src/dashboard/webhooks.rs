@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::Map;
 
 use super::confirm::{self, Confirmation, is_sure};
 use super::form::Form;
@@ -153,17 +153,17 @@ async fn add(State(state): State<PageState>, form: Form) -> Page {
 
 async fn added(state: &PageState, form: &Form) -> Result<WebhookCreated, PageError> {
     let text = |name: &str| form.text(name).unwrap_or_default();
-    let mut fields = json!({
-        "name": text("name"),
-        "url": text("url"),
-        "format": form.text("format"),
-    });
+    let mut fields = Map::new();
+    for name in ["name", "url"] {
+        fields.insert(name.to_owned(), text(name).into());
+    }
+    fields.insert("format".to_owned(), form.text("format").into());
     let events: Vec<&str> = form.all("events").collect();
     // None is ticked: all.
     if !events.is_empty() {
-        fields["events"] = events.into();
+        fields.insert("events".to_owned(), events.into());
     }
-    let new: NewWebhook = typed("", fields)?;
+    let new: NewWebhook = typed("", fields.into())?;
     let (route, act) = (webhooks::WEBHOOKS, webhooks::add);
     form.post(state, route, new, act).await
 }
