@@ -159,7 +159,6 @@ impl App {
             &files.providers,
             JudgeWiring {
                 gate: gate.clone(),
-                cache: store.clone(),
                 log: Arc::new(MeteredCalls::new(store.clone())),
                 clock: clock.clone(),
                 retry: retry_options(&settings),

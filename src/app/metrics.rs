@@ -6,10 +6,12 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::api::Metrics;
-use crate::judge::{CallLog, CallRecord};
+use crate::judge::{CacheKey, CallLog, CallRecord};
 use crate::store::Store;
 
 /// The recorder is the process's by the nature of the `metrics` crate; set once, at the first start.
@@ -211,7 +213,12 @@ impl MeteredCalls {
     }
 }
 
+#[async_trait]
 impl CallLog for MeteredCalls {
+    async fn find(&self, key: CacheKey, since: DateTime<Utc>) -> Option<CallRecord> {
+        self.log.find(key, since).await
+    }
+
     fn log(&self, call: CallRecord) {
         let outcome = call.error.map_or("ok", |class| class.as_str());
         let judge = self.label(&call.judge);
@@ -242,8 +249,13 @@ mod tests {
 
     struct Forgets;
 
+    #[async_trait]
     impl CallLog for Forgets {
         fn log(&self, _call: CallRecord) {}
+
+        async fn find(&self, _key: CacheKey, _since: DateTime<Utc>) -> Option<CallRecord> {
+            None
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::budgets::Spent;
 use super::calls::CallSender;
-use super::calls::replies::{self, Unwritten};
+use super::calls::cache;
 use super::calls::writer::{self, CallWriter};
 use super::database::db::{Db, StoreOptions};
 use super::database::dedicated::{DedicatedConnection, Durability, Opener};
@@ -44,7 +44,7 @@ const READ: &[&str] = &[
     "alert_sessions",
     "session_scores",
     "scoring_jobs",
-    "judge_replies",
+    "judge_calls",
 ];
 const RECORDED: &[&str] = &[
     "scoring_jobs",
@@ -57,7 +57,6 @@ const LOGGED: &[&str] = &[
     "judge_calls",
     "judge_usage_daily",
     "judge_latency_daily",
-    "judge_replies",
     "scoring_jobs",
     "scoring_batches",
     "scoring_batch_usage",
@@ -91,7 +90,6 @@ pub struct Store {
     pub(super) recorder: mpsc::Sender<Recording>,
     pub(super) call_log: CallSender,
     pub(super) reader: Reader,
-    pub(super) unwritten: Unwritten,
     pub(super) claimer: Claimer,
     pub(super) rescuer: Rescuer,
     pub(super) pulse: tokio::sync::Mutex<DedicatedConnection>,
@@ -141,7 +139,7 @@ impl Store {
         let (call_log, logged) = CallSender::new();
         let (reader, reads) = Reader::new(CHANNEL);
         let reads = Arc::new(tokio::sync::Mutex::new(reads));
-        let (unwritten, spent) = (Unwritten::default(), Spent::default());
+        let spent = Spent::default();
         let mut tasks = vec![
             tokio::spawn(accept::run(accepts, closing.clone(), accepting)),
             tokio::spawn(recorder::run(records, closing.clone(), [recording, again])),
@@ -149,7 +147,6 @@ impl Store {
                 CallWriter {
                     connection: logging,
                     closing: closing.clone(),
-                    unwritten: unwritten.clone(),
                     spent: spent.clone(),
                 },
                 logged,
@@ -158,7 +155,7 @@ impl Store {
         let statements = Statements {
             sessions: sessions::statement,
             facts: facts::statement,
-            replies: replies::statement,
+            calls: cache::statement,
         };
         for connection in reading {
             let (reads, closing) = (Arc::clone(&reads), closing.clone());
@@ -175,7 +172,6 @@ impl Store {
             recorder,
             call_log,
             reader,
-            unwritten,
             spent,
             for_requests,
             for_runs,

@@ -4,14 +4,13 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use uuid::Uuid;
 
 use super::{
     Analytics, Batches, Budgets, Calls, CriteriaVersions, Holds, IdempotencyKeys, Imports, Jobs,
     Judges, ProviderBatches, Ratings, Retention, Scores, Sessions, SignIns, Store, StoreError,
     Webhooks, Workers,
 };
-use crate::judge::{CacheKey, CachedReply, CallLog, CallRecord, ReplyCache};
+use crate::judge::{CacheKey, CallLog, CallRecord};
 
 /// How each noun is reached: what it borrows of the store, and behind `;` the nouns that it asks itself.
 macro_rules! repositories {
@@ -37,14 +36,14 @@ repositories! {
     criteria: CriteriaVersions { ; analytics },
     judges: Judges {},
     holds: Holds {},
-    calls: Calls { call_log, reader, unwritten },
+    calls: Calls { call_log, reader },
     workers: Workers { pulse },
     imports: Imports {},
     ratings: Ratings {},
     idempotency_keys: IdempotencyKeys {},
     sign_ins: SignIns {},
     analytics: Analytics { call_log },
-    provider_batches: ProviderBatches {},
+    provider_batches: ProviderBatches { ; calls },
     webhooks: Webhooks { ; batches },
     retention: Retention { call_log; batches; imports },
 }
@@ -63,19 +62,13 @@ impl Store {
     }
 }
 
+#[async_trait]
 impl CallLog for Store {
     fn log(&self, call: CallRecord) {
         self.call_log.log(call);
     }
-}
 
-#[async_trait]
-impl ReplyCache for Store {
-    async fn get(&self, key: &CacheKey) -> Option<CachedReply> {
-        self.calls().cached_reply(key).await
-    }
-
-    async fn put(&self, key: CacheKey, reply: CachedReply, asked_for: Uuid) {
-        self.calls().cache_reply(key, reply, asked_for);
+    async fn find(&self, key: CacheKey, since: DateTime<Utc>) -> Option<CallRecord> {
+        self.calls().find(key, since).await
     }
 }

@@ -21,7 +21,6 @@ const JUDGE_ROWS: May = Only(
         "Reply",
         "CacheKey",
         "CachedReply",
-        "ReplyCache",
         "CallLog",
         "CallRecord",
         "CallUsage",

@@ -95,7 +95,7 @@ fn pipeline(store: &Arc<Store>, worker: Uuid) -> Pipeline {
     }});
     let providers = Providers::from_value(&entry, &|_| Err("none".to_owned())).unwrap();
     let gate = Arc::new(Gate::new(GateOptions::default()));
-    let judges = Judges::new(&providers, gate, store.clone(), store.clone());
+    let judges = Judges::new(&providers, gate, store.clone());
     Pipeline::new(
         Arc::clone(store),
         Arc::new(judges),

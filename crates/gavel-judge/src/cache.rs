@@ -1,8 +1,8 @@
-//! The reply cache: the same question to the same judge under the same criteria is asked once in 24 h.
+//! Keys by which the call log is the reply cache: the same question to the same judge under the same criteria is asked once in 24 h.
 
-use async_trait::async_trait;
+use chrono::TimeDelta;
 use secrecy::ExposeSecret as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
@@ -10,9 +10,15 @@ use super::entries::spec::Entry;
 use super::provider::shape::Rung;
 use super::{JudgeSpec, Question};
 
-/// SHA-256 over judge identity, parameters, headers, criteria hash and the question before fencing, hex.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct CacheKey(pub String);
+/// How long a reply may stand for a call.
+pub(super) const KEPT: TimeDelta = TimeDelta::hours(24);
+/// The same of a reply that was collected: its call counts as made when its batch was handed over, which takes a day, and the
+/// items of a batch that is paused wait for their judge.
+pub(super) const COLLECTED_KEPT: TimeDelta = TimeDelta::days(8);
+
+/// Half of a SHA-256 over judge identity, parameters, headers, criteria hash and the question before fencing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CacheKey(pub Uuid);
 
 impl CacheKey {
     /// The key of a question to a judge. Whatever may change who answers, and what, is in it: the wire format, the address,
@@ -48,11 +54,11 @@ impl CacheKey {
         for part in fixed {
             measured(&mut hash, part);
         }
-        Self(hex::encode(hash.finalize()))
+        Self(first_half(hash))
     }
 
-    /// The key under which it is remembered that the judge declined a question of one asker. No reply is kept under it, and
-    /// no other asker looks there: to everybody else the judge hasn't declined yet.
+    /// The key of a call in which the judge declined a question of one asker. No other asker looks there: to everybody else the
+    /// judge hasn't declined yet.
     pub(super) fn of_refusal(spec: &JudgeSpec, question: &Question, asked_for: Uuid) -> Self {
         Self::of_one_asker("declined", spec, question, asked_for)
     }
@@ -67,7 +73,7 @@ impl CacheKey {
         hash.update(what);
         hash.update(asked_for.as_bytes());
         hash.update(Self::new(spec, question).0);
-        Self(hex::encode(hash.finalize()))
+        Self(first_half(hash))
     }
 }
 
@@ -82,32 +88,15 @@ fn headers(entry: &Entry) -> String {
     hex::encode(hash.finalize())
 }
 
+fn first_half(hash: Sha256) -> Uuid {
+    let digest: [u8; 32] = hash.finalize().into();
+    let mut half = [0; 16];
+    half.copy_from_slice(&digest[..16]);
+    Uuid::from_bytes(half)
+}
+
 /// Adds a text with its length first, so that no two lists of texts read alike.
 fn measured(hash: &mut Sha256, text: &str) {
     hash.update((text.len() as u64).to_be_bytes());
     hash.update(text.as_bytes());
-}
-
-/// What is kept of a reply that passed every check.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CachedReply {
-    /// The provider entry's name.
-    pub provider: String,
-    /// The model as reported.
-    pub model: String,
-    /// The reply's JSON.
-    pub reply: Value,
-    /// Whether a simulated judge made it.
-    pub simulated: bool,
-    /// Whether it took a repair turn.
-    pub repaired: bool,
-}
-
-/// Keeps replies across runs. A failing cache is a miss, never an error: the implementer logs and answers `None`.
-#[async_trait]
-pub trait ReplyCache: Send + Sync {
-    /// Looks up a reply that has not expired.
-    async fn get(&self, key: &CacheKey) -> Option<CachedReply>;
-    /// Keeps a reply that was asked for `asked_for` for 24 h. Never fails the caller.
-    async fn put(&self, key: CacheKey, reply: CachedReply, asked_for: Uuid);
 }

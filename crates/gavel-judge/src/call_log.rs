@@ -1,10 +1,13 @@
-//! Every call to a provider, retries and repairs included: what the bill and the audit are made of.
+//! Every call to a provider, retries and repairs included: what the bill and the audit are made of, and where a question's reply
+//! is found again.
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::CacheKey;
 use super::error::ErrorClass;
 
 /// Tokens and money of one call, or of several.
@@ -44,10 +47,22 @@ pub struct CallRecord {
     pub usage: CallUsage,
     /// The reply's text, cut at 64 KiB.
     pub reply: Option<String>,
+    /// Whether a simulated judge answered.
+    pub simulated: bool,
+    /// Whether it was the repair turn of its question.
+    pub repaired: bool,
+    /// Retries of its question that were spent before, over all runs.
+    pub retries_spent: u32,
+    /// The key under which it may stand for a later call; `None`: for none.
+    pub cache_key: Option<CacheKey>,
 }
 
-/// Takes call records. Never blocks and never fails the caller: the implementer queues, and logs what it had to drop.
+/// Takes call records and finds them again. Never fails the caller: the implementer queues, logs what it had to drop, and finds
+/// nothing where it can't look.
+#[async_trait]
 pub trait CallLog: Send + Sync {
-    /// Takes one record.
+    /// Takes one record, without blocking.
     fn log(&self, call: CallRecord);
+    /// The newest call with this key that was sent after `since`.
+    async fn find(&self, key: CacheKey, since: DateTime<Utc>) -> Option<CallRecord>;
 }

@@ -1,8 +1,7 @@
 //! One question to one model: flight -> cache -> permit -> gate -> provider -> parse -> (repair), with retries.
 //!
 //! A judge never sees a job, a session or a database row: it gets a [`Question`] and gives a [`JudgeAnswer`], or says why to
-//! wait. What it needs to remember elsewhere goes through the traits [`ReplyCache`] and [`CallLog`], which the store
-//! implements and `app` wires.
+//! wait. What it needs to remember goes through the trait [`CallLog`], which the store implements and `app` wires.
 
 mod ask;
 mod cache;
@@ -21,7 +20,7 @@ pub use ask::{
     Accepted, AskContext, AskEnd, AskOutcome, BatchEndpoint, HandedOver, Judge, JudgeWiring,
     Judges, Precomputed,
 };
-pub use cache::{CacheKey, CachedReply, ReplyCache};
+pub use cache::CacheKey;
 pub use call_log::{CallLog, CallRecord, CallUsage};
 pub use concurrency::{CallPermits, ConcurrencyPermit, PermitHooks, Unbounded};
 pub use entries::{Cap, Caps, EntryCap, JudgeSpec, NotConfigured, Providers, ProvidersError};

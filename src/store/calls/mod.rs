@@ -1,10 +1,9 @@
 //! `judge_calls`: every call to a provider, for the bill and the audit. What is logged is counted by day and by batch in the
 //! same transaction, whatever becomes of the run that made it.
 //!
-//! Written behind the caller's back, in groups, together with replies for the cache: logging never blocks and never fails
-//! anybody. Of what finds no room only the sums are kept; `gavel_judge_calls_dropped_total` counts such calls.
+//! Written behind the caller's back, in groups: logging never blocks and never fails anybody. Of what finds no room only the sums are kept; `gavel_judge_calls_dropped_total` counts such calls.
 
-pub(super) mod replies;
+pub(super) mod cache;
 mod spilled;
 pub(super) mod writer;
 
@@ -15,18 +14,18 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 use crate::job::JobId;
-use crate::judge::{CallRecord, CallUsage, ErrorClass};
+use crate::judge::{CacheKey, CallRecord, CallUsage, ErrorClass};
 use crate::store::StoreError;
 use crate::store::database::db::Db;
 use crate::store::database::reads::Reader;
 use crate::store::database::sql::{Arg, DbRow, Sql, all, decode, sql};
-use replies::{KeptReply, Unwritten};
+use cache::Unwritten;
 use spilled::Spilled;
 
 /// One call as the job's page shows it.
 pub type JudgeCallRow = CallRecord;
 
-/// What may wait to be written, KiB: the calls and replies of 10,000 jobs that end at once have room.
+/// What may wait to be written, KiB: the calls of 10,000 jobs that end at once have room.
 const ROOM: usize = 64 << 10;
 /// The longest text of a reply that is kept, in bytes.
 const REPLY: usize = 64 * 1024;
@@ -34,8 +33,6 @@ const REPLY: usize = 64 * 1024;
 /// What goes to the writer.
 pub(super) enum Logged {
     Call(Box<CallRecord>, OwnedSemaphorePermit),
-    /// A reply for the cache.
-    Reply(Box<KeptReply>, OwnedSemaphorePermit),
     /// Answered when everything sent before is written, or lost.
     Flush(oneshot::Sender<()>),
 }
@@ -47,6 +44,7 @@ pub(super) struct CallSender {
     room: Arc<Semaphore>,
     hurry: Arc<Notify>,
     spilled: Spilled,
+    unwritten: Unwritten,
     /// Whether the writer waits for the database.
     away: watch::Receiver<bool>,
 }
@@ -56,6 +54,7 @@ pub(super) struct CallReceiver {
     pub(super) channel: mpsc::Receiver<Logged>,
     pub(super) hurry: Arc<Notify>,
     spilled: Spilled,
+    unwritten: Unwritten,
     pub(super) away: watch::Sender<bool>,
 }
 
@@ -70,31 +69,24 @@ impl CallSender {
     pub(super) fn new() -> (Self, CallReceiver) {
         let (sender, receiver) = mpsc::channel(ROOM);
         let hurry = Arc::new(Notify::new());
-        let spilled = Spilled::default();
+        let (spilled, unwritten) = (Spilled::default(), Unwritten::default());
         let (away, is_away) = watch::channel(false);
         let sender = Self {
             channel: sender,
             room: Arc::new(Semaphore::new(ROOM)),
             hurry: Arc::clone(&hurry),
             spilled: spilled.clone(),
+            unwritten: unwritten.clone(),
             away: is_away,
         };
         let receiver = CallReceiver {
             channel: receiver,
             hurry,
             spilled,
+            unwritten,
             away,
         };
         (sender, receiver)
-    }
-
-    /// Hands over a reply for the cache; false if the channel is full or closed.
-    pub(super) fn keep(&self, reply: KeptReply) -> bool {
-        let room = self.room(reply.bytes());
-        room.is_some_and(|room| {
-            let reply = Logged::Reply(Box::new(reply), room);
-            self.channel.try_send(reply).is_ok()
-        })
     }
 
     /// Room for a record with so many bytes of text, until it is written; `None`: there is none.
@@ -110,15 +102,20 @@ impl CallSender {
             self.spill(&call);
             return;
         };
+        self.unwritten.add(&call);
         let call = Logged::Call(Box::new(call), room);
         match self.channel.try_send(call) {
-            Err(TrySendError::Full(Logged::Call(call, _))) => self.spill(&call),
+            Err(TrySendError::Full(Logged::Call(call, _))) => {
+                self.unwritten.remove(&call);
+                self.spill(&call);
+            }
             Err(TrySendError::Closed(Logged::Call(call, _))) => {
+                self.unwritten.remove(&call);
                 tracing::error!(call_id = %call.call_id, job_id = %call.asked_for, usage = ?call.usage, "a judge call is counted nowhere: the store was closed before it ended");
             }
             Ok(())
-            | Err(TrySendError::Full(Logged::Reply(..) | Logged::Flush(_)))
-            | Err(TrySendError::Closed(Logged::Reply(..) | Logged::Flush(_))) => {}
+            | Err(TrySendError::Full(Logged::Flush(_)) | TrySendError::Closed(Logged::Flush(_))) => {
+            }
         }
     }
 
@@ -155,14 +152,22 @@ impl CallSender {
     }
 }
 
-/// The log of judge calls, and the replies that are cached.
+/// The log of judge calls.
 #[derive(Clone, Copy)]
 pub struct Calls<'a> {
     pub(super) db: &'a Db,
     pub(super) call_log: &'a CallSender,
     pub(super) reader: &'a Reader,
-    pub(super) unwritten: &'a Unwritten,
 }
+
+/// What a call is read with.
+macro_rules! columns {
+    () => {
+        "call_id, job_id, judge, model, called_at, latency_us, error_class, message, status, tokens_in, tokens_in_cached,
+            tokens_out, cost_usd, reply, simulated, repaired, retries_spent, cache_key"
+    };
+}
+use columns;
 
 impl Calls<'_> {
     /// Waits until the calls that were logged so far are counted in their turn, unless the database is away.
@@ -181,9 +186,11 @@ impl Calls<'_> {
         const ATTEMPTED: &str = "reading a job's judge calls";
         self.call_log.flush().await;
         let statement = sql!(
-            "select call_id, job_id, judge, model, called_at, latency_us, error_class, message, status, tokens_in,
-                tokens_in_cached, tokens_out, cost_usd, reply
-             from judge_calls where job_id = $1 order by called_at, call_id limit 1000",
+            concat!(
+                "select ",
+                columns!(),
+                " from judge_calls where job_id = $1 order by called_at, call_id limit 1000"
+            ),
             job_id.0
         );
         let rows = self.db.read(ATTEMPTED, &statement).await?;
@@ -192,8 +199,7 @@ impl Calls<'_> {
 }
 
 pub(super) fn insert_statement(calls: &[CallRecord]) -> Sql {
-    const COLUMNS: &str = "call_id, job_id, judge, model, called_at, latency_us, error_class, message, status, \
-                           tokens_in, tokens_in_cached, tokens_out, cost_usd, reply";
+    const COLUMNS: &str = columns!();
     let rows = calls
         .iter()
         .map(|call| {
@@ -214,6 +220,10 @@ pub(super) fn insert_statement(calls: &[CallRecord]) -> Sql {
                 call.usage.tokens_out.into(),
                 call.usage.cost_usd.into(),
                 call.reply.as_deref().map(cut).into(),
+                call.simulated.into(),
+                call.repaired.into(),
+                i64::from(call.retries_spent).into(),
+                call.cache_key.map(|key| key.0).into(),
             ]
         })
         .collect();
@@ -257,6 +267,10 @@ fn call(row: &DbRow) -> sqlx::Result<CallRecord> {
             cost_usd: row.get("cost_usd")?,
         },
         reply: row.get("reply")?,
+        simulated: row.get("simulated")?,
+        repaired: row.get("repaired")?,
+        retries_spent: row.int("retries_spent")?,
+        cache_key: row.get::<Option<uuid::Uuid>>("cache_key")?.map(CacheKey),
     })
 }
 
@@ -284,6 +298,10 @@ mod tests {
             status: Some(200),
             usage: CallUsage::default(),
             reply: Some("x".repeat(reply)),
+            simulated: false,
+            repaired: false,
+            retries_spent: 0,
+            cache_key: None,
         }
     }
 

@@ -146,6 +146,10 @@ mod tests {
                 ..Default::default()
             },
             reply: None,
+            simulated: false,
+            repaired: false,
+            retries_spent: 0,
+            cache_key: None,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Writes the call log: groups of calls and replies, with what they come to by day and by batch, each group in one
+//! Writes the call log: groups of calls, with what they come to by day and by batch, each group in one
 //! transaction.
 //!
 //! Never gives up a call while the database is away: it tries on until [`Store::close`](crate::store::Store::close). What a call
@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::replies::{self, Unwritten};
+use super::cache::Unwritten;
 use super::spilled::Spilled;
 use super::{CallReceiver, Logged, insert_statement};
 use crate::judge::CallRecord;
@@ -34,7 +34,6 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(in crate::store) struct CallWriter {
     pub(in crate::store) connection: DedicatedConnection,
     pub(in crate::store) closing: CancellationToken,
-    pub(in crate::store) unwritten: Unwritten,
     pub(in crate::store) spent: Spent,
 }
 
@@ -44,6 +43,7 @@ pub(in crate::store) async fn run(writer: CallWriter, receiver: CallReceiver) {
         mut channel,
         hurry,
         spilled,
+        unwritten,
         away,
     } = receiver;
     let mut log = Log {
@@ -51,15 +51,14 @@ pub(in crate::store) async fn run(writer: CallWriter, receiver: CallReceiver) {
         closing: writer.closing.clone(),
         spent: writer.spent,
         spilled,
+        unwritten,
         away,
         counter: Uuid::now_v7(),
     };
     let mut spacing = Spacing::new(SPACING);
     loop {
         spacing.keep(&hurry, &writer.closing).await;
-        let taken = log
-            .write_group(&mut channel, &writer.closing, &writer.unwritten)
-            .await;
+        let taken = log.write_group(&mut channel, &writer.closing).await;
         if taken == 0 {
             break;
         }
@@ -74,6 +73,7 @@ struct Log {
     closing: CancellationToken,
     spent: Spent,
     spilled: Spilled,
+    unwritten: Unwritten,
     away: watch::Sender<bool>,
     /// Whose sums the calls are added to: each process has rows of its own.
     counter: Uuid,
@@ -85,25 +85,22 @@ impl Log {
         &mut self,
         channel: &mut mpsc::Receiver<Logged>,
         closing: &CancellationToken,
-        unwritten: &Unwritten,
     ) -> usize {
         let group = group::next(channel, closing).await;
         let taken = group.len();
         let mut calls = Vec::with_capacity(taken);
-        let (mut replies, mut flushed) = (Vec::new(), Vec::new());
+        let mut flushed = Vec::new();
         for one in group {
             match one {
                 Logged::Call(call, _room) => calls.push(*call),
-                Logged::Reply(reply, _room) => replies.push(*reply),
                 Logged::Flush(done) => flushed.push(done),
             }
         }
         self.write(&calls).await;
-        self.write_spilled().await;
-        // Still away: the store closes, and a reply that isn't kept is a later miss.
-        if !*self.away.borrow() {
-            replies::write(&mut self.connection, unwritten, replies).await;
+        for call in &calls {
+            self.unwritten.remove(call);
         }
+        self.write_spilled().await;
         for done in flushed {
             // Whoever waited may be gone.
             let _ = done.send(());

@@ -29,7 +29,7 @@ pub(in crate::store) struct Statements {
     pub(in crate::store) sessions: fn(Vec<Uuid>) -> Sql,
     /// Each row bears its session's id as `viewed_id`.
     pub(in crate::store) facts: fn(Vec<Uuid>) -> Sql,
-    pub(in crate::store) replies: fn(Vec<String>) -> Sql,
+    pub(in crate::store) calls: fn(Vec<Uuid>) -> Sql,
 }
 
 type Answer = oneshot::Sender<Result<Vec<DbRow>, StoreError>>;
@@ -38,8 +38,8 @@ type Answer = oneshot::Sender<Result<Vec<DbRow>, StoreError>>;
 pub(in crate::store) enum Read {
     Session(Uuid, Answer),
     Facts(Uuid, Answer),
-    /// By its key, expired or not.
-    Reply(String, Answer),
+    /// By its key, however old.
+    Call(Uuid, Answer),
 }
 
 /// The reader's end of the channel.
@@ -61,10 +61,9 @@ impl Reader {
         self.ask(|answer| Read::Facts(id, answer)).await
     }
 
-    /// The row of one cached reply.
-    pub(in crate::store) async fn reply(&self, key: &str) -> Result<Option<DbRow>, StoreError> {
-        let key = key.to_owned();
-        let rows = self.ask(|answer| Read::Reply(key, answer)).await?;
+    /// The row of the newest judge call with a key.
+    pub(in crate::store) async fn call(&self, key: Uuid) -> Result<Option<DbRow>, StoreError> {
+        let rows = self.ask(|answer| Read::Call(key, answer)).await?;
         Ok(rows.into_iter().next())
     }
 
@@ -91,12 +90,12 @@ pub(in crate::store) async fn run(
             return connection.close().await;
         }
         let (mut facts, mut sessions) = (Wanted::default(), Wanted::default());
-        let mut replies = Wanted::default();
+        let mut calls = Wanted::default();
         for read in group {
             match read {
                 Read::Facts(id, answer) => facts.add(id, answer),
                 Read::Session(id, answer) => sessions.add(id, answer),
-                Read::Reply(key, answer) => replies.add(key, answer),
+                Read::Call(key, answer) => calls.add(key, answer),
             }
         }
         while let Some(wanted) = facts.take(group::GROUP) {
@@ -107,8 +106,8 @@ pub(in crate::store) async fn run(
             let statement = (statements.sessions)(wanted.keys().copied().collect());
             answer(&mut connection, &statement, "session_id", wanted).await;
         }
-        while let Some(wanted) = replies.take(group::GROUP) {
-            let statement = (statements.replies)(wanted.keys().cloned().collect());
+        while let Some(wanted) = calls.take(group::GROUP) {
+            let statement = (statements.calls)(wanted.keys().copied().collect());
             answer(&mut connection, &statement, "cache_key", wanted).await;
         }
     }

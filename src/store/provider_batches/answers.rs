@@ -1,30 +1,25 @@
-//! What a provider's batch answered for items: replies, and what they used.
+//! What a provider's batch answered for items, and what that used. The replies are in the call log.
 //!
 //! What an item used is added to its job with its outcome, in one transaction, and it has one outcome: answers may be collected
 //! as often as it takes. What the batch spent is the call log's.
 
 use std::collections::HashSet;
 
-use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
 use crate::job::{Job, JobId, Usage};
-use crate::judge::{CacheKey, CachedReply};
-use crate::store::calls::replies::{KeptReply, upsert_statement};
+use crate::judge::CacheKey;
 use crate::store::database::db::{Conn, retry_once};
 use crate::store::database::sql::{Arg, DbRow, Sql, all, sql};
 use crate::store::jobs::row::{job, job_columns};
 use crate::store::{ChunkRow, ProviderBatches, StoreError};
 
-/// How long a collected reply is kept: a batch may be paused meanwhile, and its items wait for their judge.
-const KEPT: TimeDelta = TimeDelta::days(7);
-
 /// What came of one item.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ItemAnswer {
     pub job_id: JobId,
-    /// The reply to be kept, or why there is none.
-    pub reply: Result<(CacheKey, CachedReply), String>,
+    /// Why there is no reply that can be used.
+    pub error: Option<String>,
     /// What it used.
     pub usage: Usage,
 }
@@ -55,22 +50,23 @@ impl ProviderBatches<'_> {
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let read = |row: &DbRow| {
             let key: Option<String> = row.get("asked_key")?;
-            Ok((job(row)?, key.map(CacheKey)))
+            Ok((job(row)?, key.as_deref().and_then(key_of)))
         };
         all(ATTEMPTED, &rows, read)
     }
 
-    /// Keeps what came of items: replies, what they used on the jobs, and the outcomes; all or nothing, and of each item once.
+    /// Keeps what came of items: what they used on the jobs, and the outcomes; all or nothing, and of each item once. Their replies
+    /// are written before: an item with an outcome isn't collected again.
     pub async fn keep_answers(
         self,
         chunk: &ChunkRow,
         answers: &[ItemAnswer],
-        now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         const ATTEMPTED: &str = "keeping what a chunk's items came to";
         if answers.is_empty() {
             return Ok(());
         }
+        self.calls.counted().await;
         let outcomes = outcomes_statement(chunk.tag, answers);
         // Of a batch that was cancelled meanwhile they were counted already.
         let forget = sql!(
@@ -89,16 +85,6 @@ impl ProviderBatches<'_> {
             let new: Vec<&ItemAnswer> = new.collect();
             if !new.is_empty() {
                 tx.execute(&usage_statement(&new)).await?;
-                let replies: Vec<KeptReply> = new
-                    .iter()
-                    .filter_map(|one| Some((one.reply.as_ref().ok()?, one.job_id.0)))
-                    .map(|((key, reply), job)| {
-                        KeptReply::new(key.clone(), reply.clone(), job, (now, KEPT))
-                    })
-                    .collect();
-                if !replies.is_empty() {
-                    tx.execute(&upsert_statement(replies.iter())).await?;
-                }
                 tx.execute(&forget).await?;
             }
             tx.commit().await
@@ -106,19 +92,25 @@ impl ProviderBatches<'_> {
     }
 }
 
+/// What an older release noted is twice as long.
+fn key_of(noted: &str) -> Option<CacheKey> {
+    let half = noted.get(..32)?;
+    Uuid::try_parse(half).ok().map(CacheKey)
+}
+
 fn outcomes_statement(tag: Uuid, answers: &[ItemAnswer]) -> Sql {
     let rows = answers
         .iter()
         .map(|one| {
-            let (outcome, error) = match &one.reply {
-                Ok(_) => ("replied", None),
-                Err(why) => ("failed", Some(why.as_str())),
+            let outcome = match one.error {
+                None => "replied",
+                Some(_) => "failed",
             };
             vec![
                 Arg::from(one.job_id.0),
                 tag.into(),
                 outcome.into(),
-                error.into(),
+                one.error.as_deref().into(),
             ]
         })
         .collect();

@@ -159,7 +159,7 @@ impl ProviderBatches<'_> {
         );
         let placed = new.items.iter().map(|(id, key)| Placed {
             id: *id,
-            key: Some(key.0.as_str()),
+            key: Some(*key),
             error: None,
         });
         let left_out = new.left_out.iter().map(|(id, why)| Placed {
@@ -319,7 +319,7 @@ impl ProviderBatches<'_> {
 /// An item as it is put into a chunk, or left out.
 struct Placed<'a> {
     id: JobId,
-    key: Option<&'a str>,
+    key: Option<CacheKey>,
     error: Option<&'a str>,
 }
 
@@ -332,7 +332,7 @@ fn items_statement(tag: Uuid, items: &[Placed<'_>]) -> Sql {
                 tag.into(),
                 item.error.map(|_| "failed").into(),
                 item.error.into(),
-                item.key.into(),
+                item.key.map(|key| key.0.simple().to_string()).into(),
             ]
         })
         .collect();

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::store::batches::ids_of;
 use crate::store::database::db::Db;
 use crate::store::database::sql::{DbRow, sql};
-use crate::store::{ChunkRow, StoreError};
+use crate::store::{Calls, ChunkRow, StoreError};
 use crate::wire::ProviderBatchState;
 
 /// How a batch's replies are fetched.
@@ -33,6 +33,7 @@ pub struct ProviderBatchRow {
 #[derive(Clone, Copy)]
 pub struct ProviderBatches<'a> {
     pub(super) db: &'a Db,
+    pub(super) calls: Calls<'a>,
 }
 
 impl ProviderBatches<'_> {

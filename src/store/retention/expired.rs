@@ -21,6 +21,7 @@ impl Retention<'_> {
         now: DateTime<Utc>,
         calls_before: DateTime<Utc>,
     ) -> Result<u64, StoreError> {
+        // What a release before this one cached, which may still run beside it.
         let replies = sql!(
             "delete from judge_replies where cache_key in (
                 select cache_key from judge_replies where expires_at <= $1 order by expires_at limit $2)",

@@ -1,4 +1,4 @@
-//! The answers of a chunk that has ended: each is paid for, and kept if its item still asks that question.
+//! The answers of a chunk that has ended: each is paid for, and logged if its item still asks that question.
 
 use uuid::Uuid;
 
@@ -66,20 +66,16 @@ impl ChunkLoop {
                 // It is paid all the same.
                 Err(why) => Accepted {
                     usage: endpoint.bill(handed_over, answer),
-                    reply: Err(trouble(ErrorClass::Rejected, why.to_owned())),
+                    error: Some(trouble(ErrorClass::Rejected, why.to_owned())),
                 },
             };
             kept.push(ItemAnswer {
                 job_id: id,
-                reply: accepted.reply.map_err(|error| error.message),
+                error: accepted.error.map(|error| error.message),
                 usage: usage(accepted.usage),
             });
         }
-        let now = self.clock.now();
-        let kept = self
-            .store
-            .provider_batches()
-            .keep_answers(chunk, &kept, now);
+        let kept = self.store.provider_batches().keep_answers(chunk, &kept);
         Ok(kept.await?)
     }
 

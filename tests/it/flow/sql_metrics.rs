@@ -128,7 +128,7 @@ fn pipeline(store: &Arc<Store>, judge: &JudgeServer, worker: Uuid) -> Pipeline {
     }});
     let providers = Providers::from_value(&entry, &|_| Err("none".to_owned())).unwrap();
     let gate = Arc::new(Gate::new(GateOptions::default()));
-    let judges = Judges::new(&providers, gate, store.clone(), store.clone());
+    let judges = Judges::new(&providers, gate, store.clone());
     let concurrency = ConcurrencyPermits::new(1, gavel::queue::backend::Prefetch::default());
     Pipeline::new(
         Arc::clone(store),

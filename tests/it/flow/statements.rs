@@ -21,12 +21,11 @@ const JOBS: u64 = 20;
 const MOST: u64 = 5;
 /// What goes by the clock, and only while there are jobs: what the call log writes for any number of calls together, ten times a second at most, and
 /// the look for due rows, once a second. On a slow machine each job meets them.
-const WITH_JOBS: [&str; 6] = [
+const WITH_JOBS: [&str; 5] = [
     "select job_id, lane, priority, due_at from scoring_jobs",
     "insert into judge_calls",
     "insert into judge_usage_daily",
     "insert into judge_latency_daily",
-    "insert into judge_replies",
     "select job_id, batch_id from scoring_jobs where batch_id is not null",
 ];
 

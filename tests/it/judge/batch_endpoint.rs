@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::Utc;
 use gavel::judge::gate::{Gate, GateOptions};
 use gavel::judge::{
     Accepted, Added, AskContext, BatchEndpoint, CallUsage, ChunkLookup, ChunkSize, ErrorClass,
-    HandedOver, Judge, JudgeError, Precomputed, Progress, Question, ReplyCache as _,
+    HandedOver, Judge, JudgeError, Precomputed, Progress, Question,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -87,19 +87,12 @@ impl Lane {
             let asker = answer.asked_for.as_u128();
             let chunk = HandedOver {
                 batch,
-                at: DateTime::<Utc>::UNIX_EPOCH,
+                at: Utc::now(),
             };
             accepted.push((asker, endpoint.accept(chunk, &about(asker), answer)));
         }
         accepted.sort_by_key(|(asker, _)| *asker);
         Ok(accepted)
-    }
-
-    async fn keep(&self, accepted: Vec<(u128, Accepted)>) {
-        for (_, one) in accepted {
-            let (key, reply) = one.reply.unwrap();
-            self.memory.put(key, reply, Uuid::nil()).await;
-        }
     }
 }
 
@@ -152,7 +145,7 @@ async fn a_part_holds_the_calls_bodies_and_its_answers_cost_half() {
         assert_eq!(askers, [1, 2, 3], "{family}");
         for (_, one) in &accepted {
             assert!(half(one.usage), "{family}: {:?}", one.usage);
-            assert_eq!(one.reply.as_ref().unwrap().1.reply["total"], 61);
+            assert!(one.error.is_none(), "{family}: {:?}", one.error);
         }
         let logged = lane.memory.calls.lock().unwrap().clone();
         assert_eq!(logged.len(), 1 + 3, "{family}");
@@ -170,8 +163,7 @@ async fn a_reply_that_was_collected_is_found_by_its_asker_alone_and_whatever_the
         let lane = Lane::of(family).await;
         let batch = lane.hand_over(&[1]).await.unwrap();
         lane.server.finish();
-        let accepted = lane.collect(&batch).await.unwrap();
-        lane.keep(accepted).await;
+        lane.collect(&batch).await.unwrap();
 
         let (reply, _, usage) = reply_of(lane.judge.ask(&about(1), by(1)).await);
         assert_eq!(
@@ -230,7 +222,7 @@ async fn an_answer_that_cant_be_used_says_why_and_is_paid_for_if_there_was_one()
         let accepted = lane.collect(&batch).await.unwrap();
         let ends: Vec<_> = accepted
             .iter()
-            .map(|(asker, one)| (*asker, one.reply.as_ref().err().map(|error| error.class)))
+            .map(|(asker, one)| (*asker, one.error.as_ref().map(|error| error.class)))
             .collect();
         let expected = [
             (1, Some(ErrorClass::Unparsable)),
@@ -246,7 +238,7 @@ async fn an_answer_that_cant_be_used_says_why_and_is_paid_for_if_there_was_one()
                 _ => assert!(half(one.usage), "{family}"),
             }
         }
-        let expired = accepted[2].1.reply.as_ref().unwrap_err();
+        let expired = accepted[2].1.error.as_ref().unwrap();
         assert!(expired.message.contains("unanswered"), "{expired}");
         let classes: Vec<_> = lane
             .memory
@@ -472,7 +464,7 @@ async fn a_part_that_is_cancelled_ends_and_its_calls_are_unanswered() {
             Progress::Ended
         );
         for (_, one) in lane.collect(&batch).await.unwrap() {
-            assert_eq!(one.reply.unwrap_err().class, ErrorClass::Transient);
+            assert_eq!(one.error.unwrap().class, ErrorClass::Transient);
             assert_eq!(one.usage.cost_usd, Some(0.0), "{family}");
         }
     }

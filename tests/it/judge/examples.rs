@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gavel::config::{LLM_PROVIDERS, yaml};
 use gavel::judge::gate::{Gate, GateOptions};
-use gavel::judge::{CallLog, Judges, Providers, ReplyCache};
+use gavel::judge::{CallLog, Judges, Providers};
 use serde_json::{Value, json};
 use wiremock::ResponseTemplate;
 
@@ -101,7 +101,6 @@ async fn each_example_is_read_and_asks_where_its_server_listens() {
         let judges = Judges::new(
             &providers,
             Arc::new(Gate::new(GateOptions::default())),
-            Arc::clone(&memory) as Arc<dyn ReplyCache>,
             memory as Arc<dyn CallLog>,
         );
         let judge = judges.get(name).unwrap();

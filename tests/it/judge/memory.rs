@@ -129,8 +129,8 @@ async fn skipping_the_cache_calls_and_caches_what_comes() {
 async fn a_cached_reply_that_no_longer_passes_is_asked_for_again() {
     let stage = Stage::new(vec![good()]).await;
     reply_of(stage.ask().await);
-    for reply in stage.memory.replies.lock().unwrap().values_mut() {
-        reply.reply = json!({ "total": 4000 });
+    for call in stage.memory.calls.lock().unwrap().iter_mut() {
+        call.reply = Some(r#"{ "total": 4000 }"#.to_owned());
     }
     assert!(!reply_of(stage.ask().await).0.cached);
 }

@@ -1,17 +1,17 @@
 //! A judge, a server that answers as told, and what was noted of both.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use gavel::clock::SystemClock;
 use gavel::judge::gate::{Gate, GateOptions, HeldBack};
 use gavel::judge::{
-    AskContext, AskEnd, AskOutcome, CacheKey, CachedReply, CallLog, CallRecord, CallUsage,
-    ErrorClass, Fault, Judge, JudgeError, JudgeWiring, Judges, Precomputed, Providers, Question,
-    Reply, ReplyCache, RetryOptions, Unbounded,
+    AskContext, AskEnd, AskOutcome, CacheKey, CallLog, CallRecord, CallUsage, ErrorClass, Fault,
+    Judge, JudgeError, JudgeWiring, Judges, Precomputed, Providers, Question, Reply, RetryOptions,
+    Unbounded,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -21,27 +21,32 @@ use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 /// The key that must never be shown.
 pub(super) const KEY: &str = "sk-very-secret-key";
 
-/// Remembers replies and calls in memory.
+/// Remembers calls in memory.
 #[derive(Default)]
 pub(super) struct Memory {
-    pub(super) replies: Mutex<HashMap<CacheKey, CachedReply>>,
     pub(super) calls: Mutex<Vec<CallRecord>>,
 }
 
-#[async_trait]
-impl ReplyCache for Memory {
-    async fn get(&self, key: &CacheKey) -> Option<CachedReply> {
-        self.replies.lock().unwrap().get(key).cloned()
-    }
-
-    async fn put(&self, key: CacheKey, reply: CachedReply, _: Uuid) {
-        self.replies.lock().unwrap().insert(key, reply);
+impl Memory {
+    /// Whether a good reply may stand for a later call.
+    pub(super) fn keeps_a_reply(&self) -> bool {
+        let calls = self.calls.lock().unwrap();
+        calls
+            .iter()
+            .any(|call| call.error.is_none() && call.cache_key.is_some())
     }
 }
 
+#[async_trait]
 impl CallLog for Memory {
     fn log(&self, call: CallRecord) {
         self.calls.lock().unwrap().push(call);
+    }
+
+    async fn find(&self, key: CacheKey, since: DateTime<Utc>) -> Option<CallRecord> {
+        let calls = self.calls.lock().unwrap();
+        let kept = |call: &&CallRecord| call.cache_key == Some(key) && call.at > since;
+        calls.iter().rev().find(kept).cloned()
     }
 }
 
@@ -160,7 +165,6 @@ pub(super) fn judges(
         &providers,
         JudgeWiring {
             gate: Arc::clone(gate),
-            cache: Arc::clone(memory) as Arc<dyn ReplyCache>,
             log: Arc::clone(memory) as Arc<dyn CallLog>,
             clock: Arc::new(SystemClock),
             retry: at_once(),

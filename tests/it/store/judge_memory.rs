@@ -6,87 +6,104 @@ use gavel::job::{JobId, WaitReason};
 use gavel::judge::gate::{
     BreakerState, Denial, GateSnapshot, HeldBack, LastError, MeterSnapshot, PaceSnapshot,
 };
-use gavel::judge::{CacheKey, CachedReply, CallLog as _, CallUsage, ErrorClass, ReplyCache as _};
+use gavel::judge::{CacheKey, CallLog as _, CallRecord, CallUsage, ErrorClass};
 use gavel::store::Heartbeat;
 use gavel::wire::WorkerState;
-use serde_json::json;
 use uuid::Uuid;
 
 use super::fixtures::{minutes, now};
 use crate::support::{self, call};
 
-fn reply(value: serde_json::Value) -> CachedReply {
-    CachedReply {
-        provider: "main".to_owned(),
-        model: "model-1".to_owned(),
-        reply: value,
-        simulated: true,
-        repaired: false,
+fn with_key(key: CacheKey) -> CallRecord {
+    CallRecord {
+        cache_key: Some(key),
+        ..call(JobId::new())
     }
 }
 
 #[tokio::test]
-async fn a_reply_is_kept_by_its_key_and_the_newest_wins() {
+async fn a_call_is_found_by_its_key_while_it_is_young_and_the_newest_wins() {
     for test in support::stores().await {
-        let key = CacheKey("k".repeat(64));
-        assert_eq!(test.store.get(&key).await, None);
-        let first = reply(json!({"total_score": 1, "text": "日本 🦀"}));
-        test.store
-            .put(key.clone(), first.clone(), Uuid::nil())
-            .await;
-        assert_eq!(test.store.get(&key).await, Some(first));
-        let second = reply(json!({"nul": "\u{0}"}));
-        test.store.put(key.clone(), second, Uuid::nil()).await;
-        let kept = test.store.get(&key).await.unwrap();
-        assert_eq!(kept.reply, json!({"nul": "\u{fffd}"}));
+        let store = &test.store;
+        let (key, since) = (CacheKey(Uuid::now_v7()), now() - minutes(60));
+        assert_eq!(store.find(key, since).await, None);
+        let first = CallRecord {
+            reply: Some(r#"{"text": "日本 🦀"}"#.to_owned()),
+            simulated: true,
+            repaired: true,
+            retries_spent: 2,
+            ..with_key(key)
+        };
+        store.log(first.clone());
+        store.log(with_key(CacheKey(Uuid::now_v7())));
+        assert_eq!(store.find(key, since).await, Some(first.clone()));
+        let older = CallRecord {
+            at: first.at - minutes(1),
+            ..with_key(key)
+        };
+        store.log(older);
+        assert_eq!(store.find(key, since).await, Some(first.clone()));
+        let newest = CallRecord {
+            at: first.at + minutes(1),
+            ..with_key(key)
+        };
+        store.log(newest.clone());
+        assert_eq!(store.find(key, since).await, Some(newest.clone()));
+        // What another process finds, too.
+        let other = support::reopen(&test).await;
+        assert_eq!(other.find(key, since).await, Some(newest.clone()));
+        assert_eq!(store.find(key, newest.at).await, None);
     }
 }
 
+/// What the release before cached it finds no more; what was paid for isn't asked for again.
 #[tokio::test]
-async fn an_expired_reply_is_a_miss_and_pruned() {
+async fn a_reply_cached_by_the_release_before_is_found_after_the_migration() {
     for test in support::stores().await {
-        let (old, new) = (CacheKey("old".to_owned()), CacheKey("new".to_owned()));
-        test.store
-            .put(old.clone(), reply(json!({})), Uuid::nil())
-            .await;
-        assert!(test.store.get(&old).await.is_some());
-        let age = "update judge_replies set expires_at = created_at";
-        support::execute(&test.url, age).await.unwrap();
-        test.store
-            .put(new.clone(), reply(json!({})), Uuid::nil())
-            .await;
-        assert_eq!(test.store.get(&old).await, None);
-        assert!(test.store.get(&new).await.is_some());
-        let pruned = test.store.prune(now(), now() - minutes(9)).await.unwrap();
-        assert_eq!(pruned, 1);
-        // The TTL is 24 h.
-        assert_eq!(
-            test.store
-                .prune(now() + minutes(23 * 60), now() - minutes(9))
-                .await
-                .unwrap(),
-            0
+        let store = &test.store;
+        let good = call(JobId::new());
+        let failed = CallRecord {
+            asked_for: good.asked_for,
+            error: Some(ErrorClass::Unparsable),
+            at: good.at + minutes(1),
+            ..call(JobId::new())
+        };
+        for call in [&good, &failed] {
+            store.log(call.clone());
+        }
+        store.calls().counted().await;
+        store.revert(1).await.unwrap();
+        let key = CacheKey(Uuid::now_v7());
+        let hash = format!("{}{}", key.0.simple(), "f".repeat(32));
+        let reply = if test.url.starts_with("postgres") {
+            "'{}', true, true, now(), now() + interval '1 hour', job_id"
+        } else {
+            "'{}', true, true, called_at, called_at, job_id"
+        };
+        let cache = format!(
+            "insert into judge_replies (cache_key, provider, model, reply, simulated, repaired, created_at, expires_at, job_id)
+             select '{hash}', judge, model, {reply} from judge_calls where error_class is null"
         );
-        assert_eq!(
-            test.store
-                .prune(now() + minutes(25 * 60), now() - minutes(9))
-                .await
-                .unwrap(),
-            1
-        );
+        support::execute(&test.url, cache.leak()).await.unwrap();
+        store.migrate().await.unwrap();
+        let found = store.find(key, now() - minutes(9)).await;
+        let expected = CallRecord {
+            cache_key: Some(key),
+            simulated: true,
+            repaired: true,
+            ..good
+        };
+        assert_eq!(found, Some(expected));
     }
 }
 
 #[tokio::test]
-async fn a_cache_that_fails_is_a_miss() {
+async fn a_log_that_fails_finds_nothing() {
     for test in support::stores().await {
-        let key = CacheKey("k".to_owned());
+        let key = CacheKey(Uuid::now_v7());
         test.store.close().await;
-        test.store
-            .put(key.clone(), reply(json!({})), Uuid::nil())
-            .await;
-        assert_eq!(test.store.get(&key).await, None);
-        test.store.log(call(JobId::new()));
+        test.store.log(with_key(key));
+        assert_eq!(test.store.find(key, now() - minutes(9)).await, None);
     }
 }
 
@@ -280,17 +297,16 @@ async fn a_call_that_cant_be_written_takes_no_other_with_it() {
 }
 
 #[tokio::test]
-async fn calls_and_replies_that_cant_be_written_are_lost_and_hold_nobody_up() {
+async fn calls_that_cant_be_written_are_lost_and_hold_nobody_up() {
     for test in support::stores().await {
         let store = &test.store;
-        for table in ["drop table judge_calls", "drop table judge_replies"] {
-            support::execute(&test.url, table).await.unwrap();
-        }
-        store.log(call(JobId::new()));
-        let key = CacheKey("k".repeat(64));
-        store.put(key.clone(), reply(json!({})), Uuid::nil()).await;
+        support::execute(&test.url, "drop table judge_calls")
+            .await
+            .unwrap();
+        let key = CacheKey(Uuid::now_v7());
+        store.log(with_key(key));
         assert!(store.calls().of_job(JobId::new()).await.is_err());
-        assert_eq!(store.get(&key).await, None);
+        assert_eq!(store.find(key, now() - minutes(9)).await, None);
         store.ping().await.unwrap();
     }
 }

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use gavel::job::{Force, JobId, Usage};
-use gavel::judge::{CacheKey, CachedReply, ReplyCache as _};
+use gavel::judge::{CacheKey, CallLog as _, CallRecord};
 use gavel::store::{BacklogPlan, ChunkRow, ItemAnswer, Moved, NewBacklog, NewChunk, Store};
-use serde_json::json;
 use uuid::Uuid;
 
 use super::backlogs::{begun, new_backlog, stored, whole};
@@ -33,7 +32,7 @@ async fn asked(store: &Store, items: usize) -> (Uuid, Vec<JobId>) {
 }
 
 fn new_chunk(batch_id: Uuid, items: &[JobId]) -> NewChunk {
-    let keyed = |id: &JobId| (*id, CacheKey(format!("asked-{id}")));
+    let keyed = |id: &JobId| (*id, CacheKey(id.0));
     NewChunk {
         tag: Uuid::now_v7(),
         batch_id,
@@ -63,25 +62,15 @@ async fn chunk_of(store: &Store, batch_id: Uuid, items: &[JobId]) -> ChunkRow {
         .unwrap()
 }
 
-fn answer(job_id: JobId, key: &str, cost_usd: Option<f64>) -> ItemAnswer {
+fn answer(job_id: JobId, cost_usd: Option<f64>) -> ItemAnswer {
     ItemAnswer {
         job_id,
-        reply: Ok((CacheKey(key.to_owned()), reply())),
+        error: None,
         usage: Usage {
             tokens_in: 100,
             tokens_out: 10,
             cost_usd,
         },
-    }
-}
-
-fn reply() -> CachedReply {
-    CachedReply {
-        provider: "main".to_owned(),
-        model: "m".to_owned(),
-        reply: json!({ "total": 61 }),
-        simulated: false,
-        repaired: false,
     }
 }
 
@@ -216,27 +205,33 @@ async fn an_answer_counts_once_however_often_it_is_kept() {
             .unwrap();
         assert_eq!(waiting.len(), 3);
         for (job, asked) in &waiting {
-            let noted = CacheKey(format!("asked-{}", job.job_id));
-            assert_eq!(asked.as_ref(), Some(&noted));
+            assert_eq!(*asked, Some(CacheKey(job.job_id.0)));
         }
-        let key = format!("key-{id}");
         let unusable = ItemAnswer {
-            reply: Err("not JSON".to_owned()),
-            ..answer(items[1], "", None)
+            error: Some("not JSON".to_owned()),
+            ..answer(items[1], None)
         };
-        let answers = [answer(items[0], &key, Some(0.5)), unusable];
+        let answers = [answer(items[0], Some(0.5)), unusable];
+        let logged = CallRecord {
+            cache_key: Some(CacheKey(items[0].0)),
+            ..support::call(items[0])
+        };
         for _ in 0..2 {
+            store.log(logged.clone());
             provider_batches
-                .keep_answers(&chunk, &answers, now())
+                .keep_answers(&chunk, &answers)
                 .await
                 .unwrap();
+            // Whoever sees the outcome finds the reply, in another process too.
+            let other = support::reopen(&test).await;
+            let found = other.find(CacheKey(items[0].0), now() - minutes(1)).await;
+            assert_eq!(found.as_ref(), Some(&logged));
         }
         let first = job(store, items[0]).await;
         assert_eq!((first.usage.tokens_in, first.usage.tokens_out), (100, 10));
         assert_eq!(first.usage.cost_usd, Some(0.5));
         // What it cost isn't known, and so it stays.
         assert_eq!(job(store, items[1]).await.usage.cost_usd, None);
-        assert_eq!(store.get(&CacheKey(key)).await, Some(reply()));
         let waiting = provider_batches
             .unanswered_of_chunk(chunk.tag, &ids)
             .await

@@ -1,13 +1,12 @@
 //! What is past its time goes, with all that was made of it, and nothing that is still needed does.
 
 use gavel::job::{JobId, JobState, Kind, NewJob};
-use gavel::judge::{CacheKey, CachedReply, CallLog as _, ReplyCache as _};
+use gavel::judge::{CacheKey, CallLog as _, CallRecord};
 use gavel::score::trust::Given;
 use gavel::store::{
     Aged, CancelStep, Cancelling, Erased, Erasure, KeptAnswer, KeyUse, Moved, NewRating, Pruning,
     RatingOf, Reserved, ScoreFilter, Store,
 };
-use serde_json::json;
 use uuid::Uuid;
 
 use super::fixtures::{
@@ -221,17 +220,14 @@ async fn an_erased_session_leaves_nothing_behind() {
         let (id, ended) = session_with_score(store, 70).await;
         let (other, _) = session_with_score(store, 40).await;
         let (batch, items) = batch_of(store, &[id]).await;
-        let keys = [CacheKey("a".repeat(64)), CacheKey("b".repeat(64))];
-        for (key, asked_for) in keys.iter().zip([ended, JobId::new()]) {
-            let reply = CachedReply {
-                provider: "main".to_owned(),
-                model: "model-1".to_owned(),
-                reply: json!({}),
-                simulated: false,
-                repaired: false,
-            };
-            store.put(key.clone(), reply, asked_for.0).await;
-            assert!(store.get(key).await.is_some());
+        let keys = [CacheKey(Uuid::now_v7()), CacheKey(Uuid::now_v7())];
+        let find = |key| store.find(key, now() - minutes(9));
+        for (key, asked_for) in keys.into_iter().zip([ended, JobId::new()]) {
+            store.log(CallRecord {
+                cache_key: Some(key),
+                ..call(asked_for)
+            });
+            assert!(find(key).await.is_some());
         }
         while store.analytics().roll_up_days().await.unwrap().more {}
 
@@ -251,12 +247,12 @@ async fn an_erased_session_leaves_nothing_behind() {
             jobs: 2,
             scores: 1,
             ratings: 1,
-            calls: 1,
+            calls: 2,
         };
         assert_eq!(erase().await.unwrap(), Erasure::Done(erased));
         assert_eq!(erase().await.unwrap(), Erasure::Unknown);
         assert!(store.sessions().get(id).await.unwrap().is_none());
-        assert!(store.get(&keys[0]).await.is_none() && store.get(&keys[1]).await.is_some());
+        assert!(find(keys[0]).await.is_none() && find(keys[1]).await.is_some());
         assert_eq!(counted_scores(store).await, 1, "its day is counted anew");
         assert!(store.scores().current(other).await.unwrap().is_some());
         let batch = store.batches().get(batch).await.unwrap().unwrap();

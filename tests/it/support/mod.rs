@@ -269,6 +269,10 @@ pub(crate) fn call(asked_for: JobId) -> CallRecord {
             cost_usd: Some(0.01),
         },
         reply: Some("{\"total_score\": 3}".to_owned()),
+        simulated: false,
+        repaired: false,
+        retries_spent: 0,
+        cache_key: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The judge's slow and cheap way: questions go to its provider's batch endpoint, and come back within a day.
 //!
-//! Nothing is kept here. Who collects a reply keeps it under the key that [`Accepted`] names, and whoever then asks the
-//! question for the same asker finds it in the place of a call. What the batch left unanswered is asked as ever.
+//! A reply that is collected goes into the call log, and whoever then asks the question for the same asker finds it there in
+//! the place of a call. What the batch left unanswered is asked as ever.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,6 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::call::{self, Failed};
-use super::kept::kept;
 use super::run::first_call;
 use super::{Inner, Judge, usage};
 use crate::call_log::{CallRecord, CallUsage};
@@ -19,7 +18,7 @@ use crate::provider::{
     Added, Answers, BatchApi, Chunk, ChunkLookup, ChunkSize, CollectedAnswer, Endpoint, Progress,
     ProviderReply, Uploaded,
 };
-use crate::{CacheKey, CachedReply, JudgeError, Question, Reply};
+use crate::{CacheKey, JudgeError, Question};
 
 /// A judge whose provider answers batches at a fraction of the price.
 pub struct BatchEndpoint {
@@ -31,8 +30,8 @@ pub struct BatchEndpoint {
 /// What an answer came to.
 #[derive(Debug)]
 pub struct Accepted {
-    /// What is to be kept, and under which key; or why the question must be asked again.
-    pub reply: Result<(CacheKey, CachedReply), JudgeError>,
+    /// Why the question must be asked again, if there is no good reply in the call log.
+    pub error: Option<JudgeError>,
     /// What it used, at the batch's price. What can't be used was paid for too.
     pub usage: CallUsage,
 }
@@ -141,14 +140,13 @@ impl BatchEndpoint {
             let cap = spec.limits().max_output_tokens;
             call::read(spec, question, cap, reply)
         });
-        if let Err(Failed { error, .. }) = &read {
-            record.failed(error);
+        match &read {
+            Ok(_) => record.cache_key = Some(self.key(answer.asked_for, question)),
+            Err(Failed { error, .. }) => record.failed(error),
         }
         judge.wiring.log.log(record);
         Accepted {
-            reply: read
-                .map(|reply| self.kept(answer.asked_for, question, &reply))
-                .map_err(|failed| failed.error),
+            error: read.err().map(|failed| failed.error),
             usage,
         }
     }
@@ -163,16 +161,6 @@ impl BatchEndpoint {
             record.replied(reply);
         }
         record
-    }
-
-    /// What is to be kept of a reply that stands for a collected one.
-    pub fn kept(
-        &self,
-        asked_for: Uuid,
-        question: &Question,
-        reply: &Reply,
-    ) -> (CacheKey, CachedReply) {
-        (self.key(asked_for, question), kept(reply))
     }
 
     fn usage(&self, reply: &ProviderReply) -> CallUsage {

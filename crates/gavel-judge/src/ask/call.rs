@@ -12,7 +12,9 @@ use super::usage;
 use crate::error::ErrorClass;
 use crate::gate::{CallEnd, CallOutcome, Permit, RateReport, TokensUsed};
 use crate::provider::{Called, ProviderReply, Stop};
-use crate::{CallRecord, CallUsage, Fault, JudgeError, JudgeSpec, Question, Reply, reply};
+use crate::{
+    CacheKey, CallRecord, CallUsage, Fault, JudgeError, JudgeSpec, Question, Reply, reply,
+};
 
 /// A reply's text is kept up to this.
 const LONGEST_REPLY: usize = 64 * 1024;
@@ -52,12 +54,17 @@ impl CallRecord {
             status: None,
             usage: usage::nothing(),
             reply: None,
+            simulated: spec.simulated(),
+            repaired: false,
+            retries_spent: 0,
+            cache_key: None,
         }
     }
 
     pub(super) fn replied(&mut self, reply: &ProviderReply) {
         self.model.clone_from(&reply.model);
         self.status = Some(reply.status);
+        self.simulated = reply.simulated;
         self.reply = Some(cut(&reply.text));
     }
 
@@ -159,8 +166,24 @@ impl Run<'_> {
         if let Err(Failed { error, .. }) = &read {
             record.failed(error);
         }
+        record.repaired = self.repaired;
+        record.retries_spent = self.retries_spent;
+        record.cache_key = self.cache_key(&read);
         wiring.log.log(record);
         read
+    }
+
+    /// Under which key a call that ended so may stand for another.
+    fn cache_key(&self, read: &Result<Reply, Failed>) -> Option<CacheKey> {
+        match read {
+            // What is to be bettered doesn't count yet.
+            Ok(reply) => self.weakness(reply).is_none().then_some(self.key),
+            // A refusal after a reply that was cut off is one of the larger cap.
+            Err(failed) => {
+                let declined = failed.error.class == ErrorClass::Refused && self.cut_off.is_none();
+                declined.then(|| CacheKey::of_refusal(&self.judge.spec, self.asked, self.asked_for))
+            }
+        }
     }
 
     /// From what the provider gave to a checked reply.

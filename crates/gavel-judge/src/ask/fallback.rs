@@ -9,14 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::json;
 
+use super::kept::find;
 use super::{AskContext, AskEnd, AskOutcome, Inner, usage};
+use crate::cache::KEPT;
 use crate::call_log::CallUsage;
 use crate::error::ErrorClass;
 use crate::gate::HeldBack;
 use crate::{
-    CacheKey, CachedReply, CallPermits, ConcurrencyPermit, JudgeAnswer, JudgeError, JudgeSpec,
+    CacheKey, CallPermits, CallRecord, ConcurrencyPermit, JudgeAnswer, JudgeError, JudgeSpec,
     Limits, NotConfigured, Question, Reply,
 };
 
@@ -50,8 +51,8 @@ pub(super) async fn ask(
     context: &AskContext,
 ) -> AskOutcome {
     let key = CacheKey::of_refusal(&first.spec, question, context.asked_for);
-    let remembered = first.wiring.cache.get(&key).await;
-    let (declined, own) = match remembered.as_ref().and_then(Declined::recalled) {
+    let remembered = find(first, key, KEPT).await;
+    let (declined, own) = match remembered.and_then(Declined::recalled) {
         Some(mut declined) => {
             // A job that was retried by hand counts from zero again.
             declined.retries_spent = declined.retries_spent.min(context.retries_spent);
@@ -72,10 +73,6 @@ pub(super) async fn ask(
                     retries_spent,
                     usage,
                 };
-                let cache = &first.wiring.cache;
-                cache
-                    .put(key, declined.kept(first), context.asked_for)
-                    .await;
                 // The question was asked once already: it isn't sent elsewhere for want of a permit.
                 let own = AskContext {
                     retries_spent: 0,
@@ -104,21 +101,11 @@ pub(super) async fn ask(
 }
 
 impl Declined {
-    fn kept(&self, judge: &Inner) -> CachedReply {
-        CachedReply {
-            provider: judge.spec.entry_name().to_owned(),
-            model: judge.spec.model().to_owned(),
-            reply: json!({ "declined": self.message, "retries_spent": self.retries_spent }),
-            simulated: judge.spec.simulated(),
-            repaired: false,
-        }
-    }
-
-    fn recalled(kept: &CachedReply) -> Option<Self> {
-        let retries_spent = kept.reply.get("retries_spent")?.as_u64()?;
+    /// From the call of an earlier run.
+    fn recalled(call: CallRecord) -> Option<Self> {
         Some(Self {
-            message: kept.reply.get("declined")?.as_str()?.to_owned(),
-            retries_spent: u32::try_from(retries_spent).ok()?,
+            message: call.message?,
+            retries_spent: call.retries_spent,
             usage: usage::nothing(),
         })
     }

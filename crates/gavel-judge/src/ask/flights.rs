@@ -153,7 +153,7 @@ mod tests {
 
         fn join_or_start(&self) -> JoinedFlight {
             let (starts, land) = (Arc::clone(&self.starts), Arc::clone(&self.land));
-            let key = ("judge".to_owned(), CacheKey("k".to_owned()));
+            let key = ("judge".to_owned(), CacheKey(uuid::Uuid::nil()));
             self.flights.join_or_start(key, 0, || {
                 async move {
                     starts.fetch_add(1, Ordering::Relaxed);

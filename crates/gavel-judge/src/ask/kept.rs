@@ -1,31 +1,36 @@
-//! Replies that were kept: a good one may stand for a call.
+//! Calls that were logged: a good one may stand for another.
+
+use chrono::TimeDelta;
 
 use super::Inner;
-use crate::{CacheKey, CachedReply, Question, Reply};
+use crate::{CacheKey, CallRecord, Question, Reply, reply};
 
-/// A reply from the cache, unless it no longer passes the question's check.
-pub(super) async fn cached(judge: &Inner, question: &Question, key: &CacheKey) -> Option<Reply> {
-    let kept = judge.wiring.cache.get(key).await?;
-    (question.check)(&kept.reply).ok()?;
+/// The newest call with this key that is no older than `kept`.
+pub(super) async fn find(judge: &Inner, key: CacheKey, kept: TimeDelta) -> Option<CallRecord> {
+    let since = judge.wiring.clock.now() - kept;
+    judge.wiring.log.find(key, since).await
+}
+
+/// A good call's reply, unless it no longer passes the question's check.
+pub(super) async fn cached(
+    judge: &Inner,
+    question: &Question,
+    key: CacheKey,
+    kept: TimeDelta,
+) -> Option<Reply> {
+    let call = find(judge, key, kept).await?;
+    let value = reply::parse(call.reply.as_deref()?, &question.check).ok()?;
+    // A judge is called by its entry's name, or `entry:model`.
+    let entry = call.judge.split(':').next().unwrap_or_default();
     Some(Reply {
-        weakness: question.weakness(&kept.reply),
-        value: kept.reply,
-        provider: kept.provider,
-        model: kept.model,
-        simulated: kept.simulated || judge.spec.simulated(),
-        repaired: kept.repaired,
+        weakness: question.weakness(&value),
+        value,
+        provider: entry.to_owned(),
+        model: call.model,
+        simulated: call.simulated || judge.spec.simulated(),
+        repaired: call.repaired,
         cached: true,
         by_fallback: false,
         trimmed_tokens: question.trimmed_tokens,
     })
-}
-
-pub(super) fn kept(reply: &Reply) -> CachedReply {
-    CachedReply {
-        provider: reply.provider.clone(),
-        model: reply.model.clone(),
-        reply: reply.value.clone(),
-        simulated: reply.simulated,
-        repaired: reply.repaired,
-    }
 }

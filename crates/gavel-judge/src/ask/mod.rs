@@ -17,15 +17,14 @@ use futures::FutureExt as _;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
+use super::cache::COLLECTED_KEPT;
 use super::call_log::CallUsage;
 use super::error::ErrorClass;
 use super::gate::{Gate, HeldBack};
 use super::provider::{Endpoint, ProviderMaker};
 use super::question::{JudgeAnswer, Limits, Question};
 use super::retry::RetryOptions;
-use super::{
-    CacheKey, CallLog, CallPermits, JudgeSpec, NotConfigured, Providers, Reply, ReplyCache,
-};
+use super::{CacheKey, CallLog, CallPermits, JudgeSpec, NotConfigured, Providers, Reply};
 pub use batch_endpoint::{Accepted, BatchEndpoint, HandedOver};
 use fallback::Fallback;
 use flights::{FlightRole, Flights, JoinedFlight};
@@ -101,9 +100,7 @@ struct Inner {
 pub struct JudgeWiring {
     /// Lets calls pass.
     pub gate: Arc<Gate>,
-    /// Keeps replies across runs.
-    pub cache: Arc<dyn ReplyCache>,
-    /// Takes every call.
+    /// Takes every call, and finds it again.
     pub log: Arc<dyn CallLog>,
     /// Stamps calls.
     pub clock: Arc<dyn Clock>,
@@ -140,7 +137,7 @@ impl Inner {
     async fn ask(self: &Arc<Self>, question: &Question, context: &AskContext) -> AskOutcome {
         if context.precomputed == Precomputed::Collected {
             let key = CacheKey::of_collected(&self.spec, question, context.asked_for);
-            if let Some(reply) = kept::cached(self, question, &key).await {
+            if let Some(reply) = kept::cached(self, question, key, COLLECTED_KEPT).await {
                 return AskOutcome {
                     // It was paid for, by this asker, when it was collected.
                     end: AskEnd::Answered(Ok(Reply {
@@ -155,10 +152,10 @@ impl Inner {
         let key = CacheKey::new(&self.spec, question);
         if context.skip_cache {
             // Boxed, or whoever joins a flight would hold the room for a run of its own.
-            return run::run(self, question, context, &key).boxed().await;
+            return run::run(self, question, context, key).boxed().await;
         }
         loop {
-            let joined = self.join_or_start(question, context, &key);
+            let joined = self.join_or_start(question, context, key);
             let asked = joined.flight.await;
             match joined.role {
                 FlightRole::Leader => return asked,
@@ -175,15 +172,15 @@ impl Inner {
         self: &Arc<Self>,
         question: &Question,
         context: &AskContext,
-        key: &CacheKey,
+        key: CacheKey,
     ) -> JoinedFlight {
         // Two entries may share a cache; each has a lane of its own, so that neither waits for the other's.
-        let flight = (self.spec.name().to_owned(), key.clone());
+        let flight = (self.spec.name().to_owned(), key);
         self.flights
             .join_or_start(flight, context.retries_spent, || {
                 let inner = Arc::clone(self);
-                let (question, context, key) = (question.clone(), context.clone(), key.clone());
-                async move { run::run(&inner, &question, &context, &key).await }.boxed()
+                let (question, context) = (question.clone(), context.clone());
+                async move { run::run(&inner, &question, &context, key).await }.boxed()
             })
     }
 }
@@ -222,17 +219,11 @@ pub struct Judges {
 
 impl Judges {
     /// Builds the judges of all configured entries, by the machine's clock and with the documented retries.
-    pub fn new(
-        providers: &Providers,
-        gate: Arc<Gate>,
-        cache: Arc<dyn ReplyCache>,
-        log: Arc<dyn CallLog>,
-    ) -> Self {
+    pub fn new(providers: &Providers, gate: Arc<Gate>, log: Arc<dyn CallLog>) -> Self {
         Self::wired(
             providers,
             JudgeWiring {
                 gate,
-                cache,
                 log,
                 clock: Arc::new(SystemClock),
                 retry: RetryOptions::default(),

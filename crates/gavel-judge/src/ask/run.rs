@@ -7,8 +7,9 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::call::Failed;
-use super::kept::{cached, kept};
+use super::kept::cached;
 use super::{AskContext, AskEnd, AskOutcome, Inner, usage};
+use crate::cache::KEPT;
 use crate::call_log::CallUsage;
 use crate::error::ErrorClass;
 use crate::gate::{Denial, HeldBack, Load, Permit};
@@ -26,11 +27,10 @@ pub(super) async fn run(
     judge: &Inner,
     question: &Question,
     context: &AskContext,
-    key: &CacheKey,
+    key: CacheKey,
 ) -> AskOutcome {
-    let mut run = Run::new(judge, question, context);
-    let mut key = key.clone();
-    if let Some(reply) = look_up(judge, &run.question, context, &key).await {
+    let mut run = Run::new(judge, question, context, key);
+    if let Some(reply) = run.look_up(context).await {
         return run.answered(Ok(reply));
     }
     loop {
@@ -56,11 +56,7 @@ pub(super) async fn run(
                     run.show_faults(said, &[fault]);
                     continue;
                 }
-                None => {
-                    let cache = &judge.wiring.cache;
-                    cache.put(key, kept(&reply), run.asked_for).await;
-                    return run.answered(Ok(reply));
-                }
+                None => return run.answered(Ok(reply)),
             },
             Err(failed) => run.blamed(failed),
         };
@@ -84,9 +80,9 @@ pub(super) async fn run(
                 if !run.shrink() {
                     return run.fails(failed.error);
                 }
-                // Another question: it may have been answered before, and is kept under a key of its own.
-                key = CacheKey::new(&judge.spec, &run.question);
-                if let Some(reply) = look_up(judge, &run.question, context, &key).await {
+                // Another question, which has a key of its own: it may have been answered before.
+                run.key = CacheKey::new(&judge.spec, &run.question);
+                if let Some(reply) = run.look_up(context).await {
                     return run.answered(Ok(reply));
                 }
             }
@@ -95,21 +91,14 @@ pub(super) async fn run(
     }
 }
 
-async fn look_up(
-    judge: &Inner,
-    question: &Question,
-    context: &AskContext,
-    key: &CacheKey,
-) -> Option<Reply> {
-    match context.skip_cache {
-        true => None,
-        false => cached(judge, question, key).await,
-    }
-}
-
 pub(super) struct Run<'a> {
     pub(super) judge: &'a Inner,
+    /// As it was asked.
+    pub(super) asked: &'a Question,
+    /// As it is, which may have been made smaller.
     pub(super) question: Question,
+    /// Of the question as it is.
+    pub(super) key: CacheKey,
     pub(super) asked_for: Uuid,
     pub(super) request: CallRequest,
     pub(super) retries_spent: u32,
@@ -117,7 +106,7 @@ pub(super) struct Run<'a> {
     waited: Duration,
     cap_raised: bool,
     /// The reply that was cut off, until something is known of the larger cap.
-    cut_off: Option<JudgeError>,
+    pub(super) cut_off: Option<JudgeError>,
     pub(super) repaired: bool,
     /// A good reply that its model was asked to better; it counts where nothing better comes.
     weak: Option<Reply>,
@@ -128,10 +117,12 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(judge: &'a Inner, question: &'a Question, context: &AskContext) -> Self {
+    fn new(judge: &'a Inner, question: &'a Question, context: &AskContext, key: CacheKey) -> Self {
         Self {
             judge,
+            asked: question,
             question: question.clone(),
+            key,
             asked_for: context.asked_for,
             request: first_call(judge, question),
             retries_spent: context.retries_spent,
@@ -145,6 +136,14 @@ impl<'a> Run<'a> {
             shrunk: false,
             calls: 0,
             concurrency_permit: None,
+        }
+    }
+
+    // `&mut`: a permit can't be shared between threads.
+    async fn look_up(&mut self, context: &AskContext) -> Option<Reply> {
+        match context.skip_cache {
+            true => None,
+            false => cached(self.judge, &self.question, self.key, KEPT).await,
         }
     }
 
@@ -297,7 +296,7 @@ impl<'a> Run<'a> {
     }
 
     /// What a good reply should be better at, while a repair turn is left.
-    fn weakness(&self, reply: &Reply) -> Option<Fault> {
+    pub(super) fn weakness(&self, reply: &Reply) -> Option<Fault> {
         let weakness = reply.weakness.as_ref().filter(|_| !self.repaired)?;
         Some(weakness.fault.clone())
     }

@@ -61,7 +61,6 @@ impl Pair {
         let memory = Arc::new(Memory::default());
         let wiring = JudgeWiring {
             gate: gate.clone(),
-            cache: memory.clone(),
             log: memory.clone(),
             clock: Arc::new(SystemClock),
             retry: RetryOptions {
@@ -189,16 +188,7 @@ async fn declined_by_both_is_refused_and_names_both() {
         assert!(error.message.contains(name), "{error}");
     }
     assert_eq!(pair.asked().await, (1, 1));
-    assert!(
-        !pair
-            .memory
-            .replies
-            .lock()
-            .unwrap()
-            .values()
-            .any(|kept| kept.reply["total"].is_u64()),
-        "nothing is kept as an answer"
-    );
+    assert!(!pair.memory.keeps_a_reply(), "nothing is kept as an answer");
 }
 
 #[tokio::test]

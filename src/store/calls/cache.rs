@@ -1,0 +1,101 @@
+//! `judge_calls` as the reply cache: a call that has a key may stand for a later one. A store that fails here is a miss, never an
+//! error.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::{JudgeCallRow, call, columns};
+use crate::judge::{CacheKey, CallRecord};
+use crate::store::database::sql::{Sql, sql};
+use crate::store::{Calls, Dialect, StoreError};
+
+impl Calls<'_> {
+    /// The newest call with a key that was sent after `since`; none if the log can't be read.
+    pub(in crate::store) async fn find(
+        self,
+        key: CacheKey,
+        since: DateTime<Utc>,
+    ) -> Option<JudgeCallRow> {
+        if self.call_log.unwritten.holds(key) {
+            // What this process logged is found, however soon.
+            self.call_log.flush().await;
+        }
+        match self.newest(key).await {
+            Ok(call) => call.filter(|call| call.at > since),
+            Err(error) => {
+                tracing::warn!(%error, "the call log can't be read: a reply that may be there is asked for again");
+                None
+            }
+        }
+    }
+
+    async fn newest(self, key: CacheKey) -> Result<Option<JudgeCallRow>, StoreError> {
+        const ATTEMPTED: &str = "looking for the call of a question";
+        let row = match self.db.dialect() {
+            Dialect::Postgres => self.reader.call(key.0).await?,
+            Dialect::Sqlite => {
+                let statement = sql!(
+                    concat!(
+                        "select ",
+                        columns!(),
+                        " from judge_calls where cache_key = $1 order by called_at desc limit 1"
+                    ),
+                    key.0
+                );
+                let read = self.db.read_long(ATTEMPTED, &statement).await?;
+                read.into_iter().next()
+            }
+        };
+        row.as_ref()
+            .map(call)
+            .transpose()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+}
+
+/// The newest calls of keys; for Postgres.
+pub(in crate::store) fn statement(keys: Vec<Uuid>) -> Sql {
+    let mut statement = sql!(concat!(
+        "select distinct on (cache_key) ",
+        columns!(),
+        " from judge_calls where cache_key in "
+    ));
+    statement.push_list(keys);
+    statement.push(" order by cache_key, called_at desc");
+    statement
+}
+
+/// Keys of calls that were logged and aren't written yet, each with how often.
+#[derive(Clone, Default)]
+pub(super) struct Unwritten(Arc<Mutex<HashMap<CacheKey, usize>>>);
+
+impl Unwritten {
+    fn holds(&self, key: CacheKey) -> bool {
+        self.lock().contains_key(&key)
+    }
+
+    pub(super) fn add(&self, call: &CallRecord) {
+        if let Some(key) = call.cache_key {
+            *self.lock().entry(key).or_default() += 1;
+        }
+    }
+
+    /// Written, or lost.
+    pub(super) fn remove(&self, call: &CallRecord) {
+        let Some(key) = call.cache_key else { return };
+        let mut keys = self.lock();
+        if let Some(times) = keys.get_mut(&key) {
+            *times -= 1;
+            if *times == 0 {
+                keys.remove(&key);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<CacheKey, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
