@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by run.sh, coverage.sh and benches/run.sh: finds, or starts, the Postgres and the Redis that the tests run on.
+# Sourced by run.sh, coverage.sh, indexes.sh and benches/run.sh: finds, or starts, the Postgres and the Redis that the tests run on.
 #
 # `find_servers` exports DATABASE_URL and REDIS_URL, and REDIS_CLUSTER_URL for a Redis Cluster of three nodes. A server that the environment names is used as it is; else a private
 # one is started on a free loopback port. What was started here is ended when the script ends, by its process id, and its
@@ -179,7 +179,7 @@ start_postgres() {
     for _ in 1 2 3; do
         port=$(free_port)
         if as_postgres "$postgres_bin/pg_ctl" -D "$home/data" -l "$home/log" -w -t 60 \
-            -o "-p $port -k '$home' -c listen_addresses=127.0.0.1 -c fsync=on -c max_connections=300" start >/dev/null 2>&1; then
+            -o "-p $port -k '$home' -c listen_addresses=127.0.0.1 -c fsync=on -c max_connections=300 ${postgres_options:-}" start >/dev/null 2>&1; then
             export DATABASE_URL=postgres://gavel@127.0.0.1:$port/postgres
             say "Postgres $("$postgres_bin/postgres" --version | awk '{print $3}') at $DATABASE_URL"
             return

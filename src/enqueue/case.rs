@@ -8,7 +8,7 @@ use crate::job::{BatchPlace, Job, JobOptions, Kind, NewJob, Payload};
 use crate::memory::{JsonShape, blocking};
 use crate::score::read_case;
 
-/// A request to score a case of kind `query`, `qas` or `sql_metrics`.
+/// A request to score a case of any kind but `session`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoreCase {
     pub kind: Kind,

@@ -1,4 +1,4 @@
-//! What a case of kind `query`, `qas` or `sql_metrics` came to: one form for the store, the API and the reports.
+//! What a case of any kind but `session` came to: one form for the store, the API and the reports.
 
 use serde::Serialize;
 use serde_json::Value;

@@ -345,7 +345,7 @@ pub struct BatchRequest {
     #[serde(default)]
     #[schema(min_length = 1, max_length = 200)]
     pub name: Option<String>,
-    /// 0-1: what items are held against that name no threshold; kinds `query` and `qas`.
+    /// 0-1: what items are held against that name no threshold, where items of the kind have one.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 1)]
     pub threshold: Option<f64>,
