@@ -1,5 +1,5 @@
--- The call log is where a reply is found again: by this key, for a day. judge_replies is what the release before looks into; it goes with
--- the next one.
+-- The call log is where a reply is found again: by this key, for a day, and for 8 days where it was collected. judge_replies is what the
+-- release before looks into; it goes with the next one.
 alter table judge_calls add column cache_key uuid;
 alter table judge_calls add column repaired boolean not null default false;
 alter table judge_calls add column simulated boolean not null default false;
@@ -9,3 +9,6 @@ where r.job_id = judge_calls.job_id and json_extract(r.reply, '$.declined') is n
     and not exists (select 1 from judge_calls later where later.job_id = judge_calls.job_id and later.error_class is null
         and later.called_at > judge_calls.called_at);
 create index judge_calls_cache_key on judge_calls (cache_key, called_at) where cache_key is not null;
+-- Deliveries go by when what they tell of happened; nothing looks for when they ended.
+drop index webhook_deliveries_ended_at;
+create index webhook_deliveries_happened_at on webhook_deliveries (happened_at);

@@ -1,4 +1,5 @@
-//! Keys by which the call log is the reply cache: the same question to the same judge under the same criteria is asked once in 24 h.
+//! Keys by which the call log is the reply cache: the same question to the same judge under the same criteria is asked once in
+//! 24 h.
 
 use chrono::TimeDelta;
 use secrecy::ExposeSecret as _;
@@ -26,35 +27,7 @@ impl CacheKey {
     /// calls may be in flight are not. A simulated judge is the same wherever it listens: one that is started for a command
     /// takes any free port.
     pub(super) fn new(spec: &JudgeSpec, question: &Question) -> Self {
-        let entry = spec.entry();
-        let parameters = json!({
-            "type": entry.format.family.name,
-            "headers": headers(entry),
-            "path": entry.path,
-            "temperature": entry.temperature,
-            "max_output_tokens": entry.max_output_tokens,
-            "extra_body": entry.extra_body,
-            "structured": entry.structured.map_or("auto", Rung::as_str),
-        })
-        .to_string();
-        let mut hash = Sha256::new();
-        let whom = if entry.simulated {
-            entry.name.as_str()
-        } else {
-            entry.base_url.as_str()
-        };
-        let fixed = [
-            whom,
-            spec.model(),
-            parameters.as_str(),
-            question.criteria_hash.as_str(),
-            question.template_hash.as_str(),
-            question.evidence_hash.as_str(),
-        ];
-        for part in fixed {
-            measured(&mut hash, part);
-        }
-        Self(first_half(hash))
+        Self(first_half(&digest(spec, question)))
     }
 
     /// The key of a call in which the judge declined a question of one asker. No other asker looks there: to everybody else the
@@ -72,9 +45,41 @@ impl CacheKey {
         let mut hash = Sha256::new();
         hash.update(what);
         hash.update(asked_for.as_bytes());
-        hash.update(Self::new(spec, question).0);
-        Self(first_half(hash))
+        hash.update(hex::encode(digest(spec, question)));
+        Self(first_half(&hash.finalize().into()))
     }
+}
+
+fn digest(spec: &JudgeSpec, question: &Question) -> [u8; 32] {
+    let entry = spec.entry();
+    let parameters = json!({
+        "type": entry.format.family.name,
+        "headers": headers(entry),
+        "path": entry.path,
+        "temperature": entry.temperature,
+        "max_output_tokens": entry.max_output_tokens,
+        "extra_body": entry.extra_body,
+        "structured": entry.structured.map_or("auto", Rung::as_str),
+    })
+    .to_string();
+    let mut hash = Sha256::new();
+    let whom = if entry.simulated {
+        entry.name.as_str()
+    } else {
+        entry.base_url.as_str()
+    };
+    let fixed = [
+        whom,
+        spec.model(),
+        parameters.as_str(),
+        question.criteria_hash.as_str(),
+        question.template_hash.as_str(),
+        question.evidence_hash.as_str(),
+    ];
+    for part in fixed {
+        measured(&mut hash, part);
+    }
+    hash.finalize().into()
 }
 
 /// SHA-256 over the names and values of an entry's headers, hex: values may be keys, and stand in no text.
@@ -88,8 +93,7 @@ fn headers(entry: &Entry) -> String {
     hex::encode(hash.finalize())
 }
 
-fn first_half(hash: Sha256) -> Uuid {
-    let digest: [u8; 32] = hash.finalize().into();
+fn first_half(digest: &[u8; 32]) -> Uuid {
     let mut half = [0; 16];
     half.copy_from_slice(&digest[..16]);
     Uuid::from_bytes(half)

@@ -1,5 +1,5 @@
-//! `judge_calls` as the reply cache: a call that has a key may stand for a later one. A store that fails here is a miss, never an
-//! error.
+//! `judge_calls` as the reply cache: a call that has a key may stand for a later one. A store that fails here is a miss, never
+//! an error.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,7 +1,8 @@
 //! `judge_calls`: every call to a provider, for the bill and the audit. What is logged is counted by day and by batch in the
 //! same transaction, whatever becomes of the run that made it.
 //!
-//! Written behind the caller's back, in groups: logging never blocks and never fails anybody. Of what finds no room only the sums are kept; `gavel_judge_calls_dropped_total` counts such calls.
+//! Written behind the caller's back, in groups: logging never blocks and never fails anybody. Of what finds no room only the
+//! sums are kept; `gavel_judge_calls_dropped_total` counts such calls.
 
 pub(super) mod cache;
 mod spilled;

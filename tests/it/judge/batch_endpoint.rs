@@ -191,6 +191,20 @@ async fn a_reply_that_was_collected_is_found_by_its_asker_alone_and_whatever_the
     }
 }
 
+/// Chunks that an older release handed over are collected by this one. The hash is another program's.
+#[tokio::test]
+async fn a_key_is_the_first_half_of_the_hash_that_older_releases_noted() {
+    const NOTED: &str = "270abb21eb5ee29efa3b9dd59d1faa5fc482540e7120482a1023eb22987951d1";
+    let entry = json!({
+        "batch_price_factor": 0.5, "temperature": 0.5, "max_output_tokens": 100, "extra_body": { "seed": 1 },
+    });
+    let gate = Arc::new(Gate::new(GateOptions::default()));
+    let judges = judges("http://judge.invalid/v1", &entry, &gate, &Arc::default());
+    let endpoint = judges.get("test").unwrap().batch_endpoint().unwrap();
+    let key = endpoint.key(id(1), &question("evidence"));
+    assert_eq!(key.0.simple().to_string(), NOTED[..32]);
+}
+
 #[tokio::test]
 async fn what_is_collected_twice_is_the_same_call() {
     for family in FAMILIES {

@@ -74,6 +74,8 @@ async fn a_weak_reply_gets_one_turn_to_be_better_and_counts_where_nothing_better
         assert_eq!(requests.len(), 2);
         let told = requests[1]["messages"][2]["content"].as_str().unwrap();
         assert!(told.contains("/why: says too little"), "{told}");
+        let keeps = stage.calls().last().unwrap().cache_key.is_some();
+        assert_eq!(keeps, repaired, "what was to be bettered isn't kept");
     }
 }
 

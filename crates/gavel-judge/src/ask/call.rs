@@ -178,9 +178,9 @@ impl Run<'_> {
         match read {
             // What is to be bettered doesn't count yet.
             Ok(reply) => self.weakness(reply).is_none().then_some(self.key),
-            // A refusal after a reply that was cut off is one of the larger cap.
+            // Where only the repair turn of a good reply was declined, that reply counts.
             Err(failed) => {
-                let declined = failed.error.class == ErrorClass::Refused && self.cut_off.is_none();
+                let declined = failed.error.class == ErrorClass::Refused && self.weak.is_none();
                 declined.then(|| CacheKey::of_refusal(&self.judge.spec, self.asked, self.asked_for))
             }
         }

@@ -106,10 +106,10 @@ pub(super) struct Run<'a> {
     waited: Duration,
     cap_raised: bool,
     /// The reply that was cut off, until something is known of the larger cap.
-    pub(super) cut_off: Option<JudgeError>,
+    cut_off: Option<JudgeError>,
     pub(super) repaired: bool,
     /// A good reply that its model was asked to better; it counts where nothing better comes.
-    weak: Option<Reply>,
+    pub(super) weak: Option<Reply>,
     dropped_fields: u32,
     shrunk: bool,
     pub(super) calls: u32,

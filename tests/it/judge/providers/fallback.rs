@@ -258,6 +258,19 @@ async fn while_the_fallback_is_closed_its_asker_waits_and_the_first_judge_is_not
 }
 
 #[tokio::test]
+async fn what_is_declined_under_a_larger_cap_is_declined() {
+    let cut_off = answers(OPENAI, Reply::CutOff(GOOD));
+    let first = vec![cut_off, declines(OPENAI)];
+    let pair = Pair::new((OPENAI, first), (ANTHROPIC, vec![good_of(ANTHROPIC)])).await;
+    pair.gate.close("second", HeldBack::Paused, None);
+    for _ in 0..2 {
+        let asked = pair.ask(by(1)).await;
+        assert!(matches!(asked.end, AskEnd::Wait { .. }), "{asked:?}");
+    }
+    assert_eq!(pair.asked().await, (2, 0));
+}
+
+#[tokio::test]
 async fn each_of_the_two_has_its_own_retries_and_a_fallback_that_is_down_fails_naming_both() {
     let down = || refuses(OPENAI, Refusal::Overloaded);
     let tired = vec![down(), down(), declines(OPENAI)];
