@@ -1,4 +1,5 @@
-//! Enqueue: check the request, insert the row, push the id. Only the API calls this; pages and commands go through it.
+//! Enqueue: check the request, insert the row, push the id. Only the API calls this; pages and commands go through
+//! the API. The rows of a rescore come from `worker/expand.rs`.
 //!
 //! A `202` means that the row is committed, and nothing else: the push is a hint that goes out after the commit and may
 //! get lost. Never calls a judge.

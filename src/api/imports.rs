@@ -93,12 +93,12 @@ async fn start_import(
         requests_per_second: body.rps,
         refresh: body.refresh,
         started_by: api.caller.name(FaultStatus::Unprocessable)?,
-        import_id: api.effect.id().map(|(id, _)| id),
+        import_id: api.keyed_id.id().map(|(id, _)| id),
     };
     if !api.imports.as_configured(&request) {
         api.caller.require(Scope::Admin)?;
     }
-    let begun_before = match api.effect.id() {
+    let begun_before = match api.keyed_id.id() {
         Some((id, true)) => api.store.imports().get(id).await?,
         Some((_, false)) | None => None,
     };

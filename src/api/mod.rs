@@ -153,7 +153,7 @@ pub struct ApiParts {
     pub bind: std::net::SocketAddr,
 }
 
-/// What people see beside the API: pages that go through the in-process client, and how a problem looks to them.
+/// What people see beside the API: pages that go through `ApiAccess`, and how a problem looks to them.
 pub struct Pages {
     /// Makes the pages' routes.
     pub(crate) routes: Box<dyn FnOnce(ApiAccess) -> Router + Send>,

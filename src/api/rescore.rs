@@ -118,7 +118,7 @@ async fn read(api: &Authorized, mut body: RescoreRequest) -> Result<Rescore, Api
         judges,
         economy: body.economy,
         triggered_by: api.caller.name(FaultStatus::Unprocessable)?,
-        new_id: api.effect.new_id(),
+        new_id: api.keyed_id.new_id(),
     })
 }
 

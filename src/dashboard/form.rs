@@ -95,7 +95,7 @@ impl Form {
         F: Future<Output = Result<T, ApiError>> + Send + 'static,
     {
         let sent = (&self.user.caller, self.text("key"));
-        Ok(state.client.post(sent, route, request, act).await?)
+        Ok(state.api.post(sent, route, request, act).await?)
     }
 
     /// Where to go afterwards: a path of ours.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! GET page ─▶ visit (who, form token) ─▶ handler ─▶ typed functions of the API ─▶ template ─▶ HTML
-//! POST form ─▶ the same ─▶ in-process client (scope, key) ─▶ typed function, then 303 to the page that shows what came of it; pieces for htmx instead
+//! POST form ─▶ the same ─▶ ApiAccess (scope, key) ─▶ typed function, then 303 to the page that shows what came of it; pieces for htmx instead
 //! ```
 //!
 //! Every page is whole without JavaScript. With it, `live.js` holds one stream of events per browser and asks for the pieces
@@ -72,13 +72,13 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 #[must_use]
 pub fn pages(about: About) -> Pages {
     Pages {
-        routes: Box::new(move |client| routes(client, about)),
+        routes: Box::new(move |api| routes(api, about)),
         problem: page::problem,
     }
 }
 
-fn routes(client: ApiAccess, about: About) -> Router {
-    let state = PageState::new(client, about);
+fn routes(api: ApiAccess, about: About) -> Router {
+    let state = PageState::new(api, about);
     Router::new()
         .merge(overview::routes())
         .merge(sessions::routes())

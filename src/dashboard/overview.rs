@@ -212,7 +212,7 @@ fn here(headers: &HeaderMap) -> String {
 /// Stores the example sessions, which scores nothing.
 async fn load_samples(State(state): State<PageState>, form: Form) -> Page {
     let (caller, route) = (&form.user.caller, sessions::SESSION);
-    let api = state.client.authorize(caller, &Method::PUT, route)?;
+    let api = state.api.authorize(caller, &Method::PUT, route)?;
     for (name, text) in SESSIONS {
         /// Whose example it is.
         #[derive(serde::Deserialize)]

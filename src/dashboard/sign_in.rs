@@ -50,7 +50,7 @@ async fn ask(
     html(&SignIn {
         form_token: user.form_token,
         next,
-        has_tokens: state.client.is_guarded(),
+        has_tokens: state.api.is_guarded(),
         refused: false,
     })
 }
@@ -64,14 +64,14 @@ async fn sign_in(
     let token = form.text("token").unwrap_or_default();
     let next = form.text("next").filter(|to| is_ours(to)).unwrap_or("/");
     let peer = peer.ip().to_canonical();
-    match state.client.sign_in(token, &headers, peer).await {
+    match state.api.sign_in(token, &headers, peer).await {
         Ok(id) => set(go(false, next)?, &form.user, &id, ""),
         Err(ApiError::Unauthorized(_) | ApiError::TooManyAttempts) => with_status(
             StatusCode::UNAUTHORIZED,
             &SignIn {
                 form_token: form.user.form_token.clone(),
                 next: next.to_owned(),
-                has_tokens: state.client.is_guarded(),
+                has_tokens: state.api.is_guarded(),
                 refused: true,
             },
         ),
@@ -86,7 +86,7 @@ async fn sign_out(
     form: Form,
 ) -> Page {
     let peer = peer.ip().to_canonical();
-    state.client.sign_out(&headers, peer).await?;
+    state.api.sign_out(&headers, peer).await?;
     set(
         go(form.user.piece, "/sign-in")?,
         &form.user,

@@ -29,7 +29,7 @@ pub struct About {
 pub(super) struct PageState(Arc<SharedPageState>);
 
 pub(super) struct SharedPageState {
-    pub(super) client: ApiAccess,
+    pub(super) api: ApiAccess,
     pub(super) about: About,
     status_bar: Mutex<Option<(Instant, StatusBar)>>,
 }
@@ -43,10 +43,10 @@ impl std::ops::Deref for PageState {
 }
 
 impl PageState {
-    /// The state of pages that ask this client.
-    pub(super) fn new(client: ApiAccess, about: About) -> Self {
+    /// The state of pages that ask through this.
+    pub(super) fn new(api: ApiAccess, about: About) -> Self {
         Self(Arc::new(SharedPageState {
-            client,
+            api,
             about,
             status_bar: Mutex::new(None),
         }))
@@ -59,7 +59,7 @@ impl PageState {
 
     /// What the API's typed functions read with; refused to who may not read.
     pub(super) fn api(&self, user: &SessionUser) -> Result<&ApiState, ApiError> {
-        self.client.reader(&user.caller)
+        self.api.reader(&user.caller)
     }
 
     /// The infrastructure as it is now, with the whole word of the process's health. The head of the same page shows what was read.

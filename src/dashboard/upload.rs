@@ -325,7 +325,7 @@ async fn read_fields<F: FileForm>(
             return Err(ApiError::StaleForm);
         } else if name == "file" {
             let file = SentFile::of_form(field, form)?;
-            return form.send(&state.client, &user.caller, file).await;
+            return form.send(&state.api, &user.caller, file).await;
         } else {
             let value = text(&mut field).await?;
             form.take(&name, value.trim().to_owned());

@@ -1,4 +1,4 @@
-//! Who looks at a page, and the token that their forms carry. Never decides what a request may do: the guard and the in-process client do.
+//! Who looks at a page, and the token that their forms carry. Never decides what a request may do: the guard and `ApiAccess` do.
 
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
@@ -16,7 +16,7 @@ const FORM_COOKIE: &str = "gavel_form";
 /// Who asks for a page.
 #[derive(Debug, Clone)]
 pub(super) struct SessionUser {
-    /// For the in-process client.
+    /// For `ApiAccess`.
     pub(super) caller: Caller,
     /// What every form of the page carries.
     pub(super) form_token: String,

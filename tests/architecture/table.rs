@@ -10,17 +10,15 @@ pub(crate) enum May {
     Only(&'static str, &'static [&'static str]),
 }
 
-/// What the store keeps for the judge: the two traits it implements, their rows, and what a gate knows.
+/// What the store keeps for the judge: the trait it implements, its rows, and what a gate knows.
 const JUDGE_ROWS: May = Only(
     "judge",
     &[
-        "Answer",
         "ErrorClass",
         "JudgeError",
         "Question",
         "Reply",
         "CacheKey",
-        "CachedReply",
         "CallLog",
         "CallRecord",
         "CallUsage",

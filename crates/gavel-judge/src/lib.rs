@@ -17,7 +17,7 @@ mod retry;
 use gavel_rules::{error, question, tokens};
 
 pub use ask::{
-    Accepted, AskContext, AskEnd, AskOutcome, BatchEndpoint, HandedOver, Judge, JudgeWiring,
+    AskContext, AskEnd, AskOutcome, BatchEndpoint, Collected, HandedOver, Judge, JudgeWiring,
     Judges, Precomputed,
 };
 pub use cache::CacheKey;

@@ -128,7 +128,7 @@ pub(crate) async fn begin(
         priority: head.priority.unwrap_or(Priority::Bulk),
         force: Force::from_flag(head.force_rescore),
         triggered_by: api.caller.name(FaultStatus::Unprocessable)?,
-        new_id: api.effect.new_id(),
+        new_id: api.keyed_id.new_id(),
     };
     let reading = ReadOptions {
         limits: limits_of(&api),

@@ -13,7 +13,7 @@ use super::authorized::Authorized;
 use super::body::check_shape;
 use super::body_memory::BodyMemory;
 use super::guard::Guard;
-use super::idempotency::{EffectId, do_once, hash};
+use super::idempotency::{KeyedId, do_once, hash};
 use super::problem::{ApiError, FaultStatus};
 use crate::api::ApiState;
 use crate::memory::JsonShape;
@@ -71,7 +71,7 @@ impl ApiAccess {
         Ok(Authorized {
             state: self.state.clone(),
             caller: caller.clone(),
-            effect: EffectId::default(),
+            keyed_id: KeyedId::default(),
             memory: BodyMemory::of(&self.state.memory),
         })
     }
@@ -103,8 +103,8 @@ impl ApiAccess {
         };
         let caller = caller.keys_of();
         let key = hash(&[&caller, b"POST", route.as_bytes(), key.as_bytes()]);
-        let work = |effect| {
-            api.effect = effect;
+        let work = |keyed_id| {
+            api.keyed_id = keyed_id;
             act(api, request)
         };
         do_once(&self.state, key, hash(&[&text]), work).await?

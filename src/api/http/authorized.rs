@@ -1,5 +1,5 @@
-//! Leave to do what a route does: typed functions that change something take it. The guard has given it to a request from outside, the
-//! in-process client gives it to a page.
+//! Leave to do what a route does: typed functions that change something take it. The guard has given it to a request from outside,
+//! and `ApiAccess` gives it to a page.
 
 use std::convert::Infallible;
 use std::ops::Deref;
@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 
 use super::auth::Caller;
 use super::body_memory::BodyMemory;
-use super::idempotency::EffectId;
+use super::idempotency::KeyedId;
 use crate::api::ApiState;
 
 /// One request that may do what it asks for.
@@ -17,7 +17,7 @@ use crate::api::ApiState;
 pub(crate) struct Authorized {
     pub(super) state: ApiState,
     pub(crate) caller: Caller,
-    pub(crate) effect: EffectId,
+    pub(crate) keyed_id: KeyedId,
     /// What it has taken of the memory for bodies.
     pub(crate) memory: BodyMemory,
 }
@@ -38,7 +38,7 @@ impl FromRequestParts<ApiState> for Authorized {
         Ok(Self {
             state: state.clone(),
             caller: parts.extensions.get().cloned().unwrap_or_default(),
-            effect: parts.extensions.get().copied().unwrap_or_default(),
+            keyed_id: parts.extensions.get().copied().unwrap_or_default(),
             memory: BodyMemory::from_parts(parts),
         })
     }

@@ -4,7 +4,7 @@
 //! A key is scoped by the token's name (or by that of a user who came in by groups), the method and the path (of a page's form, the route: ids are in its hash), and kept 24 h with a hash of the request (query and body,
 //! byte by byte, after inflation; of a batch its digest). Only an answer of success is kept: after a refusal the key is free again. An error of
 //! ours leaves open whether something was done, and a job that failed or was cancelled was made: the same request then
-//! goes on under the same effect's id, see [`EffectId`].
+//! goes on under the same id, see [`KeyedId`].
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -55,12 +55,12 @@ const KEPT_HEADERS: [HeaderName; 4] = [
 /// Where faults of a request are 400.
 const SCORING_ROUTES: &str = "/api/v1/scoring/sessions/";
 
-/// The effect of a request with a key: what it makes gets this id, on the second try too.
+/// The id of what a request with an `Idempotency-Key` makes: the same on its second try.
 ///
 /// Who does the work heeds it unless doing it twice is the same as doing it once: that is what holds when a process dies
 /// between the effect and the kept answer.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct EffectId(Option<Reservation>);
+pub(crate) struct KeyedId(Option<Reservation>);
 
 #[derive(Debug, Clone, Copy)]
 struct Reservation {
@@ -69,7 +69,7 @@ struct Reservation {
     repeated: bool,
 }
 
-impl EffectId {
+impl KeyedId {
     /// The id of the job that the request makes.
     pub(crate) fn new_id(self) -> NewId {
         match self.0 {
@@ -140,8 +140,8 @@ async fn answer(state: &ApiState, request: Request, next: Next) -> Result<Respon
         let asked = hash(&[query, &bytes]);
         (Body::from(bytes), asked)
     };
-    let work = |effect: EffectId| {
-        parts.extensions.insert(effect);
+    let work = |keyed_id: KeyedId| {
+        parts.extensions.insert(keyed_id);
         next.run(Request::from_parts(parts, body))
     };
     do_once(state, key, asked, work).await
@@ -152,7 +152,7 @@ pub(crate) async fn do_once<A: Answer, F: Future<Output = A> + Send + 'static>(
     state: &ApiState,
     key_hash: String,
     request_hash: String,
-    work: impl FnOnce(EffectId) -> F,
+    work: impl FnOnce(KeyedId) -> F,
 ) -> Result<A, ApiError> {
     let now = state.clock.now();
     let wish = KeyUse {
@@ -173,7 +173,7 @@ pub(crate) async fn do_once<A: Answer, F: Future<Output = A> + Send + 'static>(
             since,
             repeated,
         } => {
-            let work = work(EffectId(Some(Reservation {
+            let work = work(KeyedId(Some(Reservation {
                 id: effect_id,
                 since,
                 repeated,

@@ -227,7 +227,7 @@ async fn retry_job(
 
 pub(crate) async fn retry(api: Authorized, job_id: String) -> Result<JobId, ApiError> {
     let id = job_id_of(&job_id)?;
-    if let Some(since) = api.effect.tried_before() {
+    if let Some(since) = api.keyed_id.tried_before() {
         // An earlier try of this request may have queued it: a job that goes on, or ended since then, is not queued again.
         let job = find(&api, id).await?;
         if job.finished_at.is_none_or(|at| at > since) {

@@ -71,7 +71,7 @@ async fn post_job(
                 kind: body.kind,
                 payload: body.payload,
                 options,
-                new_id: api.effect.new_id(),
+                new_id: api.keyed_id.new_id(),
                 batch: None,
             };
             let asked = api.enqueue.score_case(request, hash.as_deref()).await;
@@ -103,7 +103,7 @@ async fn session_job(
         session_id: payload.session_id,
         criteria_hash: body.criteria_hash,
         options,
-        new_id: api.effect.new_id(),
+        new_id: api.keyed_id.new_id(),
     };
     let asked = api.enqueue.score_session(&request).await;
     let job_id = match asked.map_err(|error| ApiError::from(error).unprocessable())? {

@@ -147,7 +147,7 @@ async fn score_query(
             api.caller.name(FaultStatus::Unprocessable)?,
             Priority::Interactive,
         ),
-        new_id: api.effect.new_id(),
+        new_id: api.keyed_id.new_id(),
         batch: None,
     };
     let job = api.enqueue.score_case(request, None).await;

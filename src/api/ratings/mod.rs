@@ -207,7 +207,7 @@ fn checked(api: &Authorized, of: RatingOf, request: RatingRequest) -> Result<New
     let by = request.by.as_deref().map(str::trim);
     match given(&request) {
         Some(given) if faults.is_empty() => Ok(NewRating {
-            rating_id: api.effect.id().map_or_else(Uuid::now_v7, |(id, _)| id),
+            rating_id: api.keyed_id.id().map_or_else(Uuid::now_v7, |(id, _)| id),
             of,
             given,
             by: match by {

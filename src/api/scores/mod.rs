@@ -98,7 +98,7 @@ pub(crate) async fn ask(
             force,
             ..JobOptions::new(by, Priority::Interactive)
         },
-        new_id: api.effect.new_id(),
+        new_id: api.keyed_id.new_id(),
     };
     Ok(api.enqueue.score_session(&request).await?)
 }

@@ -239,7 +239,7 @@ async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Fo
         return confirm::ask(&state, &form, action, question).await;
     }
     let (caller, route) = (&form.user.caller, api::sessions::SESSION);
-    let allowed = state.client.authorize(caller, &Method::DELETE, route)?;
+    let allowed = state.api.authorize(caller, &Method::DELETE, route)?;
     api::sessions::delete(allowed, id).await?;
     go(form.user.piece, "/sessions")
 }

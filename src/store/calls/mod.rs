@@ -5,7 +5,7 @@
 //! sums are kept; `gavel_judge_calls_dropped_total` counts such calls.
 
 pub(super) mod cache;
-mod spilled;
+mod summed;
 pub(super) mod writer;
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::store::database::db::Db;
 use crate::store::database::reads::Reader;
 use crate::store::database::sql::{Arg, DbRow, Sql, all, decode, sql};
 use cache::Unwritten;
-use spilled::Spilled;
+use summed::SummedCalls;
 
 /// One call as the job's page shows it.
 pub type JudgeCallRow = CallRecord;
@@ -44,7 +44,7 @@ pub(super) struct CallSender {
     /// A permit is a KiB.
     room: Arc<Semaphore>,
     hurry: Arc<Notify>,
-    spilled: Spilled,
+    summed: SummedCalls,
     unwritten: Unwritten,
     /// Whether the writer waits for the database.
     away: watch::Receiver<bool>,
@@ -54,7 +54,7 @@ pub(super) struct CallSender {
 pub(super) struct CallReceiver {
     pub(super) channel: mpsc::Receiver<Logged>,
     pub(super) hurry: Arc<Notify>,
-    spilled: Spilled,
+    summed: SummedCalls,
     unwritten: Unwritten,
     pub(super) away: watch::Sender<bool>,
 }
@@ -70,20 +70,20 @@ impl CallSender {
     pub(super) fn new() -> (Self, CallReceiver) {
         let (sender, receiver) = mpsc::channel(ROOM);
         let hurry = Arc::new(Notify::new());
-        let (spilled, unwritten) = (Spilled::default(), Unwritten::default());
+        let (summed, unwritten) = (SummedCalls::default(), Unwritten::default());
         let (away, is_away) = watch::channel(false);
         let sender = Self {
             channel: sender,
             room: Arc::new(Semaphore::new(ROOM)),
             hurry: Arc::clone(&hurry),
-            spilled: spilled.clone(),
+            summed: summed.clone(),
             unwritten: unwritten.clone(),
             away: is_away,
         };
         let receiver = CallReceiver {
             channel: receiver,
             hurry,
-            spilled,
+            summed,
             unwritten,
             away,
         };
@@ -100,7 +100,7 @@ impl CallSender {
     pub(super) fn log(&self, call: CallRecord) {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let Some(room) = self.room(text(&call.reply) + text(&call.message)) else {
-            self.spill(&call);
+            self.sum_up(&call);
             return;
         };
         self.unwritten.add(&call);
@@ -108,7 +108,7 @@ impl CallSender {
         match self.channel.try_send(call) {
             Err(TrySendError::Full(Logged::Call(call, _))) => {
                 self.unwritten.remove(&call);
-                self.spill(&call);
+                self.sum_up(&call);
             }
             Err(TrySendError::Closed(Logged::Call(call, _))) => {
                 self.unwritten.remove(&call);
@@ -121,9 +121,9 @@ impl CallSender {
     }
 
     /// Counts a call that has no room.
-    fn spill(&self, call: &CallRecord) {
+    fn sum_up(&self, call: &CallRecord) {
         tracing::warn!(call_id = %call.call_id, job_id = %call.asked_for, "a judge call is counted, and has no row of its own: the call log is full");
-        self.spilled.add(call);
+        self.summed.add(call);
     }
 
     /// Has what was sent before written now, and waits for that, unless the database is away.
@@ -312,17 +312,17 @@ mod tests {
         for _ in 0..20_000 {
             sender.log(call(3_000));
         }
-        assert!(sender.spilled.take().is_none());
+        assert!(sender.summed.take().is_none());
         for _ in 0..100 {
             sender.log(call(REPLY));
         }
-        assert!(sender.spilled.take().is_some(), "no room for the last ones");
+        assert!(sender.summed.take().is_some(), "no room for the last ones");
         let mut written = 0;
         while receiver.channel.try_recv().is_ok() {
             written += 1;
         }
         assert!((20_000..20_100).contains(&written), "{written}");
         sender.log(call(REPLY));
-        assert!(sender.spilled.take().is_none(), "there is room again");
+        assert!(sender.summed.take().is_none(), "there is room again");
     }
 }

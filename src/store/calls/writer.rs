@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::cache::Unwritten;
-use super::spilled::Spilled;
+use super::summed::SummedCalls;
 use super::{CallReceiver, Logged, insert_statement};
 use crate::judge::CallRecord;
 use crate::store::StoreError;
@@ -42,7 +42,7 @@ pub(in crate::store) async fn run(writer: CallWriter, receiver: CallReceiver) {
     let CallReceiver {
         mut channel,
         hurry,
-        spilled,
+        summed,
         unwritten,
         away,
     } = receiver;
@@ -50,7 +50,7 @@ pub(in crate::store) async fn run(writer: CallWriter, receiver: CallReceiver) {
         connection: writer.connection,
         closing: writer.closing.clone(),
         spent: writer.spent,
-        spilled,
+        summed,
         unwritten,
         away,
         counter: Uuid::now_v7(),
@@ -72,7 +72,7 @@ struct Log {
     connection: DedicatedConnection,
     closing: CancellationToken,
     spent: Spent,
-    spilled: Spilled,
+    summed: SummedCalls,
     unwritten: Unwritten,
     away: watch::Sender<bool>,
     /// Whose sums the calls are added to: each process has rows of its own.
@@ -100,7 +100,7 @@ impl Log {
         for call in &calls {
             self.unwritten.remove(call);
         }
-        self.write_spilled().await;
+        self.write_summed().await;
         for done in flushed {
             // Whoever waited may be gone.
             let _ = done.send(());
@@ -120,14 +120,14 @@ impl Log {
                 for call in calls {
                     if let Err(error) = self.keep_trying(std::slice::from_ref(call)).await {
                         tracing::warn!(%error, call_id = %call.call_id, "a judge call wasn't logged; what it came to is counted");
-                        self.spilled.add(call);
+                        self.summed.add(call);
                     }
                 }
             }
             Err(error) => {
                 tracing::warn!(%error, calls = calls.len(), "judge calls weren't logged; what they came to is counted if that is possible");
                 for call in calls {
-                    self.spilled.add(call);
+                    self.summed.add(call);
                 }
             }
         }
@@ -174,9 +174,9 @@ impl Log {
     }
 
     /// Writes the sums of calls that have no rows of their own. What can't be written now is tried again with the next group.
-    async fn write_spilled(&mut self) {
+    async fn write_summed(&mut self) {
         while !*self.away.borrow()
-            && let Some(pile) = self.spilled.take()
+            && let Some(pile) = self.summed.take()
         {
             let connection = &mut self.connection;
             let written = retry_once!("counting judge calls that weren't logged", async {
@@ -187,7 +187,7 @@ impl Log {
             });
             match written {
                 Ok(paused) => self.spent.add(paused),
-                Err(StoreError::Unavailable { .. }) => return self.spilled.put_back(pile),
+                Err(StoreError::Unavailable { .. }) => return self.summed.put_back(pile),
                 Err(error) => {
                     tracing::error!(%error, "the sums of judge calls were refused");
                     pile.log_lost();
@@ -199,8 +199,8 @@ impl Log {
     /// A last try for the sums, though the calls had none: the database may be back.
     async fn end(&mut self) {
         self.away.send_replace(false);
-        self.write_spilled().await;
-        while let Some(pile) = self.spilled.take() {
+        self.write_summed().await;
+        while let Some(pile) = self.summed.take() {
             pile.log_lost();
         }
         self.connection.close().await;

@@ -5,7 +5,8 @@ use uuid::Uuid;
 use super::{ChunkLoop, Trouble, trouble};
 use crate::job::{Job, JobId, JobState, Usage};
 use crate::judge::{
-    Accepted, BatchEndpoint, CacheKey, CallUsage, CollectedAnswer, ErrorClass, HandedOver, Question,
+    BatchEndpoint, CacheKey, CallUsage, Collected, CollectedAnswer, ErrorClass, HandedOver,
+    Question,
 };
 use crate::store::{ChunkRow, ItemAnswer};
 use crate::wire::ChunkState;
@@ -64,7 +65,7 @@ impl ChunkLoop {
             let accepted = match self.asked_of(endpoint, job, asked.as_ref()).await? {
                 Ok(question) => endpoint.accept(handed_over, &question, answer),
                 // It is paid all the same.
-                Err(why) => Accepted {
+                Err(why) => Collected {
                     usage: endpoint.bill(handed_over, answer),
                     error: Some(trouble(ErrorClass::Rejected, why.to_owned())),
                 },

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::Utc;
 use gavel::judge::gate::{Gate, GateOptions};
 use gavel::judge::{
-    Accepted, Added, AskContext, BatchEndpoint, CallUsage, ChunkLookup, ChunkSize, ErrorClass,
+    Added, AskContext, BatchEndpoint, CallUsage, ChunkLookup, ChunkSize, Collected, ErrorClass,
     HandedOver, Judge, JudgeError, Precomputed, Progress, Question,
 };
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ impl Lane {
     }
 
     /// Collects and accepts everything, by asker.
-    async fn collect(&self, batch: &str) -> Result<Vec<(u128, Accepted)>, JudgeError> {
+    async fn collect(&self, batch: &str) -> Result<Vec<(u128, Collected)>, JudgeError> {
         let endpoint = self.batch_endpoint();
         let mut answers = endpoint.collect(batch).await?;
         let mut accepted = Vec::new();

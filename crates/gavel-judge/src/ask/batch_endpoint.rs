@@ -29,7 +29,7 @@ pub struct BatchEndpoint {
 
 /// What an answer came to.
 #[derive(Debug)]
-pub struct Accepted {
+pub struct Collected {
     /// Why the question must be asked again, if there is no good reply in the call log.
     pub error: Option<JudgeError>,
     /// What it used, at the batch's price. What can't be used was paid for too.
@@ -131,7 +131,7 @@ impl BatchEndpoint {
         chunk: HandedOver<'_>,
         question: &Question,
         answer: CollectedAnswer,
-    ) -> Accepted {
+    ) -> Collected {
         let judge = &*self.inner;
         let spec = &judge.spec;
         let mut record = self.record(chunk, &answer);
@@ -145,7 +145,7 @@ impl BatchEndpoint {
             Err(Failed { error, .. }) => record.failed(error),
         }
         judge.wiring.log.log(record);
-        Accepted {
+        Collected {
             error: read.err().map(|failed| failed.error),
             usage,
         }

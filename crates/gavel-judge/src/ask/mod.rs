@@ -25,7 +25,7 @@ use super::provider::{Endpoint, ProviderMaker};
 use super::question::{JudgeAnswer, Limits, Question};
 use super::retry::RetryOptions;
 use super::{CacheKey, CallLog, CallPermits, JudgeSpec, NotConfigured, Providers, Reply};
-pub use batch_endpoint::{Accepted, BatchEndpoint, HandedOver};
+pub use batch_endpoint::{BatchEndpoint, Collected, HandedOver};
 use fallback::Fallback;
 use flights::{FlightRole, Flights, JoinedFlight};
 use gavel_clock::{Clock, SystemClock};

@@ -20,7 +20,7 @@ const MOST: usize = 65_536;
 
 /// The sums of this process.
 #[derive(Clone, Default)]
-pub(super) struct Spilled(Arc<Mutex<Piles>>);
+pub(super) struct SummedCalls(Arc<Mutex<Piles>>);
 
 #[derive(Default)]
 struct Piles {
@@ -47,7 +47,7 @@ impl Default for Pile {
     }
 }
 
-impl Spilled {
+impl SummedCalls {
     /// Adds what a call came to, in the place of the call.
     pub(in crate::store) fn add(&self, call: &CallRecord) {
         metrics::counter!("gavel_judge_calls_dropped_total").increment(1);
@@ -155,29 +155,29 @@ mod tests {
 
     #[test]
     fn the_days_sum_stays_exact_however_many_jobs_there_are() {
-        let spilled = Spilled::default();
+        let summed = SummedCalls::default();
         let most = u128::try_from(MOST).unwrap();
         for job in (0..most + 10).chain([0]) {
-            spilled.add(&call(job));
+            summed.add(&call(job));
         }
-        let pile = spilled.take().unwrap();
+        let pile = summed.take().unwrap();
         assert_eq!(pile.jobs.len(), MOST);
         assert_eq!(pile.jobs[&Uuid::nil()].spent_usd, 1.0);
         let sums: Vec<i64> = pile.days.values().map(|sum| sum.calls).collect();
         assert_eq!(sums, [i64::try_from(MOST).unwrap() + 11]);
-        assert!(spilled.take().is_none());
+        assert!(summed.take().is_none());
     }
 
     #[test]
     fn nothing_is_added_to_sums_that_may_have_been_committed() {
-        let spilled = Spilled::default();
-        spilled.add(&call(1));
-        let tried = spilled.take().unwrap();
+        let summed = SummedCalls::default();
+        summed.add(&call(1));
+        let tried = summed.take().unwrap();
         let id = tried.id;
-        spilled.add(&call(1));
-        spilled.put_back(tried);
-        spilled.add(&call(1));
-        let (tried, open) = (spilled.take().unwrap(), spilled.take().unwrap());
+        summed.add(&call(1));
+        summed.put_back(tried);
+        summed.add(&call(1));
+        let (tried, open) = (summed.take().unwrap(), summed.take().unwrap());
         let calls = |pile: &Pile| pile.days.values().map(|sum| sum.calls).sum::<i64>();
         assert_eq!((tried.id, calls(&tried)), (id, 1));
         assert_ne!(open.id, id);
