@@ -136,7 +136,7 @@ fn a_planted_import_is_found() {
         ("src/queue/mod.rs", "//! x\n\nuse crate::store::Store;", 3),
         (
             "src/store/calls.rs",
-            "use crate::judge::{\n    Answer,\n    ask::Judge,\n};",
+            "use crate::judge::{\n    CallRecord,\n    ask::Judge,\n};",
             3,
         ),
         ("src/store/mod.rs", "use crate::judge;", 1),
@@ -201,7 +201,7 @@ fn what_is_allowed_passes() {
     for (path, text) in [
         (
             "src/store/mod.rs",
-            "use crate::judge::{Answer, JudgeError};\nuse super::score::session;",
+            "use crate::judge::{CallRecord, JudgeError};\nuse super::score::session;",
         ),
         (
             "src/store/judges.rs",
