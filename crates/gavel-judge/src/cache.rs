@@ -52,16 +52,7 @@ impl CacheKey {
 
 fn digest(spec: &JudgeSpec, question: &Question) -> [u8; 32] {
     let entry = spec.entry();
-    let parameters = json!({
-        "type": entry.format.family.name,
-        "headers": headers(entry),
-        "path": entry.path,
-        "temperature": entry.temperature,
-        "max_output_tokens": entry.max_output_tokens,
-        "extra_body": entry.extra_body,
-        "structured": entry.structured.map_or("auto", Rung::as_str),
-    })
-    .to_string();
+    let parameters = entry.parameters.get_or_init(|| parameters(entry));
     let mut hash = Sha256::new();
     let whom = if entry.simulated {
         entry.name.as_str()
@@ -71,7 +62,7 @@ fn digest(spec: &JudgeSpec, question: &Question) -> [u8; 32] {
     let fixed = [
         whom,
         spec.model(),
-        parameters.as_str(),
+        parameters,
         question.criteria_hash.as_str(),
         question.template_hash.as_str(),
         question.evidence_hash.as_str(),
@@ -80,6 +71,19 @@ fn digest(spec: &JudgeSpec, question: &Question) -> [u8; 32] {
         measured(&mut hash, part);
     }
     hash.finalize().into()
+}
+
+fn parameters(entry: &Entry) -> String {
+    json!({
+        "type": entry.format.family.name,
+        "headers": headers(entry),
+        "path": entry.path,
+        "temperature": entry.temperature,
+        "max_output_tokens": entry.max_output_tokens,
+        "extra_body": entry.extra_body,
+        "structured": entry.structured.map_or("auto", Rung::as_str),
+    })
+    .to_string()
 }
 
 /// SHA-256 over the names and values of an entry's headers, hex: values may be keys, and stand in no text.

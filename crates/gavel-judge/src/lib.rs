@@ -26,7 +26,7 @@ pub use concurrency::{CallPermits, ConcurrencyPermit, PermitHooks, Unbounded};
 pub use entries::{Cap, Caps, EntryCap, JudgeSpec, NotConfigured, Providers, ProvidersError};
 pub use gavel_rules::{
     Check, ErrorClass, Fault, JudgeAnswer, JudgeError, Limits, ModelFamily, Nonce, PromptText,
-    Question, Reply, Shrink, Target,
+    Question, Reply, ReplySchema, Shrink, Target,
 };
 pub use probe::{Probed, probe};
 pub use provider::{

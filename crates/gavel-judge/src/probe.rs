@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::provider::{CallRequest, Message, ProviderMaker, Role};
-use super::{ErrorClass, JudgeError, JudgeSpec, PromptText};
+use super::{ErrorClass, JudgeError, JudgeSpec, PromptText, ReplySchema};
 use gavel_clock::Clock;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -40,12 +40,12 @@ pub async fn probe(spec: &JudgeSpec, clock: &Arc<dyn Clock>) -> Result<Probed, J
             content: PromptText::from("Reply with the JSON object {\"ok\": true}."),
         }],
         schema_name: "probe",
-        schema: Arc::new(json!({
+        schema: Arc::new(ReplySchema::from(json!({
             "type": "object",
             "properties": { "ok": { "type": "boolean" } },
             "required": ["ok"],
             "additionalProperties": false,
-        })),
+        }))),
         max_output_tokens: 1,
         timeout: TIMEOUT,
     };

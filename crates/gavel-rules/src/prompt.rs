@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::criteria::{Prompt, SCHEMA};
 use super::opinion::ReplyForm;
-use super::prompt_text::{PromptText, SharedText, TextPart};
+use super::prompt_text::{PromptText, TextPart};
 use super::template::{Segment, segments};
 use super::{Criteria, Unscorable, fence};
 use crate::{Limits, Nonce, Question};
@@ -38,7 +38,7 @@ pub(super) struct Template(Vec<TemplatePiece>);
 
 #[derive(Debug)]
 enum TemplatePiece {
-    Text(Arc<SharedText>),
+    Text(Arc<str>),
     /// A placeholder's name.
     Evidence(String),
 }
@@ -53,16 +53,14 @@ impl Template {
                 Segment::Placeholder(SCHEMA) => text.push_str(&format!("{schema:#}")),
                 Segment::Placeholder(name) => {
                     if !text.is_empty() {
-                        pieces.push(TemplatePiece::Text(Arc::new(
-                            std::mem::take(&mut text).into(),
-                        )));
+                        pieces.push(TemplatePiece::Text(std::mem::take(&mut text).into()));
                     }
                     pieces.push(TemplatePiece::Evidence(name.to_owned()));
                 }
             }
         }
         if !text.is_empty() {
-            pieces.push(TemplatePiece::Text(Arc::new(text.into())));
+            pieces.push(TemplatePiece::Text(text.into()));
         }
         Self(pieces)
     }
@@ -73,8 +71,7 @@ impl Template {
         let (mut after_fence, mut begins_line) = (false, true);
         for piece in &self.0 {
             // A closing line has nothing behind it.
-            let closed =
-                matches!(piece, TemplatePiece::Text(shared) if shared.text.starts_with('\n'));
+            let closed = matches!(piece, TemplatePiece::Text(shared) if shared.starts_with('\n'));
             if after_fence && !closed {
                 own.push('\n');
                 begins_line = true;
@@ -85,7 +82,7 @@ impl Template {
                         parts.push(TextPart::Own(std::mem::take(&mut own).into()));
                     }
                     parts.push(TextPart::Shared(shared.clone()));
-                    begins_line = shared.text.ends_with('\n');
+                    begins_line = shared.ends_with('\n');
                     after_fence = false;
                 }
                 TemplatePiece::Evidence(name) => {

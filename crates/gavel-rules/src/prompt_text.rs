@@ -4,9 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
-use serde_json::value::RawValue;
 
 use super::tokens::ModelFamily;
 
@@ -17,43 +15,15 @@ pub struct PromptText(Arc<[TextPart]>);
 #[derive(Clone)]
 pub(super) enum TextPart {
     /// Of the template.
-    Shared(Arc<SharedText>),
+    Shared(Arc<str>),
     /// Of this prompt alone.
     Own(Box<str>),
-}
-
-/// A text that many prompts hold, escaped once for all of them.
-#[derive(Debug)]
-pub(super) struct SharedText {
-    pub(super) text: Box<str>,
-    escaped: Box<str>,
-}
-
-impl From<String> for SharedText {
-    fn from(text: String) -> Self {
-        let mut escaped = String::with_capacity(text.len() + text.len() / 32);
-        escape(&text, &mut escaped);
-        Self {
-            text: text.into(),
-            escaped: escaped.into(),
-        }
-    }
-}
-
-/// Appends a text as it stands between the quotes of a JSON string.
-fn escape(text: &str, to: &mut String) {
-    // A text is always written.
-    let quoted = serde_json::to_string(text).unwrap_or_default();
-    let unquoted = quoted
-        .strip_prefix('"')
-        .and_then(|rest| rest.strip_suffix('"'));
-    to.push_str(unquoted.unwrap_or_default());
 }
 
 impl TextPart {
     fn text(&self) -> &str {
         match self {
-            Self::Shared(shared) => &shared.text,
+            Self::Shared(text) => text,
             Self::Own(text) => text,
         }
     }
@@ -64,9 +34,14 @@ impl PromptText {
         Self(parts.into())
     }
 
+    /// Its parts, one behind the other.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(TextPart::text)
+    }
+
     /// Its length in bytes.
     pub fn bytes(&self) -> usize {
-        self.0.iter().map(|part| part.text().len()).sum()
+        self.parts().map(str::len).sum()
     }
 
     /// About how many tokens it is.
@@ -96,7 +71,7 @@ impl From<&str> for PromptText {
 
 impl fmt::Display for PromptText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|part| f.write_str(part.text()))
+        self.parts().try_for_each(|part| f.write_str(part))
     }
 }
 
@@ -109,18 +84,7 @@ impl fmt::Debug for PromptText {
 
 impl Serialize for PromptText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let bytes = self.bytes();
-        let mut json = String::with_capacity(bytes + bytes / 16 + 2);
-        json.push('"');
-        for part in self.0.iter() {
-            match part {
-                TextPart::Shared(shared) => json.push_str(&shared.escaped),
-                TextPart::Own(text) => escape(text, &mut json),
-            }
-        }
-        json.push('"');
-        let json = RawValue::from_string(json).map_err(S::Error::custom)?;
-        json.serialize(serializer)
+        serializer.collect_str(self)
     }
 }
 
@@ -134,7 +98,7 @@ mod tests {
 
     #[test]
     fn as_json_it_is_one_string_whatever_its_parts_hold() {
-        let shared = |text: &str| TextPart::Shared(Arc::new(text.to_owned().into()));
+        let shared = |text: &str| TextPart::Shared(text.into());
         let parts = vec![
             shared("a \"quote\"\n"),
             TextPart::Own("\\ é\u{1}日".into()),
@@ -162,7 +126,7 @@ mod tests {
             let parts = text.0.iter();
             parts
                 .filter_map(|part| match part {
-                    TextPart::Shared(shared) => Some(shared.text.as_ptr()),
+                    TextPart::Shared(shared) => Some(shared.as_ptr()),
                     TextPart::Own(_) => None,
                 })
                 .collect()

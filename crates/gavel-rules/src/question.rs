@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use gavel_wire::Flag;
 
@@ -102,6 +103,37 @@ pub enum Target {
     Within(Limits),
 }
 
+/// A reply's JSON schema: closed objects, every property required, in the order in which they are to be written. Models fill a
+/// schema in the order of its text, and a judge that gives its reasons first scores better.
+#[derive(Debug)]
+pub struct ReplySchema {
+    value: Value,
+    /// The same as text, written once for all questions that share it.
+    json: Box<RawValue>,
+}
+
+impl ReplySchema {
+    /// The schema as a value.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// The schema as it goes out.
+    pub fn json(&self) -> &RawValue {
+        &self.json
+    }
+}
+
+impl From<Value> for ReplySchema {
+    fn from(value: Value) -> Self {
+        Self {
+            // A value is always written.
+            json: to_raw_value(&value).unwrap_or_default(),
+            value,
+        }
+    }
+}
+
 /// One question to one model. Cheap to clone: a worker holds a thousand of them.
 #[derive(Clone)]
 pub struct Question {
@@ -117,8 +149,7 @@ pub struct Question {
     pub prompt: PromptText,
     /// The reply's name for providers that want one, `[a-z_]+`.
     pub schema_name: &'static str,
-    /// The reply's JSON schema, closed objects, every property required.
-    pub schema: Arc<Value>,
+    pub schema: Arc<ReplySchema>,
     /// Checks beyond the schema.
     pub check: Check,
     /// About how many tokens of evidence were left out of the prompt to make it fit; 0 for none.
@@ -150,7 +181,7 @@ impl Question {
 
     /// About how many tokens it is, the schema that goes along included.
     pub fn tokens(&self, family: ModelFamily) -> u64 {
-        self.prompt.tokens(family) + family.tokens(&self.schema.to_string())
+        self.prompt.tokens(family) + family.tokens(self.schema.json().get())
     }
 
     /// What is weak about a reply to it.

@@ -27,6 +27,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use super::{ClaimRequest, Claimed, LaneShare, Push, Queue};
@@ -197,8 +198,10 @@ where
         leases.keep(closing).await;
     });
 
-    let ran = run_handlers(options.name.clone(), unstarted, stages, handler).await;
-    let mut reason = ran.err();
+    let handling = run_handlers(options.name.clone(), unstarted, stages, handler);
+    // A task of its own: where the caller is the main thread, each handler's start and end would wake that, a third thread.
+    let ran = AbortOnDropHandle::new(tokio::spawn(handling)).await;
+    let mut reason = ran.unwrap_or_else(|error| Err(error.to_string())).err();
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
             reason = Some(format!("one of its tasks died: {error}"));

@@ -31,7 +31,7 @@ async fn a_call_asks_for_the_schema_with_key_and_cap() {
         "model": "gpt-4o-mini",
         "messages": [{ "role": "user", "content": question.prompt.to_string() }],
         "response_format": { "type": "json_schema", "json_schema": {
-            "name": "score", "strict": true, "schema": &*question.schema,
+            "name": "score", "strict": true, "schema": question.schema.value(),
         }},
         "max_completion_tokens": 8192,
         "temperature": 0.0,

@@ -68,7 +68,7 @@ async fn a_call_goes_where_the_family_says_with_key_schema_and_cap() {
             assert_eq!(received[0].headers[name], value, "{}", family.name());
         }
         let question = question("evidence");
-        let expected = family.request(&question.prompt.to_string(), &question.schema);
+        let expected = family.request(&question.prompt.to_string(), question.schema.value());
         let body: Value = received[0].body_json().unwrap();
         assert_eq!(body, expected, "{}", family.name());
         let text = String::from_utf8(received[0].body.clone()).unwrap();

@@ -10,8 +10,8 @@ use gavel::clock::SystemClock;
 use gavel::judge::gate::{Gate, GateOptions, HeldBack};
 use gavel::judge::{
     AskContext, AskEnd, AskOutcome, CacheKey, CallLog, CallRecord, CallUsage, ErrorClass, Fault,
-    Judge, JudgeError, JudgeWiring, Judges, Precomputed, Providers, Question, Reply, RetryOptions,
-    Unbounded,
+    Judge, JudgeError, JudgeWiring, Judges, Precomputed, Providers, Question, Reply, ReplySchema,
+    RetryOptions, Unbounded,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -190,13 +190,13 @@ pub(super) fn question(evidence: &str) -> Question {
         evidence_hash: evidence.to_owned(),
         prompt: format!("Score this: {evidence}").into(),
         schema_name: "score",
-        schema: Arc::new(json!({
+        schema: Arc::new(ReplySchema::from(json!({
             "type": "object", "additionalProperties": false, "required": ["why", "total"],
             "properties": {
-                "total": { "type": "integer", "minimum": 0, "maximum": 100 },
                 "why": { "type": "string" },
+                "total": { "type": "integer", "minimum": 0, "maximum": 100 },
             },
-        })),
+        }))),
         check: Arc::new(|value| match value["total"].as_u64() {
             Some(0..=100) => Ok(()),
             Some(_) | None => Err(vec![Fault {

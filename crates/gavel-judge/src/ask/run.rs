@@ -197,7 +197,7 @@ impl<'a> Run<'a> {
         }
         let limits = self.judge.spec.limits();
         let asked = load_of(&self.request, limits.family).prompt_tokens
-            + limits.family.tokens(&self.request.schema.to_string());
+            + limits.family.tokens(self.request.schema.json().get());
         let left = u64::from(limits.context_window)
             .saturating_sub(limits.margin())
             .saturating_sub(asked);

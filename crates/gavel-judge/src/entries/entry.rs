@@ -1,6 +1,7 @@
 //! Reads and checks one entry of `llm_providers.yaml`.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretString};
@@ -110,6 +111,7 @@ impl Entry {
                 fields.number("daily_cap_usd")?.unwrap_or(0.0),
                 fields.number("monthly_cap_usd")?.unwrap_or(0.0),
             ),
+            parameters: OnceLock::new(),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretString};
@@ -138,6 +138,8 @@ pub(crate) struct Entry {
     pub(crate) fallback: Option<String>,
     /// What all its models together may cost.
     pub(super) cap: Cap,
+    /// What of it may change an answer, as keys of the cache have it; written by the first of them.
+    pub(crate) parameters: OnceLock<String>,
 }
 
 impl fmt::Debug for Entry {

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use crate::gate::RateReport;
-use crate::{JudgeError, PromptText};
+use crate::{JudgeError, PromptText, ReplySchema};
 
 /// A call's end, and what the server said of its limits on the way.
 pub(crate) struct Called {
@@ -20,7 +18,7 @@ pub(crate) struct Called {
 pub(crate) struct CallRequest {
     pub(crate) messages: Vec<Message>,
     pub(crate) schema_name: &'static str,
-    pub(crate) schema: Arc<Value>,
+    pub(crate) schema: Arc<ReplySchema>,
     pub(crate) max_output_tokens: u32,
     pub(crate) timeout: Duration,
 }

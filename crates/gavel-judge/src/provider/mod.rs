@@ -19,7 +19,6 @@ mod openai;
 mod refusal;
 mod reply;
 mod said;
-mod schema;
 pub(crate) mod shape;
 pub mod simulated;
 

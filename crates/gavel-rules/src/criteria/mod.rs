@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::about;
 use crate::prompt::Template;
+use crate::{ReplySchema, about};
 use gavel_wire::Kind;
 pub use row_match::Case;
 
@@ -96,7 +96,7 @@ impl Prompt {
             let (schema, template_hash) = make();
             Framed {
                 template: Template::new(&self.text, &schema),
-                schema: Arc::new(schema),
+                schema: Arc::new(schema.into()),
                 template_hash,
             }
         })
@@ -132,7 +132,7 @@ pub struct Criteria {
 #[derive(Debug)]
 pub(super) struct Framed {
     /// Of the reply.
-    pub(super) schema: Arc<Value>,
+    pub(super) schema: Arc<ReplySchema>,
     pub(super) template_hash: String,
     pub(super) template: Template,
 }

@@ -31,7 +31,7 @@ pub(super) fn fit(
     let whole = prompt::fill(&framed.template, &evidence, nonce);
     let (room, family) = (limits.for_the_question(), limits.family);
     // The schema goes along a second time, as the reply's format.
-    let format = family.tokens(&framed.schema.to_string());
+    let format = family.tokens(framed.schema.json().get());
     let asked = whole.tokens(family) + format;
     if asked <= room {
         return Ok(Fitted {
@@ -99,7 +99,7 @@ fn within(question: &Question, limits: &Limits, nonce: &Nonce) -> Option<Questio
     let family = limits.family;
     let prompt = question.prompt.to_string();
     let part = Split::find(&prompt, family, nonce)?;
-    let schema = family.tokens(&question.schema.to_string());
+    let schema = family.tokens(question.schema.json().get());
     let room = limits.for_the_question().checked_sub(part.fixed + schema)?;
     let trimmed = Transcript::parse(part.conversation, family)
         .fit(room)

@@ -185,8 +185,11 @@ fn weakness(reply: &Value, question: &Question) -> Option<Weakness> {
     if reasons.is_empty() {
         return None;
     }
-    let schema = question.schema.to_string();
-    let flag = reasoning::doubt(reasons, &[&question.prompt.to_string(), &schema])?;
+    let given = question
+        .prompt
+        .parts()
+        .chain([question.schema.json().get()]);
+    let flag = reasoning::doubt(reasons, given)?;
     let message = if flag == Flag::ReasoningThin {
         "says next to nothing; at least 200 words are expected on what was examined and on each deduction"
     } else {

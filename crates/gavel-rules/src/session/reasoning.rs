@@ -16,7 +16,7 @@ const MOST_COPIED: f64 = 0.5;
 const FILTER: usize = 32_768;
 
 /// What is wrong with reasons, held against the texts that the judge was given.
-pub(super) fn doubt(reasons: &str, given: &[&str]) -> Option<Flag> {
+pub(super) fn doubt<'a>(reasons: &str, given: impl IntoIterator<Item = &'a str>) -> Option<Flag> {
     if words(reasons) < FEWEST {
         return Some(Flag::ReasoningThin);
     }
@@ -30,16 +30,14 @@ pub(super) fn doubt(reasons: &str, given: &[&str]) -> Option<Flag> {
     let mut filter = [false; FILTER];
     own.iter().for_each(|run| filter[run.slot()] = true);
     let mut copied = 0;
-    for text in given {
-        for_runs(text, |run, _| {
-            if filter[run.slot()]
-                && let Ok(at) = left.binary_search_by_key(&run, |(wanted, _)| *wanted)
-                && let Some((_, times)) = left.get_mut(at)
-            {
-                copied += std::mem::take(times);
-            }
-        });
-    }
+    for_runs(given, |run, _| {
+        if filter[run.slot()]
+            && let Ok(at) = left.binary_search_by_key(&run, |(wanted, _)| *wanted)
+            && let Some((_, times)) = left.get_mut(at)
+        {
+            copied += std::mem::take(times);
+        }
+    });
     (copied as f64 > MOST_COPIED * own.len() as f64).then_some(Flag::ReasoningCopied)
 }
 
@@ -97,11 +95,11 @@ const ASCII: [u64; 128] = {
     table
 };
 
-/// The run that ends with each sign of a text, and how many letters there were so far. A sign that is no letter ends the
+/// The run that ends with each sign of a text in parts, and how many letters there were so far. A sign that is no letter ends the
 /// run before it once more, which is quicker than to tell it apart.
-fn for_runs(text: &str, mut each: impl FnMut(Run, usize)) {
+fn for_runs<'a>(text: impl IntoIterator<Item = &'a str>, mut each: impl FnMut(Run, usize)) {
     let (mut run, mut letters) = (Run::default(), 0);
-    for c in text.chars() {
+    let mut add = |c: char| {
         match ASCII.get(c as usize) {
             Some(&random) => {
                 let longer = run.with(random);
@@ -117,13 +115,16 @@ fn for_runs(text: &str, mut each: impl FnMut(Run, usize)) {
             None => {}
         }
         each(run, letters);
-    }
+    };
+    // Part by part: one iterator over all signs would look for the next part at each.
+    text.into_iter()
+        .for_each(|part| part.chars().for_each(&mut add));
 }
 
 /// The first runs of a text that are as long as a run can be.
 fn runs_of(text: &str) -> Vec<Run> {
     let mut runs = Vec::new();
-    for_runs(text, |run, letters| {
+    for_runs([text], |run, letters| {
         if runs.len() < ENOUGH && letters >= RUN + runs.len() {
             runs.push(run);
         }
@@ -179,11 +180,7 @@ mod tests {
             ),
         ];
         for (reasons, found) in cases {
-            assert_eq!(
-                doubt(reasons, &[INSTRUCTIONS, EVIDENCE]),
-                found,
-                "{reasons}"
-            );
+            assert_eq!(doubt(reasons, [INSTRUCTIONS, EVIDENCE]), found, "{reasons}");
         }
     }
 
@@ -193,8 +190,8 @@ mod tests {
             .map(|n| format!("Finding {n} rests on message {n}. "))
             .collect();
         for echoed in [INSTRUCTIONS.repeat(2), INSTRUCTIONS.repeat(20)] {
-            assert_eq!(doubt(&echoed, &[&echoed]), Some(Flag::ReasoningCopied));
-            assert_eq!(doubt(&format!("{numbered}{echoed}"), &[&echoed]), None);
+            assert_eq!(doubt(&echoed, [&*echoed]), Some(Flag::ReasoningCopied));
+            assert_eq!(doubt(&format!("{numbered}{echoed}"), [&*echoed]), None);
         }
     }
 

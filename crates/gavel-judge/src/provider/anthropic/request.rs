@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::schema::accepted;
 use crate::entries::spec::JudgeSpec;
 use crate::provider::body::{Body, temperature};
 use crate::provider::call::CallRequest;
-use crate::provider::schema::Ordered;
 use crate::provider::shape::{Rung, Shape};
 
 pub(super) fn body(
@@ -19,23 +18,22 @@ pub(super) fn body(
     shape: Shape,
 ) -> Result<Vec<u8>, serde_json::Error> {
     let entry = spec.entry();
-    let mut body = Body::new(request, shape.rung)?;
+    let mut body = Body::new(request, shape.rung);
     body.set("model", spec.model())?;
     body.set("max_tokens", &request.max_output_tokens)?;
     match shape.rung {
         Rung::JsonSchema => {
             let format = BySchema {
-                schema: Ordered(&accepted(request.schema.as_ref())),
+                schema: accepted(request.schema.value()),
                 kind: "json_schema",
             };
             body.set("output_config", &BTreeMap::from([("format", format)]))?;
         }
         Rung::Tool => {
             let name = request.schema_name;
-            let input_schema = body.schema.clone();
             let tool = Tool {
                 description: "Takes the whole answer.",
-                input_schema: &input_schema,
+                input_schema: request.schema.json(),
                 name,
             };
             body.set("tools", &[tool])?;
@@ -44,7 +42,7 @@ pub(super) fn body(
         // There is no such rung on this ladder.
         Rung::JsonObject | Rung::Prompt => {}
     }
-    body.set_chat()?;
+    body.set_chat();
     if let Some(temperature) = temperature(entry, shape) {
         body.set("temperature", &temperature)?;
     }
@@ -55,8 +53,8 @@ pub(super) fn body(
 }
 
 #[derive(Serialize)]
-struct BySchema<'a> {
-    schema: Ordered<'a>,
+struct BySchema {
+    schema: Value,
     #[serde(rename = "type")]
     kind: &'static str,
 }

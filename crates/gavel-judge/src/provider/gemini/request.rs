@@ -25,7 +25,7 @@ pub(super) fn body(
     request: &CallRequest,
     shape: Shape,
 ) -> Result<Vec<u8>, serde_json::Error> {
-    let mut body = Body::new(request, shape.rung)?;
+    let mut body = Body::new(request, shape.rung);
     let contents = body.messages.iter().map(|message| Content {
         role: match message.role {
             Role::User => "user",
@@ -35,7 +35,7 @@ pub(super) fn body(
     });
     let contents = raw(&contents.collect::<Vec<_>>())?;
     body.set("contents", &contents)?;
-    body.set(CONFIG, &config(spec, request, shape, &body.schema)?)?;
+    body.set(CONFIG, &config(spec, request, shape)?)?;
     for (key, value) in &spec.entry().extra_body {
         if key != CONFIG {
             body.set(key, value)?;
@@ -49,7 +49,6 @@ fn config<'a>(
     spec: &'a JudgeSpec,
     request: &CallRequest,
     shape: Shape,
-    schema: &RawValue,
 ) -> Result<BTreeMap<&'a str, Box<RawValue>>, serde_json::Error> {
     let entry = spec.entry();
     let json = raw(&json!("application/json"))?;
@@ -60,7 +59,7 @@ fn config<'a>(
     match shape.rung {
         Rung::JsonSchema => {
             config.insert("responseMimeType", json);
-            config.insert("responseJsonSchema", schema.to_owned());
+            config.insert("responseJsonSchema", request.schema.json().to_owned());
         }
         Rung::JsonObject => {
             config.insert("responseMimeType", json);

@@ -15,18 +15,17 @@ pub(super) fn body(
     shape: Shape,
 ) -> Result<Vec<u8>, serde_json::Error> {
     let entry = spec.entry();
-    let mut body = Body::new(request, shape.rung)?;
+    let mut body = Body::new(request, shape.rung);
     body.set("model", spec.model())?;
-    body.set_chat()?;
+    body.set_chat();
     match shape.rung {
         Rung::JsonSchema => {
-            let schema = body.schema.clone();
             let format = BySchema {
                 kind: "json_schema",
                 json_schema: NamedSchema {
                     name: request.schema_name,
                     strict: true,
-                    schema: &schema,
+                    schema: request.schema.json(),
                 },
             };
             body.set("response_format", &format)?;

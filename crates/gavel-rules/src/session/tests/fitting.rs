@@ -50,7 +50,7 @@ fn huge() -> SessionRequest {
 #[track_caller]
 fn assert_fits(question: &Question, limits: &Limits) {
     let tokens = question.prompt.tokens(limits.family);
-    let format = limits.family.tokens(&question.schema.to_string());
+    let format = limits.family.tokens(question.schema.json().get());
     assert!(
         tokens + format <= limits.for_the_question(),
         "{tokens} + {format} tokens in {}",
