@@ -213,7 +213,9 @@ impl Gate {
         self.with_lane(judge, |lane, now| lane.report(judge, call, end, now));
         // The breaker has left its half-open state, so the permit's drop finds no probe to give back.
         drop(permit);
-        self.peers.news();
+        if self.with_lane(judge, |lane, now| lane.presses(now)) {
+            self.peers.news();
+        }
     }
 
     /// For how many runs the judge has room now and soon, or why its lane is closed. Consumes nothing.

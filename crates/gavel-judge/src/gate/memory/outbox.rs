@@ -137,13 +137,17 @@ impl PeerView {
         if [requests, input, output] == [0; 3] {
             return;
         }
-        let last = self.departures.last_mut();
-        if let Some(last) = last.filter(|last| last.is_correction == is_correction) {
+        // More and less than was put down move a pace in different ways: they are told apart.
+        let is_alike = |last: &&mut Departure| {
+            last.is_correction == is_correction
+                && (last.input < 0, last.output < 0) == (input < 0, output < 0)
+        };
+        if let Some(last) = self.departures.iter_mut().rev().find(is_alike) {
             let together = match (last.when, when) {
                 (When::Here(last), When::Here(at)) => at.saturating_duration_since(last) < TOGETHER,
                 (last, when) => last == when,
             };
-            if together && input >= 0 && output >= 0 {
+            if together {
                 last.requests += requests;
                 last.input += input;
                 last.output += output;
@@ -160,9 +164,13 @@ impl PeerView {
     }
 
     pub(super) fn has_news(&self) -> bool {
-        let said = self.learned.iter().any(|said| *said != 0);
-        said || !self.outcomes.is_empty()
-            || !self.departures.is_empty()
+        self.has_alarms() || !self.outcomes.is_empty() || !self.departures.is_empty()
+    }
+
+    /// Whether there is more than calls that went out and were answered.
+    pub(super) fn has_alarms(&self) -> bool {
+        self.learned.iter().any(|said| *said != 0)
+            || self.outcomes.contains(|outcome| outcome != 'a')
             || self.pause_until.is_some()
             || self.hold_until.is_some()
     }

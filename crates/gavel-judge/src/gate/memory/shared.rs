@@ -171,7 +171,7 @@ impl LaneGate {
         };
         let silent = |at: Instant| now.saturating_duration_since(at) >= period;
         let due = self.shared.synced.is_none_or(silent);
-        if !due && !short && !self.shared.has_news() {
+        if !due && !short && !self.presses(now) {
             return None;
         }
         Some(PeerMessage {
@@ -180,6 +180,17 @@ impl LaneGate {
             wanted,
             report: self.shared.take(now),
         })
+    }
+
+    /// Whether the others should hear soon what is news. Where calls are answered and there is room for more, nobody goes by that.
+    pub(in crate::gate) fn presses(&self, now: Instant) -> bool {
+        let answers = self.breaker.state() == BreakerState::Closed
+            && self.breaker.failures_in_row() == 0
+            && !self.pace.is_limited(now);
+        let slots = self.slots.as_ref();
+        let has_room =
+            slots.is_none_or(|own| self.shared.free > 0 && own.in_hand() <= self.shared.allowed);
+        self.shared.has_alarms() || (self.shared.has_news() && !(answers && has_room))
     }
 
     /// What is said when the worker leaves.
