@@ -8,8 +8,8 @@ COPY . .
 # The caches outlive the layer, so that a change of the code doesn't build every dependency again.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
-    cargo build --release --locked --bin gavel \
-    && cp target/release/gavel /usr/local/bin/gavel
+    cargo build --profile dist --locked --bin gavel \
+    && cp target/dist/gavel /usr/local/bin/gavel
 
 FROM debian:bookworm-slim AS runtime
 # The judge is reached over TLS.

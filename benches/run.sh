@@ -27,7 +27,7 @@ find_servers
 began=$(date +%s)
 for one in "${measurements[@]}"; do
     say "$one"
-    cargo bench --quiet --bench "$one"
+    cargo bench --profile dist --quiet --bench "$one"
 done
 
 python3 - "$began" "${measurements[@]}" <<'TABLE'

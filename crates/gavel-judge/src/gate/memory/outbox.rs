@@ -38,6 +38,8 @@ pub(super) struct PeerView {
     /// Redis' clock, ms, at a moment of ours.
     pub(super) clock: Option<(Instant, i64)>,
     pub(super) born: i64,
+    /// Failures in a row, as the others count them.
+    pub(super) failures: u32,
     pub(super) synced: Option<Instant>,
     /// From when on it was told what went out while Redis was away, until an answer to that comes.
     pub(super) retold_from: Option<Instant>,

@@ -123,6 +123,7 @@ impl LaneGate {
             self.breaker
                 .adopt(state.breaker, state.failures, now + state.opens_in);
         }
+        self.shared.failures = state.failures;
         self.throttle.adopt(now + state.throttled_for);
         self.pace.adopt(state, now);
     }
@@ -185,7 +186,7 @@ impl LaneGate {
     /// Whether the others should hear soon what is news. Where calls are answered and there is room for more, nobody goes by that.
     pub(in crate::gate) fn presses(&self, now: Instant) -> bool {
         let answers = self.breaker.state() == BreakerState::Closed
-            && self.breaker.failures_in_row() == 0
+            && self.shared.failures == 0
             && !self.pace.is_limited(now);
         let slots = self.slots.as_ref();
         let has_room =

@@ -520,10 +520,9 @@ async fn calls_that_arent_answered_in_time_leave_fewer_at_once() {
     assert_eq!(refused(&gate).await, closed_for(HeldBack::Paced, 1));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_redis_that_comes_back_empty_is_told_each_call_once() {
-    let gate = paced_at(600);
-    let state = |now_ms, born| SharedState {
+/// A lane that is open and has no limit, as the others know it.
+fn open_lane(now_ms: i64, born: i64) -> SharedState {
+    SharedState {
         now_ms,
         born,
         breaker: BreakerState::Closed,
@@ -536,10 +535,64 @@ async fn a_redis_that_comes_back_empty_is_told_each_call_once() {
         slots: 0,
         allowed: 0,
         free: 0,
-    };
+    }
+}
+
+/// What was told of calls behind outcomes, pauses and limits: when, whether it corrects, requests, tokens in and out.
+fn told_of_calls(report: &[String]) -> Vec<Vec<i64>> {
+    let calls = report[7..].chunks(5);
+    let figures = |call: &[String]| call.iter().map(|figure| figure.parse().unwrap()).collect();
+    calls.map(figures).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_open_lane_answered_is_told_with_the_next_look_and_a_failure_at_once() {
+    let gate = Gate::new(GateOptions {
+        default_concurrency: 0,
+        ..GateOptions::default()
+    });
     gate.with_lane(JUDGE, |lane, now| {
         lane.follow(Rule::Together);
-        lane.adopt(&state(1_000_000, 1), now, now);
+        lane.adopt(&open_lane(1_000_000, 1), now, now);
+    });
+    let more_than_was_put_down = CallEnd {
+        used: Some(TokensUsed {
+            input: 1_000_000,
+            output: 1_000_000,
+        }),
+        ..alive()
+    };
+    let message = || gate.with_lane(JUDGE, LaneGate::message);
+    for _ in 0..40 {
+        meet(&gate, &more_than_was_put_down).await;
+        assert_eq!(message(), None);
+        advance(Duration::from_millis(1)).await;
+    }
+    meet(&gate, &failed(ErrorClass::Transient, None)).await;
+    let report = message().unwrap().report;
+    assert_eq!(report[0], "af");
+    let told = told_of_calls(&report);
+    let of = |kind| told.iter().filter(move |call| call[1] == kind);
+    assert_eq!(of(0).map(|call| call[2]).sum::<i64>(), 41, "{told:?}");
+    assert_eq!((of(0).count(), of(1).count()), (1, 1), "{told:?}");
+    assert_eq!(message(), None);
+    gate.with_lane(JUDGE, |lane, now| {
+        let failing = SharedState {
+            failures: 1,
+            ..open_lane(1_001_000, 1)
+        };
+        lane.adopt(&failing, now, now);
+    });
+    meet(&gate, &alive()).await;
+    assert_eq!(message().unwrap().report[0], "a", "others count failures");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_redis_that_comes_back_empty_is_told_each_call_once() {
+    let gate = paced_at(600);
+    gate.with_lane(JUDGE, |lane, now| {
+        lane.follow(Rule::Together);
+        lane.adopt(&open_lane(1_000_000, 1), now, now);
     });
     for _ in 0..2 {
         meet(&gate, &alive()).await;
@@ -556,10 +609,9 @@ async fn a_redis_that_comes_back_empty_is_told_each_call_once() {
     }
     let told = gate.with_lane(JUDGE, |lane, now| {
         lane.follow(Rule::Together);
-        lane.adopt(&state(1_010_000, 2), now, now);
+        lane.adopt(&open_lane(1_010_000, 2), now, now);
         lane.message(now).unwrap().report
     });
-    // Behind outcomes, pauses and limits: when, whether it corrects, requests, tokens in and out.
-    let requests = told[7..].chunks(5).map(|call| call[2].parse::<u32>());
-    assert_eq!(requests.sum::<Result<u32, _>>(), Ok(5), "{told:?}");
+    let requests = told_of_calls(&told).iter().map(|call| call[2]).sum::<i64>();
+    assert_eq!(requests, 5, "{told:?}");
 }
