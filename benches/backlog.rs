@@ -2,7 +2,7 @@
 //! score each second meanwhile. Then a backlog that is an hour old under more interactive work than there are slots: what
 //! either gets.
 //!
-//! `cargo bench --bench backlog`, with `DATABASE_URL` and `REDIS_URL` naming servers (a database and a queue of its own are
+//! `cargo bench --profile dist --bench backlog`, with `DATABASE_URL` and `REDIS_URL` naming servers (a database and a queue of its own are
 //! made there, and the database is dropped at the end). Prints a table and writes `benches/figures/backlog.json`.
 //! `GAVEL_BENCH_SESSIONS` names another number of sessions, `GAVEL_BENCH_ONLY` one part (`rescore`, `shares`).
 #![expect(

@@ -1,6 +1,6 @@
 //! The durable path at speed: POST to recorded score over Postgres, Redis, an API and a worker, each a process of its own.
 //!
-//! `cargo bench --bench durable_path`, with `DATABASE_URL` and `REDIS_URL` naming servers (a database and a queue of its
+//! `cargo bench --profile dist --bench durable_path`, with `DATABASE_URL` and `REDIS_URL` naming servers (a database and a queue of its
 //! own are made there, and the database is dropped at the end). Prints a table and writes `benches/figures/durable_path.json`.
 //! `GAVEL_BENCH_RUNS` says how often each figure is taken (default 3), `GAVEL_BENCH_ONLY` which one
 //! (`throughput`, `rate`, `latency`, `memory`).

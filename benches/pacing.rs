@@ -1,6 +1,6 @@
 //! A judge with a limit a minute: how close to it the calls come, and whether they ever pass it, as the judge sees them.
 //!
-//! `cargo bench --bench pacing`, with `DATABASE_URL` and `REDIS_URL` naming servers (a database and a queue of its own are
+//! `cargo bench --profile dist --bench pacing`, with `DATABASE_URL` and `REDIS_URL` naming servers (a database and a queue of its own are
 //! made there, and the database is dropped at the end). An API and workers, each a process of its own. Prints a table and
 //! writes `benches/figures/pacing.json`. `GAVEL_BENCH_PER_MINUTE` (default 300), `GAVEL_BENCH_JOBS` (default 900),
 //! `GAVEL_BENCH_SLOTS` (default 16) and `GAVEL_BENCH_WORKERS` (default 3) name other figures; at the default it takes three
@@ -117,7 +117,7 @@ fn report(
         "jobs": jobs, "per_minute": per_minute, "workers": workers, "slots": slots, "took_s": took.as_secs_f64(),
         "most_in_any_60_s": most, "used_percent": used, "claimed_again": claimed_again,
         "holds": most <= per_minute && used >= LEAST_USED,
-        "profile": if cfg!(debug_assertions) { "debug" } else { "release" },
+        "profile": if cfg!(debug_assertions) { "debug" } else { "optimized" },
         "version": env!("CARGO_PKG_VERSION"),
         "measured_at": std::time::UNIX_EPOCH.elapsed().map(|t| t.as_secs()).unwrap_or(0),
     }));

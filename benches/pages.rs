@@ -1,7 +1,7 @@
 //! Pages over 1,000,000 sessions of three years: the list and its filters, the same list page after page, overview, insights,
 //! criteria, a session, a batch of a million items. How long each takes, and how many bytes it has.
 //!
-//! `cargo bench --bench pages`, with `DATABASE_URL` and `REDIS_URL` naming servers (a database of its own is made there, filled,
+//! `cargo bench --profile dist --bench pages`, with `DATABASE_URL` and `REDIS_URL` naming servers (a database of its own is made there, filled,
 //! and dropped at the end; Postgres with `shared_buffers` of 2 GB is what the figures are from). Prints a table and writes
 //! `benches/figures/pages.json`. `GAVEL_BENCH_SESSIONS` names another number of sessions; with `GAVEL_BENCH_KEEP=1` the database
 //! stays and its address is printed, so that `gavel serve` can be looked at over it: this is the command that seeds.

@@ -424,7 +424,7 @@ pub(crate) fn write_figures(file: &str, figures: &serde_json::Value) {
     let measured_at = std::time::UNIX_EPOCH.elapsed().map_or(0, |t| t.as_secs());
     let document = json!({
         "measured_at": measured_at, "version": env!("CARGO_PKG_VERSION"), "cores": cores,
-        "profile": if cfg!(debug_assertions) { "debug" } else { "release" }, "figures": figures,
+        "profile": if cfg!(debug_assertions) { "debug" } else { "optimized" }, "figures": figures,
     });
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/figures");
     std::fs::create_dir_all(&folder).unwrap();

@@ -1,6 +1,6 @@
 """Many that hold a connection: 1,000 idle streams beside 200 requests a second, and 2,000 connections that are slow or silent.
 
-python3 tests/faults/connections.py --binary target/release/gavel [--only up|apart] [--figures benches/figures/connections.json]
+python3 tests/faults/connections.py --binary target/dist/gavel [--only up|apart] [--figures benches/figures/connections.json]
 
 First against `gavel up`, then against a `serve` and a `worker` over a Postgres and a Redis of its own. Times count from the moment when a
 request was due. Exits with 1 where a request failed, a stream ended, or a slow connection was held longer than its timeout. Times hang on

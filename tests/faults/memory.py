@@ -1,6 +1,6 @@
 """Memory under the worst that may be sent: 32 uploads and cases at once against a Gavel of its own, and what they take.
 
-python3 tests/faults/memory.py --binary target/release/gavel [--only up|apart] [--figures benches/figures/memory.json]
+python3 tests/faults/memory.py --binary target/dist/gavel [--only up|apart] [--figures benches/figures/memory.json]
 
 First against `gavel up`, then against a `serve` and a `worker` over a Postgres and a Redis of its own. Sends workbooks of shared texts,
 files of heavy items and cases of 520,000 cells, all together, while it asks for /livez every 20 ms. Writes the peak of each process

@@ -199,9 +199,11 @@ where
     });
 
     let handling = run_handlers(options.name.clone(), unstarted, stages, handler);
-    // A task of its own: where the caller is the main thread, each handler's start and end would wake that, a third thread.
+    // Its own task: on the main thread, each start and end of a handler would wake that thread too.
     let ran = AbortOnDropHandle::new(tokio::spawn(handling)).await;
-    let mut reason = ran.unwrap_or_else(|error| Err(error.to_string())).err();
+    let mut reason = ran
+        .unwrap_or_else(|_| Err("its task died".to_owned()))
+        .err();
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
             reason = Some(format!("one of its tasks died: {error}"));
@@ -233,6 +235,9 @@ where
     Fut: Future<Output = ()> + Send + 'static,
 {
     let ends = stages.clone();
+    // However this ends, nothing more is fetched, and no lease is kept that no handler has.
+    let _closing = stages.closing.clone().drop_guard();
+    let _stop = stages.stop.clone().drop_guard();
     let monitor = Monitor::new()
         .on_event(|worker, event| {
             if let Event::Error(_) = event {
@@ -257,7 +262,5 @@ where
             monitor.await
         }
     };
-    ends.stop.cancel();
-    ends.closing.cancel();
     ran.map_err(|error| error.to_string())
 }

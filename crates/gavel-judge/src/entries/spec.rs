@@ -103,7 +103,6 @@ pub(crate) enum Auth {
     None,
 }
 
-#[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) format: &'static WireFormat,

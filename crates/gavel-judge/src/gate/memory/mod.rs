@@ -213,7 +213,7 @@ impl Gate {
         self.with_lane(judge, |lane, now| lane.report(judge, call, end, now));
         // The breaker has left its half-open state, so the permit's drop finds no probe to give back.
         drop(permit);
-        if self.with_lane(judge, |lane, now| lane.presses(now)) {
+        if self.with_lane(judge, |lane, now| lane.has_urgent_news(now)) {
             self.peers.news();
         }
     }

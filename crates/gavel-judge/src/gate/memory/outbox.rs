@@ -140,9 +140,10 @@ impl PeerView {
             return;
         }
         // More and less than was put down move a pace in different ways: they are told apart.
-        let is_alike = |last: &&mut Departure| {
-            last.is_correction == is_correction
-                && (last.input < 0, last.output < 0) == (input < 0, output < 0)
+        let is_less = |input: i64, output: i64| [input < 0, output < 0, input + output < 0];
+        let is_alike = |told: &&mut Departure| {
+            told.is_correction == is_correction
+                && is_less(told.input, told.output) == is_less(input, output)
         };
         if let Some(last) = self.departures.iter_mut().rev().find(is_alike) {
             let together = match (last.when, when) {
@@ -166,11 +167,11 @@ impl PeerView {
     }
 
     pub(super) fn has_news(&self) -> bool {
-        self.has_alarms() || !self.outcomes.is_empty() || !self.departures.is_empty()
+        self.has_more_than_answers() || !self.outcomes.is_empty() || !self.departures.is_empty()
     }
 
     /// Whether there is more than calls that went out and were answered.
-    pub(super) fn has_alarms(&self) -> bool {
+    pub(super) fn has_more_than_answers(&self) -> bool {
         self.learned.iter().any(|said| *said != 0)
             || self.outcomes.contains(|outcome| outcome != 'a')
             || self.pause_until.is_some()

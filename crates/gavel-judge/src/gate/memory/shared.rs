@@ -172,7 +172,7 @@ impl LaneGate {
         };
         let silent = |at: Instant| now.saturating_duration_since(at) >= period;
         let due = self.shared.synced.is_none_or(silent);
-        if !due && !short && !self.presses(now) {
+        if !due && !short && !self.has_urgent_news(now) {
             return None;
         }
         Some(PeerMessage {
@@ -183,15 +183,15 @@ impl LaneGate {
         })
     }
 
-    /// Whether the others should hear soon what is news. Where calls are answered and there is room for more, nobody goes by that.
-    pub(in crate::gate) fn presses(&self, now: Instant) -> bool {
+    /// Whether there is news that can't wait for the next poll. Answers of a lane that fails nobody and has free slots can.
+    pub(in crate::gate) fn has_urgent_news(&self, now: Instant) -> bool {
         let answers = self.breaker.state() == BreakerState::Closed
             && self.shared.failures == 0
             && !self.pace.is_limited(now);
         let slots = self.slots.as_ref();
         let has_room =
             slots.is_none_or(|own| self.shared.free > 0 && own.in_hand() <= self.shared.allowed);
-        self.shared.has_alarms() || (self.shared.has_news() && !(answers && has_room))
+        self.shared.has_more_than_answers() || (self.shared.has_news() && !(answers && has_room))
     }
 
     /// What is said when the worker leaves.

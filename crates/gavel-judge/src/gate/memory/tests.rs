@@ -546,7 +546,7 @@ fn told_of_calls(report: &[String]) -> Vec<Vec<i64>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_open_lane_answered_is_told_with_the_next_look_and_a_failure_at_once() {
+async fn what_an_open_lane_answered_is_told_with_the_next_poll_and_a_failure_at_once() {
     let gate = Gate::new(GateOptions {
         default_concurrency: 0,
         ..GateOptions::default()
@@ -585,6 +585,13 @@ async fn what_an_open_lane_answered_is_told_with_the_next_look_and_a_failure_at_
     });
     meet(&gate, &alive()).await;
     assert_eq!(message().unwrap().report[0], "a", "others count failures");
+    gate.with_lane(JUDGE, |lane, now| {
+        lane.adopt(&open_lane(1_002_000, 1), now, now);
+    });
+    meet(&gate, &alive()).await;
+    assert_eq!(message(), None);
+    advance(Duration::from_millis(250)).await;
+    assert_eq!(message().unwrap().report[0], "a");
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 //!
 //! Keys: `{gavel:<queue>:gate:<judge>}:state`, `:members`, and `:r`, `:t`, `:i`, `:o` (what went out lately, by tenths of
 //! a second). Times are Redis' own. A call to a judge without a limit costs no round trip: its slot is in hand, and what
-//! became of it is told a little later. A call under a limit, and the breaker's probe, ask first. A worker that says
+//! became of it is told later, by 0.4 s at most. A call under a limit, and the breaker's probe, ask first. A worker that says
 //! nothing for a lease is gone, with its slots and its probe.
 //!
 //! While Redis is away each worker lets through its part of the figures, by the number of live workers, and counts for

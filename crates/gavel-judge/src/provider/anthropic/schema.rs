@@ -100,7 +100,17 @@ mod tests {
                 "either": { "anyOf": [{ "type": "number" }, { "type": "null" }] },
             },
         });
-        assert_eq!(accepted(&schema), expected);
+        let accepted = accepted(&schema);
+        assert_eq!(accepted, expected);
+        let order = |schema: &Value| -> Vec<String> {
+            schema["properties"]
+                .as_object()
+                .unwrap()
+                .keys()
+                .cloned()
+                .collect()
+        };
+        assert_eq!(order(&accepted), order(&schema));
     }
 
     #[test]

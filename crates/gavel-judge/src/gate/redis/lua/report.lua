@@ -3,6 +3,8 @@
 -- below 0: that this isn't one); then of each departure: when, whether it corrects what was put down (1) or wasn't put down
 -- (0), requests, tokens of prompt, tokens of answer.
 -- Lease 0: the member leaves.
+-- Answers are told so many ms later at most: while others have calls out, a row of failures counts only when theirs are in.
+local LATEST = 400
 local total_out = others_out + out
 for outcome in string.gmatch(ARGV[13], '.') do
   local probing = state.breaker == 'h' and state.prober == member
@@ -10,8 +12,10 @@ for outcome in string.gmatch(ARGV[13], '.') do
     if state.breaker == 'c' then set('failures', 0) end
   elseif outcome == 'f' then
     if state.breaker == 'c' then
+      if get('failures') == 0 then set('failing', now) end
       set('failures', get('failures') + 1)
-      if get('failures') >= math.max(threshold, total_out) then
+      local all_heard = others_out == 0 or now - get('failing') >= LATEST
+      if all_heard and get('failures') >= math.max(threshold, total_out) then
         set('breaker', 'o')
         set('until', now + cool_down)
       end
