@@ -652,6 +652,35 @@ async fn a_worker_without_calls_hears_that_the_breaker_opened() {
 }
 
 #[tokio::test]
+async fn a_row_of_failures_of_one_worker_waits_for_the_answers_of_others() {
+    let Some(url) = server() else { return };
+    let [failing, answered, _] = three(&url, &GateOptions::default());
+    let knows = |failures, state| {
+        let failing = &failing;
+        eventually(LONG, "it hears how the lane stands", move || async move {
+            let lane = failing.gate.snapshot().remove(0);
+            (lane.failures_in_row == failures && lane.breaker == state).then_some(())
+        })
+    };
+    let fails = async || {
+        for _ in 0..5 {
+            let permit = failing.enter(LONG).await.unwrap();
+            failing.report(permit, &broken());
+        }
+    };
+    let out = answered.enter(SHORT).await.unwrap();
+    // Until the others have been told of this call, twice the time in which they are.
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    fails().await;
+    knows(5, BreakerState::Closed).await;
+    answered.report(out, &alive());
+    knows(0, BreakerState::Closed).await;
+    // Nobody else has a call out: nothing is waited for.
+    fails().await;
+    knows(5, BreakerState::Open).await;
+}
+
+#[tokio::test]
 async fn who_reaches_redis_leaves_their_part_to_those_who_do_not() {
     let Some(url) = server() else { return };
     let process = Process::redis(&url, &queue(), capped(6));

@@ -590,7 +590,7 @@ async fn what_an_open_lane_answered_is_told_with_the_next_poll_and_a_failure_at_
     });
     meet(&gate, &alive()).await;
     assert_eq!(message(), None);
-    advance(Duration::from_millis(250)).await;
+    advance(Duration::from_secs(2)).await;
     assert_eq!(message().unwrap().report[0], "a");
 }
 
