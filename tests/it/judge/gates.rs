@@ -662,15 +662,22 @@ async fn a_row_of_failures_of_one_worker_waits_for_the_answers_of_others() {
             (lane.failures_in_row == failures && lane.breaker == state).then_some(())
         })
     };
+    // All at once, so that they are told together.
     let fails = async || {
+        let mut out = Vec::new();
         for _ in 0..5 {
-            let permit = failing.enter(LONG).await.unwrap();
+            out.push(failing.enter(LONG).await.unwrap());
+        }
+        for permit in out {
             failing.report(permit, &broken());
         }
     };
     let out = answered.enter(SHORT).await.unwrap();
-    // Until the others have been told of this call, twice the time in which they are.
-    tokio::time::sleep(Duration::from_millis(800)).await;
+    // What is told of these says that the call before them is out.
+    answered.meet(&broken()).await;
+    knows(1, BreakerState::Closed).await;
+    answered.meet(&alive()).await;
+    knows(0, BreakerState::Closed).await;
     fails().await;
     knows(5, BreakerState::Closed).await;
     answered.report(out, &alive());

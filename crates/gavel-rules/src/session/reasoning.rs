@@ -99,26 +99,25 @@ const ASCII: [u64; 128] = {
 /// run before it once more, which is quicker than to tell it apart.
 fn for_runs<'a>(text: impl IntoIterator<Item = &'a str>, mut each: impl FnMut(Run, usize)) {
     let (mut run, mut letters) = (Run::default(), 0);
-    let mut add = |c: char| {
-        match ASCII.get(c as usize) {
-            Some(&random) => {
-                let longer = run.with(random);
-                run = if random == 0 { run } else { longer };
-                letters += usize::from(random != 0);
-            }
-            None if c.is_alphanumeric() => {
-                for letter in c.to_lowercase() {
-                    run = run.with(random(letter.into()));
-                    letters += 1;
+    for part in text {
+        for c in part.chars() {
+            match ASCII.get(c as usize) {
+                Some(&random) => {
+                    let longer = run.with(random);
+                    run = if random == 0 { run } else { longer };
+                    letters += usize::from(random != 0);
                 }
+                None if c.is_alphanumeric() => {
+                    for letter in c.to_lowercase() {
+                        run = run.with(random(letter.into()));
+                        letters += 1;
+                    }
+                }
+                None => {}
             }
-            None => {}
+            each(run, letters);
         }
-        each(run, letters);
-    };
-    // Part by part: one iterator over all signs would look for the next part at each.
-    text.into_iter()
-        .for_each(|part| part.chars().for_each(&mut add));
+    }
 }
 
 /// The first runs of a text that are as long as a run can be.

@@ -3,7 +3,7 @@
 -- below 0: that this isn't one); then of each departure: when, whether it corrects what was put down (1) or wasn't put down
 -- (0), requests, tokens of prompt, tokens of answer.
 -- Lease 0: the member leaves.
--- Answers are told so many ms later at most: while others have calls out, a row of failures counts only when theirs are in.
+-- Answers are told so many ms later at most (polls are 250 ms apart, and looked for each 100): while others have calls out, a row of failures counts only when theirs are in.
 local LATEST = 400
 local total_out = others_out + out
 for outcome in string.gmatch(ARGV[13], '.') do
