@@ -87,7 +87,9 @@ async fn a_suite_is_refused_by_row_and_column_then_taken_and_followed_to_its_rep
         let found = std::fs::read_dir(site.downloads()).ok()?;
         found
             .filter_map(|file| Some(file.ok()?.path()))
-            .find(|path| path.extension().is_some_and(|end| end == "xlsx"))
+            .filter(|path| path.extension().is_some_and(|end| end == "xlsx"))
+            // The browser reserves the name with an empty file.
+            .find(|path| std::fs::metadata(path).is_ok_and(|file| file.len() > 0))
     })
     .await;
     let report = std::fs::read(report).unwrap();

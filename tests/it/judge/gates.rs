@@ -672,6 +672,9 @@ async fn a_row_of_failures_of_one_worker_waits_for_the_answers_of_others() {
             failing.report(permit, &broken());
         }
     };
+    // It has the lane, and has nothing to tell of it.
+    failing.gate.close(JUDGE, HeldBack::Exhausted, None);
+    failing.gate.open(JUDGE);
     let out = answered.enter(SHORT).await.unwrap();
     // What is told of these says that the call before them is out.
     answered.meet(&broken()).await;
