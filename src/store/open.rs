@@ -193,8 +193,7 @@ impl Store {
             }
         };
         let dedicated = futures::future::join_all(openers.iter().map(Opener::open));
-        // Boxed: it would lie in every future around it for as long as that lasts, and the whole service is around it.
-        let warming = Box::pin(async { tokio::join!(dedicated, pool) });
+        let warming = futures::future::join(dedicated, pool);
         if tokio::time::timeout(WARMING, warming).await.is_err() {
             tracing::debug!("connections couldn't be opened ahead in time");
         }

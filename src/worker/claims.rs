@@ -37,7 +37,8 @@ struct SharedClaims {
 
 /// A claimed row in hand. Dropping it says that the row is no longer in hand, however that came.
 pub(super) struct ClaimedJob {
-    pub(super) job: Job,
+    /// Boxed: it goes through many hands, and each of them would have room for it.
+    pub(super) job: Box<Job>,
     registry: ClaimRegistry,
 }
 
@@ -61,7 +62,7 @@ impl ClaimRegistry {
     pub(super) fn take(&self, job: Job) -> ClaimedJob {
         self.claims().insert(job.job_id, job.claim_no);
         ClaimedJob {
-            job,
+            job: Box::new(job),
             registry: self.clone(),
         }
     }

@@ -75,7 +75,7 @@ impl Handler {
         // would have two in hand.
         let slot = (job.budgeted || job.lane.is_suspect()).then_some(slot);
         let store = self.store.clone();
-        let recorded = async move {
+        self.settling.spawn(async move {
             wait_for_cost(&store, &claimed.job).await;
             let unrecorded = Unrecorded::new();
             let recorded = committed(&store, record, refused, events).await;
@@ -83,9 +83,8 @@ impl Handler {
                 claimed.doubt();
             }
             drop((unrecorded, place, slot, claimed));
-            recorded
-        };
-        self.settling.spawn(settle(recorded, lease, lease_end));
+            settle(recorded, lease, lease_end);
+        });
     }
 }
 
@@ -157,12 +156,8 @@ async fn committed(
     Ok(recorded)
 }
 
-async fn settle(
-    committed: impl Future<Output = Result<Recorded, StoreError>>,
-    lease: Lease,
-    end: LeaseEnd,
-) {
-    match committed.await {
+fn settle(recorded: Result<Recorded, StoreError>, lease: Lease, end: LeaseEnd) {
+    match recorded {
         Ok(Recorded::Applied) => match end {
             LeaseEnd::Ack => lease.ack(),
             LeaseEnd::Later(push, when) => lease.later(push, when),

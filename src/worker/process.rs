@@ -166,7 +166,8 @@ impl Pipeline {
         let Some(deadline) = deadline else {
             return answer.await;
         };
-        match deadline.of_answer(answer).await {
+        // Boxed, since few kinds have a deadline: all would have room for it.
+        match deadline.of_answer(Box::pin(answer)).await {
             Ended::InTime(answered) => answered,
             Ended::Over(timeout, used) => {
                 for usage in used {

@@ -5,11 +5,13 @@
 use std::str::FromStr as _;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{
-    ConnectOptions as _, PgConnection, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction,
+    ConnectOptions as _, Executor as _, PgConnection, Postgres, Sqlite, SqliteConnection,
+    SqlitePool, Transaction,
 };
 
 use super::dialect::Dialect;
@@ -351,7 +353,7 @@ impl Link<'_> {
     async fn fetch(self, sql: &Sql) -> sqlx::Result<Vec<DbRow>> {
         Ok(match self {
             Self::Postgres(conn, state) => state
-                .timed(sql.postgres().fetch_all(conn))
+                .timed(conn.fetch_all(sql.postgres()))
                 .await?
                 .into_iter()
                 .map(DbRow::Postgres)
@@ -367,7 +369,7 @@ impl Link<'_> {
     async fn execute(self, sql: &Sql) -> sqlx::Result<u64> {
         Ok(match self {
             Self::Postgres(conn, state) => state
-                .timed(sql.postgres().execute(conn))
+                .timed(conn.execute(sql.postgres()))
                 .await?
                 .rows_affected(),
             Self::Sqlite(conn, disk) => {
@@ -411,12 +413,13 @@ pub(in crate::store) async fn worth_another_try(
 }
 
 /// Bounds one try in time; the future that is dropped takes its connection with it.
-pub(in crate::store) async fn within<T>(
+///
+/// An `async fn` would hold `work` twice: as its argument, and in what it awaits.
+pub(in crate::store) fn within<T>(
     work: impl Future<Output = sqlx::Result<T>>,
-) -> sqlx::Result<T> {
+) -> impl Future<Output = sqlx::Result<T>> {
     tokio::time::timeout(STATEMENT, work)
-        .await
-        .unwrap_or_else(|_| Err(timed_out("waiting for the database")))
+        .map(|ended| ended.unwrap_or_else(|_| Err(timed_out("waiting for the database"))))
 }
 
 fn bad_url(error: &sqlx::Error) -> StoreError {
@@ -437,6 +440,19 @@ mod tests {
         let error = within(never).await.unwrap_err();
         assert!(crate::store::database::error::is_passing(&error), "{error}");
         assert!(error.to_string().contains("took too long"), "{error}");
+    }
+
+    #[test]
+    fn a_statement_has_no_room_for_what_is_seldom_needed() {
+        // Every future that asks the database holds this one.
+        let options = StoreOptions {
+            url: "postgres://nobody@127.0.0.1/none".to_owned(),
+            max_connections: 1,
+            connect_timeout: Duration::from_secs(5),
+        };
+        let db = Db::new(&options).unwrap();
+        let bytes = size_of_val(&db.read("reading", &sql!("select 1")));
+        assert!(bytes < 2_048, "{bytes}");
     }
 
     #[tokio::test]

@@ -302,7 +302,8 @@ impl Pool {
                 return Ok(self.lend(session, permit));
             }
         }
-        let session = self.open(&permit, bound, "").await?;
+        // Boxed: opening is rare, and every future that asks the database would have room for it.
+        let session = Box::pin(self.open(&permit, bound, "")).await?;
         Ok(self.lend(session, permit))
     }
 

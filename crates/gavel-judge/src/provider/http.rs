@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use reqwest::header::HeaderMap;
 use tokio::time::timeout;
 
@@ -58,24 +59,23 @@ impl Client {
     }
 
     /// Sends a request and reads the whole answer within `limit`.
-    pub(super) async fn exchange(
+    pub(super) fn exchange(
         &self,
         request: reqwest::Request,
         limit: Duration,
-    ) -> Result<Exchange, NoExchange> {
+    ) -> impl Future<Output = Result<Exchange, NoExchange>> {
         within(limit, async {
             read_whole(self.execute(request).await?).await
         })
-        .await
     }
 
     /// Sends a request and reads the head of its answer within `limit`; the body is left to be read.
-    pub(super) async fn head(
+    pub(super) fn head(
         &self,
         request: reqwest::Request,
         limit: Duration,
-    ) -> Result<reqwest::Response, NoExchange> {
-        within(limit, self.execute(request)).await
+    ) -> impl Future<Output = Result<reqwest::Response, NoExchange>> {
+        within(limit, self.execute(request))
     }
 
     async fn execute(&self, request: reqwest::Request) -> Result<reqwest::Response, NoExchange> {
@@ -84,16 +84,19 @@ impl Client {
     }
 }
 
-async fn within<T>(
+/// Gives an answer up after `limit`. An `async fn` would hold `answer` twice: as its argument, and in what it awaits.
+fn within<T>(
     limit: Duration,
     answer: impl Future<Output = Result<T, NoExchange>>,
-) -> Result<T, NoExchange> {
-    timeout(limit, answer).await.unwrap_or_else(|_| {
-        Err(NoExchange {
-            class: ErrorClass::Transient,
-            status: None,
-            message: format!("did not answer within {} s", limit.as_secs_f64()),
-            late: true,
+) -> impl Future<Output = Result<T, NoExchange>> {
+    timeout(limit, answer).map(move |ended| {
+        ended.unwrap_or_else(|_| {
+            Err(NoExchange {
+                class: ErrorClass::Transient,
+                status: None,
+                message: format!("did not answer within {} s", limit.as_secs_f64()),
+                late: true,
+            })
         })
     })
 }
