@@ -166,7 +166,7 @@ impl Pipeline {
         let Some(deadline) = deadline else {
             return answer.await;
         };
-        // Boxed, since few kinds have a deadline: all would have room for it.
+        // Boxed: one kind has a deadline, and the runs of all kinds would have room for an answer twice.
         match deadline.of_answer(Box::pin(answer)).await {
             Ended::InTime(answered) => answered,
             Ended::Over(timeout, used) => {

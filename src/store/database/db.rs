@@ -349,6 +349,7 @@ enum Link<'c> {
     Sqlite(&'c mut SqliteConnection, &'c Disk),
 }
 
+// Postgres goes by the connection's own methods: their futures are boxed, so that `timed` holds a pointer and no query.
 impl Link<'_> {
     async fn fetch(self, sql: &Sql) -> sqlx::Result<Vec<DbRow>> {
         Ok(match self {
