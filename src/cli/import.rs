@@ -1,5 +1,6 @@
 //! Session files on their way into the service. The file is checked here, so that a fault is named before anything is put.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use futures::stream::{self, StreamExt as _};
@@ -31,32 +32,51 @@ pub(super) struct Imported {
     pub(super) refused: usize,
 }
 
-/// Reads and checks the sessions of files; `-` is stdin, and a folder stands for the files of JSON in it. One fault, and nothing is
-/// taken.
+/// The sessions of some files.
+#[derive(Debug, Default)]
+pub(super) struct FileSessions {
+    pub(super) sessions: Vec<FileSession>,
+    /// Number of files that can't be imported; each was reported on stderr.
+    pub(super) unread: usize,
+}
+
+/// Reads and checks the sessions of files; `-` is stdin, and a folder stands for the session files in it. A file with a fault is
+/// reported and skipped; the only file with one is an error.
 pub(super) fn read(
     paths: &[PathBuf],
     format: Option<SessionFormat>,
-) -> Result<Vec<FileSession>, CliError> {
-    let mut sessions = Vec::new();
+) -> Result<FileSessions, CliError> {
+    let mut files = Vec::new();
     for path in paths {
-        if path.is_dir() {
-            for file in files_in(path)? {
-                sessions.extend(read_file(&file, format)?);
-            }
-        } else {
-            sessions.extend(read_file(path, format)?);
+        match path.is_dir() {
+            true => files.extend(files_in(path)?),
+            false => files.push(path.clone()),
         }
     }
-    Ok(sessions)
+    let mut read = FileSessions::default();
+    for file in &files {
+        match read_file(file, format) {
+            Ok(sessions) => read.sessions.extend(sessions),
+            Err(error) if files.len() == 1 => return Err(error),
+            Err(error) => {
+                read.unread += 1;
+                output::note(&error.to_string());
+            }
+        }
+    }
+    Ok(read)
 }
 
-/// The files of JSON in a folder, by name.
+/// The session files in a folder, by name. Logs of Inspect as archives are among them, so that their error names the remedy.
 fn files_in(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
     let failed = |error| CliError::usage(format!("{}: can't be read: {error}", folder.display()));
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
-        if matches!(Format::of_path(&path), Some(Format::Json | Format::Jsonl)) {
+        let is_log = path
+            .extension()
+            .is_some_and(|extension| extension == "eval");
+        if is_log || matches!(Format::of_path(&path), Some(Format::Json | Format::Jsonl)) {
             files.push(path);
         }
     }
@@ -66,22 +86,25 @@ fn files_in(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
 
 fn read_file(path: &Path, format: Option<SessionFormat>) -> Result<Vec<FileSession>, CliError> {
     let name = path.display().to_string();
-    let text = if name == "-" {
-        std::io::read_to_string(std::io::stdin().lock())
-    } else {
-        std::fs::read_to_string(path)
+    let mut bytes = Vec::new();
+    let read = match name.as_str() {
+        "-" => std::io::stdin()
+            .lock()
+            .read_to_end(&mut bytes)
+            .map(|_| bytes),
+        _ => std::fs::read(path),
     };
-    let text = text.map_err(|error| CliError::usage(format!("{name}: can't be read: {error}")))?;
-    parse(&name, &text, format)
+    let bytes = read.map_err(|error| CliError::usage(format!("{name}: can't be read: {error}")))?;
+    parse(&name, &bytes, format)
 }
 
-/// Takes the sessions of a text apart.
+/// Reads the sessions of a file's content.
 pub(super) fn parse(
     name: &str,
-    text: &str,
+    bytes: &[u8],
     format: Option<SessionFormat>,
 ) -> Result<Vec<FileSession>, CliError> {
-    let sessions = parse_session_file(name, text, format)
+    let sessions = parse_session_file(name, bytes, format)
         .map_err(|faults| CliError::usage(faults.to_string()))?;
     let sessions = sessions.into_iter().map(|input| {
         let session_id = input.session_id.unwrap_or_default(); // the parser asks for it

@@ -67,7 +67,7 @@ impl Score {
                         self.common.connection.again(global)
                     )));
                 }
-                let read = import::read(std::slice::from_ref(&path), None)?;
+                let read = import::read(std::slice::from_ref(&path), None)?.sessions;
                 ids.extend(read.iter().map(|session| session.session_id));
                 sessions.extend(read);
             }

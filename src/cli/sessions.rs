@@ -9,7 +9,7 @@ use serde_json::json;
 use super::Global;
 use super::connection::{Common, Connection, Listing, Needs, One, given};
 use super::history_import::FromTarsy;
-use super::import;
+use super::import::{self, FileSessions};
 use super::outcome::{CliError, Exit};
 use super::output::{self, ItemList, OneLine, Printed, TableRow, or_empty};
 use crate::client::Client;
@@ -39,8 +39,8 @@ enum SessionsCommand {
         /// Files with one session, a list, or one per line, or folders of them; - is stdin
         #[arg(conflicts_with = "from", value_name = "FILE|DIR")]
         files: Vec<PathBuf>,
-        /// How others recorded them: messages (OpenAI, Anthropic), spans (OpenInference, OpenTelemetry), langsmith
-        /// or inspect. [default: what the first object of each file shows]
+        /// Format of the files: messages (model APIs, agent frameworks), spans (OpenInference, OpenTelemetry), langsmith,
+        /// langfuse, braintrust, inspect, claude_code or codex. [default: detected in each file]
         #[arg(long, conflicts_with = "from")]
         format: Option<SessionFormat>,
         #[command(flatten)]
@@ -131,10 +131,13 @@ async fn import_files(
     format: Option<SessionFormat>,
     common: &Common,
 ) -> Result<Exit, CliError> {
-    let sessions = import::read(files, format)?;
+    let FileSessions { sessions, unread } = import::read(files, format)?;
     if sessions.is_empty() {
         output::note("nothing to import: the files hold no session");
-        return Ok(Exit::Nothing);
+        return Ok(match unread {
+            0 => Exit::Nothing,
+            _ => Exit::Usage,
+        });
     }
     let command = async |connection: Connection<'_>| {
         let imported = import::put(connection.client, &sessions).await?;
@@ -142,7 +145,8 @@ async fn import_files(
             imported.count(PutOutcome::New),
             imported.count(PutOutcome::Updated),
         );
-        let (unchanged, failed) = (imported.put.len() - new - updated, imported.refused);
+        let unchanged = imported.put.len() - new - updated;
+        let failed = imported.refused + unread;
         Ok(OneLine {
             answer: json!({
                 "new": new, "updated": updated, "unchanged": unchanged, "failed": failed,

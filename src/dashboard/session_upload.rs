@@ -80,10 +80,14 @@ impl SessionUploadPage {
     fn formats() -> impl Iterator<Item = (&'static str, &'static str)> {
         let named = SessionFormat::ALL.iter().map(|format| {
             let name = match format {
-                SessionFormat::Messages => "messages: OpenAI, Anthropic",
+                SessionFormat::Messages => "messages: OpenAI, Anthropic, Gemini, agent frameworks",
                 SessionFormat::Spans => "spans: OpenInference, OpenTelemetry",
                 SessionFormat::LangSmith => "runs of LangSmith",
+                SessionFormat::Langfuse => "observations of Langfuse",
+                SessionFormat::Braintrust => "logs of Braintrust",
                 SessionFormat::Inspect => "logs of Inspect",
+                SessionFormat::ClaudeCode => "session files of Claude Code",
+                SessionFormat::Codex => "session files of Codex",
             };
             (format.as_str(), name)
         });

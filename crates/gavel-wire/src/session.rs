@@ -33,16 +33,24 @@ text_enum! {
 }
 
 text_enum! {
-    /// What others' sessions are recorded in.
+    /// Form of a session file that another tool wrote.
     pub enum SessionFormat {
-        /// A list of messages as OpenAI and Anthropic have them.
+        /// Conversations as lists of messages: model APIs (OpenAI, Anthropic, Gemini) and agent frameworks.
         Messages = "messages",
-        /// Spans of OpenInference, or of OpenTelemetry's conventions for GenAI.
+        /// Spans of OpenTelemetry in JSON: OpenInference, the conventions for GenAI, OpenLLMetry.
         Spans = "spans",
         /// Runs of LangSmith.
         LangSmith = "langsmith",
+        /// Traces and observations of Langfuse.
+        Langfuse = "langfuse",
+        /// Logs of Braintrust.
+        Braintrust = "braintrust",
         /// A log of Inspect.
         Inspect = "inspect",
+        /// A session file of Claude Code.
+        ClaudeCode = "claude_code",
+        /// A session file of Codex.
+        Codex = "codex",
     }
 }
 

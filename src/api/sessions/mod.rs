@@ -183,12 +183,12 @@ fn put_of(session: &SessionRecord, outcome: PutOutcome) -> SessionPut {
 
 /// Stores the sessions of a file: all of them, or none. Nothing is scored by this.
 ///
-/// The file is JSON (a session, a list of them) or JSON Lines, in our own form or in another `format`: conversations as OpenAI and
-/// Anthropic have them, spans of OpenInference or OpenTelemetry, runs of LangSmith, logs of Inspect. A session whose id is no UUID
-/// gets one of ours, always the same, and keeps its own as `external_id`.
+/// The file is JSON (a session, a list of them) or JSON Lines, in our own form or in another `format`: conversations of model APIs and
+/// agent frameworks, spans of OpenInference or OpenTelemetry, runs of LangSmith, Langfuse or Braintrust, logs of Inspect, session files
+/// of Claude Code or Codex. A session whose id is no UUID gets one of ours, always the same, and keeps its own as `external_id`.
 #[utoipa::path(
     post, path = SESSIONS, tag = "sessions",
-    params(("format" = inline(Option<SessionFormat>), Query, description = "The form of others; left out, the first object shows it")),
+    params(("format" = inline(Option<SessionFormat>), Query, description = "The tool's format; left out, the first object of a known form decides")),
     request_body(
         content(
             (Value = "application/json", example = json!({"id": "run-17", "messages": [
@@ -234,9 +234,7 @@ pub(crate) async fn put_file<E: std::error::Error + 'static>(
     let bytes = collect(chunks, headers, limits, memory, REFUSAL).await?;
     let (length, weight) = (bytes.len(), JsonShape::of_any(&bytes).weight());
     memory.take(weight).await?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| ApiError::fault(REFUSAL, "", "the file is not UTF-8: save it as UTF-8"))?;
-    let read = move || parse_session_file("", &text, format).map_err(unreadable);
+    let read = move || parse_session_file("", &bytes, format).map_err(unreadable);
     let sessions = beside(length, read).await?;
     let mut records = Vec::with_capacity(sessions.len());
     for session in sessions {

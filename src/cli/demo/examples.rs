@@ -8,7 +8,7 @@ use crate::history::examples::SESSIONS;
 pub(super) fn sessions() -> Result<Vec<FileSession>, CliError> {
     let mut sessions = Vec::new();
     for (name, text) in SESSIONS {
-        sessions.extend(import::parse(name, text, None)?);
+        sessions.extend(import::parse(name, text.as_bytes(), None)?);
     }
     Ok(sessions)
 }

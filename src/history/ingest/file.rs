@@ -6,8 +6,9 @@ use std::fmt;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::format::{self, Document};
+use super::format::{self, Document, Form};
 use super::input::{InvalidSession, SessionFault, SessionInput};
+use super::text::{json_text, readable};
 use crate::wire::{SessionFormat, words};
 
 /// Faults that are told of one file.
@@ -48,30 +49,15 @@ impl fmt::Display for SessionFileError {
 impl std::error::Error for SessionFileError {}
 
 /// Reads a session file whole: every session in it is checked as it would be when stored, each has a `session_id`, and no
-/// id stands in it twice. One fault anywhere, and nothing is given back. Without a `format` the first object shows it.
+/// id stands in it twice. One fault anywhere, and no session is returned. Without a `format` the first object of a known form decides.
 pub fn parse_session_file(
     file_name: &str,
-    text: &str,
+    bytes: &[u8],
     format: Option<SessionFormat>,
 ) -> Result<Vec<SessionInput>, SessionFileError> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut file = FileReader::default();
-    match pieces(text) {
-        Ok(pieces) if pieces.is_empty() => {
-            file.fault(
-                String::new(),
-                "",
-                "holds no session; a JSON object, an array of them, or one a line is expected",
-            );
-        }
-        Ok(pieces) => match format.or_else(|| format_of(&pieces)) {
-            Some(format) => file.others(format, pieces),
-            None => {
-                for (place, piece) in pieces {
-                    file.session(place, piece);
-                }
-            }
-        },
+    match json_text(bytes) {
+        Ok(text) => file.read(&text, format),
         Err(message) => file.fault(String::new(), "", message),
     }
     if file.faults.is_empty() {
@@ -83,13 +69,9 @@ pub fn parse_session_file(
     })
 }
 
-fn format_of(pieces: &[(String, &str)]) -> Option<SessionFormat> {
-    let (_, first) = pieces.first()?;
-    format::detect(&serde_json::from_str(first).ok()?)
-}
-
 /// Reads the one session of a request's body; a field `format` says that it is in a form of others.
 pub fn parse_session(text: &str) -> Result<SessionInput, InvalidSession> {
+    let text = &*readable(text);
     /// What a body says of its form; in our own it says nothing.
     #[derive(serde::Deserialize)]
     struct Tag {
@@ -109,7 +91,7 @@ pub fn parse_session(text: &str) -> Result<SessionInput, InvalidSession> {
         .map_err(|unknown: crate::wire::UnknownText| invalid("/format", unknown.to_string()))?;
     let value = serde_json::from_str(text).map_err(|error| invalid("", error.to_string()))?;
     let place = String::new();
-    match format::read(format, &[Document { place, value }]) {
+    match format::read(format, vec![Document { place, value }]) {
         Ok(sessions) if sessions.len() == 1 => {
             let mut sessions = sessions.into_iter().map(|(_, session)| session);
             let session = sessions.next().unwrap_or_default();
@@ -132,29 +114,48 @@ pub fn parse_session(text: &str) -> Result<SessionInput, InvalidSession> {
     }
 }
 
-/// The sessions' texts, each with its place.
-fn pieces(text: &str) -> Result<Vec<(String, &str)>, String> {
-    let trimmed = text.trim();
-    if trimmed.starts_with('[') {
-        let items: Vec<&RawValue> =
-            serde_json::from_str(text).map_err(|error| format!("not a JSON array: {error}"))?;
-        let placed = items.into_iter().enumerate();
-        return Ok(placed
-            .map(|(index, item)| (format!("item {index}"), item.get()))
-            .collect());
+/// Returns the values of a file, each with its place: those of a list, or one after another. An error has a place, too.
+fn pieces(text: &str) -> Result<Vec<(String, &str)>, (String, String)> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
+    let mut pieces: Vec<(usize, &str)> = Vec::new();
+    let (mut line, mut counted) = (1, 0);
+    loop {
+        let rest = text.get(values.byte_offset()..).unwrap_or_default();
+        let start = text.len() - rest.trim_start().len();
+        line += text
+            .get(counted..start)
+            .unwrap_or_default()
+            .matches('\n')
+            .count();
+        counted = start;
+        match values.next() {
+            Some(Ok(value)) => pieces.push((line, value.get())),
+            None => break,
+            Some(Err(error)) => {
+                let place = match pieces.is_empty() {
+                    true => String::new(),
+                    false => format!("line {line}"),
+                };
+                let message = words::json_fault(&error.to_string());
+                return Err((place, format!("is not JSON: {message}")));
+            }
+        }
     }
-    // One object may take many lines; only a first line that is whole by itself makes the file JSONL.
-    let first = trimmed.lines().next().unwrap_or_default();
-    let whole_first_line = serde_json::from_str::<&RawValue>(first).is_ok();
-    if !trimmed.is_empty() && (first.len() == trimmed.len() || !whole_first_line) {
-        return Ok(vec![(String::new(), text)]);
-    }
-    Ok(text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty())
-        .map(|(number, line)| (format!("line {}", number + 1), line))
-        .collect())
+    let placed = match pieces.as_slice() {
+        [(_, list)] if list.starts_with('[') => {
+            let items: Vec<&RawValue> = serde_json::from_str(list).unwrap_or_default(); // it was read above
+            let items = items.into_iter().enumerate();
+            items
+                .map(|(index, item)| (format!("item {index}"), item.get()))
+                .collect()
+        }
+        [(_, only)] => vec![(String::new(), *only)],
+        pieces => pieces
+            .iter()
+            .map(|(line, text)| (format!("line {line}"), *text))
+            .collect(),
+    };
+    Ok(placed)
 }
 
 #[derive(Default)]
@@ -165,6 +166,33 @@ struct FileReader {
 }
 
 impl FileReader {
+    fn read(&mut self, text: &str, format: Option<SessionFormat>) {
+        let pieces = match pieces(text) {
+            Ok(pieces) => pieces,
+            Err((place, message)) => return self.fault(place, "", message),
+        };
+        let Some((place, _)) = pieces.first() else {
+            let message =
+                "holds no session; a JSON object, an array of them, or one a line is expected";
+            return self.fault(String::new(), "", message);
+        };
+        let form = format.map(Form::Other).or_else(|| {
+            let mut values = pieces
+                .iter()
+                .filter_map(|(_, piece)| serde_json::from_str(piece).ok());
+            values.find_map(|value| format::detect(&value))
+        });
+        match form {
+            Some(Form::Other(format)) => self.others(format, pieces),
+            Some(Form::Own) => {
+                for (place, piece) in pieces {
+                    self.session(place, piece);
+                }
+            }
+            None => self.fault(place.clone(), "", format::unknown_form()),
+        }
+    }
+
     fn session(&mut self, place: String, text: &str) {
         match SessionInput::from_json(text) {
             Ok(session) => self.check(place, session),
@@ -172,7 +200,7 @@ impl FileReader {
         }
     }
 
-    /// Sessions in a form of others.
+    /// Sessions in another tool's format.
     fn others(&mut self, format: SessionFormat, pieces: Vec<(String, &str)>) {
         let mut documents = Vec::new();
         for (place, piece) in pieces {
@@ -188,16 +216,7 @@ impl FileReader {
         if !self.faults.is_empty() {
             return;
         }
-        let first = documents.first().map(|document| &document.value);
-        if format == SessionFormat::Messages && first.is_some_and(format::is_message) {
-            // The file is one conversation, a message an entry.
-            let messages = documents.into_iter().map(|document| document.value);
-            documents = vec![Document {
-                place: String::new(),
-                value: messages.collect(),
-            }];
-        }
-        match format::read(format, &documents) {
+        match format::read(format, documents) {
             Ok(sessions) if sessions.is_empty() => {
                 self.fault(
                     String::new(),

@@ -18,7 +18,7 @@ use super::{
     ListFilter, ListPage, Listed, PAGE_SIZE, Pagination, TarsyError, TarsySession, about, add_tool,
     available_tool, read, status_of, tool_name,
 };
-use crate::history::ingest::{SessionInput, tool_text};
+use crate::history::ingest::{SessionInput, THINKING, tool_text};
 use crate::score::session::Message;
 use crate::wire::Quality;
 
@@ -326,7 +326,8 @@ fn message(event: &Event, final_analysis: Option<&str>) -> Option<Message> {
         {
             return None;
         }
-        "llm_thinking" | "llm_response" | "final_analysis" | "executive_summary" => {
+        "llm_thinking" => (THINKING, content.to_owned(), None),
+        "llm_response" | "final_analysis" | "executive_summary" => {
             ("assistant", content.to_owned(), None)
         }
         "mcp_tool_summary" => (

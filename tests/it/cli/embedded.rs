@@ -381,9 +381,14 @@ fn any_agents_task_is_imported_from_a_folder_and_scored_by_criteria_for_tasks() 
     place.write("runs/README.md", "no session");
     let imported = place.run(&["sessions", "import", "runs", "--json"]);
     assert_eq!(imported.ends(0).json()["new"], 3);
+    // A file with an error is reported, and the others are imported.
     place.write("runs/d.json", "{\"messages\": [7]}");
-    let refused = place.run(&["sessions", "import", "--format", "messages", "runs"]);
-    refused.ends(2).says("d.json: /messages/0: is no message");
+    place.write("runs/log.eval", "PK\u{3}\u{4}");
+    place.write("runs/e.json", &run("e"));
+    let partly = place.run(&["sessions", "import", "runs", "--json"]);
+    let partly = partly.ends(2).says("d.json: /messages/0: is no message");
+    let counts = partly.says("log.eval: is a ZIP archive").json();
+    assert_eq!((&counts["new"], &counts["failed"]), (&json!(1), &json!(2)));
 
     let task = include_str!("../../../config/criteria/session_task.yaml");
     place.write("task.yaml", task);

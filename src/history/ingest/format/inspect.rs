@@ -3,8 +3,12 @@
 
 use serde_json::Value;
 
-use super::transcript::{AttributedPiece, NO_MESSAGE, conversation, pieces, tool_names};
-use super::{Placed, fault, identify, moment, text};
+use super::calls::tool_names;
+use super::field::{moment, rfc3339, text};
+use super::messages::failure;
+use super::parts::{NO_MESSAGE, read_message};
+use super::transcript::conversation;
+use super::{Placed, fault, identify};
 use crate::history::ingest::input::{SessionFault, SessionInput};
 use crate::wire::{SessionFormat, SessionStatus};
 
@@ -42,13 +46,10 @@ fn session(eval: &Value, sample: &Value) -> Result<SessionInput, (String, &'stat
     };
     let mut said = Vec::new();
     for (n, message) in messages.iter().enumerate() {
-        let pieces = pieces(message).ok_or_else(|| (format!("/messages/{n}"), NO_MESSAGE))?;
-        said.extend(pieces.into_iter().map(|piece| AttributedPiece {
-            piece,
-            agent: None,
-            at: None,
-        }));
+        let read = read_message(message, "assistant");
+        said.extend(read.ok_or_else(|| (format!("/messages/{n}"), NO_MESSAGE))?);
     }
+    said.extend(failure(&sample["error"]));
     let (conversation, final_analysis) = conversation(said);
     let offered = sample["events"].as_array().into_iter().flatten();
     let offered = offered
@@ -60,11 +61,11 @@ fn session(eval: &Value, sample: &Value) -> Result<SessionInput, (String, &'stat
     } else {
         SessionStatus::Completed
     };
-    let time = |name: &str| moment(&sample[name]).map(|at| at.to_rfc3339());
+    let time = |name: &str| moment(&sample[name]).map(rfc3339);
     let mut session = SessionInput {
         status: Some(status.as_str().to_owned()),
-        alert_type: text(eval, &["task"]),
-        agent: text(eval, &["model"]),
+        alert_type: text(eval, "task"),
+        agent: text(eval, "model"),
         conversation,
         final_analysis,
         tools: offered.map(tool_names).unwrap_or_default(),
@@ -73,17 +74,17 @@ fn session(eval: &Value, sample: &Value) -> Result<SessionInput, (String, &'stat
         ..SessionInput::default()
     };
     let within = || {
-        let run = text(eval, &["eval_id", "run_id"])?;
+        let run = text(eval, "eval_id run_id")?;
         let (id, epoch) = (
-            text(sample, &["id"])?,
-            text(sample, &["epoch"]).unwrap_or_default(),
+            text(sample, "id")?,
+            text(sample, "epoch").unwrap_or_default(),
         );
         Some(format!("{run}/{id}/{epoch}"))
     };
     identify(
         &mut session,
         SessionFormat::Inspect,
-        text(sample, &["uuid"]).or_else(within),
+        text(sample, "uuid").or_else(within),
         sample,
     );
     Ok(session)

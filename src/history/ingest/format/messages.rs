@@ -1,61 +1,75 @@
-//! One conversation as a list of messages: a request or a stored completion of OpenAI or Anthropic, a line of a file for
-//! fine-tuning, or the list alone. Fields of our own form may stand beside the messages; others are skipped.
+//! One conversation an object, or one that is a list of messages: requests and answers of model APIs, stored conversations of agent
+//! frameworks, lines of files for fine-tuning. Fields of our own form count beside the messages.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::transcript::{AttributedPiece, NO_MESSAGE, conversation, pieces, plain, tool_names};
-use super::{Placed, fault, identify, text};
+use super::calls::tool_names;
+use super::field::{first, is_one_of, moment, once, rfc3339, text};
+use super::parts::{NO_MESSAGE, located, read_any, read_message};
+use super::transcript::{Entry, Item, conversation};
+use super::{Placed, entry, fault, identify};
 use crate::history::ingest::input::{InvalidSession, SessionFault, SessionInput, unknown_status};
+use crate::score::session::Message;
 use crate::wire::{SessionFormat, SessionStatus};
 
-/// Fields of our own form that are taken as they are.
-const OURS: [&str; 8] = [
-    "alert_type",
-    "agent",
-    "author",
-    "alert_data",
-    "final_analysis",
-    "tags",
-    "started_at",
-    "completed_at",
-];
+/// Fields of our own form that count beside messages.
+const OURS: &str = "alert_type agent author alert_data final_analysis tags started_at completed_at";
+
+/// Whether an object holds a conversation: messages, a question with its answer, or events with their authors.
+pub(super) fn is_conversation(value: &Value) -> bool {
+    let lists = "messages contents chat_history choices candidates /values/messages";
+    let mut lists = lists
+        .split(' ')
+        .filter_map(|list| first(value, list).or(value.get(list)));
+    match value.as_array() {
+        Some(messages) => messages.first().is_some_and(is_message),
+        None => {
+            lists.any(Value::is_array)
+                || first(value, "input").and(first(value, "output")).is_some()
+                || value["object"] == "response"
+                || is_adk(value)
+                || exchange(value).is_some()
+        }
+    }
+}
+
+/// Whether a value is a message by itself: a file of such is one conversation.
+pub(super) fn is_message(value: &Value) -> bool {
+    let names = "content contents tool_calls parts blocks items data kwargs";
+    let has_content = names.split(' ').any(|name| value.get(name).is_some());
+    let wraps_message = value["message"]["role"].is_string() && value["type"].is_null();
+    let is_item = value["call_id"].is_string() && value["type"].is_string();
+    (has_content || wraps_message || is_item)
+        && read_message(value, "assistant").is_some()
+        && !value["sessionId"].is_string()
+}
+
+/// Returns a request and its response, as proxies log them.
+fn exchange(value: &Value) -> Option<[&Value; 2]> {
+    let sides = [&value["request"], &value["response"]];
+    let is_side = |side: &&Value| !located(side).is_empty() || side.is_object() && is_message(side);
+    sides.iter().all(is_side).then_some(sides)
+}
+
+/// Whether a value is a session of Google's ADK.
+fn is_adk(value: &Value) -> bool {
+    text(value, "appName app_name").is_some() && value["events"].is_array()
+}
 
 pub(super) fn read(document: &Value) -> Result<Vec<Placed>, Vec<SessionFault>> {
-    let wrapped;
-    let document = match document {
-        list @ Value::Array(_) => {
-            wrapped = json!({ "messages": list });
-            &wrapped
-        }
-        other @ (Value::Null
-        | Value::Bool(_)
-        | Value::Number(_)
-        | Value::String(_)
-        | Value::Object(_)) => other,
-    };
-    let mut said = Vec::new();
-    for (pointer, message) in messages(document)? {
-        let Some(pieces) = pieces(&message) else {
-            return Err(vec![fault(pointer, NO_MESSAGE)]);
-        };
-        said.extend(pieces.into_iter().map(|piece| AttributedPiece {
-            piece,
-            agent: None,
-            at: None,
-        }));
-    }
-    let own: Map<String, Value> = OURS
-        .iter()
-        .filter_map(|name| Some(((*name).to_owned(), document.get(*name)?.clone())))
-        .collect();
+    let entries = entries(document)?;
+    let mut own = document.as_object().cloned().unwrap_or_default();
+    own.retain(|name, _| is_one_of(name, OURS));
     let own = SessionInput::from_json(&Value::Object(own).to_string());
     let mut session = own.map_err(|InvalidSession { faults }| faults)?;
-    let (messages, conclusion) = conversation(said);
+    let agent = entries.iter().find_map(|entry| entry.agent.clone());
+    session.agent = session.agent.or(agent);
+    let (messages, conclusion) = conversation(entries);
     session.conversation = messages;
     session.final_analysis = match (session.final_analysis.take(), conclusion) {
-        // What was said last stays a message beside a conclusion that was given.
+        // The agent's last text stays a message beside a conclusion that was given.
         (Some(given), Some(last)) if given.trim() != last.trim() => {
-            session.conversation.push(crate::score::session::Message {
+            session.conversation.push(Message {
                 role: "assistant".to_owned(),
                 content: last,
                 ..Default::default()
@@ -64,14 +78,17 @@ pub(super) fn read(document: &Value) -> Result<Vec<Placed>, Vec<SessionFault>> {
         }
         (given, last) => given.or(last),
     };
-    session.tools = tool_names(&document["tools"]);
+    let output = document["output"].as_array().into_iter().flatten();
+    let listed = output.filter(|item| item["type"] == "mcp_list_tools");
+    let listed = listed.flat_map(|item| tool_names(&item["tools"]));
+    session.tools = once(tool_names(&document["tools"]).into_iter().chain(listed));
     session.status = Some(status(&document["status"])?.as_str().to_owned());
-    let id = text(document, &["external_id", "session_id", "id"]);
+    let id = text(document, "external_id session_id id thread_id chat_id");
     identify(&mut session, SessionFormat::Messages, id, document);
     Ok(vec![(String::new(), session)])
 }
 
-/// Our own words and those of OpenAI's responses; none: it has ended.
+/// Our own statuses and those of OpenAI's responses; none: it has ended.
 fn status(word: &Value) -> Result<SessionStatus, Vec<SessionFault>> {
     match word.as_str() {
         None if word.is_null() => Ok(SessionStatus::Completed),
@@ -83,45 +100,113 @@ fn status(word: &Value) -> Result<SessionStatus, Vec<SessionFault>> {
     }
 }
 
-/// The messages, each with its place.
-fn messages(document: &Value) -> Result<Vec<(String, Value)>, Vec<SessionFault>> {
-    let mut found = Vec::new();
-    for name in ["system", "instructions"] {
-        let said = document.get(name).filter(|said| !said.is_null());
-        found.extend(said.map(|said| (format!("/{name}"), plain("system", said))));
+fn entries(document: &Value) -> Result<Vec<Entry>, Vec<SessionFault>> {
+    if is_adk(document) {
+        let events = document["events"].as_array().into_iter().flatten();
+        return Ok(events.flat_map(adk_event).collect());
     }
-    let name = if document.get("messages").is_some() {
-        "messages"
-    } else {
-        "input"
+    if let Some([request, response]) = exchange(document) {
+        let mut both = entries(request)?;
+        both.extend(entries(response)?);
+        return Ok(both);
+    }
+    if is_message(document) {
+        return Ok(read_message(document, "assistant").unwrap_or_default());
+    }
+    let places = match document {
+        list @ Value::Array(_) => vec![("", "user", list)],
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+            located(document)
+        }
     };
-    match &document[name] {
-        Value::Array(messages) if !messages.is_empty() => {
-            let placed = messages.iter().enumerate();
-            found.extend(placed.map(|(n, message)| (format!("/{name}/{n}"), message.clone())));
+    let mut entries = Vec::new();
+    for (pointer, role, value) in places {
+        let value = match pointer {
+            "/chat_history" => &by_name(value),
+            _ => value,
+        };
+        match value {
+            Value::Array(messages) => {
+                for (n, message) in messages.iter().enumerate() {
+                    let read = match message {
+                        Value::String(_) | Value::Array(_) => unattributed(message, role),
+                        Value::Object(_) if role != "user" => read_message(message, role)
+                            .unwrap_or_else(|| unattributed(message, role)),
+                        Value::Object(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {
+                            let fault = || vec![fault(format!("{pointer}/{n}"), NO_MESSAGE)];
+                            read_message(message, "assistant").ok_or_else(fault)?
+                        }
+                    };
+                    entries.extend(read);
+                }
+            }
+            Value::Object(_) => {
+                entries
+                    .extend(read_message(value, role).unwrap_or_else(|| unattributed(value, role)));
+            }
+            Value::String(_) if pointer != "/messages" => entries.extend(unattributed(value, role)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
-        asked @ Value::String(_) if name == "input" => {
-            found.push(("/input".to_owned(), plain("user", asked)))
-        }
-        Value::Null
-        | Value::Bool(_)
-        | Value::Number(_)
-        | Value::String(_)
-        | Value::Array(_)
-        | Value::Object(_) => {
+    }
+    entries.extend(failure(&document["error"]));
+    let is_said =
+        |entry: &Entry| !matches!(&entry.item, Item::Text { role, .. } if role == "system");
+    match entries.iter().any(is_said) {
+        true => Ok(entries),
+        false => {
             let message = "holds no message; a list of messages with role and content is expected";
-            return Err(vec![fault("/messages", message)]);
+            Err(vec![fault("/messages", message)])
         }
     }
-    for (n, item) in document["output"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
-        found.push((format!("/output/{n}"), item.clone()));
+}
+
+fn unattributed(value: &Value, role: &str) -> Vec<Entry> {
+    read_any(value, role).into_iter().map(entry).collect()
+}
+
+/// A chat history of AutoGen 0.2: named messages have their roles from the view of the one who asks, whose message is the first.
+fn by_name(history: &Value) -> Value {
+    let mut history = history.clone();
+    let user = history[0]["name"].clone();
+    for message in history.as_array_mut().into_iter().flatten() {
+        if message["name"].is_string() && message["role"] != "tool" {
+            let role = if message["name"] == user {
+                "user"
+            } else {
+                "assistant"
+            };
+            message["role"] = role.into();
+        }
     }
-    let answer = document.pointer("/choices/0/message");
-    found.extend(answer.map(|answer| ("/choices/0/message".to_owned(), answer.clone())));
-    Ok(found)
+    history
+}
+
+/// The error that ended a conversation.
+pub(super) fn failure(error: &Value) -> Option<Entry> {
+    let message = text(error, "message").or_else(|| error.as_str().map(str::to_owned));
+    message.map(|message| {
+        entry(Item::Text {
+            role: "system".to_owned(),
+            text: format!("Error: {message}"),
+        })
+    })
+}
+
+/// An event of Google's ADK: a content, or the error that took its place.
+fn adk_event(event: &Value) -> Vec<Entry> {
+    let agent = text(event, "author").filter(|author| author != "user");
+    let role = if agent.is_some() { "assistant" } else { "user" };
+    let mut items = read_any(&event["content"], role);
+    let error = text(event, "errorMessage error_message errorCode error_code");
+    items.extend(error.map(|error| Item::Text {
+        role: role.to_owned(),
+        text: format!("Error: {error}"),
+    }));
+    let at = moment(&event["timestamp"]).map(rfc3339);
+    let entry = |item| Entry {
+        item,
+        agent: agent.clone(),
+        at: at.clone(),
+    };
+    items.into_iter().map(entry).collect()
 }

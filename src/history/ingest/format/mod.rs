@@ -1,21 +1,29 @@
-//! Sessions as others record them, each format in our one form of a session. Pure: text in, sessions or faults out.
+//! Sessions as other tools record them, each format in our one form of a session. Pure: JSON in, sessions or faults out.
 //!
-//! A format says where messages, calls of tools and their results stand; `transcript` reads them, whoever wrote them. What
-//! is wrong is named with its place, and then nothing of the file is given back.
+//! A format finds messages, tool calls and results; `parts` reads them in every dialect and `transcript` makes a conversation of
+//! them. A fault names its place, and then no session of the file is returned.
 
+mod calls;
+mod field;
 mod inspect;
-mod langsmith;
+mod kind;
+mod logs;
 mod messages;
+mod parts;
+mod runs;
+mod shown;
 mod spans;
 mod trace;
 mod transcript;
 
-use chrono::{DateTime, NaiveDateTime, Utc};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-pub(in crate::history) use self::transcript::tool_text;
+use self::field::first;
+use self::messages::is_message;
+use self::transcript::{Entry, Item};
+pub(in crate::history) use self::transcript::{THINKING, tool_text};
 use super::file::FileFault;
 use super::input::{SessionFault, SessionInput};
 use crate::wire::SessionFormat;
@@ -29,42 +37,78 @@ pub(super) struct Document {
 /// A session with the place where it stands, or begins.
 pub(super) type Placed = (String, SessionInput);
 
-/// The format that a value's fields show; `None`: none that is known here.
-pub(super) fn detect(value: &Value) -> Option<SessionFormat> {
-    let has = |name: &str| value.get(name).is_some_and(|value| !value.is_null());
-    if has("alert_data") && !has("messages") || has("conversation") {
-        None
-    } else if has("resourceSpans") || has("attributes") || has("context.span_id") {
-        Some(SessionFormat::Spans)
-    } else if has("run_type") || has("runs") {
-        Some(SessionFormat::LangSmith)
-    } else if has("eval") && has("plan") || has("samples") {
-        Some(SessionFormat::Inspect)
-    } else if has("messages") || has("input") || is_message(value) {
-        Some(SessionFormat::Messages)
-    } else if value["spans"].is_array() || value["data"].is_array() {
-        Some(SessionFormat::Spans)
-    } else {
-        None
-    }
+/// The form of a session file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// The body of `PUT /api/v1/sessions/{id}`.
+    Own,
+    Other(SessionFormat),
 }
 
-/// Whether a value is a message by itself: a file of such is one conversation.
-pub(super) fn is_message(value: &Value) -> bool {
-    value["role"].is_string()
-        && (value.get("content").is_some() || value.get("tool_calls").is_some())
+/// Returns the form that a value's fields show, by fields that no other form has; `None` for an unknown one.
+pub(super) fn detect(value: &Value) -> Option<Form> {
+    let has = |name: &str| value.get(name).is_some_and(|value| !value.is_null());
+    let format = if has("conversation") || has("alert_data") && !has("messages") {
+        return Some(Form::Own);
+    } else if spans::is_trace(value) {
+        SessionFormat::Spans
+    } else if let Some(format) = runs::format_of(value) {
+        format
+    } else if has("eval") && has("plan") || value["samples"].is_array() {
+        SessionFormat::Inspect
+    } else if let Some(format) = logs::format_of(value) {
+        format
+    } else if messages::is_conversation(value) || is_message(value) {
+        SessionFormat::Messages
+    } else if has("status")
+        && !has("type")
+        && first(value, "session_id external_id final_analysis").is_some()
+    {
+        return Some(Form::Own);
+    } else {
+        return None;
+    };
+    Some(Form::Other(format))
+}
+
+/// The error for a value of an unknown form.
+pub(super) fn unknown_form() -> String {
+    let formats: Vec<&str> = SessionFormat::ALL
+        .iter()
+        .map(|format| format.as_str())
+        .collect();
+    format!(
+        "is in no known form; known are Gavel's own (status with alert_data or conversation) and the formats {}",
+        formats.join(", ")
+    )
 }
 
 /// Reads the documents of one file.
 pub(super) fn read(
     format: SessionFormat,
-    documents: &[Document],
+    mut documents: Vec<Document>,
 ) -> Result<Vec<Placed>, Vec<FileFault>> {
     match format {
-        SessionFormat::Messages => each(documents, messages::read),
-        SessionFormat::Inspect => each(documents, inspect::read),
-        SessionFormat::Spans => trace::sessions(spans::steps(documents)?, format),
-        SessionFormat::LangSmith => trace::sessions(langsmith::steps(documents)?, format),
+        SessionFormat::Messages => {
+            if documents
+                .first()
+                .is_some_and(|first| is_message(&first.value))
+            {
+                // The file is one conversation, a message an entry.
+                let messages = documents.into_iter().map(|document| document.value);
+                documents = vec![Document {
+                    place: String::new(),
+                    value: messages.collect(),
+                }];
+            }
+            each(&documents, messages::read)
+        }
+        SessionFormat::Inspect => each(&documents, inspect::read),
+        SessionFormat::Spans => trace::sessions(spans::steps(&documents)?, format),
+        SessionFormat::LangSmith | SessionFormat::Langfuse | SessionFormat::Braintrust => {
+            trace::sessions(runs::steps(format, &documents)?, format)
+        }
+        SessionFormat::ClaudeCode | SessionFormat::Codex => logs::read(format, &documents),
     }
 }
 
@@ -126,45 +170,13 @@ pub(super) fn derived_id(source: &str, external_id: &str) -> Uuid {
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
-/// The first of these fields that holds a text or a number.
-fn text(value: &Value, names: &[&str]) -> Option<String> {
-    names.iter().find_map(|name| match value.get(*name)? {
-        Value::String(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-    })
-}
-
-/// A list's values; a text that holds a JSON list is that list.
-fn list(value: &Value) -> Vec<Value> {
-    match value {
-        Value::Array(items) => items.clone(),
-        Value::String(text) => match serde_json::from_str(text) {
-            Ok(Value::Array(items)) => items,
-            Ok(_) | Err(_) => Vec::new(),
-        },
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
+/// An item whose agent and time aren't recorded.
+fn entry(item: Item) -> Entry {
+    Entry {
+        item,
+        agent: None,
+        at: None,
     }
-}
-
-/// A moment in any of the spellings of these formats: RFC 3339, the same without an offset (UTC), or a count since 1970 of
-/// milliseconds, microseconds or nanoseconds, which its size shows.
-fn moment(value: &Value) -> Option<DateTime<Utc>> {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
-    };
-    if let Ok(count) = text.parse::<i64>() {
-        return match count {
-            ..=99_999_999_999_999 => DateTime::from_timestamp_millis(count),
-            100_000_000_000_000..=99_999_999_999_999_999 => DateTime::from_timestamp_micros(count),
-            _ => Some(DateTime::from_timestamp_nanos(count)),
-        };
-    }
-    let local = || NaiveDateTime::parse_from_str(&text.replace(' ', "T"), "%Y-%m-%dT%H:%M:%S%.f");
-    let with_offset = DateTime::parse_from_rfc3339(&text).map(|at| at.to_utc());
-    with_offset.or_else(|_| local().map(|at| at.and_utc())).ok()
 }
 
 fn fault(pointer: impl Into<String>, message: impl Into<String>) -> SessionFault {

@@ -1,15 +1,31 @@
-//! Spans in JSON: OTLP (`resourceSpans`), or one object a span as exporters of OpenTelemetry and Phoenix write them. What they say
-//! is read by the conventions of OpenInference, of OpenTelemetry for GenAI, and of OpenLLMetry.
+//! Spans in JSON: OTLP (`resourceSpans`), or one object a span as exporters of OpenTelemetry, Phoenix and MLflow write them. Their
+//! attributes are read by the conventions of OpenInference, of OpenTelemetry for GenAI, of OpenLLMetry and of tracing services.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use super::calls::tool_names;
+use super::field::{first, list, moment, text};
+use super::parts::read_any;
+use super::shown::shown;
 use super::trace::{Step, Work};
-use super::transcript::{Piece, plain, shown, tool_names};
-use super::{Document, fault, list, moment, text};
+use super::transcript::{Call, CallResult, Item, THINKING};
+use super::{Document, fault};
 use crate::history::ingest::file::FileFault;
 
 /// How many names a dotted key may hold.
-const DEEP: usize = 16;
+const MAX_KEY_NAMES: usize = 16;
+/// Lists of spans in answers of APIs.
+const LISTS: &str = "/spans /data /data/spans";
+/// Attributes with the input and the output of a step of any kind.
+const INPUTS: &str =
+    "/input/value /traceloop/entity/input /langfuse/observation/input /mlflow/spanInputs";
+const OUTPUTS: &str =
+    "/output/value /traceloop/entity/output /langfuse/observation/output /mlflow/spanOutputs";
+const KINDS: &str = "/openinference/span/kind /gen_ai/operation/name /traceloop/span/kind /langfuse/observation/type /mlflow/spanType /ai/operationId";
+const TOOL_NAMES: &str = "/gen_ai/tool/name /tool/name /ai/toolCall/name /traceloop/entity/name";
+const TOOL_IDS: &str = "/gen_ai/tool/call/id /tool_call/id /tool/id /ai/toolCall/id";
+const GIVEN: &str = "/llm/input_messages /gen_ai/input/messages /gen_ai/prompt /ai/prompt/messages";
+const GAVE: &str = "/llm/output_messages /gen_ai/output/messages /gen_ai/completion";
 
 pub(super) fn steps(documents: &[Document]) -> Result<Vec<Step>, Vec<FileFault>> {
     let (mut steps, mut faults) = (Vec::new(), Vec::new());
@@ -27,142 +43,190 @@ pub(super) fn steps(documents: &[Document]) -> Result<Vec<Step>, Vec<FileFault>>
             }
         }
     }
-    if faults.is_empty() {
-        Ok(steps)
-    } else {
-        Err(faults)
+    match faults.is_empty() {
+        true => Ok(steps),
+        false => Err(faults),
     }
 }
 
+/// Whether a value is a span, a list of spans, or what OTLP wraps around them.
+pub(super) fn is_trace(value: &Value) -> bool {
+    let is_span = |span: &Value| {
+        let ids = "spanId span_id traceId trace_id /context/span_id /context/trace_id";
+        first(span, ids).is_some() && !span["attributes"].is_null()
+            || span.get("context.span_id").is_some()
+    };
+    let listed = first(value, "/spans/0 /data/0 /data/spans/0");
+    first(value, "resourceSpans resource_spans").is_some()
+        || is_span(value)
+        || listed.is_some_and(is_span)
+}
+
 fn spans(document: &Value) -> Vec<&Value> {
-    if let Some(resources) = document["resourceSpans"].as_array() {
-        let scopes = resources
-            .iter()
-            .filter_map(|resource| resource["scopeSpans"].as_array());
-        let spans = scopes
+    let listed = |value, names| {
+        first(value, names)
+            .and_then(Value::as_array)
+            .into_iter()
             .flatten()
-            .filter_map(|scope| scope["spans"].as_array());
-        return spans.flatten().collect();
+    };
+    if first(document, "resourceSpans resource_spans").is_some() {
+        let scopes = listed(document, "resourceSpans resource_spans");
+        let scopes = scopes.flat_map(|resource| listed(resource, "scopeSpans scope_spans"));
+        return scopes.flat_map(|scope| listed(scope, "spans")).collect();
     }
-    let listed = ["spans", "data"]
-        .iter()
-        .find_map(|name| document[*name].as_array());
-    match listed {
+    match first(document, LISTS).and_then(Value::as_array) {
         Some(spans) => spans.iter().collect(),
         None => vec![document],
     }
 }
 
 fn step(span: &Value) -> Result<Step, (&'static str, &'static str)> {
-    let attributes = Attributes(attributes(&span["attributes"]));
-    let word = |paths: &[&str]| attributes.word(paths);
-    let id = |names: &[&str]| text(span, names).or_else(|| text(&span["context"], names));
-    let trace = id(&["traceId", "trace_id"]).ok_or((
+    let attributes = attributes(&span["attributes"]);
+    let word = |names| {
+        let word = first(&attributes, names).map(shown);
+        word.filter(|word| !word.trim().is_empty())
+    };
+    let trace = text(span, "traceId trace_id /context/trace_id").ok_or((
         "/traceId",
         "is missing; a span of OTLP, OpenTelemetry or Phoenix in JSON is expected",
     ))?;
-    let time = |names: [&str; 2]| names.iter().find_map(|name| moment(&span[*name]));
-    let tools = attributes.said(&["/llm/tools", "/gen_ai/tool/definitions"]);
+    let failed = text(span, "/status/code /status/status_code status_code");
+    let failed =
+        failed.is_some_and(|code| matches!(code.as_str(), "ERROR" | "STATUS_CODE_ERROR" | "2"));
+    let tools = first(
+        &attributes,
+        "/llm/tools /gen_ai/tool/definitions /ai/prompt/tools",
+    );
     let mut step = Step {
-        id: id(&["spanId", "span_id", "id"]).unwrap_or_default(),
-        parent: id(&["parentSpanId", "parent_span_id", "parent_id"]),
+        id: text(span, "spanId span_id id /context/span_id").unwrap_or_default(),
+        parent: text(span, "parentSpanId parent_span_id parent_id"),
         trace,
-        conversation: word(&["/session/id", "/gen_ai/conversation/id"]),
-        name: word(&["/gen_ai/tool/name", "/tool/name"]).or_else(|| text(span, &["name"])),
-        agent: word(&["/gen_ai/agent/name", "/agent/name"]),
-        author: word(&["/user/id", "/enduser/id"]),
-        began: time(["startTimeUnixNano", "start_time"]),
-        ended: time(["endTimeUnixNano", "end_time"]),
-        failed: has_failed(span),
-        given: attributes.given(),
-        gave: attributes.messages(&[
-            "/llm/output_messages",
-            "/gen_ai/output/messages",
-            "/gen_ai/completion",
-        ]),
+        conversation: word("/session/id /gen_ai/conversation/id"),
+        name: word(TOOL_NAMES).or_else(|| text(span, "name")),
+        agent: word("/gen_ai/agent/name /agent/name"),
+        author: word("/user/id /enduser/id"),
+        began: first(span, "startTimeUnixNano start_time_unix_nano start_time").and_then(moment),
+        ended: first(span, "endTimeUnixNano end_time_unix_nano end_time").and_then(moment),
+        failed,
+        error: text(span, "/status/message /status/description").filter(|_| failed),
+        given: given(&attributes),
+        gave: gave(&attributes),
         tools: tools.map(tool_names).unwrap_or_default(),
-        asked: attributes.said(&["/input/value"]).cloned(),
-        answered: attributes.said(&["/output/value"]).cloned(),
         ..Step::default()
     };
-    let kind = word(&[
-        "/openinference/span/kind",
-        "/gen_ai/operation/name",
-        "/traceloop/span/kind",
-    ])
-    .or_else(|| text(span, &["span_kind"]));
-    step.work = match kind.as_deref().map(str::to_ascii_lowercase).as_deref() {
-        Some("llm" | "chat" | "generate_content" | "text_completion") => Work::Model,
-        Some("tool" | "execute_tool" | "retriever") => Work::Tool,
-        Some("agent" | "invoke_agent" | "create_agent") => Work::Agent,
-        Some(_) => Work::Other,
-        None if step.given.is_empty() && step.gave.is_empty() => Work::Other,
+    let is_silent = step.given.is_empty() && step.gave.is_empty();
+    let kind = word(KINDS).or_else(|| text(span, "span_kind"));
+    step.work = match kind {
+        Some(kind) => work(kind.trim_matches('"')),
+        None if is_silent => Work::Other,
         None => Work::Model,
     };
-    step.tool = (step.work == Work::Tool).then(|| attributes.tool(&step));
+    let (asked, answered) = (first(&attributes, INPUTS), first(&attributes, OUTPUTS));
+    let answer = || {
+        answered
+            .map(|said| read_any(said, "assistant"))
+            .unwrap_or_default()
+    };
+    match step.work {
+        Work::Tool => step.tool = Some(tool(&step, &attributes)),
+        Work::Model if is_silent => {
+            step.given = asked
+                .map(|asked| read_any(asked, "user"))
+                .unwrap_or_default();
+            step.gave = answer();
+        }
+        Work::Model => {
+            // Some instrumentations write thinking only there.
+            let is_thinking =
+                |item: &Item| matches!(item, Item::Text { role, .. } if role == THINKING);
+            if !step.gave.iter().any(is_thinking) {
+                step.gave
+                    .splice(0..0, answer().into_iter().filter(is_thinking));
+            }
+        }
+        Work::Agent | Work::Other => {
+            step.asked = asked.cloned();
+            step.answered = answered.cloned();
+        }
+    }
     Ok(step)
 }
 
-fn has_failed(span: &Value) -> bool {
-    let status = text(&span["status"], &["code", "status_code"]);
-    let status = status.or_else(|| text(span, &["status_code"]));
-    status.is_some_and(|status| matches!(status.as_str(), "ERROR" | "STATUS_CODE_ERROR" | "2"))
+fn work(kind: &str) -> Work {
+    match kind.to_ascii_lowercase().as_str() {
+        "chat_model"
+        | "llm"
+        | "chat"
+        | "generation"
+        | "generate_content"
+        | "text_completion"
+        | "ai.generatetext.dogenerate"
+        | "ai.streamtext.dostream" => Work::Model,
+        "tool" | "execute_tool" | "retriever" | "ai.toolcall" => Work::Tool,
+        "agent" | "invoke_agent" | "create_agent" => Work::Agent,
+        _ => Work::Other,
+    }
 }
 
-/// What a span says of itself, as a tree.
-struct Attributes(Value);
-
-impl Attributes {
-    /// The first of these that is there.
-    fn said(&self, paths: &[&str]) -> Option<&Value> {
-        let mut found = paths.iter().filter_map(|path| self.0.pointer(path));
-        found.find(|value| !value.is_null())
+/// Returns a list of messages. An attribute is text, so that the parts of a content may be JSON in it.
+fn messages(attributes: &Value, names: &str, role: &str) -> Vec<Item> {
+    let mut messages = first(attributes, names).map(list).unwrap_or_default();
+    for content in messages
+        .iter_mut()
+        .filter_map(|message| message.get_mut("content"))
+    {
+        let parts = Value::from(list(content));
+        if parts.get(0).is_some_and(|part| part["type"].is_string()) {
+            *content = parts;
+        }
     }
+    messages
+        .iter()
+        .flat_map(|message| read_any(message, role))
+        .collect()
+}
 
-    fn word(&self, paths: &[&str]) -> Option<String> {
-        let word = self.said(paths).map(shown);
-        word.filter(|word| !word.trim().is_empty())
-    }
+/// Returns what a model was given: its instructions, then its messages.
+fn given(attributes: &Value) -> Vec<Item> {
+    let instructions = first(attributes, "/gen_ai/system_instructions").map(list);
+    let instructions = json!({ "role": "system", "content": instructions });
+    let mut given = read_any(&instructions, "system");
+    given.extend(messages(attributes, GIVEN, "user"));
+    given
+}
 
-    /// A list of messages; those of OpenInference each stand in a field `message`.
-    fn messages(&self, paths: &[&str]) -> Vec<Value> {
-        let messages = self.said(paths).map(list).unwrap_or_default();
-        let own = |message: Value| message.get("message").cloned().unwrap_or(message);
-        messages.into_iter().map(own).collect()
-    }
+fn gave(attributes: &Value) -> Vec<Item> {
+    let mut gave = messages(attributes, GAVE, "assistant");
+    let message = json!({
+        "role": "assistant",
+        "content": first(attributes, "/ai/response/text"),
+        "tool_calls": first(attributes, "/ai/response/toolCalls"),
+    });
+    gave.extend(read_any(&message, "assistant"));
+    gave
+}
 
-    /// What a model was given: its instructions, then its messages.
-    fn given(&self) -> Vec<Value> {
-        let instructions = self.said(&["/gen_ai/system_instructions"]).map(list);
-        let instructions = instructions.filter(|parts| !parts.is_empty());
-        let instructions = instructions.map(|parts| plain("system", &Value::Array(parts)));
-        let messages = self.messages(&[
-            "/llm/input_messages",
-            "/gen_ai/input/messages",
-            "/gen_ai/prompt",
-        ]);
-        instructions.into_iter().chain(messages).collect()
-    }
-
-    /// A tool's call and its result. Without the id of the call they have that of the span.
-    fn tool(&self, step: &Step) -> (Piece, Piece) {
-        let id = self.word(&["/gen_ai/tool/call/id", "/tool_call/id", "/tool/id"]);
-        let id = id.or_else(|| Some(step.id.clone()));
-        let arguments = self.said(&["/gen_ai/tool/call/arguments", "/input/value"]);
-        let result = self.said(&["/gen_ai/tool/call/result", "/output/value"]);
-        let call = Piece::Call {
-            id: id.clone(),
-            name: step.name.clone(),
-            arguments: arguments.cloned(),
-        };
-        let result = Piece::Result {
-            id,
-            name: step.name.clone(),
-            text: result.map(shown).unwrap_or_default(),
-            failed: step.failed,
-        };
-        (call, result)
-    }
+/// Returns a tool's call and its result. Without the id of the call they have that of the span.
+fn tool(step: &Step, attributes: &Value) -> (Call, CallResult) {
+    let arguments = first(attributes, "/gen_ai/tool/call/arguments /ai/toolCall/args");
+    let result = first(attributes, "/gen_ai/tool/call/result /ai/toolCall/result");
+    let result = result.or_else(|| first(attributes, OUTPUTS));
+    let call = Call {
+        id: text(attributes, TOOL_IDS).or_else(|| Some(step.id.clone())),
+        name: step.name.clone(),
+        arguments: arguments.or_else(|| first(attributes, INPUTS)).cloned(),
+    };
+    let result = CallResult {
+        id: call.id.clone(),
+        name: step.name.clone(),
+        content: result
+            .map(shown)
+            .or_else(|| step.error.clone())
+            .unwrap_or_default(),
+        is_error: step.failed,
+        origin: None,
+    };
+    (call, result)
 }
 
 /// The attributes of a span as a tree; OTLP lists them as keys with typed values.
@@ -173,32 +237,35 @@ fn attributes(attributes: &Value) -> Value {
                 |pair: &Value| Some((pair["key"].as_str()?.to_owned(), untyped(&pair["value"])));
             unfolded(&Value::Object(pairs.iter().filter_map(pair).collect()))
         }
-        other @ (Value::Null
-        | Value::Bool(_)
-        | Value::Number(_)
-        | Value::String(_)
-        | Value::Object(_)) => unfolded(other),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+            unfolded(attributes)
+        }
     }
 }
 
 /// A value of OTLP as plain JSON.
 fn untyped(value: &Value) -> Value {
-    let Some((kind, value)) = value.as_object().and_then(|typed| typed.iter().next()) else {
+    let mut typed = value.as_object().into_iter().flatten();
+    let Some((kind, value)) = typed.find(|(_, value)| !value.is_null()) else {
         return Value::Null;
     };
     match kind.as_str() {
-        "arrayValue" => value["values"]
+        "arrayValue" | "array_value" => value["values"]
             .as_array()
             .into_iter()
             .flatten()
             .map(untyped)
             .collect(),
-        "kvlistValue" => {
+        "kvlistValue" | "kvlist_value" => {
             let pairs = value["values"].as_array().into_iter().flatten();
             let pair =
                 |pair: &Value| Some((pair["key"].as_str()?.to_owned(), untyped(&pair["value"])));
             Value::Object(pairs.filter_map(pair).collect())
         }
+        "intValue" | "int_value" => match value.as_str().map(str::parse::<i64>) {
+            Some(Ok(number)) => number.into(),
+            Some(Err(_)) | None => value.clone(),
+        },
         _ => value.clone(),
     }
 }
@@ -211,15 +278,28 @@ fn unfolded(value: &Value) -> Value {
     let mut tree = Value::Object(Map::new());
     for (key, value) in fields {
         let mut place = &mut tree;
-        for name in key.splitn(DEEP, '.') {
+        for name in key.splitn(MAX_KEY_NAMES, '.') {
             if !place.is_object() {
                 *place = Value::Object(Map::new());
             }
             place = &mut place[name];
         }
-        *place = value.clone();
+        *place = match value.as_array() {
+            Some(items) if items.iter().all(is_folded) => items.iter().map(unfolded).collect(),
+            None if is_folded(value) => unfolded(value),
+            Some(_) | None => value.clone(),
+        };
     }
     listed(tree)
+}
+
+/// Whether a value within attributes is folded, too, as in Phoenix's data frames; the arguments of a tool never are.
+fn is_folded(value: &Value) -> bool {
+    let prefixes = ["message.", "message_content.", "tool_call.", "tool."];
+    let is_folded = |name: &String| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    value
+        .as_object()
+        .is_some_and(|fields| !fields.is_empty() && fields.keys().all(is_folded))
 }
 
 /// Objects whose fields are all numbers as lists in the order of these.

@@ -5,11 +5,13 @@ use serde_json::{Value, json};
 use super::super::{InvalidSession, SessionInput, parse_session, parse_session_file};
 use crate::wire::SessionFormat;
 
+mod transcripts;
+
 /// What a message says: role, content, tool, agent.
 type Line<'a> = (&'a str, &'a str, Option<&'a str>, Option<&'a str>);
 
 fn read(file: &Value, format: Option<SessionFormat>) -> Vec<SessionInput> {
-    parse_session_file("f.json", &file.to_string(), format)
+    parse_session_file("f.json", file.to_string().as_bytes(), format)
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -31,7 +33,7 @@ fn lines(session: &SessionInput) -> Vec<Line<'_>> {
 }
 
 fn error(file: &Value, format: Option<SessionFormat>) -> String {
-    parse_session_file("f.json", &file.to_string(), format)
+    parse_session_file("f.json", file.to_string().as_bytes(), format)
         .unwrap_err()
         .to_string()
 }
@@ -134,7 +136,7 @@ fn conversations_of_openai_and_anthropic_are_read() {
         .iter()
         .map(Value::to_string)
         .collect();
-    let lines = parse_session_file("f.jsonl", &each.join("\n"), None).unwrap();
+    let lines = parse_session_file("f.jsonl", each.join("\n").as_bytes(), None).unwrap();
     assert_eq!(lines, [bare]);
 }
 
@@ -151,7 +153,12 @@ fn errors_parallel_calls_pictures_and_calls_without_a_result_are_kept() {
     assert_eq!(
         lines(&session),
         [
-            ("user", "[image_url]\nThese.", None, None),
+            (
+                "user",
+                "image_url: {\"type\":\"image_url\",\"image_url\":{\"url\":\"data:..\"}}\nThese.",
+                None,
+                None
+            ),
             (
                 "assistant",
                 "Arguments: {\"to\":\"c\"}\nNo result is recorded.",
@@ -583,7 +590,7 @@ fn a_wrong_shape_is_named_with_its_place_and_the_remedy() {
         (
             json!([{"id": "r"}]),
             Some(LangSmith),
-            "f.json: item 0: is no run; an object with id, run_type",
+            "f.json: item 0: is no run; an object with id and run_type",
         ),
         (
             resource(vec![traceless]),
@@ -603,9 +610,9 @@ fn a_wrong_shape_is_named_with_its_place_and_the_remedy() {
     let unknown = parse_session(&json!({"format": "mesages"}).to_string()).unwrap_err();
     assert_eq!(unknown.faults[0].pointer, "/format");
     assert!(
-        unknown.faults[0]
-            .message
-            .contains("messages, spans, langsmith, inspect")
+        unknown.faults[0].message.contains(
+            "messages, spans, langsmith, langfuse, braintrust, inspect, claude_code, codex"
+        )
     );
 }
 
@@ -628,9 +635,238 @@ fn hostile_shapes_neither_panic_nor_go_on_for_ever() {
             json!([{"a": [1, {"b": null}]}]),
         ] {
             assert!(
-                parse_session_file("f", &file.to_string(), Some(*format)).is_err(),
+                parse_session_file("f", file.to_string().as_bytes(), Some(*format)).is_err(),
                 "{format} {file}"
             );
         }
     }
+}
+
+#[test]
+fn unknown_shapes_are_refused_with_the_list_of_known_ones() {
+    for file in [
+        json!({"task": "restart cart", "log": ["kubectl get pods"]}),
+        json!({"conversation_id": "c-1", "turns": [{"speaker": "agent", "said": "done"}]}),
+        json!({"session_id": "7", "trajectory": [{"thought": "t", "tool": "ls", "observation": "o"}]}),
+        json!({"steps": [{"action": "search", "result": "found"}], "status": 3}),
+        json!({"input": "Which host is full?"}),
+        json!({"output": "db1"}),
+        json!([{"speaker": "user", "utterance": "hello"}]),
+        json!({"type": "message_start", "message": {"role": "assistant", "content": []}}),
+        json!({"object": "chat.completion.chunk", "choices": null}),
+        json!({"session_id": "s", "status": "ok", "type": "system", "subtype": "init"}),
+    ] {
+        let error = error(&file, None);
+        let expected = "is in no known form; known are Gavel's own (status with alert_data or conversation) and the formats messages, spans,";
+        assert!(error.contains(expected), "{file}: {error}");
+    }
+}
+
+#[test]
+fn a_part_of_an_unknown_type_is_kept_as_json_under_its_name() {
+    let long = "A".repeat(4_000);
+    let session = only(&json!({"messages": [
+        {"role": "user", "content": [{"type": "hologram", "beams": 3}, {"type": "image", "source": {"type": "base64", "data": long}}]},
+        {"role": "assistant", "content": [{"type": "oracle_hint", "hint": {"odds": 0.5}}, {"type": "step-start"}, {"weird": true}]},
+        {"type": "compaction", "summary_of": ["m1", "m2"]},
+    ]}));
+    assert_eq!(
+        lines(&session),
+        [
+            (
+                "user",
+                "hologram: {\"type\":\"hologram\",\"beams\":3}\nimage: {\"type\":\"image\",\"source\":{\"type\":\"base64\",\"data\":\"(base64, 4000 characters, left out)\"}}",
+                None,
+                None
+            ),
+            (
+                "assistant",
+                "oracle_hint: {\"type\":\"oracle_hint\",\"hint\":{\"odds\":0.5}}\n{\"weird\":true}",
+                None,
+                None
+            ),
+        ]
+    );
+    assert_eq!(
+        session.final_analysis.as_deref(),
+        Some("compaction: {\"type\":\"compaction\",\"summary_of\":[\"m1\",\"m2\"]}")
+    );
+}
+
+#[test]
+fn results_belong_to_calls_by_id_else_by_order_and_name() {
+    let call = |id: Value, name: &str, to: u8| json!({"id": id, "function": {"name": name, "arguments": {"to": to}}});
+    let result = |id: Value, name: Option<&str>, said: &str| json!({"role": "tool", "tool_call_id": id, "name": name, "content": said});
+    let (empty, none) = (json!(""), Value::Null);
+    for (what, calls, results, expected) in [
+        (
+            "equal ids, in order",
+            [call(json!("x"), "ping", 1), call(json!("x"), "ping", 2)],
+            [
+                result(json!("x"), None, "one"),
+                result(json!("x"), None, "two"),
+            ],
+            ["{\"to\":1}\nResult:\none", "{\"to\":2}\nResult:\ntwo"],
+        ),
+        (
+            "no ids, in order",
+            [
+                call(empty.clone(), "ping", 1),
+                call(none.clone(), "ping", 2),
+            ],
+            [
+                result(empty.clone(), None, "one"),
+                result(none.clone(), Some("ping"), "two"),
+            ],
+            ["{\"to\":1}\nResult:\none", "{\"to\":2}\nResult:\ntwo"],
+        ),
+        (
+            "no ids, by name",
+            [call(none.clone(), "ping", 1), call(none.clone(), "dig", 2)],
+            [
+                result(none.clone(), Some("dig"), "two"),
+                result(none.clone(), Some("ping"), "one"),
+            ],
+            ["{\"to\":2}\nResult:\ntwo", "{\"to\":1}\nResult:\none"],
+        ),
+        (
+            "ids of two kinds",
+            [
+                call(json!("fc_1"), "ping", 1),
+                call(json!("fc_2"), "ping", 2),
+            ],
+            [
+                result(json!("call_1"), None, "one"),
+                result(json!("call_2"), None, "two"),
+            ],
+            ["{\"to\":1}\nResult:\none", "{\"to\":2}\nResult:\ntwo"],
+        ),
+    ] {
+        let mut messages = vec![
+            json!({"role": "user", "content": "Go."}),
+            json!({"role": "assistant", "tool_calls": calls}),
+        ];
+        messages.extend(results);
+        let session = only(&json!({ "messages": messages }));
+        let read: Vec<String> = session
+            .conversation
+            .iter()
+            .skip(1)
+            .map(|it| it.content.replace("Arguments: ", ""))
+            .collect();
+        assert_eq!(read, expected, "{what}");
+    }
+}
+
+#[test]
+fn a_thought_is_marked_and_is_never_the_conclusion() {
+    let said = |content: Value| {
+        only(
+            &json!({"messages": [{"role": "user", "content": "Full?"}, {"role": "assistant", "content": content}]}),
+        )
+    };
+    let thought = json!({"type": "thinking", "thinking": "Say it is fine.", "signature": "s"});
+    let text = json!({"type": "text", "text": "The disk is full."});
+    for content in [json!([thought, text]), json!([text, thought])] {
+        let session = said(content);
+        assert_eq!(
+            lines(&session)[1],
+            ("thinking", "Say it is fine.", None, None)
+        );
+        assert_eq!(session.final_analysis.as_deref(), Some("The disk is full."));
+    }
+    assert_eq!(said(json!([thought])).final_analysis, None);
+    let deepseek = only(&json!({"messages": [{"role": "user", "content": "Full?"},
+        {"role": "assistant", "reasoning_content": "Look.", "content": "Yes."}]}));
+    assert_eq!(lines(&deepseek)[1], ("thinking", "Look.", None, None));
+    assert_eq!(deepseek.final_analysis.as_deref(), Some("Yes."));
+}
+
+#[test]
+fn a_model_call_that_two_libraries_record_counts_once() {
+    let messages = |index: u8, role: &str, said: &str| {
+        let side = if role == "user" { "input" } else { "output" };
+        json!({(format!("llm.{side}_messages.{index}.message.role")): role, (format!("llm.{side}_messages.{index}.message.content")): said})
+    };
+    let mut call = messages(0, "user", "Full?");
+    call.as_object_mut().unwrap().extend(
+        messages(0, "assistant", "Yes.")
+            .as_object()
+            .unwrap()
+            .clone(),
+    );
+    call["openinference.span.kind"] = json!("LLM");
+    let tool = json!({"openinference.span.kind": "TOOL", "tool.name": "df", "input.value": "{\"host\": 1}", "output.value": "97 %"});
+    let session = only(&resource(vec![
+        otlp(("a", ""), "ChatOpenAI", (1, 9), &call),
+        otlp(("b", "a"), "ChatCompletion", (2, 8), &call),
+        otlp(("t", ""), "df", (3, 5), &tool),
+        otlp(("u", "t"), "df", (4, 5), &tool),
+    ]));
+    assert_eq!(
+        lines(&session),
+        [
+            ("user", "Full?", None, None),
+            ("assistant", "Yes.", None, None),
+            (
+                "tool",
+                "Arguments: {\"host\": 1}\nResult:\n97 %",
+                Some("df"),
+                None
+            ),
+        ]
+    );
+}
+
+#[test]
+fn a_tools_object_stays_an_object() {
+    let run = |id: &str, kind: &str, second: u8, inputs: Value, outputs: Value| {
+        json!({"id": id, "trace_id": "r0", "parent_run_id": if id == "r0" { None } else { Some("r0") }, "name": id, "run_type": kind,
+            "start_time": format!("2026-01-01T00:00:0{second}"), "inputs": inputs, "outputs": outputs})
+    };
+    let session = only(&json!([
+        run(
+            "r0",
+            "chain",
+            0,
+            json!({"question": "Approved?"}),
+            json!({"answer": "No."})
+        ),
+        run(
+            "r1",
+            "tool",
+            1,
+            json!({"order": 4711}),
+            json!({"approved": false})
+        ),
+        run(
+            "r2",
+            "tool",
+            2,
+            json!({"order": 4711}),
+            json!({"error": "permission denied"})
+        ),
+        run(
+            "r3",
+            "tool",
+            3,
+            json!({"input": "text"}),
+            json!({"output": {"state": "open"}})
+        ),
+    ]));
+    let read: Vec<&str> = session
+        .conversation
+        .iter()
+        .map(|it| it.content.as_str())
+        .collect();
+    assert_eq!(
+        read,
+        [
+            "Approved?",
+            "Arguments: {\"order\":4711}\nResult:\n{\"approved\":false}",
+            "Arguments: {\"order\":4711}\nResult:\n{\"error\":\"permission denied\"}",
+            "Arguments: text\nResult:\n{\"state\":\"open\"}",
+        ]
+    );
+    assert_eq!(session.final_analysis.as_deref(), Some("No."));
 }

@@ -3,14 +3,14 @@
 //! Each call of a model is recorded with the whole history that it was given. Of that, what its agent has said or been given
 //! before is left out, however often it was sent again. A tool's step counts unless a message has its result.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use super::transcript::{
-    AttributedPiece, NO_MESSAGE, Piece, conversation, key, once, pieces, plain,
-};
+use super::field::{once, rfc3339};
+use super::parts::read_any;
+use super::transcript::{Call, CallResult, Entry, Item, Known, THINKING, conversation};
 use super::{Placed, fault, identify};
 use crate::history::ingest::file::FileFault;
 use crate::history::ingest::input::SessionInput;
@@ -47,14 +47,16 @@ pub(super) struct Step {
     pub(super) began: Option<DateTime<Utc>>,
     pub(super) ended: Option<DateTime<Utc>>,
     pub(super) failed: bool,
+    /// The text of its error.
+    pub(super) error: Option<String>,
     /// Messages that a model was given, and those that it gave.
-    pub(super) given: Vec<Value>,
-    pub(super) gave: Vec<Value>,
+    pub(super) given: Vec<Item>,
+    pub(super) gave: Vec<Item>,
     /// A tool's call and its result.
-    pub(super) tool: Option<(Piece, Piece)>,
+    pub(super) tool: Option<(Call, CallResult)>,
     /// The names of the tools at hand.
     pub(super) tools: Vec<String>,
-    /// What the step as a whole was asked and answered, for traces whose models say nothing.
+    /// Input and output of the step as a whole, which models may not repeat.
     pub(super) asked: Option<Value>,
     pub(super) answered: Option<Value>,
 }
@@ -126,26 +128,20 @@ impl<'a> Trace<'a> {
 
     /// The agent that a step belongs to: its own word, else the nearest agent above it.
     fn agent(&self, step: &'a Step) -> Option<&'a str> {
-        let mut at = Some(step);
-        for _ in 0..HIGHEST {
-            let step = at?;
-            let own = (step.work == Work::Agent)
-                .then_some(step.name.as_deref())
-                .flatten();
-            if let Some(agent) = step.agent.as_deref().or(own) {
-                return Some(agent);
-            }
-            at = self.by_id.get(step.parent.as_deref()?).copied();
-        }
-        None
+        std::iter::once(step)
+            .chain(self.above(step))
+            .find_map(|step| {
+                let own = (step.work == Work::Agent).then_some(step.name.as_deref());
+                step.agent.as_deref().or(own.flatten())
+            })
     }
 
     fn session(&self, format: SessionFormat) -> Result<SessionInput, FileFault> {
-        let mut said = self.said()?;
-        if said.is_empty() {
-            said = self.outermost();
-        }
-        if said.is_empty() {
+        let said = self.entries();
+        if !said
+            .iter()
+            .any(|entry| matches!(entry.item, Item::Text { .. }))
+        {
             let first = self.steps.first();
             return Err(FileFault {
                 place: first.map(|step| step.place.clone()).unwrap_or_default(),
@@ -157,13 +153,6 @@ impl<'a> Trace<'a> {
                     ),
                 ),
             });
-        }
-        let agents: HashSet<&str> = said
-            .iter()
-            .filter_map(|said| said.agent.as_deref())
-            .collect();
-        if agents.len() < 2 {
-            said.iter_mut().for_each(|said| said.agent = None);
         }
         let (conversation, final_analysis) = conversation(said);
         let status = if self.roots().any(|step| step.failed) {
@@ -185,13 +174,13 @@ impl<'a> Trace<'a> {
                 .iter()
                 .filter_map(|step| step.began)
                 .min()
-                .map(written),
+                .map(rfc3339),
             completed_at: self
                 .steps
                 .iter()
                 .filter_map(|step| step.ended)
                 .max()
-                .map(written),
+                .map(rfc3339),
             ..SessionInput::default()
         };
         identify(
@@ -211,136 +200,238 @@ impl<'a> Trace<'a> {
         once(at_hand.chain(used).cloned())
     }
 
-    /// What models and tools said.
-    fn said(&self) -> Result<Vec<AttributedPiece>, FileFault> {
-        let mut models = Vec::new();
-        for step in self.steps.iter().filter(|step| step.work == Work::Model) {
-            models.push((
-                step.id.as_str(),
-                (read(step, &step.given)?, read(step, &step.gave)?),
-            ));
+    /// What was asked, said, called and returned, trace by trace.
+    fn entries(&self) -> Vec<Entry> {
+        let traces = once(self.steps.iter().map(|step| step.trace.clone()));
+        let mut before = HashMap::new();
+        let mut entries = Vec::new();
+        for trace in traces {
+            let steps = self.steps.iter().filter(|step| step.trace == trace);
+            let said = self.trace_entries(steps.collect(), &mut before);
+            entries.extend(said);
         }
-        // A tool's step doesn't always know the id of its call: the same text is the same result, too.
-        let (mut ids, mut texts) = (HashSet::new(), HashSet::new());
-        for piece in models
-            .iter()
-            .flat_map(|(_, (given, gave))| given.iter().chain(gave))
-        {
-            if let Piece::Result { id, text, .. } = piece {
-                ids.extend(id.as_deref());
-                texts.insert(text.trim());
-            }
-        }
-        texts.remove("");
-        let is_in_messages = |result: &Piece| match result {
-            Piece::Result { id, text, .. } => {
-                id.as_deref().is_some_and(|id| ids.contains(id)) || texts.contains(text.trim())
-            }
-            Piece::Text { .. } | Piece::Call { .. } => false,
-        };
-        let in_messages: HashSet<&str> = self
-            .steps
-            .iter()
-            .filter(|step| {
-                step.tool
-                    .as_ref()
-                    .is_some_and(|(_, result)| is_in_messages(result))
-            })
-            .map(|step| step.id.as_str())
-            .collect();
-        let mut models: HashMap<&str, _> = models.into_iter().collect();
-        let mut before = Before::default();
-        let mut said = Vec::new();
-        for step in self.steps {
+        entries
+    }
+
+    fn trace_entries(
+        &self,
+        steps: Vec<&'a Step>,
+        before: &mut HashMap<Option<&'a str>, Known>,
+    ) -> Vec<Entry> {
+        let mut tools = Tools::new(&steps);
+        let mut nested = self.said_within(&steps);
+        let mut entries = Vec::new();
+        for step in &steps {
             let agent = self.agent(step);
-            let mut add = |piece, at: Option<DateTime<Utc>>| {
-                said.push(AttributedPiece {
-                    piece,
-                    agent: agent.map(str::to_owned),
-                    at: at.map(written),
-                });
+            let entry = |item, at: Option<DateTime<Utc>>| Entry {
+                item,
+                agent: agent.map(str::to_owned),
+                at: at.map(rfc3339),
             };
-            if let Some((given, gave)) = models.remove(step.id.as_str()) {
-                for piece in before.new_of(agent, given) {
-                    add(piece, step.began);
+            match (step.work, &step.tool) {
+                (Work::Model, _) => {
+                    let before = before.entry(agent).or_default();
+                    before.start_history();
+                    let given = step.given.iter().filter(|item| before.is_new(item));
+                    entries.extend(given.map(|item| entry(item.clone(), step.began)));
+                    for item in &step.gave {
+                        // A span around that of the same call repeats what it gave.
+                        if take(nested.get_mut(step.id.as_str()), &item.key()) {
+                            continue;
+                        }
+                        before.add(item);
+                        entries.push(entry(item.clone(), step.ended));
+                    }
                 }
-                for piece in gave {
-                    before.note(agent, &piece);
-                    add(piece, step.ended);
+                (_, Some((call, result))) if !self.is_nested_tool(step) => {
+                    let items = tools.missing(call, result).into_iter();
+                    let at = |item: &Item| match item {
+                        Item::Call(_) => step.began,
+                        Item::Text { .. } | Item::Result(_) => step.ended,
+                    };
+                    entries.extend(items.map(|item| {
+                        let at = at(&item);
+                        entry(item, at)
+                    }));
                 }
-            } else if let Some((call, result)) = &step.tool
-                && !in_messages.contains(step.id.as_str())
+                (Work::Tool | Work::Agent | Work::Other, _) => {}
+            }
+            let error = step.error.as_ref().filter(|_| step.work != Work::Tool);
+            let error = error.map(|error| Item::Text {
+                role: "system".to_owned(),
+                text: format!("Error: {error}"),
+            });
+            // Steps above repeat the error of the one that failed.
+            if let Some(error) =
+                error.filter(|error| !entries.iter().any(|known| known.item == *error))
             {
-                add(call.clone(), step.began);
-                add(result.clone(), step.ended);
+                entries.push(entry(error, step.ended));
             }
         }
-        Ok(said)
+        for entry in &mut entries {
+            let key = entry.item.key();
+            if let Item::Result(result) = &mut entry.item {
+                result.is_error |= tools.failed.contains(&key);
+            }
+        }
+        self.with_outermost(&steps, entries)
     }
 
-    /// What the outermost steps were asked and answered.
-    fn outermost(&self) -> Vec<AttributedPiece> {
-        let mut said = Vec::new();
-        for step in self.roots() {
-            let sides = [
-                ("user", &step.asked, step.began),
-                ("assistant", &step.answered, step.ended),
-            ];
-            for (role, content, at) in sides {
-                let message = content.as_ref().map(|content| plain(role, content));
-                let pieces = message.as_ref().and_then(pieces).unwrap_or_default();
-                said.extend(pieces.into_iter().map(|piece| AttributedPiece {
-                    piece,
+    /// Adds what the outermost steps were asked and answered, where no message says so.
+    fn with_outermost(&self, steps: &[&'a Step], mut entries: Vec<Entry>) -> Vec<Entry> {
+        for root in self
+            .roots()
+            .filter(|root| steps.iter().any(|step| step.id == root.id))
+        {
+            let side = |value: &Option<Value>, role, at: Option<DateTime<Utc>>| {
+                let items = value.as_ref().map(|value| read_any(value, role));
+                let entry = |item| Entry {
+                    item,
                     agent: None,
-                    at: at.map(written),
-                }));
+                    at: at.map(rfc3339),
+                };
+                items
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(entry)
+                    .collect::<Vec<_>>()
+            };
+            if !entries.iter().any(|entry| has_role(entry, "user")) {
+                let asked = side(&root.asked, "user", root.began);
+                entries.splice(0..0, asked);
+            }
+            let is_new = |entry: &Entry| match &entry.item {
+                Item::Text { role, text } if role == "assistant" => !is_said(text, &entries),
+                Item::Text { .. } | Item::Call(_) | Item::Result(_) => false,
+            };
+            let answered = side(&root.answered, "assistant", root.ended);
+            let answered: Vec<Entry> = answered.into_iter().filter(is_new).collect();
+            entries.extend(answered);
+        }
+        entries
+    }
+
+    /// Keys of the items that models gave within the call of each model.
+    fn said_within(&self, steps: &[&'a Step]) -> HashMap<&'a str, Vec<String>> {
+        let mut within: HashMap<&str, Vec<String>> = HashMap::new();
+        for step in steps.iter().filter(|step| step.work == Work::Model) {
+            for above in self.above(step).filter(|above| above.work == Work::Model) {
+                let keys = within.entry(above.id.as_str()).or_default();
+                keys.extend(step.gave.iter().map(Item::key));
             }
         }
-        said
+        within
+    }
+
+    /// Whether a tool's step stands within one of the same tool.
+    fn is_nested_tool(&self, step: &'a Step) -> bool {
+        self.above(step)
+            .any(|above| above.work == Work::Tool && above.name == step.name)
+    }
+
+    /// The steps above a step, the nearest first.
+    fn above(&self, step: &'a Step) -> impl Iterator<Item = &'a Step> {
+        let parent = |step: &&'a Step| self.by_id.get(step.parent.as_deref()?).copied();
+        std::iter::successors(parent(&step), parent).take(HIGHEST)
     }
 }
 
-fn read(step: &Step, messages: &[Value]) -> Result<Vec<Piece>, FileFault> {
-    let mut read = Vec::new();
-    for (n, message) in messages.iter().enumerate() {
-        let pieces = pieces(message).ok_or_else(|| FileFault {
-            place: step.place.clone(),
-            fault: fault("", format!("message {n} of step {} {NO_MESSAGE}", step.id)),
-        })?;
-        read.extend(pieces);
-    }
-    Ok(read)
+fn has_role(entry: &Entry, wanted: &str) -> bool {
+    matches!(&entry.item, Item::Text { role, .. } if role == wanted)
 }
 
-/// What each agent has said or been given, and how often.
-#[derive(Default)]
-struct Before(HashMap<(Option<String>, String), usize>);
+/// Whether the last texts say this already, as it is or as a field of JSON.
+fn is_said(text: &str, entries: &[Entry]) -> bool {
+    let said = entries.iter().filter_map(|entry| match &entry.item {
+        Item::Text { role, text } if role != THINKING => Some(text.trim()),
+        Item::Text { .. } | Item::Call(_) | Item::Result(_) => None,
+    });
+    let value: Option<Value> = serde_json::from_str(text).ok();
+    let value = value.filter(|value| value.is_object() || value.is_array());
+    let mut said = said.filter(|said| !said.is_empty());
+    said.any(|said| match &value {
+        None => said == text.trim(),
+        Some(value) => {
+            holds(value, said)
+                || serde_json::from_str::<Value>(said).is_ok_and(|said| said == *value)
+        }
+    })
+}
 
-impl Before {
-    fn note(&mut self, agent: Option<&str>, piece: &Piece) -> usize {
-        let key = (agent.map(str::to_owned), key(piece));
-        let count = self.0.entry(key).or_default();
-        *count += 1;
-        *count
+/// Whether a text stands anywhere in JSON.
+fn holds(value: &Value, wanted: &str) -> bool {
+    match value {
+        Value::String(text) => text.trim() == wanted,
+        Value::Array(items) => items.iter().any(|item| holds(item, wanted)),
+        Value::Object(fields) => fields.values().any(|field| holds(field, wanted)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
+}
 
-    /// Those of a model's history that are new: occurrences count, so a second one is new where one is known.
-    fn new_of(&mut self, agent: Option<&str>, given: Vec<Piece>) -> Vec<Piece> {
-        let mut now: HashMap<String, usize> = HashMap::new();
-        let mut new = Vec::new();
-        for piece in given {
-            let in_history = now.entry(key(&piece)).or_default();
-            *in_history += 1;
-            let known = self.0.get(&(agent.map(str::to_owned), key(&piece)));
-            if known.copied().unwrap_or_default() < *in_history {
-                self.note(agent, &piece);
-                new.push(piece);
+/// Takes a key out of a list; whether it was there.
+fn take(keys: Option<&mut Vec<String>>, key: &str) -> bool {
+    let Some(keys) = keys else { return false };
+    let at = keys.iter().position(|known| known == key);
+    at.map(|at| keys.swap_remove(at)).is_some()
+}
+
+/// Calls and results that messages hold, each to be found once: a tool's step repeats them, and may not know the id of its call.
+struct Tools<'a> {
+    calls: Vec<&'a Call>,
+    results: Vec<&'a CallResult>,
+    /// Keys of results that messages hold and that are errors only by their step.
+    failed: Vec<String>,
+}
+
+impl<'a> Tools<'a> {
+    fn new(steps: &[&'a Step]) -> Self {
+        let mut tools = Self {
+            calls: Vec::new(),
+            results: Vec::new(),
+            failed: Vec::new(),
+        };
+        let mut known = Known::default();
+        for step in steps {
+            // Each history repeats the ones before.
+            known.start_history();
+            for item in step.given.iter().chain(&step.gave) {
+                match item {
+                    Item::Call(call) if known.is_new(item) => tools.calls.push(call),
+                    Item::Result(result) if known.is_new(item) => tools.results.push(result),
+                    Item::Text { .. } | Item::Call(_) | Item::Result(_) => {}
+                }
             }
         }
-        new
+        tools
     }
-}
 
-fn written(at: DateTime<Utc>) -> String {
-    at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+    /// What messages don't hold of a tool's call and result.
+    fn missing(&mut self, call: &Call, result: &CallResult) -> Vec<Item> {
+        let by_id = |known: &&Call| known.id.is_some() && known.id == call.id;
+        let same = |known: &&Call| known.signature() == call.signature();
+        let at = self.calls.iter().position(by_id);
+        let at = at.or_else(|| self.calls.iter().position(same));
+        let known = at.map(|at| self.calls.remove(at));
+        let id = known.map_or(&call.id, |known| &known.id);
+        let by_id = |known: &&CallResult| known.id.is_some() && known.id == *id;
+        let same = |known: &&CallResult| {
+            !known.content.trim().is_empty() && known.content.trim() == result.content.trim()
+        };
+        let at = self.results.iter().position(by_id);
+        let at = at.or_else(|| self.results.iter().position(same));
+        match (known, at) {
+            (_, Some(at)) => {
+                let known = self.results.remove(at);
+                if result.is_error {
+                    self.failed.push(Item::Result(known.clone()).key());
+                }
+                Vec::new()
+            }
+            (Some(known), None) => vec![Item::Result(CallResult {
+                id: known.id.clone(),
+                ..result.clone()
+            })],
+            (None, None) => vec![Item::Call(call.clone()), Item::Result(result.clone())],
+        }
+    }
 }

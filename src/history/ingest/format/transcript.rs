@@ -1,249 +1,223 @@
-//! Messages in the shapes that OpenAI, Anthropic, OpenTelemetry, LangChain and Inspect write, as ours. A call of a tool stands
-//! where its result does, with what was asked, as in sessions from a TARSy.
+//! The one form that every dialect is read into, and the decisions that are made in it once: which result belongs to which call, where
+//! both stand, and what the agent concluded.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{list, text};
+use super::shown::shown;
 use crate::score::session::Message;
 
-/// What a message holds.
+/// The role of what a model thinks before it answers: the judge sees it marked, and it is never the conclusion.
+pub(in crate::history) const THINKING: &str = "thinking";
+
+/// A result without an id is compared with so many open calls at most.
+const MAX_OPEN_CALLS: usize = 1_000;
+
+/// One thing that was said, called or returned.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Piece {
-    Text {
-        role: String,
-        text: String,
-    },
-    Call {
-        id: Option<String>,
-        name: Option<String>,
-        arguments: Option<Value>,
-    },
-    Result {
-        id: Option<String>,
-        name: Option<String>,
-        text: String,
-        failed: bool,
-    },
+pub(super) enum Item {
+    Text { role: String, text: String },
+    Call(Call),
+    Result(CallResult),
 }
 
-/// A piece, and what is known of it.
-#[derive(Debug, Clone)]
-pub(super) struct AttributedPiece {
-    pub(super) piece: Piece,
+/// A tool call.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Call {
+    pub(super) id: Option<String>,
+    pub(super) name: Option<String>,
+    pub(super) arguments: Option<Value>,
+}
+
+/// What a tool call returned.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct CallResult {
+    /// Id of the call.
+    pub(super) id: Option<String>,
+    pub(super) name: Option<String>,
+    pub(super) content: String,
+    pub(super) is_error: bool,
+    /// Its call, where the result repeats it.
+    pub(super) origin: Option<Call>,
+}
+
+/// An item with its agent and its time (RFC 3339), where they are recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Entry {
+    pub(super) item: Item,
     pub(super) agent: Option<String>,
     pub(super) at: Option<String>,
 }
 
-/// What is said of a value that is no message.
-pub(super) const NO_MESSAGE: &str = "is no message; an object with a role and a content is expected, such as {\"role\": \"user\", \"content\": \"..\"}";
+impl Item {
+    /// Equal for an item and its repetitions in later histories.
+    pub(super) fn key(&self) -> String {
+        match self {
+            Self::Text { role, text } => format!("{role}\n{}", text.trim()),
+            Self::Call(call) => match &call.id {
+                Some(id) => format!("call {id}"),
+                None => call.signature(),
+            },
+            Self::Result(result) => match &result.id {
+                Some(id) => format!("result {id}"),
+                None => format!("result\n{:?}\n{}", result.name, result.content.trim()),
+            },
+        }
+    }
+}
 
-/// The pieces of one message, in their order; `None`: it is no message.
-pub(super) fn pieces(message: &Value) -> Option<Vec<Piece>> {
-    let (class, message) = opened(message);
-    let mut pieces = Vec::new();
-    let Some(role) = role(class, message) else {
-        pieces.push(item(class?, message));
-        return Some(pieces);
-    };
-    let mut text = String::new();
-    let contents = ["content", "parts", "contents", "refusal"];
-    let contents = contents
+impl Call {
+    /// Name and arguments, equal for arguments as JSON and as its text.
+    pub(super) fn signature(&self) -> String {
+        let arguments = self.arguments.as_ref().map(canonical);
+        format!("call\n{:?}\n{arguments:?}", self.name)
+    }
+}
+
+/// JSON text as its value, so that white space doesn't count.
+fn canonical(value: &Value) -> Value {
+    let text = value.as_str().map(serde_json::from_str);
+    text.and_then(Result::ok).unwrap_or_else(|| value.clone())
+}
+
+/// Returns the messages of a transcript and its conclusion: the agent's last text, unless a call or somebody else comes after it.
+///
+/// Messages name their agent where there are several.
+pub(super) fn conversation(entries: Vec<Entry>) -> (Vec<Message>, Option<String>) {
+    let agents: HashSet<&str> = entries
         .iter()
-        .filter_map(|name| message.get(*name))
-        .find(|content| !content.is_null());
-    for part in contents.map(parts).unwrap_or_default() {
-        let part = part.get("message_content").unwrap_or(&part);
-        let kind = part["type"].as_str().unwrap_or("text");
-        match kind {
-            "tool_use" | "tool_call" | "function_call" => {
-                flush(&mut pieces, &role, &mut text);
-                pieces.push(call(part));
+        .filter_map(|entry| entry.agent.as_deref())
+        .collect();
+    let has_several = agents.len() > 1;
+    let mut call_of = pairs(&entries);
+    let answered: HashSet<usize> = call_of.values().copied().collect();
+    let mut messages = Vec::new();
+    let mut instructions = HashSet::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let (role, content, tool_name) = match &entry.item {
+            // Frameworks repeat their instructions with each request.
+            Item::Text { role, text } if role == "system" && !instructions.insert(text) => continue,
+            Item::Text { role, text } => (role.clone(), text.clone(), None),
+            // A call stands where its result does.
+            Item::Call(_) if answered.contains(&index) => continue,
+            Item::Call(call) => {
+                let content = tool_text(call.arguments.as_ref(), None);
+                ("assistant".to_owned(), content, call.name.clone())
             }
-            "tool_result" | "tool_call_response" => {
-                flush(&mut pieces, &role, &mut text);
-                pieces.push(result(part, None));
+            Item::Result(result) => {
+                let call = call_of.remove(&index).and_then(|call| entries.get(call));
+                let call = match call.map(|entry| &entry.item) {
+                    Some(Item::Call(call)) => Some(call),
+                    Some(Item::Text { .. } | Item::Result(_)) | None => None,
+                };
+                let call = call.or(result.origin.as_ref());
+                let arguments = call.and_then(|call| call.arguments.as_ref());
+                let name = call.and_then(|call| call.name.clone());
+                (
+                    "tool".to_owned(),
+                    tool_text(arguments, Some((&result.content, result.is_error))),
+                    name.or_else(|| result.name.clone()),
+                )
             }
-            _ => push_line(&mut text, &text_of(part, kind)),
-        }
-    }
-    if role == "tool" && pieces.is_empty() {
-        pieces.push(result(message, Some(text)));
-    } else {
-        flush(&mut pieces, &role, &mut text);
-    }
-    let calls = [
-        list(&message["tool_calls"]),
-        list(&message["additional_kwargs"]["tool_calls"]),
-        message
-            .get("function_call")
-            .filter(|call| call.is_object())
-            .cloned()
-            .into_iter()
-            .collect(),
-    ];
-    // Frameworks record a call twice: as the provider wrote it, and in their own words.
-    let mut known: HashSet<String> = pieces.iter().map(key).collect();
-    for call in calls.iter().flatten().map(call) {
-        if known.insert(key(&call)) {
-            pieces.push(call);
-        }
-    }
-    Some(pieces)
-}
-
-/// What makes a piece the same one when it is sent again.
-pub(super) fn key(piece: &Piece) -> String {
-    match piece {
-        Piece::Text { role, text } => format!("{role}\n{}", text.trim()),
-        Piece::Call { id: Some(id), .. } => format!("call {id}"),
-        Piece::Result { id: Some(id), .. } => format!("result {id}"),
-        call @ Piece::Call { .. } => format!("{call:?}"),
-        result @ Piece::Result { .. } => format!("{result:?}"),
-    }
-}
-
-/// A message out of what LangChain puts around it, with the name of its class or type.
-fn opened(message: &Value) -> (Option<&str>, &Value) {
-    if message["kwargs"].is_object() {
-        let class = message["id"].as_array().and_then(|path| path.last());
-        return (class.and_then(Value::as_str), &message["kwargs"]);
-    }
-    let class = message["type"].as_str();
-    match &message["data"] {
-        data @ Value::Object(_) => (class, data),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            (class, message)
-        }
-    }
-}
-
-fn role(class: Option<&str>, message: &Value) -> Option<String> {
-    let own = text(message, &["role"]);
-    let role = match own.as_deref().or(class)? {
-        "human" | "HumanMessage" | "HumanMessageChunk" => "user",
-        "ai" | "model" | "AIMessage" | "AIMessageChunk" => "assistant",
-        "SystemMessage" => "system",
-        "function" | "ToolMessage" | "FunctionMessage" => "tool",
-        known @ ("user" | "assistant" | "system" | "tool" | "developer") => known,
-        other if own.is_some() => other,
-        _ => return None,
-    };
-    Some(role.to_owned())
-}
-
-/// An item of OpenAI's responses that is no message.
-fn item(class: &str, item: &Value) -> Piece {
-    match class {
-        "function_call" | "custom_tool_call" => call(item),
-        "function_call_output" | "custom_tool_call_output" => result(item, None),
-        "reasoning" => Piece::Text {
-            role: "assistant".to_owned(),
-            text: shown(&item["summary"]),
-        },
-        other => Piece::Text {
-            role: "assistant".to_owned(),
-            text: format!("[{other}]"),
-        },
-    }
-}
-
-fn call(call: &Value) -> Piece {
-    let call = call.get("tool_call").unwrap_or(call);
-    let function = &call["function"];
-    let arguments = [
-        function.get("arguments"),
-        call.get("arguments"),
-        call.get("args"),
-        call.get("input"),
-    ];
-    Piece::Call {
-        id: text(call, &["call_id", "id", "tool_call_id"]),
-        name: text(function, &["name"]).or_else(|| text(call, &["name", "function"])),
-        arguments: arguments.into_iter().flatten().next().cloned(),
-    }
-}
-
-/// The result of a call: a message's own text, or what stands in a part of it.
-fn result(result: &Value, own: Option<String>) -> Piece {
-    let given = ["content", "response", "result", "output"];
-    let given = given.iter().find_map(|name| result.get(*name));
-    let mut said = own.unwrap_or_else(|| given.map(shown).unwrap_or_default());
-    let error = &result["error"];
-    if !error.is_null() {
-        push_line(&mut said, &shown(error.get("message").unwrap_or(error)));
-    }
-    Piece::Result {
-        id: text(result, &["tool_call_id", "tool_use_id", "call_id", "id"]),
-        name: text(result, &["name", "function"]),
-        text: said,
-        failed: !error.is_null() || result["is_error"] == true || result["status"] == "error",
-    }
-}
-
-fn flush(pieces: &mut Vec<Piece>, role: &str, text: &mut String) {
-    let text = std::mem::take(text);
-    if !text.trim().is_empty() {
-        pieces.push(Piece::Text {
-            role: role.to_owned(),
-            text,
+        };
+        messages.push(Message {
+            role,
+            content,
+            tool_name,
+            agent: entry.agent.clone().filter(|_| has_several),
+            stage: None,
+            at: entry.at.clone(),
         });
     }
+    let last = messages
+        .iter()
+        .rposition(|message| message.role != THINKING);
+    // A conclusion that stands alone is the whole conversation, and is judged as such.
+    let concludes = last.is_some_and(|last| {
+        messages.len() > 1
+            && messages[last].role == "assistant"
+            && messages[last].tool_name.is_none()
+    });
+    let conclusion = last.filter(|_| concludes).map(|last| messages.remove(last));
+    (messages, conclusion.map(|message| message.content))
 }
 
-/// A content as its parts: a text is one.
-fn parts(content: &Value) -> Vec<Value> {
-    match content {
-        Value::Array(parts) => parts.clone(),
-        other @ (Value::Null
-        | Value::Bool(_)
-        | Value::Number(_)
-        | Value::String(_)
-        | Value::Object(_)) => vec![other.clone()],
+/// Returns the index of the call for the index of each result that has one: by id, else the first open call whose id no result has
+/// and whose name and arguments aren't others. Several calls with one id get their results in order.
+fn pairs(entries: &[Entry]) -> HashMap<usize, usize> {
+    let (mut by_id, mut returned) = (HashMap::<&str, VecDeque<usize>>::new(), HashSet::new());
+    for (index, entry) in entries.iter().enumerate() {
+        match &entry.item {
+            Item::Call(Call { id: Some(id), .. }) => by_id.entry(id).or_default().push_back(index),
+            Item::Result(CallResult { id: Some(id), .. }) => _ = returned.insert(id.as_str()),
+            Item::Text { .. } | Item::Call(_) | Item::Result(_) => {}
+        }
     }
-}
-
-/// What a part says; pictures and the like are named only.
-fn text_of(part: &Value, kind: &str) -> String {
-    let fields = ["text", "content", "thinking", "reasoning", "refusal"];
-    let text = fields.iter().find_map(|name| part[*name].as_str());
-    match (part.as_str().or(text), kind) {
-        (Some(text), _) => text.to_owned(),
-        (None, "text") => part.to_string(),
-        (None, kind) => format!("[{kind}]"),
-    }
-}
-
-/// A value as text: lists of parts are theirs, anything else is JSON.
-pub(super) fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Array(parts) if parts.iter().all(|part| part["type"].is_string()) => {
-            let mut text = String::new();
-            for part in parts {
-                push_line(
-                    &mut text,
-                    &text_of(part, part["type"].as_str().unwrap_or_default()),
-                );
+    let mut open: VecDeque<(usize, &Call)> = VecDeque::new();
+    let mut call_of = HashMap::new();
+    for (index, entry) in entries.iter().enumerate() {
+        match &entry.item {
+            Item::Call(call) if !call.id.as_deref().is_some_and(|id| returned.contains(id)) => {
+                open.push_back((index, call));
             }
-            text
+            Item::Text { .. } | Item::Call(_) => {}
+            Item::Result(result) => {
+                let id = result.id.as_deref();
+                if let Some(calls) = id.and_then(|id| by_id.get_mut(id)) {
+                    let before = calls.front().is_some_and(|call| *call < index);
+                    call_of.extend(
+                        calls
+                            .pop_front()
+                            .filter(|_| before)
+                            .map(|call| (index, call)),
+                    );
+                    continue;
+                }
+                let fits = |(_, call): &(usize, &Call)| {
+                    let names = call.name.as_ref().zip(result.name.as_ref());
+                    let origin = result.origin.as_ref().map(Call::signature);
+                    names.is_none_or(|(called, returned)| called == returned)
+                        && origin.is_none_or(|origin| origin == call.signature())
+                };
+                let call = open.iter().take(MAX_OPEN_CALLS).position(fits);
+                let call = call.and_then(|position| open.remove(position));
+                call_of.extend(call.map(|(call, _)| (index, call)));
+            }
         }
-        other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
-            other.to_string()
-        }
+    }
+    call_of
+}
+
+/// Counts of items, which tell those of a history that are new from repetitions: a second occurrence is new where one is known.
+#[derive(Default)]
+pub(super) struct Known {
+    counts: HashMap<String, usize>,
+    in_history: HashMap<String, usize>,
+}
+
+impl Known {
+    pub(super) fn add(&mut self, item: &Item) {
+        *self.counts.entry(item.key()).or_default() += 1;
+    }
+
+    pub(super) fn start_history(&mut self) {
+        self.in_history.clear();
+    }
+
+    /// Whether the next item of the history is new; it is known from then on.
+    pub(super) fn is_new(&mut self, item: &Item) -> bool {
+        let key = item.key();
+        let in_history = self.in_history.entry(key.clone()).or_default();
+        *in_history += 1;
+        let known = self.counts.entry(key).or_default();
+        let is_new = *known < *in_history;
+        *known += usize::from(is_new);
+        is_new
     }
 }
 
-fn push_line(text: &mut String, line: &str) {
-    if !text.is_empty() && !line.is_empty() {
-        text.push('\n');
-    }
-    text.push_str(line);
-}
-
-/// What was asked of a tool, and what it gave, perhaps an error; `None`: nothing that is recorded.
+/// The arguments of a tool call and its result, which may be an error; `None`: no result is recorded.
 pub(in crate::history) fn tool_text(
     arguments: Option<&Value>,
     result: Option<(&str, bool)>,
@@ -255,103 +229,11 @@ pub(in crate::history) fn tool_text(
         text.push('\n');
     }
     match result {
-        Some((result, failed)) => {
-            text.push_str(if failed { "Error:\n" } else { "Result:\n" });
+        Some((result, is_error)) => {
+            text.push_str(if is_error { "Error:\n" } else { "Result:\n" });
             text.push_str(result);
         }
         None => text.push_str("No result is recorded."),
     }
     text
-}
-
-/// The messages of a conversation, and its conclusion: what the agent says last, unless it calls a tool.
-pub(super) fn conversation(said: Vec<AttributedPiece>) -> (Vec<Message>, Option<String>) {
-    let mut open: HashMap<String, usize> = HashMap::new();
-    for AttributedPiece { piece, .. } in &said {
-        if let Piece::Result { id: Some(id), .. } = piece {
-            *open.entry(id.clone()).or_default() += 1;
-        }
-    }
-    let mut calls = HashMap::new();
-    let mut messages = Vec::new();
-    for AttributedPiece { piece, agent, at } in said {
-        let (role, content, tool_name) = match piece {
-            Piece::Text { role, text } => (role, text, None),
-            Piece::Call {
-                id: Some(id),
-                name,
-                arguments,
-            } if open.get(&id).is_some_and(|n| *n > 0) => {
-                calls.insert(id, (name, arguments));
-                continue;
-            }
-            Piece::Call {
-                name, arguments, ..
-            } => (
-                "assistant".to_owned(),
-                tool_text(arguments.as_ref(), None),
-                name,
-            ),
-            Piece::Result {
-                id,
-                name,
-                text,
-                failed,
-            } => {
-                let asked = id.as_ref().and_then(|id| {
-                    open.entry(id.clone()).and_modify(|left| *left -= 1);
-                    calls.remove(id)
-                });
-                let (called, arguments) = asked.unwrap_or_default();
-                let content = tool_text(arguments.as_ref(), Some((&text, failed)));
-                ("tool".to_owned(), content, called.or(name))
-            }
-        };
-        messages.push(Message {
-            role,
-            content,
-            tool_name,
-            agent,
-            stage: None,
-            at,
-        });
-    }
-    let concludes = |message: &Message| message.role == "assistant" && message.tool_name.is_none();
-    // A conclusion that stands alone is the whole conversation, and is judged as such.
-    if messages.len() > 1 && messages.last().is_some_and(concludes) {
-        let conclusion = messages.pop().map(|message| message.content);
-        return (messages, conclusion);
-    }
-    (messages, None)
-}
-
-/// The names in a list of definitions of tools.
-pub(super) fn tool_names(definitions: &Value) -> Vec<String> {
-    let name = |definition: &Value| {
-        let definition = definition.get("tool").unwrap_or(definition);
-        let schema = definition["json_schema"].as_str();
-        let schema: Value = schema
-            .and_then(|text| serde_json::from_str(text).ok())
-            .unwrap_or_default();
-        let places = [
-            definition,
-            &definition["function"],
-            &schema,
-            &schema["function"],
-        ];
-        let named = places.iter().find_map(|place| text(place, &["name"]));
-        named.or_else(|| definition.as_str().map(str::to_owned))
-    };
-    once(list(definitions).iter().filter_map(name))
-}
-
-/// Each name once, in the order in which they first stand.
-pub(super) fn once(names: impl Iterator<Item = String>) -> Vec<String> {
-    let mut known = HashSet::new();
-    names.filter(|name| known.insert(name.clone())).collect()
-}
-
-/// A message of plain text.
-pub(super) fn plain(role: &str, content: &Value) -> Value {
-    json!({ "role": role, "content": content })
 }

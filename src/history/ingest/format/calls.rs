@@ -1,0 +1,159 @@
+//! Tool calls and their results, as every dialect spells them.
+
+use serde_json::{Map, Value};
+
+use super::field::{first, is_blank, is_one_of, list, once, text};
+use super::kind::{CALL_IDS, Kind, inner};
+use super::shown::{BOOKKEEPING, joined, shown, without_base64};
+use super::transcript::{Call, CallResult, Item};
+
+const NAMES: &str = "name toolName tool_name function tool";
+const ARGUMENTS: &str = "arguments args input tool_kwargs tool_input rawInput parameters";
+const RETURNED: &str = "output outputs content result results response value return_value";
+/// Fields of a call that hold its own result, not its arguments.
+const OWN_RESULT: &str = "output outputs result results errorText error";
+/// Statuses and outcomes of a call that failed.
+const FAILED: &str = "error failed failure denied retried output-error output-denied OUTCOME_FAILED OUTCOME_DEADLINE_EXCEEDED";
+
+/// Returns a call, and its result where the same part holds it.
+pub(super) fn call_items(part: &Value, kind: &str) -> Vec<Item> {
+    let part = inner(part, "tool_call");
+    let mut call = call(part, kind);
+    let mut result = result(part, kind, None);
+    if !result.is_error && first(part, OWN_RESULT).is_none() {
+        return vec![Item::Call(call)];
+    }
+    // The result follows its call at once, so that an id that all such calls share pairs the two.
+    call.id.get_or_insert_with(|| "its own".to_owned());
+    (result.id, result.name) = (call.id.clone(), None);
+    vec![Item::Call(call), Item::Result(result)]
+}
+
+fn call(part: &Value, kind: &str) -> Call {
+    let function = &part["function"];
+    // A type that names its tool: `shell_call`, `tool-diskUsage`.
+    let by_kind = || {
+        let own = part["type"]
+            .as_str()
+            .and_then(|own| own.strip_prefix("tool-"));
+        let own = own
+            .unwrap_or_else(|| kind.trim_end_matches("_call"))
+            .to_owned();
+        (!is_one_of(kind, "tool_call tool_use function_call dynamic_tool")).then_some(own)
+    };
+    let given = |name: &str| {
+        Some(part.get(name)?)
+            .filter(|given| !given.is_null())
+            .cloned()
+    };
+    let arguments = first(function, "arguments").cloned();
+    let arguments = arguments.or_else(|| ARGUMENTS.split(' ').find_map(given));
+    Call {
+        id: text(part, CALL_IDS).or_else(|| text(part, "id")),
+        name: text(function, "name")
+            .or_else(|| text(part, NAMES))
+            .or_else(by_kind),
+        arguments: arguments.or_else(|| other_fields(part)),
+    }
+}
+
+/// Returns what a part holds besides bookkeeping and results: the arguments of a call whose type has no field for them.
+fn other_fields(part: &Value) -> Option<Value> {
+    let is_other = |name: &str| {
+        let known = [BOOKKEEPING, OWN_RESULT, CALL_IDS, NAMES, "state"];
+        !known.iter().any(|names| is_one_of(name, names))
+    };
+    let fields = part.as_object()?.iter();
+    let fields = fields.filter(|(name, value)| is_other(name) && !is_blank(value));
+    let fields: Map<String, Value> = fields
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    match fields.len() {
+        0 => None,
+        1 => fields.into_iter().next().map(|(_, only)| only),
+        _ => Some(Value::Object(fields)),
+    }
+}
+
+/// Returns the result of a call: the `own` text of a message, or what a part of type `kind` holds.
+pub(super) fn result(part: &Value, kind: &str, own: Option<String>) -> CallResult {
+    let returned = first(part, RETURNED);
+    let content = own.unwrap_or_else(|| match (returned, Kind::of(kind, part)) {
+        // Pictures that a call made.
+        (Some(returned), Kind::Call) => shown(&without_base64(returned)),
+        (Some(returned), _) => shown(returned),
+        (None, Kind::Result) => other_fields(part)
+            .map(|fields| shown(&fields))
+            .unwrap_or_default(),
+        (None, _) => shown(&part["approval"]["reason"]),
+    });
+    let error = first(part, "error errorText exception");
+    let told = error.filter(|error| !error.is_boolean());
+    let told = told.map(|error| shown(first(error, "message content").unwrap_or(error)));
+    let flagged =
+        |value: &Value| first(value, "is_error isError").is_some() || value["success"] == false;
+    let typed = returned
+        .and_then(|value| value["type"].as_str())
+        .unwrap_or_default();
+    let statuses =
+        ["status", "state", "outcome"].map(|name| part[name].as_str().unwrap_or_default());
+    let is_error = error.is_some()
+        || flagged(part)
+        || returned.is_some_and(|returned| flagged(returned) || has_failed(returned))
+        || statuses.iter().any(|status| is_one_of(status, FAILED))
+        || typed.starts_with("error")
+        || typed.ends_with("_error")
+        || typed == "execution-denied"
+        || is_one_of(kind, "tool_error retry_prompt")
+        || kind == "function_response" && first(part, "/response/error").is_some();
+    // The id of a message and of an item beside messages is its own, not that of the call.
+    let names_call = part["role"].is_null() && !kind.ends_with("_output");
+    let origin = first(part, "origin").map(|origin| call(origin, "tool_call"));
+    let from_origin = |field: fn(&Call) -> &Option<String>| {
+        origin.as_ref().and_then(|origin| field(origin).clone())
+    };
+    CallResult {
+        id: text(part, CALL_IDS)
+            .or_else(|| from_origin(|call| &call.id))
+            .or_else(|| text(part, "id").filter(|_| names_call)),
+        name: text(part, NAMES).or_else(|| from_origin(|call| &call.name)),
+        content: joined([content, told.unwrap_or_default()].into_iter()),
+        is_error,
+        origin,
+    }
+}
+
+/// Whether the result of a command, perhaps as JSON text, tells of an exit code other than 0 or of a timeout.
+fn has_failed(result: &Value) -> bool {
+    match result {
+        Value::Array(results) => results.iter().any(has_failed),
+        Value::String(text) if text.starts_with('{') => serde_json::from_str(text)
+            .is_ok_and(|result: Value| result.is_object() && has_failed(&result)),
+        Value::Object(_) => {
+            let code = "exit_code return_code /outcome/exit_code /metadata/exit_code";
+            let code = first(result, code).and_then(Value::as_i64);
+            code.is_some_and(|code| code != 0) || result["outcome"]["type"] == "timeout"
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// Returns the names in a list of tool definitions.
+pub(super) fn tool_names(definitions: &Value) -> Vec<String> {
+    let named = |definition: &Value| {
+        if let Some(nested) = first(
+            definition,
+            "tools functionDeclarations function_declarations",
+        ) {
+            return tool_names(nested);
+        }
+        let schema = text(definition, "json_schema /tool/json_schema").unwrap_or_default();
+        let schema: Value = serde_json::from_str(&schema).unwrap_or_default();
+        let places = "name /function/name /toolSpec/name /tool/name";
+        let name = text(definition, places).or_else(|| text(&schema, places));
+        let name = name.or_else(|| definition.as_str().map(str::to_owned));
+        let name = name.or_else(|| text(definition, "server_label type"));
+        name.into_iter().collect()
+    };
+    once(list(definitions).iter().flat_map(named))
+}

@@ -1,0 +1,89 @@
+//! Fields of JSON whose names differ between tools: lists of names are separated by spaces, and those that begin with `/` are
+//! pointers.
+
+use std::collections::HashSet;
+
+use chrono::{DateTime, NaiveDateTime, SecondsFormat, Utc};
+use serde_json::Value;
+
+/// Returns the first of these fields that isn't null, false or empty.
+pub(super) fn first<'a>(value: &'a Value, names: &str) -> Option<&'a Value> {
+    let field = |name: &str| match name.starts_with('/') {
+        true => value.pointer(name),
+        false => value.get(name),
+    };
+    let mut fields = names.split(' ').filter_map(field);
+    fields.find(|value| !is_blank(value))
+}
+
+pub(super) fn is_blank(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(true) | Value::Number(_) => false,
+    }
+}
+
+/// Whether a name is one of these.
+pub(super) fn is_one_of(name: &str, names: &str) -> bool {
+    names.split(' ').any(|known| known == name)
+}
+
+/// Returns the first of these fields that holds a text, without white space around it, or a number.
+pub(super) fn text(value: &Value, names: &str) -> Option<String> {
+    names.split(' ').find_map(|name| match first(value, name)? {
+        Value::String(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    })
+}
+
+/// A list's values; a text that holds a JSON list is that list, and an object is alone in one.
+pub(super) fn list(value: &Value) -> Vec<Value> {
+    match value {
+        Value::Array(items) => items.clone(),
+        Value::Object(_) => vec![value.clone()],
+        Value::String(text) => match serde_json::from_str(text) {
+            Ok(Value::Array(items)) => items,
+            Ok(_) | Err(_) => Vec::new(),
+        },
+        Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
+    }
+}
+
+/// Each name once, in the order of their first places.
+pub(super) fn once(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut known = HashSet::new();
+    names.filter(|name| known.insert(name.clone())).collect()
+}
+
+/// A time in any of the spellings of these formats: RFC 3339, the same without an offset (UTC), or a count since 1970 of
+/// seconds, milliseconds, microseconds or nanoseconds, told apart by its size.
+pub(super) fn moment(value: &Value) -> Option<DateTime<Utc>> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
+    };
+    if let Ok(count) = text.parse::<i64>() {
+        return match count {
+            ..=99_999_999_999 => DateTime::from_timestamp(count, 0),
+            100_000_000_000..=99_999_999_999_999 => DateTime::from_timestamp_millis(count),
+            100_000_000_000_000..=99_999_999_999_999_999 => DateTime::from_timestamp_micros(count),
+            _ => Some(DateTime::from_timestamp_nanos(count)),
+        };
+    }
+    if let Ok(seconds) = text.parse::<f64>() {
+        return DateTime::from_timestamp_micros((seconds * 1e6) as i64);
+    }
+    let local = || NaiveDateTime::parse_from_str(&text.replace(' ', "T"), "%Y-%m-%dT%H:%M:%S%.f");
+    let with_offset = DateTime::parse_from_rfc3339(&text).map(|at| at.to_utc());
+    with_offset.or_else(|_| local().map(|at| at.and_utc())).ok()
+}
+
+/// A time as RFC 3339.
+pub(super) fn rfc3339(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}

@@ -1,0 +1,143 @@
+//! What a JSON object of a transcript is, by the names of its type and its role.
+
+use serde_json::Value;
+
+use super::field::{first, is_blank, is_one_of, text};
+
+pub(super) const CALL_IDS: &str =
+    "tool_call_id toolCallId tool_use_id toolUseId call_id callId /additional_kwargs/tool_call_id";
+
+/// A part of a message, or an item beside messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Thinking,
+    Call,
+    Result,
+    Unknown,
+}
+
+impl Kind {
+    /// Returns the kind of a part whose type is `name`: `*_call` and `*_use` are calls, `*_output` and `*_result` with the id of a
+    /// call are results.
+    pub(super) fn of(name: &str, part: &Value) -> Self {
+        let ends = |endings: &str| endings.split(' ').any(|ending| name.ends_with(ending));
+        let refers = first(part, CALL_IDS).is_some();
+        match name {
+            "text" | "input_text" | "output_text" | "summary_text" | "user_prompt"
+            | "system_prompt" | "refusal" => Self::Text,
+            "thinking" | "redacted_thinking" | "reasoning" | "reasoning_text" | "thought"
+            | "text_reasoning" | "reasoning_content" | "thought_event" | "think" => Self::Thinking,
+            "tool_use" | "dynamic_tool" | "executable_code" | "tool_invocation" => Self::Call,
+            "tool_result"
+            | "tool_call_result"
+            | "tool_call_response"
+            | "tool_return"
+            | "tool_error"
+            | "tool_response"
+            | "function_response"
+            | "function_result"
+            | "code_execution_result"
+            | "retry_prompt" => Self::Result,
+            _ if ends("_call_output") || refers && ends("_result _output _return") => Self::Result,
+            _ if ends("_call _tool_use") => Self::Call,
+            _ if refers && name.starts_with("tool_") && part.get("state").is_some() => Self::Call,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Returns the type of a part in snake case. A part without one shows it by its fields; one that is a single field with an object is of
+/// that field's type.
+pub(super) fn type_of(part: &Value) -> Option<String> {
+    let names = "type block_type part_kind content_type kind";
+    let named = names.split(' ').find_map(|name| part[name].as_str());
+    let shown = || {
+        let has = |name: &str| part.get(name).is_some();
+        match () {
+            () if has("call_id") => Some("tool_result"),
+            () if part["name"].is_string() && has("arguments") => Some("tool_call"),
+            () if part["text"].is_string() => Some("text"),
+            () => wrapped(part).map(|(name, _)| name),
+        }
+    };
+    named.or_else(shown).map(snake)
+}
+
+/// Returns the object that a part wraps under the name of its type or of a call, else the part.
+pub(super) fn inner<'a>(part: &'a Value, name: &str) -> &'a Value {
+    let called = first(part, "tool_call toolInvocation custom");
+    let wrapped = || wrapped(part).filter(|(field, _)| snake(field) == name);
+    let called = called.filter(|inner| inner.is_object());
+    called.or_else(|| Some(wrapped()?.1)).unwrap_or(part)
+}
+
+/// The only field of a part, where that is an object.
+fn wrapped(part: &Value) -> Option<(&str, &Value)> {
+    let fields = part.as_object()?.iter();
+    let mut fields = fields.filter(|(name, value)| *name != "thoughtSignature" && !is_blank(value));
+    match (fields.next(), fields.next()) {
+        (Some((name, inner)), None) if inner.is_object() => Some((name, inner)),
+        _ => None,
+    }
+}
+
+fn snake(name: &str) -> String {
+    let mut snake = String::new();
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && !snake.is_empty() && !snake.ends_with('_') {
+            snake.push('_');
+        }
+        snake.push(if c == '-' {
+            '_'
+        } else {
+            c.to_ascii_lowercase()
+        });
+    }
+    snake
+}
+
+/// Returns a message without what frameworks wrap around it, with the class that LangChain names beside it.
+pub(super) fn unwrapped(value: &Value) -> (Option<&str>, &Value) {
+    let object = |name: &str| value.get(name).filter(|inner| inner.is_object());
+    let class = value["type"].as_str();
+    match (object("kwargs"), object("data"), object("message")) {
+        (Some(kwargs), _, _) => {
+            let path = value["id"].as_array();
+            (path.and_then(|path| path.last()?.as_str()), kwargs)
+        }
+        (_, Some(data), _) if class.is_some() => (class, data),
+        (_, _, Some(message)) if value.get("content").is_none() => unwrapped(message),
+        _ => (class, value),
+    }
+}
+
+/// Returns the role of a message; `None`: it has none, so that it isn't one.
+pub(super) fn role(class: Option<&str>, message: &Value) -> Option<String> {
+    let own = text(message, "role");
+    // AutoGen names who speaks, Pydantic AI whether it is a request.
+    let source = message["source"].as_str().map(|source| match source {
+        "user" => "user",
+        _ => "assistant",
+    });
+    let kind = message["kind"]
+        .as_str()
+        .filter(|_| message["parts"].is_array());
+    let named = own.as_deref().or(kind).or(source).or(class)?;
+    let role = match named {
+        "human" | "HumanMessage" | "HumanMessageChunk" | "request" => "user",
+        "ai" | "model" | "AIMessage" | "AIMessageChunk" | "response" => "assistant",
+        "SystemMessage" => "system",
+        "function" | "ToolMessage" | "FunctionMessage" => "tool",
+        other if own.is_some() || is_one_of(other, "user assistant system tool developer") => other,
+        _ => return None,
+    };
+    Some(role.to_owned())
+}
+
+/// Whether a value is a message, or an item of a known type.
+pub(super) fn is_message(value: &Value) -> bool {
+    let (class, message) = unwrapped(value);
+    let known = type_of(message).map(|name| Kind::of(&name, message));
+    role(class, message).is_some() || known.is_some_and(|kind| kind != Kind::Unknown)
+}
