@@ -1,4 +1,5 @@
 //! The tests of the kind `session`.
+mod demands;
 mod fitting;
 mod prompts;
 mod replies;
