@@ -181,6 +181,7 @@ impl Providers {
     /// The name of the judge that a request means: a judge, or else a model. A model is asked of the default judge's entry,
     /// unless another one alone lists it.
     pub fn named(&self, name: &str, default: &str) -> String {
+        let name = name.trim();
         let entry_of = |name: &str| name.split(':').next().unwrap_or_default().to_owned();
         if self.entries.contains_key(&entry_of(name)) {
             return name.to_owned();
@@ -249,7 +250,7 @@ impl Providers {
         }
         // Model names may hold colons themselves (`llama3:8b`); entry names can't.
         let (entry, model) = name.split_once(':')?;
-        let entry = self.entries.get(entry)?;
+        let (entry, model) = (self.entries.get(entry)?, model.trim());
         (!model.is_empty()).then(|| (entry, model.to_owned()))
     }
 

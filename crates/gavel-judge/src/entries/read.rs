@@ -56,12 +56,12 @@ impl<'a> Fields<'a> {
         self.map.get(key).filter(|value| !value.is_null())
     }
 
-    /// A text; empty counts as absent. Never shows the value in an error: it may be a key.
+    /// A text without the white space around it; empty counts as absent. Never shows the value in an error: it may be a key.
     pub(super) fn text(&self, key: &str) -> Result<Option<String>, ProvidersError> {
         match self.raw(key) {
             None => Ok(None),
             Some(value) => scalar(value)
-                .map(|text| Some(text).filter(|text| !text.trim().is_empty()))
+                .map(|text| Some(text.trim().to_owned()).filter(|text| !text.is_empty()))
                 .ok_or_else(|| self.fault(key, "expected text")),
         }
     }
@@ -95,7 +95,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A list of texts; empty ones are left out.
+    /// A list of texts without the white space around them; empty ones are left out.
     pub(super) fn texts(&self, key: &str) -> Result<Vec<String>, ProvidersError> {
         let Some(value) = self.raw(key) else {
             return Ok(Vec::new());
@@ -104,7 +104,7 @@ impl<'a> Fields<'a> {
         let list = value.as_array().ok_or_else(expected)?;
         let mut texts = Vec::new();
         for item in list {
-            texts.push(scalar(item).ok_or_else(expected)?);
+            texts.push(scalar(item).ok_or_else(expected)?.trim().to_owned());
         }
         texts.retain(|text| !text.is_empty());
         Ok(texts)
@@ -151,7 +151,6 @@ impl<'a> Fields<'a> {
         match self.text(key)? {
             None => Ok(None),
             Some(text) => text
-                .trim()
                 .parse()
                 .map(Some)
                 .map_err(|_| self.fault(key, expected)),

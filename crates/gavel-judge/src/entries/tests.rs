@@ -127,6 +127,20 @@ fn numbers_and_booleans_may_be_text() {
 }
 
 #[test]
+fn white_space_around_models_and_addresses_is_ignored() {
+    let providers = read(entry_with(json!({
+        "model": " gpt-4o\n", "models": ["o3 ", " "], "custom_base_url": "\thttps://gateway/v1 ",
+    })))
+    .unwrap();
+    assert_eq!(providers.names(), ["j", "j:o3"]);
+    let spec = providers.spec("j").unwrap();
+    assert_eq!(spec.model(), "gpt-4o");
+    assert_eq!(spec.entry().base_url, "https://gateway/v1");
+    assert_eq!(providers.spec("j: o3 ").unwrap().model(), "o3");
+    assert_eq!(providers.named(" o3 ", "j"), "j:o3");
+}
+
+#[test]
 fn what_an_entry_leaves_out_has_documented_defaults() {
     let spec = read(entry_with(json!({}))).unwrap().spec("j").unwrap();
     let limits = Limits {
