@@ -24,6 +24,9 @@ mod webhook;
 /// Shorter than most servers keep a connection: a call on one that was just closed costs a retry.
 const IDLE_FOR: Duration = Duration::from_secs(20);
 
+/// They name the certificates to trust, in place of the machine's (not on macOS and Windows).
+const TRUST_VARIABLES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
+
 /// What a part of a path or a query can't hold as it is.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -64,8 +67,8 @@ pub fn is_loopback(url: &Url) -> bool {
             .is_ok_and(|address| address.is_loopback())
 }
 
-/// A client with what every one of ours has, and what `with` adds: the machine's roots of trust, or those in the binary where the
-/// machine has none.
+/// A client with what every one of ours has, and what `with` adds. It trusts the certificates of `SSL_CERT_FILE` and `SSL_CERT_DIR`, else
+/// the machine's, else those in the binary.
 ///
 /// # Errors
 /// In words: what the client could not be built of.
@@ -92,9 +95,15 @@ pub fn client(
         }
         with(builder).build()
     };
-    build(None)
-        .or_else(|_| build(Some(bundled_roots())))
-        .map_err(|error| innermost(&error))
+    let named = TRUST_VARIABLES
+        .into_iter()
+        .find(|name| std::env::var_os(name).is_some());
+    match (build(None), named) {
+        (Ok(client), _) => Ok(client),
+        // Another trust than the one that was asked for would only hide the mistake.
+        (Err(error), Some(name)) => Err(format!("{name}: {}", innermost(&error))),
+        (Err(_), None) => build(Some(bundled_roots())).map_err(|error| innermost(&error)),
+    }
 }
 
 fn bundled_roots() -> rustls::RootCertStore {
@@ -141,6 +150,32 @@ pub fn innermost(error: &reqwest::Error) -> String {
         cause = inner.source();
     }
     innermost.unwrap_or_else(|| "connection failed".to_owned())
+}
+
+/// Why a server's certificate was not accepted, with the remedy; `None` for any other error.
+pub fn distrust(error: &reqwest::Error) -> Option<String> {
+    let rustls::Error::InvalidCertificate(found) = tls_error(error)? else {
+        return None;
+    };
+    let host = error.url().and_then(Url::host_str).unwrap_or("the server");
+    let remedy = if *found == rustls::CertificateError::UnknownIssuer {
+        "; to trust its issuer, name a file with the issuer's certificate (PEM) in SSL_CERT_FILE"
+    } else {
+        ""
+    };
+    Some(format!(
+        "the certificate of {host} is not accepted: {found}{remedy}"
+    ))
+}
+
+/// The error of TLS among the causes. An error of input and output isn't told as the source of the one around it.
+fn tls_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
+    if let Some(found) = error.downcast_ref() {
+        return Some(found);
+    }
+    let inside = error.downcast_ref().and_then(std::io::Error::get_ref);
+    let inside = inside.map(|inside| inside as &(dyn std::error::Error + 'static));
+    tls_error(inside.or_else(|| error.source())?)
 }
 
 /// An error with its causes, for a person who knows the address, which is left out: it may hold a password.

@@ -3,26 +3,28 @@
 use std::time::Duration;
 
 use chrono::{DateTime, NaiveDateTime, Utc};
-use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
+use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 
 /// A server's clock or its arithmetic may be wrong; nothing is believed beyond this.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
-const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+/// The second is Azure's.
+const IN_MILLISECONDS: [&str; 2] = ["retry-after-ms", "x-ms-retry-after-ms"];
 
-/// `retry-after-ms`, else `Retry-After` in seconds or as a date. A date is counted from the answer's own `Date`, so that the clocks need
+/// `retry-after-ms` or `x-ms-retry-after-ms`, else `Retry-After` in seconds or as a date. A date is counted from the answer's own `Date`, so that the clocks need
 /// not agree; without one from `now`, and if that is `None`, it says nothing.
 pub fn retry_after(headers: &HeaderMap, now: Option<DateTime<Utc>>) -> Option<Duration> {
-    let text = |name| Some(headers.get(name)?.to_str().ok()?.trim());
+    let text = |name: &str| Some(headers.get(name)?.to_str().ok()?.trim());
     let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
-    if let Some(millis) = text(RETRY_AFTER_MS).and_then(number) {
+    let millis = IN_MILLISECONDS.into_iter();
+    if let Some(millis) = millis.filter_map(text).find_map(number) {
         return Some(seconds(millis / 1000.0));
     }
-    let given = text(RETRY_AFTER)?;
+    let given = text(RETRY_AFTER.as_str())?;
     if let Some(number) = number(given) {
         return Some(seconds(number));
     }
-    let from = text(DATE).and_then(http_date).or(now)?;
+    let from = text(DATE.as_str()).and_then(http_date).or(now)?;
     let wait = (http_date(given)? - from).to_std();
     Some(wait.unwrap_or(Duration::ZERO).min(LONGEST_WAIT))
 }
@@ -45,6 +47,8 @@ fn http_date(text: &str) -> Option<DateTime<Utc>> {
 
 #[cfg(test)]
 mod tests {
+    use reqwest::header::HeaderName;
+
     use super::*;
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
@@ -79,6 +83,7 @@ mod tests {
                 &[("retry-after", "9"), ("retry-after-ms", "250")],
                 Some(250),
             ),
+            (&[("x-ms-retry-after-ms", "1500")], Some(1_500)),
             (&[("retry-after", "1e300")], Some(604_800_000)),
         ];
         let now = "2026-11-06T08:49:30Z".parse().unwrap();
