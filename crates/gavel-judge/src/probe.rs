@@ -6,14 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
 use tokio::time::Instant;
 
-use super::provider::{CallRequest, Message, ProviderMaker, Role};
-use super::{ErrorClass, JudgeError, JudgeSpec, PromptText, ReplySchema};
+use super::provider::{CallRequest, ProviderMaker};
+use super::{ErrorClass, JudgeError, JudgeSpec};
 use gavel_clock::Clock;
 
-const TIMEOUT: Duration = Duration::from_secs(20);
 /// A server that refuses field after field is asked so often.
 const MOST_CALLS: u32 = 8;
 
@@ -34,21 +32,7 @@ pub struct Probed {
 /// What a job would meet: the class, and a message that names the judge and shows no secret.
 pub async fn probe(spec: &JudgeSpec, clock: &Arc<dyn Clock>) -> Result<Probed, JudgeError> {
     let provider = ProviderMaker::default().make(spec, clock);
-    let request = CallRequest {
-        messages: vec![Message {
-            role: Role::User,
-            content: PromptText::from("Reply with the JSON object {\"ok\": true}."),
-        }],
-        schema_name: "probe",
-        schema: Arc::new(ReplySchema::from(json!({
-            "type": "object",
-            "properties": { "ok": { "type": "boolean" } },
-            "required": ["ok"],
-            "additionalProperties": false,
-        }))),
-        max_output_tokens: 1,
-        timeout: TIMEOUT,
-    };
+    let request = CallRequest::harmless();
     let mut calls = 0;
     loop {
         calls += 1;

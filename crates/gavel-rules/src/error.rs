@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-/// The class of a judge's error. The table of signals is in `gavel-judge/src/provider/`; what follows from a class is in its `retry.rs`.
+/// The class of a judge's error. The table of meanings is in `gavel-judge/src/provider/meaning.rs`; what follows from a class is in
+/// its `retry.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
-    /// Connect, reset, timeout, 408, 409, 425, 500, 502, 503, 504, 529: retried after 1, 2, 4 s; counts for the breaker.
+    /// Connect, reset, timeout, 408, 409, 424, 425, 500, 502, 503, 504, 529: retried after 1, 2, 4 s; counts for the breaker.
     Transient,
     /// 429: Retry-After is obeyed; spends no retry; above 10 s the job waits.
     Throttled,
     /// Quota or spend limit: no retry; the lane closes until it is resumed or the known reset opens it; the job waits.
     Exhausted,
-    /// 401, 403, 404 of the model: no retry; the job fails; the lane closes.
+    /// Every request is refused (key, model, address, certificate): no retry; the job fails; the lane closes.
     Misconfigured,
     /// A 400/422 that names a request field: dropped or renamed once.
     Capability,
@@ -21,7 +22,7 @@ pub enum ErrorClass {
     Truncated,
     /// The model declined.
     Refused,
-    /// Any other status: the job fails, the lane stays open.
+    /// Any other error, of this request alone: the job fails, the lane stays open.
     Rejected,
     /// Not JSON, not the schema, out of range: one repair turn.
     Unparsable,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{on_every_setup, stays_held};
 use crate::support::client::{Api, PATIENCE};
@@ -27,6 +27,11 @@ on_every_setup!(
     a_refusal_is_not_asked_again,
     a_rejected_request_fails_the_job_and_leaves_the_lane_open,
     a_failed_job_is_retried_by_hand_under_its_own_id,
+    a_firewall_that_objects_to_one_session_fails_its_job_alone,
+    a_judge_that_forbids_every_request_is_closed,
+    a_retired_model_closes_the_judge_after_one_call,
+    a_reply_that_the_server_could_not_use_is_asked_for_again,
+    a_minutes_quota_in_the_body_is_waited_for,
 );
 
 /// The job's error is of this class, with words and a remedy.
@@ -274,4 +279,95 @@ fn output_cap(body: &Value) -> u64 {
         .as_u64()
         .or_else(|| body["max_tokens"].as_u64())
         .unwrap()
+}
+
+fn firewall() -> Say {
+    Say::Body(403, json!("<h1>403 Forbidden</h1>"))
+}
+
+async fn a_firewall_that_objects_to_one_session_fails_its_job_alone(home: Home) {
+    let world = World::start(home, Say::Score(70)).await;
+    world
+        .judge
+        .rule(|call| match call.prompt().contains("../../etc/passwd") {
+            true => firewall(),
+            false => Say::Score(70),
+        });
+    let mut bad = session();
+    bad["final_analysis"] =
+        json!("The pod reads ../../etc/passwd at its start, which its image does not need.");
+    let (_, job) = world.api.enqueue(bad).await;
+    let job = world.api.ended(job).await;
+    assert_failed(&job, "rejected");
+    let message = job["error"]["message"].as_str().unwrap();
+    assert!(message.contains("403 Forbidden"), "{message}");
+    let (id, _) = world.api.enqueue(session()).await;
+    assert_eq!(world.api.scored(id).await["total_score"], 70);
+    assert_eq!(world.api.get("/readyz").await.expect(200)["status"], "ok");
+    world.end().await;
+}
+
+async fn a_judge_that_forbids_every_request_is_closed(home: Home) {
+    let world = World::start(home, firewall()).await;
+    assert_failed(&fail(&world).await, "misconfigured");
+    assert_eq!(world.judge.count(), 2);
+    let row = judge_until(&world.api, |row| row["hold"].is_object()).await;
+    assert_eq!(row["hold"]["reason"], "misconfigured", "{row:#}");
+    world.end().await;
+}
+
+async fn a_retired_model_closes_the_judge_after_one_call(home: Home) {
+    let retired = Say::StatusWith(400, Vec::new(), "model_decommissioned");
+    let world = World::start(home, retired).await;
+    assert_failed(&fail(&world).await, "misconfigured");
+    assert_eq!(world.judge.count(), 1);
+    let row = judge_until(&world.api, |row| row["hold"].is_object()).await;
+    assert_eq!(row["hold"]["reason"], "misconfigured", "{row:#}");
+    world.end().await;
+}
+
+async fn a_reply_that_the_server_could_not_use_is_asked_for_again(home: Home) {
+    let world = World::start(home, Say::Score(72)).await;
+    let body = json!({ "error": {
+        "message": "Failed to generate JSON.", "code": "json_validate_failed", "failed_generation": "{\"total",
+    }});
+    world
+        .judge
+        .says_in_turn(vec![Say::Body(400, body)], Say::Score(72));
+    let (id, _) = world.api.enqueue(session()).await;
+    assert_eq!(world.api.scored(id).await["total_score"], 72);
+    let calls = world.judge.calls();
+    assert_eq!(calls.len(), 2);
+    let turns = &calls[1].body["messages"];
+    assert_eq!(turns[1]["content"], "{\"total");
+    assert!(
+        turns[2]["content"].as_str().unwrap().contains("schema"),
+        "{turns:#}"
+    );
+    world.end().await;
+}
+
+async fn a_minutes_quota_in_the_body_is_waited_for(home: Home) {
+    let world = World::start(home, Say::Score(72)).await;
+    let quota = json!([{ "error": {
+        "code": 429, "status": "RESOURCE_EXHAUSTED",
+        "message": "You exceeded your current quota, please check your plan and billing details.",
+        "details": [
+            { "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+              "violations": [{ "quotaId": "GenerateRequestsPerMinutePerProjectPerModel", "quotaValue": "15" }] },
+            { "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "2s" },
+        ],
+    }}]);
+    world
+        .judge
+        .says_in_turn(vec![Say::Body(429, quota)], Say::Score(72));
+    let (id, job) = world.api.enqueue(session()).await;
+    assert_eq!(world.api.scored(id).await["total_score"], 72);
+    assert_eq!(world.api.ended(job).await["retries"], 0);
+    let gaps = gaps(&world.judge.calls());
+    assert!(
+        gaps.len() == 1 && gaps[0] >= Duration::from_secs(2),
+        "{gaps:?}"
+    );
+    world.end().await;
 }

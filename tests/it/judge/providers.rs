@@ -145,8 +145,8 @@ async fn each_refusal_has_its_class() {
 async fn each_status_has_the_same_class_whoever_answers_it() {
     use ErrorClass::{Exhausted, Misconfigured, Rejected, TooLarge, Transient};
     let table = [
+        (401, Misconfigured),
         (402, Exhausted),
-        (403, Misconfigured),
         (400, Rejected),
         (408, Transient),
         (409, Transient),
@@ -172,6 +172,47 @@ async fn each_status_has_the_same_class_whoever_answers_it() {
                 Some(class),
                 "{} {status}",
                 family.name()
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_403_is_one_of_the_judge_only_if_a_harmless_request_is_refused_too() {
+    let page = || ResponseTemplate::new(403).set_body_string("<h1>403 Forbidden</h1>");
+    let down = || ResponseTemplate::new(503);
+    for family in FAMILIES {
+        let name = family.name();
+        let good = answers(family, Reply::Says(GOOD));
+        for (second, class, says) in [
+            (good, ErrorClass::Rejected, "only this request"),
+            (
+                page(),
+                ErrorClass::Misconfigured,
+                "a harmless request is refused, too",
+            ),
+            (
+                ResponseTemplate::new(401),
+                ErrorClass::Misconfigured,
+                "a harmless request",
+            ),
+            (down(), ErrorClass::Rejected, "403 Forbidden"),
+        ] {
+            let stage = stage(family, vec![page(), second]).await;
+            let (error, ..) = error_of(stage.ask().await);
+            assert_eq!(error.class, class, "{name}: {error}");
+            assert_eq!(error.status, Some(403), "{name}: {error}");
+            for words in ["403 Forbidden", says] {
+                assert!(error.message.contains(words), "{name}: {error}");
+            }
+            let closed = stage.gate.closed("test").is_some();
+            assert_eq!(closed, class == ErrorClass::Misconfigured, "{name}");
+            let requests = stage.requests().await;
+            assert_eq!(requests.len(), 2, "{name}");
+            let harmless = requests[1].to_string();
+            assert!(
+                harmless.contains("ok") && !harmless.contains("evidence"),
+                "{name}"
             );
         }
     }

@@ -47,6 +47,8 @@ pub(crate) enum Say {
     Status(u16),
     /// This status with these headers and this error code.
     StatusWith(u16, Vec<(&'static str, String)>, &'static str),
+    /// This status with this body.
+    Body(u16, Value),
     /// Nothing until [`JudgeServer::release`], then this.
     Held(Box<Say>),
 }
@@ -263,6 +265,7 @@ fn answer(say: &Say, request: &Value) -> Response<Body> {
         ),
         Say::Status(status) => failure(*status, &[], "server_says_so"),
         Say::StatusWith(status, headers, code) => failure(*status, headers, code),
+        Say::Body(status, body) => json_response(*status, &[], body),
         Say::Held(_) => unreachable!("held replies are waited for"),
     }
 }

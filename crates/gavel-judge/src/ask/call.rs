@@ -26,10 +26,13 @@ pub(super) struct Failed {
 
 impl From<JudgeError> for Failed {
     fn from(error: JudgeError) -> Self {
-        Self {
-            error,
-            faults: Vec::new(),
-        }
+        // A server that checks what its model writes gives an error in place of the reply.
+        let unusable = (error.class == ErrorClass::Unparsable).then(|| Fault {
+            pointer: String::new(),
+            message: "is not JSON that matches the schema".to_owned(),
+        });
+        let faults = unusable.into_iter().collect();
+        Self { error, faults }
     }
 }
 
@@ -140,7 +143,11 @@ impl Run<'_> {
         let mut record = out.came_back();
         let used = match &called {
             Ok(reply) => Some(usage::of_reply(&self.judge.spec, reply)),
-            Err(_) => late.then(CallUsage::default),
+            // The model wrote something, or may have.
+            Err(error) => {
+                let wrote = matches!(error.class, ErrorClass::Unparsable | ErrorClass::Truncated);
+                (late || wrote).then(CallUsage::default)
+            }
         };
         if let (Ok(_), Some(used)) = (&called, used) {
             // The next call goes out before this one's reply is read. A failed call keeps its permit for its retry: a judge

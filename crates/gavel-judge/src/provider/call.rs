@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::gate::RateReport;
 use crate::{JudgeError, PromptText, ReplySchema};
 
@@ -21,6 +23,27 @@ pub(crate) struct CallRequest {
     pub(crate) schema: Arc<ReplySchema>,
     pub(crate) max_output_tokens: u32,
     pub(crate) timeout: Duration,
+}
+
+impl CallRequest {
+    /// A request of a dozen tokens for an answer of one, to which nobody can object.
+    pub(crate) fn harmless() -> Self {
+        Self {
+            messages: vec![Message {
+                role: Role::User,
+                content: PromptText::from("Reply with the JSON object {\"ok\": true}."),
+            }],
+            schema_name: "probe",
+            schema: Arc::new(ReplySchema::from(json!({
+                "type": "object",
+                "properties": { "ok": { "type": "boolean" } },
+                "required": ["ok"],
+                "additionalProperties": false,
+            }))),
+            max_output_tokens: 1,
+            timeout: Duration::from_secs(20),
+        }
+    }
 }
 
 #[derive(Debug, Clone)]

@@ -11,12 +11,12 @@ use secrecy::ExposeSecret as _;
 
 pub(crate) use self::batch::BatchApi;
 use super::call::{CallRequest, Called, ProviderReply};
+use super::error_body::ErrorBody;
 use super::format::WireFormat;
-use super::http::{Client, Exchange, NoExchange};
+use super::http::{Client, Exchange, HttpFailure};
 use super::learned::Learned;
-use super::refusal::{self, Classified};
+use super::meaning::{Meaning, meaning};
 use super::reply::Unreadable;
-use super::said::Said;
 use super::shape::{Field, Shape};
 use crate::JudgeError;
 use crate::entries::spec::{Auth, JudgeSpec};
@@ -58,16 +58,11 @@ impl Endpoint {
         }
     }
 
-    /// Calls once. An error of class capability means that the next call leaves out what was refused.
+    /// Calls once, and once more with a harmless request where the error doesn't tell whether every request is refused. An error
+    /// of class capability means that the next call leaves out what was refused.
     pub(crate) async fn call(&self, request: &CallRequest) -> Called {
         let shape = self.shape();
-        let built = (self.format.body)(&self.spec, request, shape)
-            .map_err(|error| unusable(&error.to_string()))
-            .and_then(|body| self.request(body));
-        let exchange = match built {
-            Ok(http) => self.client.exchange(http, request.timeout).await,
-            Err(unusable) => Err(unusable),
-        };
+        let exchange = self.send(request, shape).await;
         let rates = match (&exchange, &self.format.rate_headers) {
             (Ok(exchange), Some(limits)) => limits.read(&exchange.headers, self.clock.now()),
             (Ok(_), None) | (Err(_), _) => RateReport::default(),
@@ -76,21 +71,66 @@ impl Endpoint {
             Ok(exchange) => matches!(exchange.status, 408 | 504),
             Err(broken) => broken.late,
         };
-        let ended = exchange
-            .map_err(|broken| self.broken(&broken))
-            .and_then(|exchange| {
-                self.read(&exchange, |exchange| {
-                    self.refusal(exchange, shape, |field| self.narrow(shape, field))
-                })
-            });
+        let mut is_unclear = false;
+        let mut ended = self.ended(exchange, shape, |meaning| match meaning {
+            Meaning::Class(class) => class,
+            Meaning::Field(field) => self.narrow(shape, field),
+            Meaning::Unclear => {
+                is_unclear = true;
+                ErrorClass::Rejected
+            }
+        });
+        if let (true, Err(error)) = (is_unclear, &mut ended) {
+            // Boxed, because few calls need the room.
+            Box::pin(self.tell_scope(error)).await;
+        }
         Called { ended, rates, late }
+    }
+
+    /// A reply, or the error in its place; `decide` makes the meaning of a refusal a class.
+    fn ended(
+        &self,
+        exchange: Result<Exchange, HttpFailure>,
+        sent: Shape,
+        decide: impl FnOnce(Meaning) -> ErrorClass,
+    ) -> Result<ProviderReply, JudgeError> {
+        let exchange = exchange.map_err(|broken| self.broken(&broken))?;
+        self.read(&exchange, |exchange| self.refusal(exchange, sent, decide))
+    }
+
+    async fn send(&self, request: &CallRequest, shape: Shape) -> Result<Exchange, HttpFailure> {
+        let body = (self.format.body)(&self.spec, request, shape);
+        let body = body.map_err(|error| unusable(&error.to_string()))?;
+        let http = self.request(body)?;
+        self.client.exchange(http, request.timeout).await
+    }
+
+    /// Makes a refusal one of the judge if a harmless request is refused, too; else it is one of its own request alone: a firewall
+    /// in front of the server may object to a prompt.
+    async fn tell_scope(&self, error: &mut JudgeError) {
+        let shape = self.shape();
+        let exchange = self.send(&CallRequest::harmless(), shape).await;
+        let ended = self.ended(exchange, shape, |meaning| match meaning {
+            Meaning::Class(class) => class,
+            Meaning::Field(_) => ErrorClass::Rejected,
+            Meaning::Unclear => ErrorClass::Misconfigured,
+        });
+        let scope = match ended.map_err(|error| error.class) {
+            Err(ErrorClass::Misconfigured) => {
+                error.class = ErrorClass::Misconfigured;
+                "; a harmless request is refused, too"
+            }
+            Err(ErrorClass::Transient | ErrorClass::Throttled | ErrorClass::Exhausted) => "",
+            Ok(_) | Err(_) => "; only this request is refused, a harmless one isn't",
+        };
+        error.message.push_str(scope);
     }
 
     fn shape(&self) -> Shape {
         self.learned.shape(&self.spec, self.clock.now())
     }
 
-    fn request(&self, body: Vec<u8>) -> Result<reqwest::Request, NoExchange> {
+    fn request(&self, body: Vec<u8>) -> Result<reqwest::Request, HttpFailure> {
         let url = self.url.as_ref().map_err(|fault| unusable(fault))?;
         let request = self.client.inner()?.post(url.clone());
         // Wrapped, a body is gone once it is sent. Else a copy is kept for redirects, which aren't followed.
@@ -103,7 +143,7 @@ impl Endpoint {
     fn with_headers(
         &self,
         request: reqwest::RequestBuilder,
-    ) -> Result<reqwest::Request, NoExchange> {
+    ) -> Result<reqwest::Request, HttpFailure> {
         let entry = self.spec.entry();
         let mut request = request.header("accept", JSON);
         for (name, value) in entry.format.family.headers {
@@ -146,7 +186,7 @@ impl Endpoint {
         }
     }
 
-    fn broken(&self, broken: &NoExchange) -> JudgeError {
+    fn broken(&self, broken: &HttpFailure) -> JudgeError {
         self.error(broken.class, broken.status, &broken.message, None)
     }
 
@@ -156,32 +196,31 @@ impl Endpoint {
         hint.map_or_else(String::new, |hint| format!("; its key is refused: {hint}"))
     }
 
-    /// What a refusal means; `refuses` says what follows where the server doesn't want a field of a request of shape `sent`.
+    /// Returns the error of a refused request of shape `sent`; `decide` makes its meaning a class.
     fn refusal(
         &self,
         exchange: &Exchange,
         sent: Shape,
-        refuses: impl FnOnce(Field) -> ErrorClass,
+        decide: impl FnOnce(Meaning) -> ErrorClass,
     ) -> JudgeError {
-        let text = String::from_utf8_lossy(&exchange.body);
-        let said = Said::read(&text);
-        let class = match refusal::classify(self.format, exchange.status, &said, sent) {
-            Classified::Capability(field) => refuses(field),
-            Classified::Class(class) => class,
-        };
+        let body = ErrorBody::read(&exchange.body);
+        let class = decide(meaning(self.format, exchange.status, &body, sent));
         let now = self.clock.now();
-        let retry_after = self.format.wait(class, &exchange.headers, &said, now);
+        let retry_after = self.format.wait(class, &exchange.headers, &body, now);
         let words = match exchange.status {
             // An error in a body of status 200.
-            200..=299 => format!("answered with an error: {}", said.words()),
+            200..=299 => format!("answered with an error: {}", body.words()),
             300..=399 => format!(
                 "answered {}, a redirect, which is not followed; correct base_url",
                 exchange.status
             ),
-            401 => format!("answered 401: {}{}", said.words(), self.key_remedy()),
-            status => format!("answered {status}: {}", said.words()),
+            401 => format!("answered 401: {}{}", body.words(), self.key_remedy()),
+            status => format!("answered {status}: {}", body.words()),
         };
-        self.error(class, Some(exchange.status), &words, retry_after)
+        JudgeError {
+            raw_reply: body.failed_generation,
+            ..self.error(class, Some(exchange.status), &words, retry_after)
+        }
     }
 
     /// A reply, or what came in its place, which `refused` words.
@@ -239,8 +278,8 @@ fn url(spec: &JudgeSpec) -> Result<reqwest::Url, String> {
         .map_err(|error| format!("the address can't be used: {error}"))
 }
 
-fn unusable(message: &str) -> NoExchange {
-    NoExchange {
+fn unusable(message: &str) -> HttpFailure {
+    HttpFailure {
         class: ErrorClass::Misconfigured,
         status: None,
         message: format!("can't be asked: {message}"),

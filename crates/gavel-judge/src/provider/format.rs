@@ -1,16 +1,20 @@
 //! What differs between providers: each kind of provider is one [`WireFormat`], in a folder of its own.
 
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
 use reqwest::header::HeaderMap;
 
 use super::call::CallRequest;
 use super::endpoint::batch::BatchApi;
+use super::error_body::ErrorBody;
 use super::family::Family;
-use super::headers::RateHeaders;
+use super::headers::{RateHeaders, unnamed_reset};
 use super::reply::{RawReply, Unreadable};
-use super::said::{Said, Signal};
 use super::shape::{Field, Shape};
 use crate::entries::spec::JudgeSpec;
 use crate::error::ErrorClass;
+use gavel_outbound::retry_after;
 
 /// How one kind of provider words calls and their ends.
 pub(crate) struct WireFormat {
@@ -20,12 +24,6 @@ pub(crate) struct WireFormat {
     pub(super) read: fn(&[u8]) -> Result<RawReply, Unreadable>,
     /// What errors call a field that a request of this shape has; empty where there is no such field.
     pub(super) names: fn(Field, Shape) -> &'static [&'static str],
-    /// The status that a type of error comes with: a gateway's 200 has only the type left.
-    pub(super) statuses: &'static [(&'static str, u16)],
-    /// Whether a 429 says that waiting won't help.
-    pub(super) used_up: fn(&Said) -> bool,
-    /// The class of a 400 or 422 that says this, the first that matches; others are told by the field that they name.
-    pub(super) bad_requests: &'static [(Signal, ErrorClass)],
     /// The headers that tell limits; `None` where replies have none.
     pub(super) rate_headers: Option<RateHeaders>,
     /// `None` where the provider has no batch endpoint.
@@ -33,27 +31,39 @@ pub(crate) struct WireFormat {
 }
 
 impl WireFormat {
-    /// How long a refusal of `class` asks to wait.
+    /// Returns the time until an error of `class` may be over, as far as the server says.
     pub(super) fn wait(
         &self,
         class: ErrorClass,
         headers: &HeaderMap,
-        said: &Said,
-        now: chrono::DateTime<chrono::Utc>,
-    ) -> Option<std::time::Duration> {
-        let asked = super::headers::retry_after(headers, now);
-        match &self.rate_headers {
-            Some(limits) if limits.resets.contains(&class) => limits.wait(asked, headers, now),
-            Some(_) => asked,
-            // The delay that comes with a quota per day is that of some other limit.
-            None if class == ErrorClass::Exhausted => None,
-            None => asked.or_else(|| said.retry_delay()),
+        body: &ErrorBody,
+        now: DateTime<Utc>,
+    ) -> Option<Duration> {
+        let asked = retry_after(headers, Some(now))
+            .or_else(|| retry_after(body.headers(), Some(now)))
+            .or_else(|| body.delay());
+        let reset = || {
+            let spent = self.rate_headers.as_ref()?.reset_of_spent(headers, now);
+            spent.or_else(|| {
+                unnamed_reset(headers, now).or_else(|| unnamed_reset(body.headers(), now))
+            })
+        };
+        // The delay that Google names beside a quota per day is that of another limit.
+        let is_of_other = class == ErrorClass::Exhausted && body.has_code("#quota-spent");
+        match class {
+            _ if is_of_other => None,
+            // A quota that is said to be back at once would be asked for without a pause.
+            ErrorClass::Throttled | ErrorClass::Exhausted => asked
+                .or_else(reset)
+                .map(|wait| wait.max(Duration::from_secs(1))),
+            ErrorClass::Transient => asked,
+            ErrorClass::Misconfigured
+            | ErrorClass::Capability
+            | ErrorClass::TooLarge
+            | ErrorClass::Truncated
+            | ErrorClass::Refused
+            | ErrorClass::Rejected
+            | ErrorClass::Unparsable => None,
         }
-    }
-
-    /// The status that an error in a body of status 200 stands for.
-    pub(super) fn inner_status(&self, said: &Said) -> Option<u16> {
-        let of_type = self.statuses.iter().find(|(kind, _)| said.is(kind));
-        of_type.map(|(_, status)| *status).or_else(|| said.status())
     }
 }

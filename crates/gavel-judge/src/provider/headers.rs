@@ -5,14 +5,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use reqwest::header::HeaderMap;
 
-use crate::error::ErrorClass;
 use crate::gate::{LimitReport, RateReport, Span};
 use gavel_outbound::LONGEST_WAIT;
-
-/// How long the server asks to wait.
-pub(super) fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
-    gavel_outbound::retry_after(headers, Some(now))
-}
 
 /// The headers by which a kind of provider tells its limits.
 pub(super) struct RateHeaders {
@@ -21,10 +15,6 @@ pub(super) struct RateHeaders {
     /// Requests, tokens, and tokens of prompts and of answers where these have limits of their own.
     pub(super) quantities: &'static [&'static str],
     pub(super) span: Span,
-    /// Reads a reset's form.
-    pub(super) reset: fn(&str, DateTime<Utc>) -> Option<Duration>,
-    /// The classes of refusal that last until the reset of what is spent.
-    pub(super) resets: &'static [ErrorClass],
 }
 
 impl RateHeaders {
@@ -39,7 +29,7 @@ impl RateHeaders {
             LimitReport {
                 limit: count("limit"),
                 remaining: count("remaining"),
-                resets_in: said("reset").and_then(|text| (self.reset)(text, now)),
+                resets_in: said("reset").and_then(|text| reset(text, now)),
                 span: self.span,
             }
         };
@@ -51,60 +41,100 @@ impl RateHeaders {
         }
     }
 
-    /// How long to wait: what was asked for, else the longest reset of those limits that have nothing left. At least a second:
-    /// a quota that is said to be back at once would be asked for without a pause.
-    pub(super) fn wait(
+    /// The longest reset of those limits that have nothing left.
+    pub(super) fn reset_of_spent(
         &self,
-        asked: Option<Duration>,
         headers: &HeaderMap,
         now: DateTime<Utc>,
     ) -> Option<Duration> {
-        let spent = || {
-            let limits = self.read(headers, now);
-            let spent = limits.all().into_iter();
-            let spent = spent.filter(|limit| limit.remaining == Some(0));
-            spent.filter_map(|limit| limit.resets_in).max()
-        };
-        let wait = asked.or_else(spent);
-        wait.map(|wait| wait.max(Duration::from_secs(1)))
+        let limits = self.read(headers, now);
+        let spent = limits
+            .all()
+            .into_iter()
+            .filter(|limit| limit.remaining == Some(0));
+        spent.filter_map(|limit| limit.resets_in).max()
     }
 }
 
-/// A time of day and date by RFC 3339, as a wait from `now`.
-pub(super) fn until(text: &str, now: DateTime<Utc>) -> Option<Duration> {
-    let at = DateTime::parse_from_rfc3339(text).ok()?;
-    let wait = (at.with_timezone(&Utc) - now).to_std();
-    Some(wait.unwrap_or(Duration::ZERO).min(LONGEST_WAIT))
+/// The time until the reset of a limit that the headers don't name.
+pub(super) fn unnamed_reset(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
+    let mut names = ["ratelimit-reset", "x-ratelimit-reset"].into_iter();
+    names.find_map(|name| reset(text(headers, name)?, now))
+}
+
+/// A reset as a wait from `now`: a duration (`6m0s`), seconds, or a point in time by RFC 3339 or as seconds or milliseconds of
+/// the epoch.
+fn reset(text: &str, now: DateTime<Utc>) -> Option<Duration> {
+    /// A larger number of seconds is a point in time (2001), and one as large in milliseconds.
+    const EPOCH: f64 = 1e9;
+    if let Some(wait) = duration(text) {
+        return Some(wait);
+    }
+    let at = match text.parse::<f64>() {
+        Ok(number) if number < EPOCH => return Some(seconds(number)),
+        Ok(number) if number < EPOCH * 1000.0 => number * 1000.0,
+        Ok(number) => number,
+        Err(_) => DateTime::parse_from_rfc3339(text).ok()?.timestamp_millis() as f64,
+    };
+    Some(seconds((at - now.timestamp_millis() as f64) / 1000.0))
+}
+
+/// A number of seconds as a wait; none below 0 or above [`LONGEST_WAIT`].
+pub(super) fn seconds(number: f64) -> Duration {
+    let wait = Duration::try_from_secs_f64(number.max(0.0)).unwrap_or(LONGEST_WAIT);
+    wait.min(LONGEST_WAIT)
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
-/// "12ms", "6m0s", "1h2m3.5s".
+/// `12ms`, `6m0s`, `1h2m3.5s`.
 pub(super) fn duration(text: &str) -> Option<Duration> {
-    let mut total = 0.0;
+    let (wait, rest) = leading_duration(text)?;
+    rest.is_empty().then_some(wait)
+}
+
+/// The duration at a text's start, and the rest of the text: `6m0s`, `41 seconds`, `02:10:30`.
+pub(super) fn leading_duration(text: &str) -> Option<(Duration, &str)> {
+    let mut total = None;
     let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (amount, tail) = rest.split_at(digits);
-        let unit = tail
-            .find(|c: char| c.is_ascii_digit())
-            .unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(unit);
-        let factor = match unit {
-            "ms" => 0.001,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            "d" => 86_400.0,
-            _ => return None,
-        };
-        total += amount.parse::<f64>().ok()? * factor;
-        rest = tail;
+    while let Some((amount, factor, after)) = leading_part(rest) {
+        total = Some(total.unwrap_or(0.0) + amount * factor);
+        rest = after;
     }
-    let total = Duration::try_from_secs_f64(total).unwrap_or(LONGEST_WAIT);
-    (!text.is_empty()).then_some(total.min(LONGEST_WAIT))
+    match total {
+        Some(total) => Some((seconds(total), rest)),
+        None => clock(text),
+    }
+}
+
+/// A number, its unit in seconds, and the rest of the text.
+fn leading_part(text: &str) -> Option<(f64, f64, &str)> {
+    let text = text.trim_start_matches([' ', ',']);
+    let (amount, after) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.')?);
+    let after = after.trim_start();
+    let end = after.find(|c: char| !c.is_ascii_alphabetic());
+    let (unit, rest) = after.split_at(end.unwrap_or(after.len()));
+    let factor = match unit {
+        "ms" | "millisecond" | "milliseconds" => 0.001,
+        "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
+        "m" | "min" | "mins" | "minute" | "minutes" => 60.0,
+        "h" | "hr" | "hrs" | "hour" | "hours" => 3600.0,
+        "d" | "day" | "days" => 86_400.0,
+        _ => return None,
+    };
+    Some((amount.parse().ok()?, factor, rest))
+}
+
+/// Hours, minutes and seconds: `02:10:30`.
+fn clock(text: &str) -> Option<(Duration, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != ':');
+    let (time, rest) = text.split_at(end.unwrap_or(text.len()));
+    let mut parts = time.split(':').map(|part| part.parse::<f64>().ok());
+    let (hours, minutes, sec) = (parts.next()??, parts.next()??, parts.next()??);
+    let total = (hours * 60.0 + minutes) * 60.0 + sec;
+    parts.next().is_none().then(|| (seconds(total), rest))
 }
 
 #[cfg(test)]
@@ -116,17 +146,23 @@ mod tests {
     }
 
     #[test]
-    fn a_point_in_time_is_a_wait_and_one_that_has_passed_is_none() {
+    fn a_reset_is_read_as_a_duration_as_seconds_or_as_a_point_in_time() {
         let table = [
             ("2026-11-06T08:49:47Z", Some(17_000)),
             ("2026-11-06T09:49:31.5+01:00", Some(1_500)),
             ("2020-01-01T00:00:00Z", Some(0)),
             ("2999-01-01T00:00:00Z", Some(604_800_000)),
-            ("17s", None),
+            ("17s", Some(17_000)),
+            ("41", Some(41_000)),
+            ("0.5", Some(500)),
+            ("1793954987", Some(17_000)),
+            ("1793954987500", Some(17_500)),
+            ("1700000000", Some(0)),
+            ("soon", None),
         ];
         for (text, millis) in table {
             assert_eq!(
-                until(text, now()),
+                reset(text, now()),
                 millis.map(Duration::from_millis),
                 "{text}"
             );
@@ -143,6 +179,10 @@ mod tests {
             ("", None),
             ("7", None),
             ("3 weeks", None),
+            ("41 seconds", Some(41_000)),
+            ("1 hour, 30 minutes", Some(5_400_000)),
+            ("02:10:30", Some(7_830_000)),
+            ("1:2", None),
         ];
         for (text, millis) in table {
             assert_eq!(duration(text), millis.map(Duration::from_millis), "{text}");

@@ -28,7 +28,7 @@ pub(super) struct Exchange {
 }
 
 /// Why there is no whole answer.
-pub(super) struct NoExchange {
+pub(super) struct HttpFailure {
     pub(super) class: ErrorClass,
     pub(super) status: Option<u16>,
     pub(super) message: String,
@@ -49,8 +49,8 @@ impl Client {
         Self(client.map_err(Arc::from))
     }
 
-    pub(super) fn inner(&self) -> Result<&reqwest::Client, NoExchange> {
-        self.0.as_ref().map_err(|reason| NoExchange {
+    pub(super) fn inner(&self) -> Result<&reqwest::Client, HttpFailure> {
+        self.0.as_ref().map_err(|reason| HttpFailure {
             class: ErrorClass::Misconfigured,
             status: None,
             message: format!("the HTTP client could not be built: {reason}"),
@@ -63,7 +63,7 @@ impl Client {
         &self,
         request: reqwest::Request,
         limit: Duration,
-    ) -> impl Future<Output = Result<Exchange, NoExchange>> {
+    ) -> impl Future<Output = Result<Exchange, HttpFailure>> {
         within(limit, async {
             read_whole(self.execute(request).await?).await
         })
@@ -74,11 +74,11 @@ impl Client {
         &self,
         request: reqwest::Request,
         limit: Duration,
-    ) -> impl Future<Output = Result<reqwest::Response, NoExchange>> {
+    ) -> impl Future<Output = Result<reqwest::Response, HttpFailure>> {
         within(limit, self.execute(request))
     }
 
-    async fn execute(&self, request: reqwest::Request) -> Result<reqwest::Response, NoExchange> {
+    async fn execute(&self, request: reqwest::Request) -> Result<reqwest::Response, HttpFailure> {
         let response = self.inner()?.execute(request).await;
         response.map_err(|error| broken(None, "could not be reached", &error))
     }
@@ -87,11 +87,11 @@ impl Client {
 /// Gives an answer up after `limit`. An `async fn` would hold `answer` twice: as its argument, and in what it awaits.
 fn within<T>(
     limit: Duration,
-    answer: impl Future<Output = Result<T, NoExchange>>,
-) -> impl Future<Output = Result<T, NoExchange>> {
+    answer: impl Future<Output = Result<T, HttpFailure>>,
+) -> impl Future<Output = Result<T, HttpFailure>> {
     timeout(limit, answer).map(move |ended| {
         ended.unwrap_or_else(|_| {
-            Err(NoExchange {
+            Err(HttpFailure {
                 class: ErrorClass::Transient,
                 status: None,
                 message: format!("did not answer within {} s", limit.as_secs_f64()),
@@ -102,7 +102,7 @@ fn within<T>(
 }
 
 /// The rest of an answer: a whole one, but for its size.
-pub(super) async fn read_whole(response: reqwest::Response) -> Result<Exchange, NoExchange> {
+pub(super) async fn read_whole(response: reqwest::Response) -> Result<Exchange, HttpFailure> {
     let status = response.status().as_u16();
     let headers = response.headers().clone();
     match gavel_outbound::read_whole(response, LARGEST_BODY).await {
@@ -113,7 +113,7 @@ pub(super) async fn read_whole(response: reqwest::Response) -> Result<Exchange, 
         }),
         Err(Unread::Broken(error)) => Err(broken(Some(status), "broke off its answer", &error)),
         // No model writes so much: it is something in between that answers.
-        Err(Unread::TooLarge) => Err(NoExchange {
+        Err(Unread::TooLarge) => Err(HttpFailure {
             class: ErrorClass::Transient,
             status: Some(status),
             message: "answered with more than 4 MiB".to_owned(),
@@ -122,17 +122,18 @@ pub(super) async fn read_whole(response: reqwest::Response) -> Result<Exchange, 
     }
 }
 
-pub(super) fn broken(status: Option<u16>, what: &str, error: &reqwest::Error) -> NoExchange {
-    // A request that can't even be built is no fault of the network.
-    let class = if error.is_builder() {
-        ErrorClass::Misconfigured
-    } else {
-        ErrorClass::Transient
+pub(super) fn broken(status: Option<u16>, what: &str, error: &reqwest::Error) -> HttpFailure {
+    let distrust = gavel_outbound::distrust(error);
+    // Neither a certificate nor a request that can't even be built is a fault of the network.
+    let class = match &distrust {
+        None if !error.is_builder() => ErrorClass::Transient,
+        None | Some(_) => ErrorClass::Misconfigured,
     };
-    NoExchange {
+    let why = distrust.unwrap_or_else(|| gavel_outbound::innermost(error));
+    HttpFailure {
         class,
         status,
-        message: format!("{what}: {}", gavel_outbound::innermost(error)),
+        message: format!("{what}: {why}"),
         late: false,
     }
 }

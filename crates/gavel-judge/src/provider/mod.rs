@@ -1,7 +1,7 @@
 //! Providers and their wire types: one folder each.
 //!
 //! A provider makes one HTTP call and says how it ended, in terms that don't name the provider. It never retries, never
-//! waits for a gate and never keeps a reply. What providers have in common is `endpoint`; a folder holds one `WireFormat`
+//! waits for a gate and never keeps a reply. A second call with a harmless request tells whether a refusal is one of the judge. What providers have in common is `endpoint`; a folder holds one `WireFormat`
 //! with its wire types, and nothing that another one needs.
 
 mod anthropic;
@@ -9,16 +9,16 @@ mod batch;
 mod body;
 pub(crate) mod call;
 mod endpoint;
+mod error_body;
 pub(crate) mod family;
 mod format;
 mod gemini;
 mod headers;
 mod http;
 mod learned;
+mod meaning;
 mod openai;
-mod refusal;
 mod reply;
-mod said;
 pub(crate) mod shape;
 pub mod simulated;
 

@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::call::{ProviderReply, Stop, Tokens};
-use super::said::Said;
+use super::error_body::ErrorBody;
 
 /// Model ids that begin so are simulated, whoever serves them.
 const SIMULATED_PREFIX: &str = "simulated-";
@@ -65,7 +65,7 @@ pub(super) fn parse<T: DeserializeOwned>(
     match serde_json::from_slice(body) {
         Ok(reply) => Ok(reply),
         Err(error) if error.is_eof() && !body.is_empty() => Err(Unreadable::BrokenOff),
-        Err(_) if Said::is_wrapped_error(body) => Err(Unreadable::ErrorInside),
+        Err(_) if ErrorBody::is_wrapped_error(body) => Err(Unreadable::ErrorInside),
         Err(error) if error.is_data() => Err(Unreadable::Other(otherwise)),
         Err(_) => Err(Unreadable::NoJson(otherwise)),
     }

@@ -9,12 +9,13 @@ use reqwest::RequestBuilder;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::{Endpoint, NoExchange, unusable};
+use super::{Endpoint, HttpFailure, unusable};
 use crate::JudgeError;
 use crate::error::ErrorClass;
 use crate::provider::batch::{Added, Chunk, ChunkLookup, ChunkSize, Line, Progress, Uploaded};
 use crate::provider::call::{CallRequest, ProviderReply};
 use crate::provider::http::{Exchange, read_whole};
+use crate::provider::meaning::Meaning;
 use gavel_outbound::percent_encoded;
 
 /// How long a question about a chunk may take.
@@ -113,7 +114,7 @@ impl Endpoint {
         }
         let exchange = read_whole(response).await;
         let exchange = exchange.map_err(|broken| self.broken(&broken))?;
-        Err(self.refused_as_it_is(&exchange))
+        Err(self.unlearned_refusal(&exchange, ErrorClass::Misconfigured))
     }
 
     /// What one call came to, of the status and the body that its line holds.
@@ -123,7 +124,10 @@ impl Endpoint {
             headers: reqwest::header::HeaderMap::new(),
             body: body.to_vec(),
         };
-        self.read(&exchange, |exchange| self.refused_as_it_is(exchange))
+        // Other lines of the chunk have answers: a refusal is one of this line.
+        self.read(&exchange, |exchange| {
+            self.unlearned_refusal(exchange, ErrorClass::Rejected)
+        })
     }
 
     fn to(
@@ -131,7 +135,7 @@ impl Endpoint {
         address: &str,
         with: impl FnOnce(&reqwest::Client, reqwest::Url) -> RequestBuilder,
     ) -> Result<reqwest::Request, JudgeError> {
-        let built = || -> Result<_, NoExchange> {
+        let built = || -> Result<_, HttpFailure> {
             let url = reqwest::Url::parse(address)
                 .map_err(|error| unusable(&format!("the address can't be used: {error}")))?;
             self.with_headers(with(self.client.inner()?, url))
@@ -147,7 +151,7 @@ impl Endpoint {
         let exchange = self.client.exchange(request, limit).await;
         let exchange = exchange.map_err(|broken| self.broken(&broken))?;
         if !(200..300).contains(&exchange.status) {
-            return Err(self.refused_as_it_is(&exchange));
+            return Err(self.unlearned_refusal(&exchange, ErrorClass::Misconfigured));
         }
         serde_json::from_slice(&exchange.body).map_err(|_| {
             // A gateway's page in the place of an answer: nothing is known of the chunk, so that it is asked for again.
@@ -156,9 +160,14 @@ impl Endpoint {
         })
     }
 
-    /// A refusal from which nothing is learned: a chunk of thousands of calls would narrow what is sent with each of them.
-    fn refused_as_it_is(&self, exchange: &Exchange) -> JudgeError {
-        self.refusal(exchange, self.shape(), |_| ErrorClass::Rejected)
+    /// Returns a refusal from which nothing is learned, because a chunk of thousands of calls would narrow the requests of each of
+    /// them; `unclear`: the class where it may be meant for every request.
+    fn unlearned_refusal(&self, exchange: &Exchange, unclear: ErrorClass) -> JudgeError {
+        self.refusal(exchange, self.shape(), |meaning| match meaning {
+            Meaning::Class(class) => class,
+            Meaning::Field(_) => ErrorClass::Rejected,
+            Meaning::Unclear => unclear,
+        })
     }
 }
 

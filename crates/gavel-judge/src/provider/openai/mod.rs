@@ -8,10 +8,8 @@ mod request;
 
 use super::family::Family;
 use super::format::WireFormat;
-use super::headers::{RateHeaders, duration};
-use super::said::{Said, Signal};
+use super::headers::RateHeaders;
 use super::shape::{Cap, Field, Rung, Shape};
-use crate::error::ErrorClass;
 use crate::gate::Span;
 
 pub(super) static FORMAT: WireFormat = WireFormat {
@@ -27,77 +25,33 @@ pub(super) static FORMAT: WireFormat = WireFormat {
     body: request::body,
     read: reply::read,
     names,
-    statuses: &[],
-    used_up,
-    bad_requests: BAD_REQUESTS,
     rate_headers: Some(RateHeaders {
         name: |what, part| format!("x-ratelimit-{part}-{what}"),
         quantities: &["requests", "tokens"],
         // The names don't say of what span: minutes for most servers and models, days for some.
         span: Span::Unsaid,
-        reset: |text, _| duration(text),
-        resets: &[ErrorClass::Exhausted],
     }),
     batches: Some(&batch::Batches),
 };
-
-/// Servers word them differently.
-const BAD_REQUESTS: &[(Signal, ErrorClass)] = &[
-    (
-        Signal {
-            codes: &["context_length_exceeded", "exceed_context_size_error"],
-            words: &[
-                "maximum context length",
-                "context window",
-                "context length",
-                "context size",
-                "prompt is too long",
-            ],
-        },
-        ErrorClass::TooLarge,
-    ),
-    // A reasoning model that spent the whole cap before its first word: no field is at fault, though one is named.
-    (
-        Signal::words(&["model output limit was reached"]),
-        ErrorClass::Truncated,
-    ),
-    (
-        Signal::codes(&["content_filter", "content_policy_violation"]),
-        ErrorClass::Refused,
-    ),
-    (
-        Signal {
-            codes: &["model_not_found", "invalid_api_key", "no_db_connection"],
-            // Of LiteLLM, whose code is the status.
-            words: &["invalid model name passed in", "no connected db."],
-        },
-        ErrorClass::Misconfigured,
-    ),
-    (
-        Signal::codes(&["insufficient_quota", "budget_exceeded"]),
-        ErrorClass::Exhausted,
-    ),
-];
-
-fn used_up(said: &Said) -> bool {
-    const USED_UP: Signal = Signal {
-        codes: &[
-            "insufficient_quota",
-            "billing_hard_limit_reached",
-            "budget_exceeded",
-        ],
-        // A limit per day is named in words alone.
-        words: &["exceeded your current quota", "per day", "(rpd)", "(tpd)"],
-    };
-    USED_UP.is_in(said)
-}
 
 fn names(field: Field, _sent: Shape) -> &'static [&'static str] {
     match field {
         Field::Temperature => &["temperature"],
         Field::MaxCompletionTokens => &["max_completion_tokens"],
         Field::MaxTokens => &["max_tokens"],
-        Field::Format => &["response_format", "json_schema", "json_object"],
+        // The last ones: servers that compile the schema find fault with it in words of their own.
+        Field::Format => &[
+            "response_format",
+            "json_schema",
+            "json_object",
+            "response_json_schema",
+            "response_schema",
+            "responseSchema",
+            "schema",
+            "grammar",
+            "structured output",
+            "structured outputs",
+        ],
         Field::Seed => &["seed"],
     }
 }
@@ -109,7 +63,9 @@ mod tests {
     use reqwest::header::HeaderMap;
 
     use super::*;
+    use crate::error::ErrorClass;
     use crate::gate::{LimitReport, RateReport};
+    use crate::provider::error_body::ErrorBody;
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
         pairs
@@ -125,7 +81,7 @@ mod tests {
 
     fn known_reset(headers: &HeaderMap) -> Option<Duration> {
         let now = "2026-11-06T08:49:30Z".parse().unwrap();
-        FORMAT.wait(ErrorClass::Exhausted, headers, &Said::default(), now)
+        FORMAT.wait(ErrorClass::Exhausted, headers, &ErrorBody::default(), now)
     }
 
     #[test]

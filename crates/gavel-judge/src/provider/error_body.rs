@@ -1,0 +1,314 @@
+//! The body of an error, read by its structure: one form for all servers, and for gateways that wrap another server's error.
+//! It decides nothing.
+
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Deserializer, Map, Value};
+
+use super::headers::{duration, leading_duration, seconds};
+
+/// Errors inside errors are followed this deep.
+const MAX_DEPTH: usize = 8;
+/// Entries of a list that are read; a validator may list an error for each message of a prompt.
+const MAX_ENTRIES: usize = 20;
+const MAX_MESSAGE_BYTES: usize = 4_000;
+
+/// What an error's body holds.
+#[derive(Debug, Default)]
+pub(super) struct ErrorBody {
+    /// Texts for people, the outermost first.
+    messages: Vec<String>,
+    /// All of `messages`, in lower case.
+    text: String,
+    /// Codes, types, statuses and reasons, in lower case. Also facts without a code: `#quota` (Google names one), `#quota-spent`
+    /// (one per day, or of 0), `#beyond-limit` (the request alone is larger than a limit, so that no wait helps), `#model` (the
+    /// field is named), `#flagged-input` (OpenRouter repeats the part of the prompt that a filter objects to).
+    codes: Vec<String>,
+    /// Paths of request fields that the server names.
+    fields: Vec<Vec<String>>,
+    /// The delay that the server asks for in a field.
+    delay: Option<Duration>,
+    /// The headers of an upstream's answer, where a gateway repeats them.
+    headers: HeaderMap,
+    /// The text of the model that the server found fault with.
+    pub(super) failed_generation: Option<String>,
+}
+
+impl ErrorBody {
+    pub(super) fn read(body: &[u8]) -> Self {
+        let mut read = Self::default();
+        match serde_json::from_slice::<Value>(body) {
+            Ok(value) => read.walk(&value, 0),
+            Err(_) => {
+                let page = without_markup(&String::from_utf8_lossy(body));
+                read.string(&page, 0);
+            }
+        }
+        read.text = read.messages.join("\n").to_ascii_lowercase();
+        if read.limit_is_zero() {
+            read.mark("#quota-spent");
+        }
+        let limit = number_after(&read.text, "limit ");
+        let requested = number_after(&read.text, "requested ");
+        let both = limit.zip(requested);
+        if both.is_some_and(|(limit, requested)| requested > limit) {
+            read.mark("#beyond-limit");
+        }
+        read
+    }
+
+    /// Whether a body is an error in a list.
+    pub(super) fn is_wrapped_error(body: &[u8]) -> bool {
+        serde_json::from_slice::<Value>(body)
+            .is_ok_and(|value| value.pointer("/0/error").is_some_and(Value::is_object))
+    }
+
+    /// The HTTP status that it names.
+    pub(super) fn status(&self) -> Option<u16> {
+        let mut numbers = self.codes.iter().filter_map(|code| code.parse().ok());
+        numbers.find(|status| (400..=599).contains(status))
+    }
+
+    /// The server's words, for people.
+    pub(super) fn words(&self) -> String {
+        match (self.messages.as_slice(), self.codes.first()) {
+            ([], None) => "no reason given".to_owned(),
+            ([], Some(code)) => code.clone(),
+            (messages, _) => messages.join("; "),
+        }
+    }
+
+    /// Whether it holds this code, which is in lower case.
+    pub(super) fn has_code(&self, code: &str) -> bool {
+        self.codes.iter().any(|said| said == code)
+    }
+
+    /// Whether its words hold this, which is in lower case; `*` stands for anything.
+    pub(super) fn mentions(&self, pattern: &str) -> bool {
+        let mut rest = Some(self.text.as_str());
+        for part in pattern.split('*') {
+            rest = rest
+                .and_then(|text| text.split_once(part))
+                .map(|(_, rest)| rest);
+        }
+        rest.is_some()
+    }
+
+    /// Where in its words a name first stands as a whole word.
+    pub(super) fn position_of(&self, name: &str) -> Option<usize> {
+        let name = name.to_ascii_lowercase();
+        let in_word = |c: char| c.is_alphanumeric() || c == '_';
+        self.text.match_indices(&name).map(|(at, _)| at).find(|at| {
+            let (before, rest) = self.text.split_at(*at);
+            let after = rest.get(name.len()..).unwrap_or_default();
+            !before.ends_with(in_word) && !after.starts_with(in_word)
+        })
+    }
+
+    /// The fields of the request that it names by structure: paths of names.
+    pub(super) fn fields(&self) -> &[Vec<String>] {
+        &self.fields
+    }
+
+    /// The headers of an upstream's answer.
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// The delay that it asks for: in a field, else in words.
+    pub(super) fn delay(&self) -> Option<Duration> {
+        const BEFORE: [&str; 6] = [
+            "try again in ",
+            "try again after ",
+            "retry in ",
+            "retry after ",
+            "replenished in ",
+            "please wait ",
+        ];
+        let named = |before: &&str| {
+            let mut places = self.text.match_indices(*before);
+            places.find_map(|(at, _)| {
+                leading_duration(self.text.get(at + before.len()..)?).map(|(delay, _)| delay)
+            })
+        };
+        self.delay.or_else(|| BEFORE.iter().find_map(named))
+    }
+
+    fn mark(&mut self, code: &str) {
+        self.codes.push(code.trim().to_ascii_lowercase());
+    }
+
+    fn walk(&mut self, value: &Value, depth: usize) {
+        if depth > MAX_DEPTH {
+            return;
+        }
+        match value {
+            Value::Object(map) => self.object(map, depth),
+            Value::Array(list) => {
+                for value in list.iter().take(MAX_ENTRIES) {
+                    self.walk(value, depth + 1);
+                }
+            }
+            Value::String(text) => self.string(text, depth),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// Reads the keys that hold an error. Others may echo the prompt.
+    fn object(&mut self, map: &Map<String, Value>, depth: usize) {
+        for (key, value) in map {
+            match key.as_str() {
+                "code" | "type" | "status" | "reason" | "error_type" | "error_code" | "__type" => {
+                    self.code(value);
+                }
+                "message"
+                | "msg"
+                | "detail"
+                | "details"
+                | "description"
+                | "error_description"
+                | "error"
+                | "errors"
+                | "innererror"
+                | "inner_error"
+                | "metadata"
+                | "raw"
+                | "provider_specific_fields"
+                | "violations"
+                | "fieldViolations"
+                | "choices" => {
+                    self.walk(value, depth + 1);
+                }
+                "param" | "parameter" | "field" | "loc" => self.field(value),
+                "quotaId" => {
+                    self.mark("#quota");
+                    if value.as_str().is_some_and(|id| id.contains("PerDay")) {
+                        self.mark("#quota-spent");
+                    }
+                }
+                "quotaValue" if value == "0" || value.as_f64() == Some(0.0) => {
+                    self.mark("#quota-spent");
+                }
+                "flagged_input" => self.mark("#flagged-input"),
+                "retryDelay" => self.delay = value.as_str().and_then(duration),
+                "retry_after" => self.delay = value.as_f64().map(seconds),
+                "headers" => self.headers = headers_of(value),
+                "failed_generation" => self.failed_generation = value.as_str().map(str::to_owned),
+                _ => {}
+            }
+        }
+    }
+
+    fn code(&mut self, value: &Value) {
+        match value {
+            // AWS puts a namespace before it.
+            Value::String(code) => self.mark(code.rsplit('#').next().unwrap_or_default()),
+            Value::Number(code) => self.mark(&code.to_string()),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {}
+        }
+    }
+
+    /// `"response_format.json_schema"`, `["body", "max_tokens"]`, `"generation_config.response_schema"`.
+    fn field(&mut self, value: &Value) {
+        const CONTAINERS: [&str; 4] = ["body", "generation_config", "generationConfig", "None"];
+        let path = match value {
+            Value::String(path) => path.split(['.', '[']).collect(),
+            Value::Array(path) => path.iter().filter_map(Value::as_str).collect(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
+        };
+        let path = path.into_iter().filter(|name| !CONTAINERS.contains(name));
+        let path: Vec<String> = path.map(str::to_owned).collect();
+        match path.first().map(String::as_str) {
+            None | Some("") => {}
+            Some("model") => self.mark("#model"),
+            Some(_) => self.fields.push(path),
+        }
+    }
+
+    /// A text, which may hold an upstream's error as JSON: then that is read, and what stands around it is the text.
+    fn string(&mut self, text: &str, depth: usize) {
+        let opens = text.char_indices().filter(|(_, c)| matches!(c, '{' | '['));
+        let upstream = opens.take(4).find_map(|(at, _)| {
+            let (before, json) = text.split_at(at);
+            let mut values = Deserializer::from_str(json).into_iter::<Value>();
+            let value = values.next()?.ok().filter(is_error)?;
+            Some((before, value, json.get(values.byte_offset()..)?))
+        });
+        match upstream {
+            None => self.message(text),
+            Some((before, upstream, after)) => {
+                self.message(before);
+                self.walk(&upstream, depth + 1);
+                self.message(after);
+            }
+        }
+    }
+
+    fn message(&mut self, text: &str) {
+        // A validator's list in Python's words echoes the input, which is the prompt.
+        let text = text.split("'input':").next().unwrap_or_default();
+        let text = text
+            .trim_start_matches(['.', ' '])
+            .trim_end_matches([' ', '-', ':'])
+            .trim();
+        let text = text.split_at(text.floor_char_boundary(MAX_MESSAGE_BYTES)).0;
+        if !text.is_empty() && !self.messages.iter().any(|known| known == text) {
+            self.messages.push(text.to_owned());
+        }
+    }
+
+    /// Whether its words name a limit of nothing: `limit: 0`.
+    fn limit_is_zero(&self) -> bool {
+        let digit = |c: char| c.is_ascii_digit() || c == '.';
+        let mut after = self.text.split("limit: 0").skip(1);
+        after.any(|after| !after.starts_with(digit))
+    }
+}
+
+/// Whether a JSON value is worded as an error.
+fn is_error(value: &Value) -> bool {
+    let first = value.get(0).unwrap_or(value);
+    let mut keys = ["error", "errors", "message", "msg", "detail"].into_iter();
+    keys.any(|key| first.get(key).is_some())
+}
+
+/// The first number that stands right behind a word.
+fn number_after(text: &str, word: &str) -> Option<u64> {
+    let mut after = text.split(word).skip(1);
+    after.find_map(|after| {
+        let end = after.find(|c: char| !c.is_ascii_digit() && c != ',');
+        let digits = after.split_at(end.unwrap_or(after.len())).0;
+        digits.replace(',', "").parse().ok()
+    })
+}
+
+fn headers_of(value: &Value) -> HeaderMap {
+    let pairs = value.as_object().into_iter().flatten();
+    let pairs = pairs.filter_map(|(name, value)| {
+        let value = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        let name = HeaderName::try_from(name).ok()?;
+        Some((name, HeaderValue::try_from(value).ok()?))
+    });
+    pairs.collect()
+}
+
+/// A proxy's error page, read without its tags.
+fn without_markup(body: &str) -> String {
+    let mut text = String::new();
+    let mut in_tag = false;
+    for c in body.chars() {
+        match c {
+            '<' => in_tag = true,
+            '>' => {
+                in_tag = false;
+                text.push(' ');
+            }
+            c if !in_tag => text.push(c),
+            _ => {}
+        }
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
