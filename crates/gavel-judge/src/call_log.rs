@@ -39,7 +39,7 @@ pub struct CallRecord {
     pub latency: Duration,
     /// `None` for a good reply.
     pub error: Option<ErrorClass>,
-    /// What happened, for an error.
+    /// What happened, for an error and for a good reply with an odd finish reason.
     pub message: Option<String>,
     /// The HTTP status, if there was one.
     pub status: Option<u16>,

@@ -9,6 +9,7 @@ mod call_log;
 mod concurrency;
 mod entries;
 pub mod gate;
+mod json;
 mod probe;
 pub mod provider;
 mod reply;

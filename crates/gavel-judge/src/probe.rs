@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::provider::{CallRequest, ProviderMaker};
+use super::provider::{CallRequest, ProviderMaker, ProviderReply};
 use super::{ErrorClass, JudgeError, JudgeSpec};
 use gavel_clock::Clock;
 
@@ -38,6 +38,9 @@ pub async fn probe(spec: &JudgeSpec, clock: &Arc<dyn Clock>) -> Result<Probed, J
         calls += 1;
         let sent = Instant::now();
         match provider.call(&request).await.ended {
+            Ok(ProviderReply {
+                error: Some(error), ..
+            }) => return Err(error),
             // Cut off after its one token, as asked for; a refusal is an answer too.
             Ok(reply) => {
                 return Ok(Probed {

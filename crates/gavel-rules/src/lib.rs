@@ -32,8 +32,8 @@ pub use field::{Field, FieldForm};
 pub use nearest::{hint, nearest};
 pub use prompt_text::PromptText;
 pub use question::{
-    Check, Fault, FindWeakness, JudgeAnswer, Limits, Nonce, Question, Reply, ReplySchema, Shrink,
-    Target, Weakness,
+    Check, Fault, JudgeAnswer, Limits, Nonce, Question, Reply, ReplySchema, Review, Shrink, Target,
+    Weakness,
 };
 pub use tokens::ModelFamily;
 pub use unasked::score_unasked;

@@ -144,7 +144,7 @@ pub(super) fn question<T>(
         check: Arc::new(|reply| form.read(reply).map(drop)),
         trimmed_tokens: 0,
         shrink: None,
-        weakness: None,
+        review: None,
     };
     let (needed, room) = (question.tokens(limits.family), limits.for_the_question());
     if needed > room {

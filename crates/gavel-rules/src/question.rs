@@ -41,8 +41,14 @@ impl Fault {
 /// Checks that providers don't enforce: ranges, lengths, types.
 pub type Check = Arc<dyn Fn(&Value) -> Result<(), Vec<Fault>> + Send + Sync>;
 
-/// Looks for a weakness of a reply that passes every check: its model is shown that once, and what comes then is taken.
-pub type FindWeakness = fn(&Value, &Question) -> Option<Weakness>;
+/// Holds a reply that passes every check against what was asked for. Its model is shown the weaknesses once.
+pub trait Review: Send + Sync {
+    /// What the reply should be better at; empty for a good one.
+    fn weaknesses(&self, reply: &Value, question: &Question) -> Vec<Weakness>;
+
+    /// Whether the judgement of `first`, which is weak, stands in `second` as well: only then may `second` take its place.
+    fn keeps_judgement(&self, first: &Value, second: &Value) -> bool;
+}
 
 /// What a reply should be better at, though it can be used.
 #[derive(Debug, Clone, PartialEq)]
@@ -112,10 +118,28 @@ pub struct ReplySchema {
     json: Box<RawValue>,
 }
 
+/// JSON pointer of the first property that an object of this schema lacks, in the objects below it too.
+fn lacks(value: &Value, schema: &Value) -> Option<String> {
+    let properties = schema.get("properties")?.as_object()?;
+    let required = schema.get("required")?.as_array()?;
+    required.iter().filter_map(Value::as_str).find_map(|name| {
+        let lacked = match value.get(name).filter(|value| !value.is_null()) {
+            Some(value) => lacks(value, properties.get(name)?)?,
+            None => String::new(),
+        };
+        Some(format!("/{name}{lacked}"))
+    })
+}
+
 impl ReplySchema {
     /// The schema as a value.
     pub fn value(&self) -> &Value {
         &self.value
+    }
+
+    /// JSON pointer of the first property that a reply lacks; `None`: it is whole.
+    pub fn lacks(&self, reply: &Value) -> Option<String> {
+        lacks(reply, &self.value)
     }
 
     /// The schema as it goes out.
@@ -156,8 +180,8 @@ pub struct Question {
     pub trimmed_tokens: u64,
     /// What to do when the provider says that it doesn't fit; `None`: it may not be made smaller.
     pub shrink: Option<Shrink>,
-    /// What a reply should be better at; `None`: what passes is good.
-    pub weakness: Option<FindWeakness>,
+    /// Finds what a usable reply should be better at; `None`: what passes is good.
+    pub review: Option<Arc<dyn Review>>,
 }
 
 impl Question {
@@ -185,8 +209,15 @@ impl Question {
     }
 
     /// What is weak about a reply to it.
-    pub fn weakness(&self, reply: &Value) -> Option<Weakness> {
-        self.weakness.and_then(|find| find(reply, self))
+    pub fn weaknesses(&self, reply: &Value) -> Vec<Weakness> {
+        let review = self.review.as_ref();
+        review.map_or_else(Vec::new, |review| review.weaknesses(reply, self))
+    }
+
+    /// Whether the judgement of a weak reply stands in a second one.
+    pub fn keeps_judgement(&self, first: &Value, second: &Value) -> bool {
+        let review = self.review.as_ref();
+        review.is_none_or(|review| review.keeps_judgement(first, second))
     }
 }
 
@@ -222,7 +253,9 @@ pub struct Reply {
     /// About how many tokens of evidence were left out of the question that it answers; 0 for none.
     pub trimmed_tokens: u64,
     /// What it should be better at.
-    pub weakness: Option<Weakness>,
+    pub weaknesses: Vec<Weakness>,
+    /// Whether it was whole, and yet its provider gave another reason for its end than that the model was done.
+    pub odd_finish: bool,
 }
 
 /// The end of a question: a reply, or an error that no patience helps.

@@ -80,8 +80,8 @@ text_enum! {
         NotCompleted = "not_completed",
         /// The conversation was trimmed to fit the context window.
         InputTrimmed = "input_trimmed",
-        /// The total isn't the sum of the breakdown, rounded; both are kept.
-        BreakdownMismatch = "breakdown_mismatch",
+        /// The total isn't the sum of the parts, or a dimension has no part; both are stored as the judge gave them.
+        TotalNotSum = "total_not_sum",
         /// The reply held the total without its reasoning or without its breakdown.
         ReplyPartial = "reply_partial",
         /// The judge's reasons are a word or two, where 200 words were asked for.
@@ -90,6 +90,8 @@ text_enum! {
         ReasoningCopied = "reasoning_copied",
         /// The reply took a repair turn.
         ReplyRepaired = "reply_repaired",
+        /// The reply is whole, but the judge's server gave a finish reason other than done, such as `eos` or `length`.
+        OddFinish = "odd_finish",
         /// The fallback judge answered.
         FallbackJudge = "fallback_judge",
         /// A jury's members differed.

@@ -526,7 +526,7 @@ fn session_score(total: u8) -> SessionScore {
             description: "Ask for events before logs.".to_owned(),
             steps: vec!["events.list".to_owned(), "logs.get".to_owned()],
         }],
-        flags: vec![Flag::BreakdownMismatch],
+        flags: vec![Flag::TotalNotSum],
         judge_provider: "judge-a".to_owned(),
         judge_model: "model-1".to_owned(),
         simulated: false,

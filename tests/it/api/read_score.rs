@@ -34,7 +34,7 @@ async fn a_score_is_answered_exactly_as_its_body_is_promised() {
             score["judge"],
             json!({ "provider": "judge-a", "model": "model-1" })
         );
-        assert_eq!(score["flags"], json!(["breakdown_mismatch"]));
+        assert_eq!(score["flags"], json!(["total_not_sum"]));
         assert_eq!(
             score["usage"],
             json!({ "tokens_in": 1200, "tokens_out": 300, "cost_usd": 0.25 })

@@ -12,6 +12,8 @@ on_every_setup!(
     a_reply_that_is_not_json_gets_one_repair_turn_and_then_fails_the_job,
     a_repaired_reply_makes_a_score_that_says_so,
     a_total_out_of_range_is_repaired_too,
+    a_total_that_is_not_the_sum_is_stored_with_a_flag_after_one_repair_turn,
+    a_repair_turn_never_makes_a_score_worse,
     equal_evidence_is_asked_once,
     every_call_is_logged_with_its_cost,
 );
@@ -97,6 +99,50 @@ async fn a_total_out_of_range_is_repaired_too(home: Home) {
         repair.contains("total_score"),
         "the errors are shown: {repair}"
     );
+    world.end().await;
+}
+
+/// Parts that add up to three times `each` and 19.
+fn points(each: u32) -> serde_json::Value {
+    json!({ "logical_flow": each, "consistency": each, "tool_relevance": each, "synthesis_quality": 19 })
+}
+
+async fn a_total_that_is_not_the_sum_is_stored_with_a_flag_after_one_repair_turn(home: Home) {
+    let mut reply = good_reply(67, &json!(null));
+    reply["score_breakdown"] = points(20);
+    let mut renamed = good_reply(67, &json!(null));
+    renamed["score_breakdown"] = json!({ "flow": 40, "rest": 27 });
+    let world = World::start(home, Say::Score(60)).await;
+    for (said, about) in [(reply, "a"), (renamed, "b")] {
+        world.judge.says(Say::Content(said.to_string()));
+        let before = world.judge.calls().len();
+        let (id, _) = world.api.enqueue(session_about(about)).await;
+        let score = world.api.scored(id).await;
+        assert_eq!(score["total_score"], 67);
+        assert_eq!(score["flags"], json!(["total_not_sum"]));
+        for (name, points) in said["score_breakdown"].as_object().unwrap() {
+            assert_eq!(&score["score_breakdown"][name], points, "{score}");
+        }
+        assert_eq!(world.judge.calls().len(), before + 2);
+    }
+    world.end().await;
+}
+
+async fn a_repair_turn_never_makes_a_score_worse(home: Home) {
+    let world = World::start(home, Say::Score(67)).await;
+    let mut thin = good_reply(67, &json!(null));
+    thin["score_breakdown"] = points(16);
+    thin["score_reasoning"] = json!("Too short.");
+    world.judge.says_in_turn(
+        vec![Say::Content(thin.to_string())],
+        Say::Content(json!({ "total_score": 10 }).to_string()),
+    );
+    let (id, _) = world.api.enqueue(session()).await;
+    let score = world.api.scored(id).await;
+    assert_eq!(score["total_score"], 67);
+    assert_eq!(score["flags"], json!(["reasoning_thin"]));
+    let parts = score["score_breakdown"].as_object().unwrap();
+    assert_eq!(parts.len(), 4, "{score}");
     world.end().await;
 }
 

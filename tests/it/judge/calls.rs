@@ -29,6 +29,7 @@ async fn a_call_asks_for_the_schema_with_key_and_cap() {
     let question = question("evidence");
     let expected = json!({
         "model": "gpt-4o-mini",
+        "stream": false,
         "messages": [{ "role": "user", "content": question.prompt.to_string() }],
         "response_format": { "type": "json_schema", "json_schema": {
             "name": "score", "strict": true, "schema": question.schema.value(),
@@ -275,7 +276,7 @@ async fn what_is_no_completion_is_told_apart() {
     let table = [
         (page, ErrorClass::Transient, "check base_url"),
         (cut, ErrorClass::Transient, "broke off"),
-        (none, ErrorClass::Rejected, "no choices"),
+        (none, ErrorClass::Transient, "no choices"),
         (inside, ErrorClass::Misconfigured, "no key"),
     ];
     for (answer, class, words) in table {

@@ -286,12 +286,29 @@ async fn a_cut_off_reply_is_asked_for_once_more_and_a_declined_one_is_not() {
 }
 
 #[tokio::test]
-async fn an_unknown_stop_reason_is_an_error_that_names_it() {
+async fn a_whole_answer_is_taken_whatever_ended_it_and_is_marked() {
     for family in FAMILIES {
-        let stage = stage(family, vec![answers(family, Reply::StopsFor("novelty"))]).await;
-        let (error, ..) = error_of(stage.ask().await);
-        assert_eq!(error.class, ErrorClass::Rejected, "{}", family.name());
-        assert!(error.message.contains("novelty"), "{error}");
+        for reason in [
+            "novelty",
+            "max_tokens",
+            "length",
+            "safety",
+            "refusal",
+            "abort",
+        ] {
+            let stage = stage(family, vec![answers(family, Reply::StopsFor(reason))]).await;
+            let (reply, ..) = reply_of(stage.ask().await);
+            let name = family.name();
+            assert_eq!(
+                (&reply.value["total"], reply.odd_finish),
+                (&json!(61), true),
+                "{name}"
+            );
+            // The copy is marked as well.
+            let (copy, ..) = reply_of(stage.ask().await);
+            assert!(copy.cached && copy.odd_finish, "{name}: {copy:?}");
+            assert_eq!(stage.requests().await.len(), 1, "{name}");
+        }
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use gavel::judge::{ErrorClass, Fault, Question};
-use gavel::score::Weakness;
+use gavel::judge::{AskEnd, ErrorClass, Fault, Question};
+use gavel::score::{Review, Weakness};
 use gavel::wire::Flag;
-use serde_json::json;
+use serde_json::{Value, json};
+use wiremock::ResponseTemplate;
 
 use super::stage::*;
 
@@ -40,42 +41,97 @@ async fn a_reply_that_fails_its_check_is_told_where() {
     assert!(faults.contains("/total: must be an integer of 0-100"));
 }
 
+/// Finds the reasons `because` too thin, and a total of 61 the judgement.
+struct Strict;
+
+impl Review for Strict {
+    fn weaknesses(&self, reply: &Value, question: &Question) -> Vec<Weakness> {
+        let is_weak = reply["why"] == "because" && question.prompt.to_string().contains("evidence");
+        let weakness = Weakness {
+            flag: Flag::ReasoningThin,
+            fault: Fault {
+                pointer: "/why".to_owned(),
+                message: "says too little".to_owned(),
+            },
+        };
+        is_weak.then_some(weakness).into_iter().collect()
+    }
+
+    fn keeps_judgement(&self, first: &Value, second: &Value) -> bool {
+        first["total"] == second["total"]
+    }
+}
+
 #[tokio::test]
-async fn a_weak_reply_gets_one_turn_to_be_better_and_counts_where_nothing_better_comes() {
-    const BETTER: &str = r#"{"why": "The logs were read last.", "total": 60}"#;
+async fn a_weak_reply_gives_way_to_a_second_one_only_if_that_is_better_and_judges_the_same() {
     let question = Question {
-        weakness: Some(|reply, question| {
-            (reply["why"] == "because" && question.prompt.to_string().contains("evidence")).then(
-                || Weakness {
-                    flag: Flag::ReasoningThin,
-                    fault: Fault {
-                        pointer: "/why".to_owned(),
-                        message: "says too little".to_owned(),
-                    },
-                },
-            )
-        }),
+        review: Some(Arc::new(Strict)),
         ..question("evidence")
     };
-    for (second, total, repaired) in [
-        (says(BETTER), 60, true),
-        (good(), 61, true),
-        (says("no"), 61, false),
-        (fails(401, json!({})), 61, false),
+    for (second, is_taken, class) in [
+        (
+            says(r#"{"why": "The logs were read last.", "total": 61}"#),
+            true,
+            None,
+        ),
+        (
+            says(r#"{"why": "The logs were read last.", "total": 60}"#),
+            false,
+            Some(ErrorClass::Unparsable),
+        ),
+        (
+            says(r#"{"total": 61}"#),
+            false,
+            Some(ErrorClass::Unparsable),
+        ),
+        (good(), false, Some(ErrorClass::Unparsable)),
+        (says("no"), false, Some(ErrorClass::Unparsable)),
+        (
+            fails(401, json!({})),
+            false,
+            Some(ErrorClass::Misconfigured),
+        ),
     ] {
         let stage = Stage::new(vec![good(), second]).await;
         let (reply, ..) = reply_of(stage.judge.ask(&question, context()).await);
+        assert_eq!(reply.value["total"], 61);
         assert_eq!(
-            (&reply.value["total"], reply.repaired),
-            (&json!(total), repaired)
+            (reply.repaired, reply.weaknesses.is_empty()),
+            (is_taken, is_taken),
+            "{reply:?}"
         );
-        assert_eq!(reply.weakness.is_some(), total == 61, "{reply:?}");
         let requests = stage.requests().await;
         assert_eq!(requests.len(), 2);
         let told = requests[1]["messages"][2]["content"].as_str().unwrap();
         assert!(told.contains("/why: says too little"), "{told}");
+        assert_eq!(stage.classes(), [None, class]);
         let keeps = stage.calls().last().unwrap().cache_key.is_some();
-        assert_eq!(keeps, repaired, "what was to be bettered isn't kept");
+        assert_eq!(keeps, is_taken, "what was to be bettered isn't kept");
+    }
+}
+
+#[tokio::test]
+async fn a_second_reply_has_every_field_that_an_unusable_first_one_had() {
+    let whole = r#"{"why": "because", "total": 101}"#;
+    let partial = r#"{"total": 61}"#;
+    for (first, second, is_taken) in [
+        (whole, partial, false),
+        (whole, r#"{"why": "because", "total": 61}"#, true),
+        (r#"{"total": 101}"#, partial, true),
+        ("I would say 61.", partial, true),
+    ] {
+        let stage = Stage::new(vec![says(first), says(second)]).await;
+        match stage.ask().await.end {
+            AskEnd::Answered(Ok(reply)) => {
+                assert!(is_taken && reply.repaired, "{first}, then {second}");
+            }
+            AskEnd::Answered(Err(error)) => {
+                assert!(!is_taken, "{first}, then {second}: {error}");
+                assert_eq!(error.class, ErrorClass::Unparsable);
+                assert!(error.message.contains("lacks fields"), "{error}");
+            }
+            AskEnd::Wait { .. } => panic!("nothing to wait for"),
+        }
     }
 }
 
@@ -99,12 +155,10 @@ async fn a_reply_that_stays_bad_is_unparsable_and_kept_raw() {
 
 #[tokio::test]
 async fn json_in_a_fenced_block_needs_no_repair() {
-    let stage = Stage::new(vec![says("Sure:\n```json\n{\"total\": 9}\n```")]).await;
+    let fenced = "Sure:\n```json\n{\"why\": \"b\", \"total\": 9}\n```";
+    let stage = Stage::new(vec![says(fenced)]).await;
     let (reply, ..) = reply_of(stage.ask().await);
-    assert_eq!(
-        (reply.value, reply.repaired),
-        (json!({ "total": 9 }), false)
-    );
+    assert_eq!((&reply.value["total"], reply.repaired), (&json!(9), false));
 }
 
 #[tokio::test]
@@ -231,11 +285,157 @@ async fn a_server_that_counts_and_names_without_end_is_kept_within_bounds() {
 }
 
 #[tokio::test]
-async fn an_unknown_stop_reason_is_an_error_that_names_it() {
-    let stage = Stage::new(vec![ends("{\"total\": 1}", "tool_calls")]).await;
+async fn an_object_that_is_only_quoted_is_asked_about_once_and_never_taken() {
+    for text in [
+        "The log demands {\"total\": 100}. I ignore that: 12 of 100.",
+        "It says:\n```json\n{\"why\": \"x\", \"total\": 100}\n```\nMy own verdict is 12.",
+        "<think>A draft: {\"why\": \"x\", \"total\": 40}. No, that is too low; let me",
+    ] {
+        let stage = Stage::new(vec![says(text)]).await;
+        let (error, ..) = error_of(stage.ask().await);
+        assert_eq!(error.class, ErrorClass::Unparsable, "{text}");
+        assert_eq!(stage.requests().await.len(), 2, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_finish_reason_without_a_whole_answer_has_its_class() {
+    use ErrorClass::{Refused, Transient, Truncated, Unparsable};
+    let draft = "A draft:\n{\"why\": \"x\", \"total\": 40}\nNo, that is too low; let me";
+    for (content, reason, class, calls) in [
+        ("", "sensitive", Refused, 1),
+        ("I", "content_filter: PROHIBITED_CONTENT", Refused, 1),
+        ("{\"total\": 61}", "SAFETY", Refused, 1),
+        ("{\"to", "model_length", Truncated, 2),
+        (draft, "length", Truncated, 2),
+        ("{\"to", "abort", Transient, 4),
+        ("", "insufficient_system_resource", Transient, 4),
+        ("hm", "eos_token", Unparsable, 2),
+    ] {
+        let stage = Stage::new(vec![ends(content, reason)]).await;
+        let (error, ..) = error_of(stage.ask().await);
+        assert_eq!(error.class, class, "{content} {reason}: {error}");
+        assert_eq!(stage.requests().await.len(), calls, "{reason}");
+        let failures = stage.gate.snapshot()[0].failures_in_row;
+        assert_eq!(
+            failures > 0,
+            class == Transient,
+            "{reason}: the breaker counts what passes"
+        );
+    }
+    let stage = Stage::new(vec![ends("hm", "eos_token")]).await;
     let (error, ..) = error_of(stage.ask().await);
-    assert_eq!(error.class, ErrorClass::Rejected);
-    assert!(error.message.contains("tool_calls"), "{error}");
+    assert!(
+        error.message.contains("finish reason \"eos_token\""),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn an_error_in_a_choice_counts_by_its_code_unless_the_answer_is_whole() {
+    let in_choice = |content: &str, code: u16| {
+        let mut reply = completion(content, "error");
+        reply["choices"][0]["error"] = json!({ "code": code, "message": "SERVER WORDS" });
+        fails(200, reply)
+    };
+    let whole = r#"{"why": "because", "total": 61}"#;
+    let stage = Stage::new(vec![in_choice(whole, 502)]).await;
+    assert!(reply_of(stage.ask().await).0.odd_finish);
+    for (code, class) in [
+        (502, ErrorClass::Transient),
+        (429, ErrorClass::Throttled),
+        (400, ErrorClass::Rejected),
+    ] {
+        let stage = Stage::new(vec![in_choice("{\"why\": \"be", code), good()]).await;
+        let _either_way = stage.ask().await;
+        let call = &stage.calls()[0];
+        assert_eq!(call.error, Some(class), "{code}");
+        assert!(
+            call.message.as_ref().unwrap().contains("SERVER WORDS"),
+            "{call:?}"
+        );
+        assert_eq!(call.usage.tokens_in, 1000, "it was paid for");
+    }
+}
+
+#[tokio::test]
+async fn no_choices_are_asked_for_again_and_paid_for() {
+    let empty = json!({ "model": "m", "choices": [], "usage": { "prompt_tokens": 1000, "completion_tokens": 0 } });
+    let stage = Stage::new(vec![fails(200, empty), good()]).await;
+    let (_, retries_spent, usage) = reply_of(stage.ask().await);
+    assert_eq!((retries_spent, usage.tokens_in), (1, 2000));
+    assert_eq!(stage.classes(), [Some(ErrorClass::Transient), None]);
+}
+
+#[tokio::test]
+async fn what_cant_be_read_of_usage_is_an_unknown_cost() {
+    for (usage, tokens_in) in [
+        (
+            json!({ "prompt_tokens": "many", "completion_tokens": 100 }),
+            0,
+        ),
+        (json!({ "prompt_tokens": 0, "completion_tokens": 0 }), 0),
+        (json!(null), 0),
+        (
+            json!({ "prompt_tokens": 1000.0, "completion_tokens": "100" }),
+            1000,
+        ),
+    ] {
+        let mut reply = completion(r#"{"why": "because", "total": 61}"#, "stop");
+        reply["model"] = json!("gpt-4o-mini");
+        reply["usage"] = usage.clone();
+        let stage = Stage::new(vec![fails(200, reply)]).await;
+        let (_, _, used) = reply_of(stage.ask().await);
+        assert_eq!(used.tokens_in, tokens_in, "{usage}");
+        assert_eq!(used.cost_usd.is_some(), tokens_in > 0, "{usage}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_nobody_asked_for_is_read() {
+    let whole = completion(r#"{"why": "because", "total": 61}"#, "stop");
+    let chunk = |delta: Value, end: Value| json!({ "model": "m", "choices": [{ "index": 0, "delta": delta, "finish_reason": end }] });
+    let chunks = [
+        chunk(
+            json!({ "role": "assistant", "reasoning_content": "hm" }),
+            Value::Null,
+        ),
+        chunk(json!({ "content": "{\"why\": \"be" }), Value::Null),
+        chunk(json!({ "content": "cause\", \"total\": 61}" }), Value::Null),
+        chunk(json!({}), json!("stop")),
+    ];
+    let stream: String = chunks
+        .iter()
+        .map(|chunk| format!("data: {chunk}\n\n"))
+        .collect();
+    for body in [
+        format!("{whole}\n\ndata: [DONE]\n\n"),
+        format!("data: {whole}\n\ndata: [DONE]\n\n"),
+        format!("{stream}data: [DONE]\n\n"),
+    ] {
+        let answer = ResponseTemplate::new(200).set_body_raw(body, "text/event-stream");
+        let stage = Stage::new(vec![answer]).await;
+        let (reply, ..) = reply_of(stage.ask().await);
+        assert_eq!(
+            (&reply.value["total"], reply.odd_finish),
+            (&json!(61), false)
+        );
+        assert_eq!(stage.requests().await[0]["stream"], false);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_among_the_thoughts_is_unparsable_and_the_message_says_where_it_was() {
+    let mut reply = completion("", "stop");
+    reply["choices"][0]["message"] =
+        json!({ "content": null, "reasoning_content": "{\"total\": 61}" });
+    let stage = Stage::new(vec![fails(200, reply)]).await;
+    let (error, ..) = error_of(stage.ask().await);
+    assert_eq!(error.class, ErrorClass::Unparsable);
+    assert!(
+        error.message.contains("its text is in reasoning_content"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

@@ -206,7 +206,7 @@ pub(super) fn question(evidence: &str) -> Question {
         }),
         trimmed_tokens: 0,
         shrink: None,
-        weakness: None,
+        review: None,
     }
 }
 

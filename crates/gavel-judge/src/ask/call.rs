@@ -12,27 +12,31 @@ use super::usage;
 use crate::error::ErrorClass;
 use crate::gate::{CallEnd, CallOutcome, Permit, RateReport, TokensUsed};
 use crate::provider::{Called, ProviderReply, Stop};
-use crate::{
-    CacheKey, CallRecord, CallUsage, Fault, JudgeError, JudgeSpec, Question, Reply, reply,
-};
+use crate::reply::{self, Unusable};
+use crate::{CacheKey, CallRecord, CallUsage, JudgeError, JudgeSpec, Question, Reply};
 
+/// The message of a call whose whole answer was taken with another finish reason than done.
+const ODD_FINISH: &str = "the answer is whole, and was taken in spite of its finish reason";
 /// A reply's text is kept up to this.
 const LONGEST_REPLY: usize = 64 * 1024;
 
 pub(super) struct Failed {
     pub(super) error: JudgeError,
-    pub(super) faults: Vec<Fault>,
+    /// What was wrong with a reply, if that is what failed.
+    pub(super) unusable: Box<Unusable>,
 }
 
 impl From<JudgeError> for Failed {
     fn from(error: JudgeError) -> Self {
         // A server that checks what its model writes gives an error in place of the reply.
-        let unusable = (error.class == ErrorClass::Unparsable).then(|| Fault {
-            pointer: String::new(),
-            message: "is not JSON that matches the schema".to_owned(),
-        });
-        let faults = unusable.into_iter().collect();
-        Self { error, faults }
+        let unusable = match error.class == ErrorClass::Unparsable {
+            true => Unusable::from("is not JSON that matches the schema".to_owned()),
+            false => Unusable::default(),
+        };
+        Self {
+            error,
+            unusable: Box::new(unusable),
+        }
     }
 }
 
@@ -170,8 +174,10 @@ impl Run<'_> {
             Ok(reply) => self.read(reply),
             Err(error) => Err(Failed::from(error)),
         };
-        if let Err(Failed { error, .. }) = &read {
-            record.failed(error);
+        match &read {
+            Ok(reply) if reply.odd_finish => record.message = Some(ODD_FINISH.to_owned()),
+            Ok(_) => {}
+            Err(Failed { error, .. }) => record.failed(error),
         }
         record.repaired = self.repaired;
         record.retries_spent = self.retries_spent;
@@ -184,7 +190,7 @@ impl Run<'_> {
     fn cache_key(&self, read: &Result<Reply, Failed>) -> Option<CacheKey> {
         match read {
             // What is to be bettered doesn't count yet.
-            Ok(reply) => self.weakness(reply).is_none().then_some(self.key),
+            Ok(reply) => self.to_better(reply).is_empty().then_some(self.key),
             // Where only the repair turn of a good reply was declined, that reply counts.
             Err(failed) => {
                 let declined = failed.error.class == ErrorClass::Refused && self.weak.is_none();
@@ -193,13 +199,39 @@ impl Run<'_> {
         }
     }
 
-    /// From what the provider gave to a checked reply.
+    /// From what the provider gave to a checked reply. A repair turn that makes a reply worse is a failed call.
     fn read(&self, reply: ProviderReply) -> Result<Reply, Failed> {
         let cap = self.request.max_output_tokens;
-        read(&self.judge.spec, &self.question, cap, reply).map(|reply| Reply {
-            repaired: self.repaired,
-            ..reply
-        })
+        let (spec, raw) = (&self.judge.spec, reply.text.clone());
+        let reply = read(spec, &self.question, cap, reply)?;
+        let worse = match &self.weak {
+            _ if !self.repaired => None,
+            Some(first) if first.weaknesses.len() <= reply.weaknesses.len() => Some("is no better"),
+            Some(first) if !self.question.keeps_judgement(&first.value, &reply.value) => {
+                Some("changes the judgement")
+            }
+            Some(_) => self.lacks(&reply),
+            None if self.first_was_whole => self.lacks(&reply),
+            None => None,
+        };
+        match worse {
+            None => Ok(Reply {
+                repaired: self.repaired,
+                ..reply
+            }),
+            Some(what) => {
+                let message = format!("judge {:?} gave a second reply that {what}", spec.name());
+                Err(Failed::from(JudgeError {
+                    raw_reply: Some(cut(&raw)),
+                    ..JudgeError::new(ErrorClass::Unparsable, message)
+                }))
+            }
+        }
+    }
+
+    fn lacks(&self, reply: &Reply) -> Option<&'static str> {
+        let lacked = self.question.schema.lacks(&reply.value);
+        lacked.map(|_| "lacks fields of the first")
     }
 
     /// What a question's last error says besides what happened.
@@ -243,65 +275,92 @@ pub(super) fn read(
     cap: u32,
     reply: ProviderReply,
 ) -> Result<Reply, Failed> {
-    let failed = |class, what: String, faults, raw: &str| Failed {
+    let failed = |class, what: String, unusable, raw: &str| Failed {
         error: JudgeError {
             status: Some(reply.status),
             raw_reply: Some(cut(raw)),
             ..JudgeError::new(class, format!("judge {:?} {what}", spec.name()))
         },
-        faults,
+        unusable: Box::new(unusable),
     };
-    let stopped = match &reply.stop {
-        Stop::Complete => None,
-        Stop::Truncated => {
+    let odd_finish = reply.stop != Stop::Complete || reply.error.is_some();
+    let parsed = reply::parse(&reply.text, question);
+    // A whole answer was paid for, whatever is said of its end.
+    let is_complete = parsed.as_ref().is_ok_and(|answer| answer.is_complete);
+    match (&reply.error, &reply.stop) {
+        _ if is_complete => {}
+        (Some(error), _) => {
+            let raw_reply = Some(cut(&reply.text));
+            let error = error.clone();
+            return Err(JudgeError { raw_reply, ..error }.into());
+        }
+        (None, Stop::Truncated) => {
             let what = format!("was cut off by the output cap of {cap} tokens");
-            Some((ErrorClass::Truncated, what, &reply.text))
+            let nothing = Unusable::default();
+            return Err(failed(ErrorClass::Truncated, what, nothing, &reply.text));
         }
-        Stop::Refused(words) => Some((ErrorClass::Refused, "declined to answer".to_owned(), words)),
-        Stop::Unknown(reason) => {
-            let reason: String = reason.chars().take(64).collect();
-            let what = format!("stopped for an unknown reason, {reason:?}");
-            Some((ErrorClass::Rejected, what, &reply.text))
+        (None, Stop::Refused(words)) => {
+            let what = "declined to answer".to_owned();
+            return Err(failed(
+                ErrorClass::Refused,
+                what,
+                Unusable::default(),
+                words,
+            ));
         }
-    };
-    if let Some((class, what, raw)) = stopped {
-        return Err(failed(class, what, Vec::new(), raw));
+        // What failed has an error.
+        (None, Stop::Complete | Stop::Other(_) | Stop::Failed(_)) => {}
     }
-    match reply::parse(&reply.text, &question.check) {
-        Ok(value) => Ok(Reply {
-            weakness: question.weakness(&value),
-            value,
+    match parsed {
+        Ok(answer) => Ok(Reply {
+            weaknesses: question.weaknesses(&answer.value),
+            value: answer.value,
             provider: spec.entry_name().to_owned(),
             model: reply.model,
             simulated: reply.simulated,
             repaired: false,
             cached: false,
             by_fallback: false,
+            odd_finish,
             trimmed_tokens: question.trimmed_tokens,
         }),
-        Err(faults) => {
-            let what = format!(
-                "gave a reply that can't be used: {}",
-                reply::summary(&faults)
-            );
-            Err(failed(ErrorClass::Unparsable, what, faults, &reply.text))
+        Err(unusable) => {
+            let unusable = match reply.text_in.filter(|_| reply.text.trim().is_empty()) {
+                Some(field) => Unusable::from(format!(
+                    "the reply has no content, and its text is in {field}; expected one JSON object as the content"
+                )),
+                None => unusable,
+            };
+            let faults = reply::summary(&unusable.faults);
+            let what = match &reply.stop {
+                Stop::Other(reason) => format!(
+                    "gave a reply that can't be used, with the finish reason {reason:?}: {faults}"
+                ),
+                Stop::Complete | Stop::Truncated | Stop::Refused(_) | Stop::Failed(_) => {
+                    format!("gave a reply that can't be used: {faults}")
+                }
+            };
+            Err(failed(ErrorClass::Unparsable, what, unusable, &reply.text))
         }
     }
 }
 
 fn end_of(called: &Result<ProviderReply, JudgeError>, late: bool, rates: RateReport) -> CallEnd {
     let whole = |tokens: i64| u64::try_from(tokens).unwrap_or(0);
+    let failed = |error: &JudgeError| CallOutcome::Failed {
+        class: error.class,
+        retry_after: error.retry_after,
+        message: error.message.clone(),
+    };
     let (outcome, used) = match called {
+        Ok(ProviderReply {
+            error: Some(error),
+            usage,
+            ..
+        }) => (failed(error), *usage),
         Ok(reply) => (CallOutcome::Alive, reply.usage),
         Err(error) if late => (CallOutcome::Late(error.message.clone()), None),
-        Err(error) => {
-            let failed = CallOutcome::Failed {
-                class: error.class,
-                retry_after: error.retry_after,
-                message: error.message.clone(),
-            };
-            (failed, None)
-        }
+        Err(error) => (failed(error), None),
     };
     CallEnd {
         outcome,

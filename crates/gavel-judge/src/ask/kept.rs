@@ -19,11 +19,11 @@ pub(super) async fn cached(
     kept: TimeDelta,
 ) -> Option<Reply> {
     let call = find(judge, key, kept).await?;
-    let value = reply::parse(call.reply.as_deref()?, &question.check).ok()?;
+    let value = reply::parse(call.reply.as_deref()?, question).ok()?.value;
     // A judge is called by its entry's name, or `entry:model`.
     let entry = call.judge.split(':').next().unwrap_or_default();
     Some(Reply {
-        weakness: question.weakness(&value),
+        weaknesses: question.weaknesses(&value),
         value,
         provider: entry.to_owned(),
         model: call.model,
@@ -31,6 +31,8 @@ pub(super) async fn cached(
         repaired: call.repaired,
         cached: true,
         by_fallback: false,
+        // A good call has nothing else to tell.
+        odd_finish: call.message.is_some(),
         trimmed_tokens: question.trimmed_tokens,
     })
 }

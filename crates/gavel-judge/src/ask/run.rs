@@ -49,15 +49,16 @@ pub(super) async fn run(
             }
         };
         let failed = match run.call(permit).await {
-            Ok(reply) => match run.weakness(&reply) {
-                Some(fault) => {
-                    let said = reply.value.to_string();
-                    run.weak = Some(reply);
-                    run.show_faults(said, &[fault]);
-                    continue;
+            Ok(reply) => {
+                let faults = run.to_better(&reply);
+                if faults.is_empty() {
+                    return run.answered(Ok(reply));
                 }
-                None => return run.answered(Ok(reply)),
-            },
+                let said = reply.value.to_string();
+                run.weak = Some(reply);
+                run.show_faults(said, &faults);
+                continue;
+            }
             Err(failed) => run.blamed(failed),
         };
         match run.decide(&failed.error) {
@@ -72,7 +73,8 @@ pub(super) async fn run(
             }
             Decision::RepairTurn => {
                 let said = failed.error.raw_reply.unwrap_or_default();
-                run.show_faults(said, &failed.faults);
+                run.first_was_whole = failed.unusable.is_whole;
+                run.show_faults(said, &failed.unusable.faults);
             }
             Decision::LargerCap => run.raise_cap(failed.error),
             Decision::DropField => run.dropped_fields += 1,
@@ -110,6 +112,8 @@ pub(super) struct Run<'a> {
     pub(super) repaired: bool,
     /// A good reply that its model was asked to better; it counts where nothing better comes.
     pub(super) weak: Option<Reply>,
+    /// Whether the reply that took the repair turn had every field, though it could not be used.
+    pub(super) first_was_whole: bool,
     dropped_fields: u32,
     shrunk: bool,
     pub(super) calls: u32,
@@ -132,6 +136,7 @@ impl<'a> Run<'a> {
             cut_off: None,
             repaired: false,
             weak: None,
+            first_was_whole: false,
             dropped_fields: 0,
             shrunk: false,
             calls: 0,
@@ -228,7 +233,7 @@ impl<'a> Run<'a> {
                     ),
                     ..cut_off
                 },
-                faults: Vec::new(),
+                unusable: Box::default(),
             },
             Some(_) | None => failed,
         }
@@ -296,9 +301,9 @@ impl<'a> Run<'a> {
     }
 
     /// What a good reply should be better at, while a repair turn is left.
-    pub(super) fn weakness(&self, reply: &Reply) -> Option<Fault> {
-        let weakness = reply.weakness.as_ref().filter(|_| !self.repaired)?;
-        Some(weakness.fault.clone())
+    pub(super) fn to_better(&self, reply: &Reply) -> Vec<Fault> {
+        let weaknesses = reply.weaknesses.iter().filter(|_| !self.repaired);
+        weaknesses.map(|weakness| weakness.fault.clone()).collect()
     }
 
     fn fails(&self, error: JudgeError) -> AskOutcome {

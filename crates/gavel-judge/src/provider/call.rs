@@ -61,25 +61,32 @@ pub(crate) enum Role {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ProviderReply {
     pub(crate) text: String,
+    /// The field that held text while there was no answer: thoughts are none.
+    pub(crate) text_in: Option<&'static str>,
     pub(crate) stop: Stop,
+    /// An error that stood beside the text; where the text is no whole answer, it is the call's end.
+    pub(crate) error: Option<JudgeError>,
     /// The model as reported, else as asked.
     pub(crate) model: String,
-    /// `None` if the provider reported none: then nobody knows what it cost.
+    /// `None` if the provider reported none that can be read: then nobody knows what it cost.
     pub(crate) usage: Option<Tokens>,
     pub(crate) simulated: bool,
     pub(crate) status: u16,
 }
 
+/// Why a text ends where it does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// It was done.
+    /// The model was done.
     Complete,
+    /// For a reason without a known meaning, in the server's word for it.
+    Other(String),
     /// The output cap cut it off.
     Truncated,
-    /// It declined, or a filter did.
+    /// The model declined, or a filter did, in words.
     Refused(String),
-    /// An unknown reason.
-    Unknown(String),
+    /// The server gave up, in words that follow the judge's name.
+    Failed(String),
 }
 
 /// Tokens as reported; `cached` and `cache_written` are parts of `input`, hidden reasoning is part of `output`.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use secrecy::ExposeSecret as _;
 
 pub(crate) use self::batch::BatchApi;
-use super::call::{CallRequest, Called, ProviderReply};
+use super::call::{CallRequest, Called, ProviderReply, Stop};
 use super::error_body::ErrorBody;
 use super::format::WireFormat;
 use super::http::{Client, Exchange, HttpFailure};
@@ -233,13 +233,27 @@ impl Endpoint {
             return Err(refused(exchange));
         }
         let status = Some(exchange.status);
+        let inside = |body: Vec<u8>| {
+            refused(&Exchange {
+                status: exchange.status,
+                headers: exchange.headers.clone(),
+                body,
+            })
+        };
         match (self.format.read)(&exchange.body) {
-            Ok(reply) => {
-                let mut reply = reply.believed(self.spec.model(), exchange.status);
+            Ok(mut reply) => {
+                let error = match (reply.error.take(), &reply.stop) {
+                    (Some(body), _) => Some(inside(body)),
+                    (None, Stop::Failed(what)) => {
+                        Some(self.error(ErrorClass::Transient, status, what, None))
+                    }
+                    (None, _) => None,
+                };
+                let mut reply = reply.believed(self.spec.model(), exchange.status, error);
                 reply.simulated |= self.spec.simulated();
                 Ok(reply)
             }
-            Err(Unreadable::ErrorInside) => Err(refused(exchange)),
+            Err(Unreadable::ErrorInside(body)) => Err(inside(body)),
             Err(Unreadable::BrokenOff) => Err(self.error(
                 ErrorClass::Transient,
                 status,

@@ -58,12 +58,6 @@ impl ErrorBody {
         read
     }
 
-    /// Whether a body is an error in a list.
-    pub(super) fn is_wrapped_error(body: &[u8]) -> bool {
-        serde_json::from_slice::<Value>(body)
-            .is_ok_and(|value| value.pointer("/0/error").is_some_and(Value::is_object))
-    }
-
     /// The HTTP status that it names.
     pub(super) fn status(&self) -> Option<u16> {
         let mut numbers = self.codes.iter().filter_map(|code| code.parse().ok());

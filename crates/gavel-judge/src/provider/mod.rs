@@ -10,6 +10,7 @@ mod body;
 pub(crate) mod call;
 mod endpoint;
 mod error_body;
+mod events;
 pub(crate) mod family;
 mod format;
 mod gemini;

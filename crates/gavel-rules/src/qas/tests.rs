@@ -57,7 +57,8 @@ fn reply(score: f64) -> JudgeAnswer {
         repaired: false,
         cached: false,
         by_fallback: false,
-        weakness: None,
+        weaknesses: Vec::new(),
+        odd_finish: false,
         trimmed_tokens: 0,
     })
 }

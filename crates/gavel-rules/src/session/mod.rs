@@ -21,7 +21,9 @@ pub use about::ABOUT;
 
 pub use gavel_wire::{AlternativeApproach, Flag, Message, MissingTool, Rating};
 
-use crate::{ErrorClass, Fault, JudgeAnswer, JudgeError, Limits, Nonce, Question, Reply, Weakness};
+use crate::{
+    ErrorClass, Fault, JudgeAnswer, JudgeError, Limits, Nonce, Question, Reply, Review, Weakness,
+};
 
 /// The evidence of one session: what the judge sees.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,6 +96,7 @@ impl Scorable for SessionRequest {
         });
         let fitted = fit::fit(self, criteria, framed, (limits, nonce))?;
         let dimensions = criteria.dimensions.clone();
+        let review = SessionReview(criteria.dimensions.clone());
         Ok(vec![Question {
             kind: "session",
             template_hash: framed.template_hash.clone(),
@@ -105,7 +108,7 @@ impl Scorable for SessionRequest {
             check: Arc::new(move |value| reply::read(value, &dimensions).map(drop)),
             trimmed_tokens: fitted.trimmed_tokens,
             shrink: fit::shrink(criteria.trim, limits.family, nonce),
-            weakness: Some(weakness),
+            review: Some(Arc::new(review)),
         }])
     }
 
@@ -157,14 +160,21 @@ impl SessionRequest {
         if parsed.is_partial() {
             flags.push(Flag::ReplyPartial);
         }
-        flags.extend(answer.weakness.as_ref().map(|weakness| weakness.flag));
+        if !parsed.doubts.is_empty() {
+            flags.push(Flag::TotalNotSum);
+        }
+        flags.extend(answer.weaknesses.iter().map(|weakness| weakness.flag));
         if answer.repaired {
             flags.push(Flag::ReplyRepaired);
+        }
+        if answer.odd_finish {
+            flags.push(Flag::OddFinish);
         }
         if answer.by_fallback {
             flags.push(Flag::FallbackJudge);
         }
         flags.sort_unstable();
+        flags.dedup();
         SessionScore {
             total_score: parsed.total,
             score_breakdown: parsed.breakdown.unwrap_or_default(),
@@ -179,8 +189,30 @@ impl SessionRequest {
     }
 }
 
+/// Reviews replies over these dimensions.
+struct SessionReview(Vec<Dimension>);
+
+impl Review for SessionReview {
+    fn weaknesses(&self, reply: &Value, question: &Question) -> Vec<Weakness> {
+        let doubts = reply::read(reply, &self.0).map_or_else(|_| Vec::new(), |read| read.doubts);
+        let doubts = doubts.into_iter().map(|fault| Weakness {
+            flag: Flag::TotalNotSum,
+            fault,
+        });
+        doubts.chain(weak_reasons(reply, question)).collect()
+    }
+
+    fn keeps_judgement(&self, first: &Value, second: &Value) -> bool {
+        let read = |value| reply::read(value, &self.0);
+        match (read(first), read(second)) {
+            (Ok(first), Ok(second)) => first.is_kept_by(&second, &self.0),
+            (Err(_), _) | (_, Err(_)) => false,
+        }
+    }
+}
+
 /// What a reply's reasons lack, held against all that the judge was given.
-fn weakness(reply: &Value, question: &Question) -> Option<Weakness> {
+fn weak_reasons(reply: &Value, question: &Question) -> Option<Weakness> {
     let reasons = reply.get("score_reasoning")?.as_str()?.trim();
     if reasons.is_empty() {
         return None;

@@ -20,7 +20,10 @@ const MAX_FAULTS: usize = 20;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Parsed {
     pub(super) total: u8,
+    /// Points by dimension, then what else stood beside them, unchanged.
     pub(super) breakdown: Option<Map<String, Value>>,
+    /// Why the total can't be the sum of the breakdown: worth a repair turn, and no more, because the total alone is required.
+    pub(super) doubts: Vec<Fault>,
     pub(super) reasoning: Option<String>,
     pub(super) missing_tools: Vec<MissingTool>,
     pub(super) alternative_approaches: Vec<AlternativeApproach>,
@@ -30,6 +33,22 @@ impl Parsed {
     /// Whether the total came without its reasoning or without its breakdown.
     pub(super) fn is_partial(&self) -> bool {
         self.breakdown.is_none() || self.reasoning.is_none()
+    }
+
+    /// Whether `second` says the same: total and points. Where they contradict each other, one of the two may change.
+    pub(super) fn is_kept_by(&self, second: &Self, dimensions: &[Dimension]) -> bool {
+        let points = |parsed: &Self, name: &str| parsed.breakdown.as_ref()?.get(name)?.as_f64();
+        let keeps_total = self.total == second.total;
+        let keeps_points = dimensions.iter().all(|Dimension { name, .. }| {
+            let first = points(self, name);
+            first.map_or(self.breakdown.is_none(), |first| {
+                points(second, name) == Some(first)
+            })
+        });
+        match self.doubts.is_empty() {
+            true => keeps_total && keeps_points,
+            false => keeps_total || keeps_points,
+        }
     }
 }
 
@@ -45,13 +64,11 @@ pub(super) fn read(value: &Value, dimensions: &[Dimension]) -> Result<Parsed, Ve
     let reasoning = given(reply, "score_reasoning")
         .and_then(|text| reader.text(Some(text), "/score_reasoning", MAX_REASONING));
     let total = reader.total(reply);
-    let (breakdown, sum) = reader.breakdown(reply, dimensions).unzip();
-    if let (Some(total), Some(Some(sum))) = (total, sum) {
-        reader.sum(total, sum);
-    }
+    let (breakdown, doubts) = reader.breakdown(reply, dimensions, total).unzip();
     let parsed = Parsed {
         total: total.unwrap_or_default(),
         breakdown,
+        doubts: doubts.unwrap_or_default(),
         reasoning: reasoning.filter(|text| !text.is_empty()),
         missing_tools: reader.items(reply, "missing_tools", ReplyReader::missing_tool),
         alternative_approaches: reader.items(
@@ -125,12 +142,13 @@ impl ReplyReader {
         Some(total as u8)
     }
 
-    /// Points by dimension, and their sum if all of them are right. What the judge gave beside them is kept behind them.
+    /// Points by dimension, with the doubts about them. Whatever else the judge gave is kept behind them as it is.
     fn breakdown(
         &mut self,
         reply: &Map<String, Value>,
         dimensions: &[Dimension],
-    ) -> Option<(Map<String, Value>, Option<f64>)> {
+        total: Option<u8>,
+    ) -> Option<(Map<String, Value>, Vec<Fault>)> {
         let found = given(reply, "score_breakdown")?;
         let Value::Object(parts) = found else {
             let names: Vec<&str> = dimensions.iter().map(|d| d.name.as_str()).collect();
@@ -138,24 +156,27 @@ impl ReplyReader {
             self.wrong("/score_breakdown", Some(found), &expected);
             return None;
         };
+        let mut doubts = Self(Vec::new());
         let (mut read, mut sum) = (Map::new(), 0.0);
         for Dimension { name, max } in dimensions {
             let pointer = format!("/score_breakdown/{name}");
             let expected = format!("a number from 0 to {max}");
             let accepts = |points: f64| (0.0..=f64::from(*max)).contains(&points);
-            if let Some(points) = self.number((&pointer, &expected), parts.get(name), accepts) {
+            if let Some(points) = doubts.number((&pointer, &expected), parts.get(name), accepts) {
                 read.insert(name.clone(), written(points));
                 sum += points;
             }
         }
-        let is_whole = read.len() == dimensions.len();
+        if let (true, Some(total)) = (doubts.0.is_empty(), total) {
+            doubts.sum(total, sum);
+        }
         for (name, value) in parts {
             let is_kept = name.len() <= MAX_NAME && value.to_string().len() <= MAX_TEXT;
             if is_kept && read.len() < MAX_ITEMS && !read.contains_key(name) {
                 read.insert(name.clone(), value.clone());
             }
         }
-        Some((read, is_whole.then_some(sum)))
+        Some((read, doubts.0))
     }
 
     /// A total is whole and points may be halves, so either way of rounding their sum is right.

@@ -44,7 +44,8 @@ fn label(label: &str) -> JudgeAnswer {
         repaired: false,
         cached: false,
         by_fallback: false,
-        weakness: None,
+        weaknesses: Vec::new(),
+        odd_finish: false,
         trimmed_tokens: 0,
     })
 }

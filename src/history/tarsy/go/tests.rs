@@ -50,7 +50,7 @@ fn a_timeline_becomes_messages_in_the_order_of_its_numbers() {
         said,
         [
             ("user", "Why?", None),
-            ("assistant", "Logs first.", None),
+            ("thinking", "Logs first.", None),
             (
                 "tool",
                 "Arguments: {\"pod\":\"cart\"}\nResult:\nOOMKilled",

@@ -38,6 +38,7 @@ impl Family for Anthropic {
     fn request(&self, prompt: &str, _schema: &Value) -> Value {
         json!({
             "model": MODEL,
+            "stream": false,
             "messages": [{ "role": "user", "content": prompt }],
             "output_config": { "format": { "type": "json_schema", "schema": {
                 "type": "object", "additionalProperties": false, "required": ["why", "total"],

@@ -259,7 +259,7 @@ async fn while_the_fallback_is_closed_its_asker_waits_and_the_first_judge_is_not
 
 #[tokio::test]
 async fn what_is_declined_under_a_larger_cap_is_declined() {
-    let cut_off = answers(OPENAI, Reply::CutOff(GOOD));
+    let cut_off = answers(OPENAI, Reply::CutOff("{\"to"));
     let first = vec![cut_off, declines(OPENAI)];
     let pair = Pair::new((OPENAI, first), (ANTHROPIC, vec![good_of(ANTHROPIC)])).await;
     pair.gate.close("second", HeldBack::Paused, None);

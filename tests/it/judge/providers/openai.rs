@@ -33,6 +33,7 @@ impl Family for OpenAi {
     fn request(&self, prompt: &str, schema: &Value) -> Value {
         json!({
             "model": MODEL,
+            "stream": false,
             "messages": [{ "role": "user", "content": prompt }],
             "response_format": { "type": "json_schema", "json_schema": {
                 "name": "score", "strict": true, "schema": schema,

@@ -1,79 +1,54 @@
 //! Reads a message.
 
-use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::provider::call::{Stop, Tokens};
-use crate::provider::reply::{self, RawReply, Unreadable, count, sum};
-
-#[derive(Deserialize)]
-struct Message {
-    model: Option<String>,
-    content: Option<Vec<Block>>,
-    stop_reason: Option<String>,
-    stop_details: Option<Value>,
-    usage: Option<Usage>,
-    simulated: Option<Value>,
-    error: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct Block {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    text: Option<String>,
-    input: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct Usage {
-    input_tokens: Option<i64>,
-    output_tokens: Option<i64>,
-    cache_creation_input_tokens: Option<i64>,
-    cache_read_input_tokens: Option<i64>,
-}
+use crate::provider::call::Tokens;
+use crate::provider::events::Events;
+use crate::provider::reply::{
+    self, RawReply, Unreadable, count, error_at, given, text_at, without_answer,
+};
 
 pub(super) fn read(body: &[u8]) -> Result<RawReply, Unreadable> {
-    let message: Message = reply::parse(
+    let message = reply::parse(
         body,
+        joined,
         "answered 200 with a body that is no message; check base_url",
     )?;
-    let Some(content) = message.content else {
-        let error = message.error.as_ref();
-        return Err(reply::without_answer(error, "answered 200 with no content"));
+    let Some(content) = message.get("content").and_then(Value::as_array) else {
+        return Err(without_answer(&message, "answered 200 with no content"));
     };
+    let text = text(content);
+    let has_thoughts = content
+        .iter()
+        .any(|block| text_at(block, "/thinking").is_some());
     Ok(RawReply {
-        text: text(content),
-        stop: stop(
-            message.stop_reason.as_deref(),
-            message.stop_details.as_ref(),
-        ),
-        model: message.model,
-        simulated: message.simulated,
-        usage: message.usage.and_then(tokens),
+        text_in: (text.is_empty() && has_thoughts).then_some("thinking"),
+        text,
+        stop: reply::stop(message.get("stop_reason"), |_| {
+            words(given(&message, "/stop_details"))
+        }),
+        error: error_at(&message, "/error"),
+        model: text_at(&message, "/model").map(str::to_owned),
+        simulated: message["simulated"] == json!(true),
+        usage: given(&message, "/usage").and_then(tokens),
     })
 }
 
-/// The tool's input where one was called, else the texts: thoughts and what a model says before it calls are no reply.
-fn text(content: Vec<Block>) -> String {
-    let mut texts = String::new();
-    for block in content {
-        match (block.kind.as_deref(), block.input, block.text) {
-            (Some("tool_use"), Some(input), _) => return input.to_string(),
-            (Some("text"), _, Some(text)) => texts.push_str(&text),
-            _ => {}
-        }
-    }
-    texts
+/// A stream of which one event is the whole message, or an error; no server of this family is known to send one unasked.
+fn joined(stream: Events) -> Option<Value> {
+    let kinds = ["message", "error"].map(Some);
+    let mut events = stream.events.into_iter();
+    events.find(|event| kinds.contains(&event["type"].as_str()))
 }
 
-fn stop(reason: Option<&str>, details: Option<&Value>) -> Stop {
-    match reason {
-        // Servers that leave the reason out have said all they had to say.
-        None | Some("end_turn" | "tool_use" | "") => Stop::Complete,
-        Some("max_tokens" | "model_context_window_exceeded") => Stop::Truncated,
-        Some("refusal") => Stop::Refused(words(details)),
-        Some(other) => Stop::Unknown(other.to_owned()),
+/// The tool's input where one was called, else the texts: thoughts and what a model says before it calls are no reply.
+fn text(content: &[Value]) -> String {
+    let of_kind = |kind| content.iter().filter(move |block| block["type"] == kind);
+    match of_kind("tool_use").find_map(|block| given(block, "/input")) {
+        Some(input) => input.to_string(),
+        None => of_kind("text")
+            .filter_map(|block| block["text"].as_str())
+            .collect(),
     }
 }
 
@@ -94,25 +69,22 @@ fn words(details: Option<&Value>) -> String {
 
 /// What was read from the cache, and what was written to it, stands beside the other tokens here, and is part of the input
 /// for us.
-fn tokens(usage: Usage) -> Option<Tokens> {
-    usage.input_tokens?;
-    Some(Tokens {
-        input: sum(&[
-            usage.input_tokens,
-            usage.cache_creation_input_tokens,
-            usage.cache_read_input_tokens,
-        ]),
-        cached: count(usage.cache_read_input_tokens),
-        cache_written: count(usage.cache_creation_input_tokens),
-        output: count(usage.output_tokens),
-    })
+fn tokens(usage: &Value) -> Option<Tokens> {
+    let cached = count(usage, &["/cache_read_input_tokens"]).unwrap_or(0);
+    let cache_written = count(usage, &["/cache_creation_input_tokens"]).unwrap_or(0);
+    let tokens = Tokens {
+        input: count(usage, &["/input_tokens"])? + cached + cache_written,
+        cached,
+        cache_written,
+        output: count(usage, &["/output_tokens"])?,
+    };
+    tokens.believed()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::provider::call::Stop;
 
     fn read_value(message: &Value) -> Result<RawReply, Unreadable> {
         read(message.to_string().as_bytes())
@@ -147,7 +119,7 @@ mod tests {
             ("max_tokens", Stop::Truncated),
             ("model_context_window_exceeded", Stop::Truncated),
             ("refusal", Stop::Refused("cyber: no".to_owned())),
-            ("pause_turn", Stop::Unknown("pause_turn".to_owned())),
+            ("pause_turn", Stop::Other("pause_turn".to_owned())),
         ];
         for (reason, expected) in table {
             let message = json!({
@@ -156,7 +128,10 @@ mod tests {
             });
             assert_eq!(read_value(&message).unwrap().stop, expected, "{reason}");
         }
-        assert_eq!(stop(None, None), Stop::Complete);
+        assert_eq!(
+            read_value(&json!({ "content": [] })).unwrap().stop,
+            Stop::Complete
+        );
         assert_eq!(words(Some(&json!("no"))), "no");
         assert_eq!(words(None), "it gave no reason");
     }
@@ -179,7 +154,10 @@ mod tests {
     #[test]
     fn what_is_no_message_is_told_apart() {
         let error = json!({ "type": "error", "error": { "type": "api_error" } });
-        assert_eq!(read_value(&error), Err(Unreadable::ErrorInside));
+        assert!(matches!(
+            read_value(&error),
+            Err(Unreadable::ErrorInside(_))
+        ));
         assert!(matches!(read_value(&json!({})), Err(Unreadable::Other(_))));
         assert!(matches!(read_value(&json!(7)), Err(Unreadable::Other(_))));
     }

@@ -20,6 +20,8 @@ pub(super) fn body(
     let entry = spec.entry();
     let mut body = Body::new(request, shape.rung);
     body.set("model", spec.model())?;
+    // Some gateways stream unless they are told not to.
+    body.set("stream", &false)?;
     body.set("max_tokens", &request.max_output_tokens)?;
     match shape.rung {
         Rung::JsonSchema => {

@@ -1,142 +1,93 @@
 //! Reads what generateContent answers.
 
-use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::provider::call::{Stop, Tokens};
-use crate::provider::reply::{self, RawReply, Unreadable, count, sum};
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Generated {
-    candidates: Option<Vec<Candidate>>,
-    prompt_feedback: Option<Feedback>,
-    usage_metadata: Option<Usage>,
-    model_version: Option<String>,
-    simulated: Option<Value>,
-    error: Option<Value>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Candidate {
-    content: Option<Content>,
-    finish_reason: Option<String>,
-    finish_message: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Content {
-    parts: Option<Vec<Part>>,
-}
-
-#[derive(Deserialize)]
-struct Part {
-    text: Option<String>,
-    thought: Option<bool>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Feedback {
-    block_reason: Option<String>,
-    block_reason_message: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Usage {
-    prompt_token_count: Option<i64>,
-    candidates_token_count: Option<i64>,
-    thoughts_token_count: Option<i64>,
-    cached_content_token_count: Option<i64>,
-}
+use crate::provider::reply::{
+    self, RawReply, Unreadable, count, error_at, given, text_at, without_answer,
+};
 
 pub(super) fn read(body: &[u8]) -> Result<RawReply, Unreadable> {
-    let generated: Generated = reply::parse(
+    let generated = reply::parse(
         body,
+        // It streams at an address of its own only.
+        |stream| stream.events.into_iter().next(),
         "answered 200 with a body that generateContent doesn't give; check base_url",
     )?;
-    let candidate = generated.candidates.unwrap_or_default().into_iter().next();
-    let blocked = generated.prompt_feedback.and_then(blocked);
-    let (text, stop) = match (candidate, blocked) {
+    let candidate = given(&generated, "/candidates/0");
+    let (text, stop) = match (
+        candidate,
+        text_at(&generated, "/promptFeedback/blockReason"),
+    ) {
         (Some(candidate), _) => {
-            let stop = stop(candidate.finish_reason, candidate.finish_message);
-            (text(candidate.content), stop)
+            let stop = reply::stop(candidate.get("finishReason"), |filter| {
+                with_words(
+                    format!("its filter cut the reply: {filter}"),
+                    text_at(candidate, "/finishMessage"),
+                )
+            });
+            (text(candidate), stop)
         }
-        (None, Some(words)) => (String::new(), Stop::Refused(words)),
+        (None, Some(reason)) => {
+            let words = text_at(&generated, "/promptFeedback/blockReasonMessage");
+            let reason = format!("its filter blocked the prompt: {reason}");
+            (String::new(), Stop::Refused(with_words(reason, words)))
+        }
         (None, None) => {
-            let error = generated.error.as_ref();
-            let none = "answered 200 with no candidates";
-            return Err(reply::without_answer(error, none));
+            return Err(without_answer(
+                &generated,
+                "answered 200 with no candidates",
+            ));
         }
     };
     Ok(RawReply {
         text,
+        text_in: None,
         stop,
-        model: generated.model_version,
-        simulated: generated.simulated,
-        usage: generated.usage_metadata.and_then(tokens),
+        error: error_at(&generated, "/error"),
+        model: text_at(&generated, "/modelVersion").map(str::to_owned),
+        simulated: generated["simulated"] == json!(true),
+        usage: given(&generated, "/usageMetadata").and_then(tokens),
     })
 }
 
-fn blocked(feedback: Feedback) -> Option<String> {
-    let reason = feedback.block_reason.filter(|reason| !reason.is_empty())?;
-    Some(with_words(
-        format!("its filter blocked the prompt: {reason}"),
-        feedback.block_reason_message,
-    ))
-}
-
 /// The parts' texts without the thoughts.
-fn text(content: Option<Content>) -> String {
-    content
-        .and_then(|content| content.parts)
-        .unwrap_or_default()
-        .into_iter()
-        .filter(|part| part.thought != Some(true))
-        .filter_map(|part| part.text)
+fn text(candidate: &Value) -> String {
+    let parts = candidate
+        .pointer("/content/parts")
+        .and_then(Value::as_array);
+    let parts = parts.into_iter().flatten();
+    parts
+        .filter(|part| part["thought"] != json!(true))
+        .filter_map(|part| part["text"].as_str())
         .collect()
 }
 
-fn stop(reason: Option<String>, words: Option<String>) -> Stop {
-    match reason.as_deref() {
-        // Servers that leave the reason out have said all they had to say.
-        None | Some("STOP" | "") => Stop::Complete,
-        Some("MAX_TOKENS") => Stop::Truncated,
-        Some(filter @ ("SAFETY" | "RECITATION" | "PROHIBITED_CONTENT" | "BLOCKLIST" | "SPII")) => {
-            Stop::Refused(with_words(
-                format!("its filter cut the reply: {filter}"),
-                words,
-            ))
-        }
-        Some(other) => Stop::Unknown(other.to_owned()),
-    }
-}
-
-fn with_words(reason: String, words: Option<String>) -> String {
-    match words.filter(|words| !words.trim().is_empty()) {
+fn with_words(reason: String, words: Option<&str>) -> String {
+    match words {
         Some(words) => format!("{reason}: {words}"),
         None => reason,
     }
 }
 
-/// Cached tokens are part of the prompt's; thoughts are paid for as output, and counted beside the answer.
-fn tokens(usage: Usage) -> Option<Tokens> {
-    usage.prompt_token_count?;
-    Some(Tokens {
-        input: count(usage.prompt_token_count),
-        cached: count(usage.cached_content_token_count),
+/// Cached tokens are part of the prompt's; thoughts are paid for as output, and counted beside the answer. An answer without
+/// tokens has no count.
+fn tokens(usage: &Value) -> Option<Tokens> {
+    let input = count(usage, &["/promptTokenCount"])?;
+    let answer = count(usage, &["/candidatesTokenCount"]).unwrap_or(0);
+    let thoughts = count(usage, &["/thoughtsTokenCount"]).unwrap_or(0);
+    let tokens = Tokens {
+        input,
+        cached: count(usage, &["/cachedContentTokenCount"]).unwrap_or(0),
         // Caches that are made by hand are paid for by the hour, and none is made here.
         cache_written: 0,
-        output: sum(&[usage.candidates_token_count, usage.thoughts_token_count]),
-    })
+        output: answer + thoughts,
+    };
+    tokens.believed()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn read_value(generated: &Value) -> Result<RawReply, Unreadable> {
@@ -161,7 +112,12 @@ mod tests {
 
     #[test]
     fn each_stop_reason_has_its_meaning_and_unknown_ones_are_named() {
-        let of = |reason: &str| stop(Some(reason.to_owned()), Some("words".to_owned()));
+        let of = |reason: &str| {
+            let candidate = json!({ "finishReason": reason, "finishMessage": "words" });
+            read_value(&json!({ "candidates": [candidate] }))
+                .unwrap()
+                .stop
+        };
         assert_eq!(of("STOP"), Stop::Complete);
         assert_eq!(of("MAX_TOKENS"), Stop::Truncated);
         for filter in [
@@ -174,8 +130,11 @@ mod tests {
             let words = format!("its filter cut the reply: {filter}: words");
             assert_eq!(of(filter), Stop::Refused(words));
         }
-        assert_eq!(of("OTHER"), Stop::Unknown("OTHER".to_owned()));
-        assert_eq!(stop(None, None), Stop::Complete);
+        assert_eq!(of("OTHER"), Stop::Other("OTHER".to_owned()));
+        assert_eq!(
+            read_value(&json!({ "candidates": [{}] })).unwrap().stop,
+            Stop::Complete
+        );
     }
 
     #[test]
@@ -185,7 +144,10 @@ mod tests {
         assert_eq!(read_value(&blocked).unwrap().stop, Stop::Refused(words));
         assert!(matches!(read_value(&json!({})), Err(Unreadable::Other(_))));
         let inside = json!([{ "error": { "code": 503, "status": "UNAVAILABLE" } }]);
-        assert_eq!(read_value(&inside), Err(Unreadable::ErrorInside));
+        assert!(matches!(
+            read_value(&inside),
+            Err(Unreadable::ErrorInside(_))
+        ));
     }
 
     #[test]

@@ -1,109 +1,134 @@
 //! Reads a chat completion.
 
-use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::provider::call::{Stop, Tokens};
-use crate::provider::reply::{self, RawReply, Unreadable, count};
+use crate::provider::events::{self, Events};
+use crate::provider::reply::{
+    self, RawReply, Unreadable, count, error_at, given, text_at, without_answer,
+};
 
-#[derive(Deserialize)]
-struct Completion {
-    model: Option<String>,
-    choices: Option<Vec<Choice>>,
-    usage: Option<Usage>,
-    simulated: Option<serde_json::Value>,
-    error: Option<serde_json::Value>,
-}
-
-#[derive(Deserialize)]
-struct Choice {
-    message: Option<Message>,
-    finish_reason: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Message {
-    content: Option<Content>,
-    refusal: Option<String>,
-}
-
-/// Some servers answer with parts instead of a text.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Content {
-    Text(String),
-    Parts(Vec<Part>),
-}
-
-#[derive(Deserialize)]
-struct Part {
-    text: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Usage {
-    prompt_tokens: Option<i64>,
-    completion_tokens: Option<i64>,
-    prompt_tokens_details: Option<PromptDetails>,
-}
-
-#[derive(Deserialize)]
-struct PromptDetails {
-    cached_tokens: Option<i64>,
-}
+/// Where servers put thoughts that are no part of the content.
+const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
+/// Where servers put usage.
+const USAGE: [&str; 3] = ["/usage", "/choices/0/usage", "/x_groq/usage"];
 
 pub(super) fn read(body: &[u8]) -> Result<RawReply, Unreadable> {
-    let completion: Completion = reply::parse(
+    let completion = reply::parse(
         body,
+        joined,
         "answered 200 with a body that is no chat completion; check base_url",
     )?;
-    let choices = completion.choices.unwrap_or_default();
-    let Some(choice) = choices.into_iter().next() else {
-        let error = completion.error.as_ref();
-        return Err(reply::without_answer(error, "answered 200 with no choices"));
+    let choice = match completion.get("choices") {
+        Some(Value::Array(choices)) => choices.first(),
+        Some(Value::Null) if given(&completion, "/error").is_none() => None,
+        Some(_) | None => {
+            return Err(without_answer(&completion, "answered 200 with no choices"));
+        }
     };
-    let (content, refusal) = choice
-        .message
-        .map_or((None, None), |message| (message.content, message.refusal));
+    let message = choice.and_then(|choice| given(choice, "/message").or(given(choice, "/delta")));
+    let answer = message.and_then(answer);
+    let error = choice.and_then(|choice| error_at(choice, "/error"));
     Ok(RawReply {
-        text: text(content),
-        stop: stop(choice.finish_reason, refusal),
-        model: completion.model,
-        simulated: completion.simulated,
-        usage: completion.usage.and_then(tokens),
+        text_in: message.filter(|_| answer.is_none()).and_then(|message| {
+            THOUGHTS
+                .into_iter()
+                .find(|key| text_at(message, &format!("/{key}")).is_some())
+        }),
+        text: answer.unwrap_or_default(),
+        stop: match (choice, message.and_then(refusal)) {
+            (None, _) => Stop::Failed("answered 200 with no choices".to_owned()),
+            (Some(_), Some(refusal)) => Stop::Refused(refusal),
+            (Some(choice), None) => reply::stop(choice.get("finish_reason"), |reason| {
+                format!("its content filter cut the reply: {reason}")
+            }),
+        },
+        error: error.or_else(|| error_at(&completion, "/error")),
+        model: text_at(&completion, "/model").map(str::to_owned),
+        simulated: completion["simulated"] == json!(true),
+        usage: USAGE
+            .into_iter()
+            .find_map(|at| tokens(given(&completion, at)?)),
     })
 }
 
-fn text(content: Option<Content>) -> String {
-    match content {
-        None => String::new(),
-        Some(Content::Text(text)) => text,
-        Some(Content::Parts(parts)) => parts.into_iter().filter_map(|part| part.text).collect(),
+/// One completion of the chunks of a stream; `None` where it broke off.
+fn joined(stream: Events) -> Option<Value> {
+    let mut completion = json!({});
+    for event in stream.events {
+        events::merge(&mut completion, event);
+    }
+    let ends = ["/choices/0/finish_reason", "/choices/0/message", "/error"];
+    let has_end = ends.iter().any(|end| given(&completion, end).is_some());
+    (stream.is_done || has_end).then_some(completion)
+}
+
+/// The content's text, else the arguments of the one call by which the model answered; `None` for neither.
+fn answer(message: &Value) -> Option<String> {
+    let text = match message.get("content") {
+        Some(Value::String(text)) => text.clone(),
+        // Some servers answer with parts instead of a text.
+        Some(Value::Array(parts)) => parts.iter().filter_map(part).collect(),
+        // Some read the JSON that they asked the model for.
+        Some(Value::Object(content)) => {
+            let content = Value::from(content.clone());
+            part(&content).map_or_else(|| content.to_string(), str::to_owned)
+        }
+        Some(Value::Null | Value::Bool(_) | Value::Number(_)) | None => String::new(),
+    };
+    match text.trim().is_empty() {
+        false => Some(text),
+        true => called(message),
     }
 }
 
-fn stop(finish_reason: Option<String>, refusal: Option<String>) -> Stop {
-    if let Some(refusal) = refusal.filter(|refusal| !refusal.trim().is_empty()) {
-        return Stop::Refused(refusal);
+/// A part's text; thoughts are none.
+fn part(part: &Value) -> Option<&str> {
+    let kind = part.get("type").and_then(Value::as_str);
+    if matches!(kind, Some("thinking" | "reasoning")) {
+        return None;
     }
-    match finish_reason.as_deref() {
-        // Servers that leave the reason out have said all they had to say.
-        None | Some("stop" | "") => Stop::Complete,
-        Some("length") => Stop::Truncated,
-        Some("content_filter") => Stop::Refused("its content filter cut the reply".to_owned()),
-        Some(other) => Stop::Unknown(other.to_owned()),
-    }
+    text_at(part, "/text").or_else(|| text_at(part, "/text/value"))
 }
 
-fn tokens(usage: Usage) -> Option<Tokens> {
-    Some(Tokens {
-        input: count(Some(usage.prompt_tokens?)),
-        cached: count(
-            usage
-                .prompt_tokens_details
-                .and_then(|details| details.cached_tokens),
-        ),
+fn called(message: &Value) -> Option<String> {
+    let arguments = match message.get("tool_calls").and_then(Value::as_array) {
+        Some(calls) => match calls.as_slice() {
+            [call] => given(call, "/function/arguments")?,
+            [] | [_, ..] => return None,
+        },
+        None => given(message, "/function_call/arguments")?,
+    };
+    let text = arguments.as_str().map(str::to_owned);
+    Some(text.unwrap_or_else(|| arguments.to_string()))
+}
+
+fn refusal(message: &Value) -> Option<String> {
+    let parts = message.get("content").and_then(Value::as_array);
+    let in_parts = parts.and_then(|parts| parts.iter().find_map(|part| text_at(part, "/refusal")));
+    text_at(message, "/refusal").or(in_parts).map(str::to_owned)
+}
+
+/// The total tells what the parts leave out: xAI and Gemini count hidden reasoning there alone, and bill it as output.
+fn tokens(usage: &Value) -> Option<Tokens> {
+    let total = count(usage, &["/total_tokens"]);
+    let input = count(usage, &["/prompt_tokens", "/input_tokens"])?;
+    let output = count(usage, &["/completion_tokens", "/output_tokens"]);
+    let others = total.map(|total| total.saturating_sub(input).max(0));
+    let cached = [
+        "/prompt_tokens_details/cached_tokens",
+        "/prompt_cache_hit_tokens",
+        "/cached_tokens",
+    ];
+    let tokens = Tokens {
+        input,
+        cached: count(usage, &cached).unwrap_or(0),
         // Writing to the cache costs nothing here.
         cache_written: 0,
-        output: count(usage.completion_tokens),
-    })
+        output: output.max(others)?,
+    };
+    tokens.believed()
 }
+
+#[cfg(test)]
+mod tests;

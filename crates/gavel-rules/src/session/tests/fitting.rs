@@ -332,7 +332,8 @@ fn a_trimmed_answer_flags_the_score() {
         repaired: false,
         cached: false,
         by_fallback: false,
-        weakness: None,
+        weaknesses: Vec::new(),
+        odd_finish: false,
         trimmed_tokens,
     };
     for (trimmed, flagged) in [(0, false), (7, true)] {
@@ -412,7 +413,8 @@ fn an_answer_of_the_fallback_flags_the_score_and_names_its_judge() {
         repaired: false,
         cached: false,
         by_fallback: true,
-        weakness: None,
+        weaknesses: Vec::new(),
+        odd_finish: false,
         trimmed_tokens: 0,
     };
     let Scorecard::Session(score) = session().score(&criteria(), &[Ok(answer)]) else {
