@@ -26,6 +26,15 @@ pub enum Language {
     Sql,
 }
 
+/// A column of a result that its rows are sorted by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SortKey {
+    /// Its name.
+    Name(String),
+    /// Its place, from 0: an expression without a name.
+    Place(usize),
+}
+
 /// The name of a table, without quotes or brackets, spelled as in the query.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TableName {
@@ -100,6 +109,8 @@ pub struct QueryShape {
     pub aggregations: Vec<String>,
     /// Whether the rows of the result come in an order that the query asks for at its top level.
     pub sorted_at_top: bool,
+    /// The columns of the result that this order goes by, all of them; empty where one can't be told from the text.
+    pub sort_keys: Vec<SortKey>,
     /// Whether a text in KQL didn't parse, so that the rest is what could be made out.
     pub approximate: bool,
 }

@@ -13,6 +13,7 @@ mod clusters;
 mod columns;
 mod date;
 mod groups;
+mod json;
 mod names;
 mod nested;
 mod ordered;
@@ -36,6 +37,7 @@ use names::share;
 use space::Space;
 use unordered::Pairing;
 
+pub use json::{JsonError, parse_json};
 pub use names::{SchemaMatch, schema_match};
 pub use table::{MAX_COLUMNS, MAX_ROWS, Table, TableError};
 
@@ -53,11 +55,14 @@ pub enum Case {
 }
 
 /// How rows are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
     /// Whether rows must come in the expected order. Then the longest common subsequence counts: a row that is missing or out
     /// of place costs itself, not those after it.
     pub ordered: bool,
+    /// Where rows are ordered, the expected columns that they are sorted by: neighbours that are equal in all of them may change
+    /// places. None: no rows may.
+    pub sorted_by: Vec<usize>,
     /// Decimals after which numbers may also be rounded, halves away from zero, to be equal; above 15 is taken as 15.
     pub decimals: Option<u8>,
     /// How many expected rows count for [`Comparison::score`], from the first; all generated rows are looked through for
@@ -125,7 +130,7 @@ fn compare_within(
             let rows = (&one, &other);
             let pair = |take| {
                 if options.ordered {
-                    ordered::pair(&space, rows, take, steps.rows)
+                    ordered::pair(&space, rows, &options.sorted_by, take, steps.rows)
                 } else {
                     unordered::pair(&space, rows, take, steps.rows)
                 }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::Case;
 use super::cell::{Cell, number};
+use super::json::parse_json;
 
 /// How deep a value may nest: as deep as the JSON reader goes.
 pub(super) const MAX_DEPTH: usize = 128;
@@ -12,9 +13,10 @@ pub(super) const MAX_DEPTH: usize = 128;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooDeep;
 
-/// The array or object that a text spells, as canonical JSON; `None` for text that is neither.
+/// The array or object that a text spells, as canonical JSON; `None` for text that is neither, or
+/// that has a field twice in one object.
 pub(super) fn of_text(text: &str, case: Case) -> Option<String> {
-    let value: Value = serde_json::from_str(text).ok()?;
+    let value = parse_json(text.as_bytes()).ok()?;
     (value.is_array() || value.is_object())
         .then(|| canonical(&value, case).ok())
         .flatten()

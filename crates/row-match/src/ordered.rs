@@ -10,12 +10,62 @@ use super::unordered::Pairing;
 /// Groups with more generated rows than this keep their bits rather than build them for each expected row.
 const DENSE: usize = 64;
 
+/// Pairs rows as [`in_order`] does, once neighbours that are equal in the columns `sorted_by` are in one order on both sides.
+pub(super) fn pair(
+    space: &Space,
+    (expected, generated): (&Rows, &Rows),
+    sorted_by: &[usize],
+    take: usize,
+    steps: u64,
+) -> Pairing {
+    if sorted_by.is_empty() {
+        return in_order(space, (expected, generated), take, steps);
+    }
+    let (all_expected, all_generated): (Vec<usize>, Vec<usize>) =
+        ((0..take).collect(), (0..generated.count()).collect());
+    // Rows that may be equal are in one group.
+    let mut ranks = (vec![0; take], vec![usize::MAX; generated.count()]);
+    let groups = group(
+        space,
+        (expected, &all_expected),
+        (generated, &all_generated),
+    );
+    for (rank, group) in groups.iter().enumerate() {
+        group.expected.iter().for_each(|&row| ranks.0[row] = rank);
+        group.generated.iter().for_each(|&row| ranks.1[row] = rank);
+    }
+    let arranged = |rows: &Rows, mut order: Vec<usize>, ranks: &[usize]| {
+        let tied = |&one: &usize, &next: &usize| {
+            let mut by = sorted_by.iter();
+            by.all(|&column| space.equal(rows.get(one)[column], rows.get(next)[column]))
+        };
+        for run in order.chunk_by_mut(tied) {
+            run.sort_by_key(|&row| ranks[row]);
+        }
+        (rows.arranged(&order), order)
+    };
+    let (expected, expected_order) = arranged(expected, all_expected, &ranks.0);
+    let (generated, generated_order) = arranged(generated, all_generated, &ranks.1);
+    let found = in_order(space, (&expected, &generated), take, steps);
+    let mut pairing = Pairing {
+        cut_short: found.cut_short,
+        ..Pairing::none(take, generated.count())
+    };
+    for (at, row) in expected_order.into_iter().enumerate() {
+        pairing.expected[row] = found.expected[at];
+    }
+    for (at, row) in generated_order.into_iter().enumerate() {
+        pairing.generated[row] = found.generated[at];
+    }
+    pairing
+}
+
 /// Pairs the first `take` expected rows with generated ones so that both follow the same order, as many as there can be. A row
 /// that is missing or out of place costs itself, not those after it.
 ///
 /// One bit per generated row and step, so 10,000 rows against as many take 10,000 · 157 additions. Equality needn't carry
 /// over for this, so rows in chains of near numbers are paired as well as can be. Finding which are equal takes `steps` at most.
-pub(super) fn pair(
+fn in_order(
     space: &Space,
     (expected, generated): (&Rows, &Rows),
     take: usize,

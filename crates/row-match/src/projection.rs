@@ -40,6 +40,19 @@ impl Rows {
         }
     }
 
+    /// The rows at these places, in this order.
+    pub(super) fn arranged(&self, order: &[usize]) -> Self {
+        Self {
+            width: self.width,
+            count: order.len(),
+            cells: order
+                .iter()
+                .flat_map(|&row| self.get(row))
+                .copied()
+                .collect(),
+        }
+    }
+
     /// How many rows there are.
     pub(super) fn count(&self) -> usize {
         self.count

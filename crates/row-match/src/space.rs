@@ -8,6 +8,15 @@ use super::table::{CellId, Table};
 const ABSOLUTE: f64 = 1e-9;
 /// Numbers this near for their size are equal.
 const RELATIVE: f64 = 1e-6;
+/// Fractions of times since 1970 in seconds, milliseconds, microseconds and nanoseconds, and Julian days, from 2001 to 2050: from, to, and half
+/// a millisecond. In these ranges a millionth would be half an hour, or two days.
+const TIMES: [(f64, f64, f64); 5] = [
+    (978_307_200.0, 2_524_608_000.0, 5e-4),
+    (978_307_200e3, 2_524_608_000e3, 5e-1),
+    (978_307_200e6, 2_524_608_000e6, 5e2),
+    (978_307_200e9, 2_524_608_000e9, 5e5),
+    (2_451_910.5, 2_469_807.5, 5e-4 / 86_400.0),
+];
 /// What a difference that should be just within the tolerance may gain by being computed in floats.
 const SLACK: f64 = 1.0 + 1e-6;
 /// Decimals beyond this say nothing of a float.
@@ -102,7 +111,9 @@ impl Space {
 
     /// Whether two numbers are equal as floats. For a fixed number, those near to it are an interval.
     pub(super) fn near(&self, one: f64, other: f64) -> bool {
-        let tolerance = ABSOLUTE.max(RELATIVE * one.abs().max(other.abs()));
+        let tolerance = time_tolerance(one)
+            .or_else(|| time_tolerance(other))
+            .unwrap_or_else(|| ABSOLUTE.max(RELATIVE * one.abs().max(other.abs())));
         (one - other).abs() <= tolerance * SLACK
             || self
                 .scale
@@ -111,6 +122,14 @@ impl Space {
                     (None, _) | (_, None) => false,
                 })
     }
+}
+
+/// The tolerance for a number that may be a time.
+fn time_tolerance(number: f64) -> Option<f64> {
+    let mut times = TIMES.iter();
+    times
+        .find(|(from, to, _)| (*from..*to).contains(&number))
+        .map(|(_, _, tolerance)| *tolerance)
 }
 
 /// The number in units of its last decimal, halves away from zero: 2.675 is 267.5 hundredths, though no float says so. `None`

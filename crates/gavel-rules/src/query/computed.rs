@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{Grammar, Ordered, QueryAnswer, QueryCase, ResultSet};
 use crate::similarity::{Similarity, similarity};
 use query_shape::sql::SqlError;
-use query_shape::{QueryShape, kql, sql};
+use query_shape::{QueryShape, SortKey, kql, sql};
 use row_match::{Case, Comparison, SchemaMatch, Table, schema_match};
 
 /// How many expected rows count for the component's score; precision and F1 are of all rows.
@@ -97,13 +97,17 @@ impl Computed {
     ) -> Self {
         let right = case.right(accepted);
         let expected = shape(&right.query, case.grammar);
+        let is_sorted = expected.as_ref().is_ok_and(|shape| shape.sorted_at_top);
         let ordered = match case.ordered {
             Ordered::No => false,
             Ordered::Yes => true,
-            Ordered::Auto => expected.as_ref().is_ok_and(|shape| shape.sorted_at_top),
+            Ordered::Auto => is_sorted,
         };
+        let keys = expected.as_ref().ok().filter(|_| ordered);
+        let keys = keys.map_or(&[][..], |shape| &shape.sort_keys);
         let options = row_match::Options {
             ordered,
+            sorted_by: sort_columns(keys, &right.result.table).unwrap_or_default(),
             decimals: case.decimals,
             cap_expected: Some(COMPARED_ROWS),
         };
@@ -167,6 +171,25 @@ impl Compared {
             .push((Arc::clone(expected), options, comparison.clone()));
         comparison
     }
+}
+
+/// The columns of a table that rows are sorted by; `None` if it hasn't one of them, or two of its name.
+fn sort_columns(keys: &[SortKey], table: &Table) -> Option<Vec<usize>> {
+    let place = |key: &SortKey| match key {
+        SortKey::Place(place) => (*place < table.names().len()).then_some(*place),
+        SortKey::Name(name) => {
+            let name = name.to_lowercase();
+            let mut columns = table
+                .names()
+                .enumerate()
+                .filter(|(_, of)| *of == Some(&name));
+            columns
+                .next()
+                .filter(|_| columns.next().is_none())
+                .map(|(place, _)| place)
+        }
+    };
+    keys.iter().map(place).collect()
 }
 
 impl ResultSet {

@@ -23,9 +23,10 @@ mod tests;
 use std::collections::HashSet;
 use std::hash::Hash;
 
-use super::{QueryShape, TableName};
+use super::{QueryShape, SortKey, TableName};
+use lexer::TokenKind;
 use scope::Scope;
-use source::Source;
+use source::{Source, Span};
 
 /// How many brackets deep a query is read. No query written for a purpose comes near; it keeps the stack small.
 const DEEPEST: usize = 64;
@@ -42,6 +43,7 @@ pub fn shape(query: &str) -> QueryShape {
     let whole = reader.source.whole();
     reader.approximate |= !reader.is_sound();
     let sorted = reader.statements(&whole, 0);
+    let sort_keys = sorted.map_or_else(Vec::new, |(from, to)| reader.sort_keys(&(from..to)));
     QueryShape {
         tables: reader.found.tables.list,
         wildcards: reader.found.wildcards.list,
@@ -50,7 +52,8 @@ pub fn shape(query: &str) -> QueryShape {
         unknown_functions: reader.found.functions.list,
         filters: reader.found.filters,
         aggregations: reader.found.aggregations,
-        sorted_at_top: sorted,
+        sorted_at_top: sorted.is_some(),
+        sort_keys,
         approximate: reader.approximate,
     }
 }
@@ -67,6 +70,32 @@ struct Reader<'a> {
     scope: Scope<'a>,
     found: Findings,
     approximate: bool,
+}
+
+impl Reader<'_> {
+    /// The columns that an operator sorts by, given what follows its name; none if one of them is an expression.
+    fn sort_keys(&self, span: &Span) -> Vec<SortKey> {
+        let Some(by) = self
+            .source
+            .find(span, |at| self.source.is_name(at, span, "by"))
+        else {
+            return Vec::new();
+        };
+        let direction = |at| {
+            matches!(
+                self.source.word(at),
+                "asc" | "desc" | "nulls" | "first" | "last"
+            )
+        };
+        let items = self.source.split(&(by + 1..span.end), TokenKind::Comma);
+        let keys = items.into_iter().map(|item| {
+            let kind = self.source.kind(item.start, &item);
+            let is_column = matches!(kind, Some(TokenKind::Name | TokenKind::Quoted))
+                && (item.start + 1..item.end).all(direction);
+            is_column.then(|| SortKey::Name(self.source.name(item.start)))
+        });
+        keys.collect::<Option<_>>().unwrap_or_default()
+    }
 }
 
 /// What has been found so far.

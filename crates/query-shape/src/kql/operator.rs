@@ -1,5 +1,8 @@
 //! The operators of a pipeline, by what they mean for tables, predicates, aggregates and order.
 
+use super::scope::Sorted;
+use super::source::Span;
+
 /// What an operator does, as far as it counts here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operator {
@@ -82,10 +85,10 @@ impl Operator {
         })
     }
 
-    /// Whether the rows are in order behind the operator, given whether they are before it.
-    pub(super) fn orders(self, before: bool) -> bool {
+    /// What the rows are in order by behind the operator in this span, given what they are in order by before it.
+    pub(super) fn orders(self, before: Sorted, span: &Span) -> Sorted {
         match self {
-            Self::Sort => true,
+            Self::Sort => Some((span.start + 1, span.end)),
             Self::Filter | Self::Search | Self::As | Self::Keeping => before,
             Self::Find
             | Self::Join
@@ -98,7 +101,7 @@ impl Operator {
             | Self::Graph
             | Self::Evaluate
             | Self::Invoke
-            | Self::Making => false,
+            | Self::Making => None,
         }
     }
 }

@@ -4,7 +4,7 @@ use super::lexer::TokenKind;
 use super::operator::Operator;
 use super::predicates::{Lone, Sense};
 use super::reference::Referred;
-use super::scope::Meaning;
+use super::scope::{Meaning, Sorted};
 use super::source::Span;
 use super::{DEEPEST, Reader, columns};
 
@@ -45,8 +45,8 @@ const TABLELESS: &[&str] = &[
 ];
 
 impl<'a> Reader<'a> {
-    /// Reads a pipeline; whether its rows are in order.
-    pub(super) fn pipeline(&mut self, span: &Span, place: PipelineContext, depth: usize) -> bool {
+    /// Reads a pipeline; returns what its rows are in order by.
+    pub(super) fn pipeline(&mut self, span: &Span, place: PipelineContext, depth: usize) -> Sorted {
         let referred = self.pipeline_of(span, place, depth);
         if let Some(call) = referred.call {
             self.found.function(call);
@@ -149,8 +149,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads operators between pipes; whether the rows are in order behind the last.
-    pub(super) fn operators(&mut self, span: &Span, sorted: bool, depth: usize) -> bool {
+    /// Reads operators between pipes; returns what the rows are in order by behind the last.
+    pub(super) fn operators(&mut self, span: &Span, sorted: Sorted, depth: usize) -> Sorted {
         let mut sorted = sorted;
         for part in self.source.split(span, TokenKind::Pipe) {
             let named = match self.source.kind(part.start, &part) {
@@ -161,7 +161,7 @@ impl<'a> Reader<'a> {
                 Some(operator) => {
                     self.approximate |= !self.is_complete(&part);
                     self.operator(operator, &(part.start + 1..part.end), depth);
-                    sorted = operator.orders(sorted);
+                    sorted = operator.orders(sorted, &part);
                 }
                 None => {
                     self.approximate = true;
@@ -408,7 +408,7 @@ impl<'a> Reader<'a> {
         let goes_on = self.source.kind(inside.start, &inside) == Some(TokenKind::Name)
             && Operator::named(self.source.word(inside.start)).is_some();
         if goes_on {
-            self.operators(&inside, false, depth + 1);
+            self.operators(&inside, None, depth + 1);
         } else {
             self.pipeline(&inside, PipelineContext::Inside, depth + 1);
         }

@@ -2,7 +2,7 @@
 
 use super::lexer::TokenKind;
 use super::pipeline::PipelineContext;
-use super::scope::Meaning;
+use super::scope::{Meaning, Sorted};
 use super::source::Span;
 use super::{DEEPEST, Reader};
 
@@ -28,8 +28,8 @@ const AROUND: &[&str] = &["materialize", "toscalar", "view"];
 pub(super) struct Referred<'a> {
     /// The index after it.
     pub(super) next: usize,
-    /// Whether its rows are in order.
-    pub(super) sorted: bool,
+    /// What its rows are in order by.
+    pub(super) sorted: Sorted,
     /// The function, if it is a call that the query doesn't define.
     pub(super) call: Option<&'a str>,
 }
@@ -252,14 +252,14 @@ impl<'a> Reader<'a> {
     }
 
     /// The pipeline in a group; whether its rows are in order.
-    pub(super) fn group(&mut self, open: usize, depth: usize) -> bool {
+    pub(super) fn group(&mut self, open: usize, depth: usize) -> Sorted {
         if depth >= DEEPEST {
             self.approximate = true;
-            return false;
+            return None;
         }
         let inside = self.source.inside(open);
         if inside.is_empty() {
-            return false;
+            return None;
         }
         self.pipeline(&inside, PipelineContext::Inside, depth + 1)
     }
@@ -309,7 +309,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What a name on the left of `let` stands for, given the call on its right.
-    pub(super) fn meaning(&self, sorted: bool, call: Option<&'a str>) -> Meaning<'a> {
+    pub(super) fn meaning(&self, sorted: Sorted, call: Option<&'a str>) -> Meaning<'a> {
         Meaning {
             sorted,
             call,

@@ -3,11 +3,14 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+/// The tokens behind the `sort` or `top` that put rows in order, from and to; `None`: they are in no order.
+pub(super) type Sorted = Option<(usize, usize)>;
+
 /// What a name stands for.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Meaning<'a> {
-    /// Whether its rows are in order.
-    pub(super) sorted: bool,
+    /// What its rows are in order by.
+    pub(super) sorted: Sorted,
     /// Of a name for a call that the query doesn't define, the function: whether it yields a table shows where the name is used.
     pub(super) call: Option<&'a str>,
     /// Of a function, for each parameter whether it takes a table.

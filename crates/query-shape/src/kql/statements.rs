@@ -2,7 +2,7 @@
 
 use super::lexer::TokenKind;
 use super::pipeline::PipelineContext;
-use super::scope::Meaning;
+use super::scope::{Meaning, Sorted};
 use super::source::Span;
 use super::{DEEPEST, Reader};
 
@@ -10,9 +10,9 @@ use super::{DEEPEST, Reader};
 const LONGEST_NAME: usize = 1024;
 
 impl<'a> Reader<'a> {
-    /// Reads statements; whether the rows of the last one that has rows are in order.
-    pub(super) fn statements(&mut self, span: &Span, depth: usize) -> bool {
-        let mut sorted = false;
+    /// Reads statements; returns what the rows of the last one that has rows are in order by.
+    pub(super) fn statements(&mut self, span: &Span, depth: usize) -> Sorted {
+        let mut sorted = None;
         for statement in self.source.split(span, TokenKind::Semicolon) {
             let at = statement.start;
             if statement.is_empty() {
@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
         let mark = self.scope.mark();
         let tabular = self.parameters(open, value);
         let body = self.source.after(open, value);
-        let mut sorted = false;
+        let mut sorted = None;
         if depth >= DEEPEST {
             self.approximate = true;
         } else {

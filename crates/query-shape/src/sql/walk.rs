@@ -14,6 +14,7 @@ use crate::{Filter, QueryShape, TableName};
 
 /// The shape of what the statements say.
 pub(super) fn shape(statements: &[Statement], dialect: Dialect) -> QueryShape {
+    let sort_keys = order::at_top(statements);
     let mut walk = Walk {
         dialect,
         scopes: Scopes::new(dialect),
@@ -26,7 +27,8 @@ pub(super) fn shape(statements: &[Statement], dialect: Dialect) -> QueryShape {
         aggregates: Aggregates::default(),
         depth: 0,
         shape: QueryShape {
-            sorted_at_top: order::is_sorted_at_top(statements),
+            sorted_at_top: sort_keys.is_some(),
+            sort_keys: sort_keys.unwrap_or_default(),
             ..QueryShape::default()
         },
     };

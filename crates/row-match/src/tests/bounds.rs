@@ -139,7 +139,7 @@ proptest! {
         expected in any_rows(), generated in any_rows(),
         ordered in any::<bool>(), decimals in any::<Option<u8>>(), cap in 0..10_usize,
     ) {
-        let options = Options { ordered, decimals, cap_expected: NonZeroUsize::new(cap) };
+        let options = Options { ordered, sorted_by: Vec::new(), decimals, cap_expected: NonZeroUsize::new(cap) };
         let expected = Table::from_values(&expected, None).unwrap();
         let generated = Table::from_values(&generated, None).unwrap();
         let found = compare(&expected, &generated, &options);

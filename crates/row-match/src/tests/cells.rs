@@ -110,6 +110,7 @@ fn cells_that_mean_something_else_differ() {
         (json!(10_000_001.0), json!(10_000_002.0)),
         (json!(0.001), json!(0.009)),
         (json!([1, 2]), json!([2, 1])),
+        (json!(r#"{"a":1,"a":2}"#), json!({"a": 2})),
         (json!(["1"]), json!([1])),
         (json!({"a": null}), json!({})),
         (json!("{a}"), json!("{b}")),
@@ -164,6 +165,27 @@ fn numbers_within_the_tolerance_are_equal_unless_both_are_integers() {
         (10_000_000.0, 10_000_000.5, true),
         (f64::MAX, f64::MIN, false),
         (f64::MIN_POSITIVE, 0.0, true),
+    ] {
+        assert_eq!(equal(&json!(one), &json!(other)), expected, "{one} {other}");
+    }
+}
+
+#[test]
+fn two_times_given_as_numbers_differ() {
+    for (one, other, expected) in [
+        // SQLite's julianday() and Postgres' extract(epoch from ..), 25 minutes apart
+        (2_460_431.885_416_666_5, 2_460_431.902_777_778, false),
+        (1_714_541_700.75, 1_714_543_200.25, false),
+        (1_714_541_700.75, 1_714_541_701.0, false),
+        (1_714_541_700_250.5, 1_714_543_200_250.25, false),
+        // float64 of pandas where a column of times in nanoseconds has a gap
+        (1.714_541_7e18, 1.714_543_2e18, false),
+        // The same time, once computed.
+        (1_714_541_700.75, 1_714_541_700.750_000_2, true),
+        (978_307_199.5, 978_307_200.5, false),
+        // No times: too early, too late.
+        (600_000_000.5, 600_000_001.5, true),
+        (5_714_541_700.75, 5_714_541_701.25, true),
     ] {
         assert_eq!(equal(&json!(one), &json!(other)), expected, "{one} {other}");
     }

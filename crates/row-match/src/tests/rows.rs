@@ -156,6 +156,42 @@ fn in_order_a_row_out_of_place_costs_itself() {
     assert_eq!((found.missing, found.extra), (vec![1, 3], vec![0, 2]));
 }
 
+#[test]
+fn rows_that_are_tied_may_change_places() {
+    // Sorted by their second cell.
+    for (expected, generated, matched) in [
+        (
+            r#"[["ICML",3],["AAAS",1],["ISA",1]]"#,
+            r#"[["ICML",3],["ISA",1],["AAAS",1]]"#,
+            3,
+        ),
+        ("[[1,1],[2,2]]", "[[2,2],[1,1]]", 1),
+        ("[[1,1],[2,1],[3,1],[4,2]]", "[[4,2],[3,1],[2,1],[1,1]]", 3),
+        ("[[1,1],[2,1],[3,2]]", "[[2,1],[9,1],[1,1],[3,2]]", 3),
+        // Near numbers among the tied.
+        ("[[0.5,1],[0.25,1]]", "[[0.25,1],[0.50000001,1]]", 2),
+        // Tied rows that others part are no neighbours.
+        ("[[1,1],[2,1],[3,2]]", "[[1,1],[3,2],[2,1]]", 2),
+        ("[]", "[]", 0),
+    ] {
+        let options = Options {
+            ordered: true,
+            sorted_by: vec![1],
+            ..Options::default()
+        };
+        let found = compare(&table(expected), &table(generated), &options);
+        assert_eq!(found.matched, matched, "{expected} {generated}");
+    }
+    let options = Options {
+        ordered: true,
+        sorted_by: vec![1],
+        ..Options::default()
+    };
+    let (expected, generated) = ("[[1,1],[2,1],[7,1]]", "[[2,1],[8,1],[1,1]]");
+    let found = compare(&table(expected), &table(generated), &options);
+    assert_eq!((found.missing, found.extra), (vec![2], vec![1]));
+}
+
 /// The length of the longest common subsequence by its definition.
 fn longest(expected: &[f64], generated: &[f64], equal: impl Fn(f64, f64) -> bool) -> usize {
     let mut line = vec![0; generated.len() + 1];

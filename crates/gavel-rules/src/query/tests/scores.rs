@@ -255,6 +255,40 @@ fn order_counts_where_it_is_asked_for_and_where_the_right_query_sorts() {
 }
 
 #[test]
+fn rows_that_the_right_query_ties_may_change_places() {
+    let first = json!([{"n": "ICML", "c": 3}, {"n": "AAAS", "c": 1}, {"n": "ISA", "c": 1}]);
+    let swapped = json!([{"n": "ICML", "c": 3}, {"n": "ISA", "c": 1}, {"n": "AAAS", "c": 1}]);
+    let wrong = json!([{"n": "ISA", "c": 1}, {"n": "AAAS", "c": 1}, {"n": "ICML", "c": 3}]);
+    let score = |query: &str, language: &str, ordered: Value, rows: &Value| {
+        let payload = json!({
+            "generated_kql": query, "expected_kql": query, "language": language, "ordered": ordered,
+            "generated_results": rows, "expected_results": first,
+        });
+        score_of(&evaluated(&case(payload), &[]), "results_match")
+    };
+    for (query, language) in [
+        ("SELECT n, c FROM t ORDER BY c DESC", "sql"),
+        (
+            "SELECT n, count(*) AS c FROM t GROUP BY n ORDER BY 2 DESC",
+            "sql",
+        ),
+        ("T | summarize c = count() by n | sort by c desc", "kql"),
+    ] {
+        for ordered in [json!("auto"), json!(true)] {
+            assert_near(score(query, language, ordered.clone(), &swapped), 1.0);
+            assert_near(score(query, language, ordered, &wrong), 2.0 / 3.0);
+        }
+    }
+    // Nothing is tied where the query says more, or sorts by what isn't in the result.
+    for query in [
+        "SELECT n, c FROM t ORDER BY c DESC, n",
+        "SELECT n, c FROM t ORDER BY d",
+    ] {
+        assert_near(score(query, "sql", json!("auto"), &swapped), 2.0 / 3.0);
+    }
+}
+
+#[test]
 fn numbers_are_equal_after_rounding_where_decimals_are_given() {
     let payload = |decimals: Value| {
         json!({

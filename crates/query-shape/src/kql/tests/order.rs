@@ -1,6 +1,7 @@
 //! Whether a query asks for an order at its top level.
 
 use super::exact;
+use crate::SortKey;
 
 #[test]
 fn the_order_at_the_top_level_counts() {
@@ -16,6 +17,22 @@ fn the_order_at_the_top_level_counts() {
     ];
     for query in sorted {
         assert!(exact(query).sorted_at_top, "{query}");
+    }
+    let name = |name: &str| SortKey::Name(name.to_owned());
+    for (query, keys) in [
+        (
+            "T | order by a desc, ['b c'] asc nulls first | take 5",
+            vec![name("a"), name("b c")],
+        ),
+        (
+            "let u = V | sort by z; T | top 5 by a | where b in (U | top 1 by c)",
+            vec![name("a")],
+        ),
+        ("let mine = T | sort by a; mine | take 5", vec![name("a")]),
+        ("T | sort by a, tolower(b)", vec![]),
+        ("T | sort by a | count", vec![]),
+    ] {
+        assert_eq!(exact(query).sort_keys, keys, "{query}");
     }
     let unsorted = [
         "T",

@@ -1,7 +1,7 @@
 //! Filters, groups and order.
 
 use super::*;
-use crate::Literal;
+use crate::{Literal, SortKey};
 
 #[test]
 fn filters_are_the_leaves_of_conditions_with_their_operators() {
@@ -152,6 +152,44 @@ fn only_an_order_at_the_top_sorts_the_result() {
     ];
     for (sql, expected) in cases {
         assert_eq!(read(sql, Dialect::Generic).sorted_at_top, expected, "{sql}");
+    }
+    let by = |sql| read(sql, Dialect::Generic).sort_keys;
+    let name = |name: &str| SortKey::Name(name.to_owned());
+    for (sql, keys) in [
+        (
+            "select n, c from t order by c desc, n",
+            vec![name("c"), name("n")],
+        ),
+        (
+            "select n, count(*) from t group by n order by count(*)",
+            vec![SortKey::Place(1)],
+        ),
+        (
+            "select n, count(*) as c from t group by n order by count(*), 1",
+            vec![name("c"), name("n")],
+        ),
+        (
+            "select e.name n, b.name from e join b on true order by e.name",
+            vec![name("n")],
+        ),
+        (
+            "select e.n, b.n from e join b on true order by b.n",
+            vec![SortKey::Place(1)],
+        ),
+        ("select * from t order by t.a", vec![name("a")]),
+        (
+            "select a from t union select b from u order by 1",
+            vec![name("a")],
+        ),
+        (
+            "select b.name from e join b on true order by e.name",
+            vec![],
+        ),
+        ("select a, b from t order by a, lower(b)", vec![]),
+        ("select *, count(*) from t order by 2", vec![]),
+        ("select a from t", vec![]),
+    ] {
+        assert_eq!(by(sql), keys, "{sql}");
     }
     let piped = |sql| read(sql, Dialect::Bigquery).sorted_at_top;
     assert!(piped("from t |> order by a |> limit 5"));

@@ -1,0 +1,257 @@
+//! Reads JSON without losing a field or a number: an object must name each field once, and `NaN`, `Infinity` and `1e999`, which
+//! Python and SQLite write, are read.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// The longest number or word that may be one that JSON can't hold, bytes.
+const MAX_WORD: usize = 40;
+
+/// Text that isn't read as JSON.
+#[derive(Debug, thiserror::Error)]
+pub enum JsonError {
+    /// One value of two would be lost.
+    #[error(
+        "has the field `{name}` twice in one object: keep one, or rename one (in SQL by AS); rows may also be lists of cells beside the names of their columns"
+    )]
+    RepeatedField {
+        /// Where the second one is (RFC 6901).
+        pointer: String,
+        /// The field's name.
+        name: String,
+    },
+    /// No JSON, or nested deeper than 128 levels.
+    #[error(transparent)]
+    Syntax(#[from] serde_json::Error),
+}
+
+/// Reads one JSON value.
+///
+/// `NaN` is read as null, and what is infinite (`Infinity`, `-Infinity`, `Inf`, `1e999`) as the text `Infinity` or `-Infinity`.
+///
+/// # Errors
+/// An object that has a field twice, and text that is no JSON.
+pub fn parse_json(text: &[u8]) -> Result<Value, JsonError> {
+    match parse_strictly(text) {
+        Err(JsonError::Syntax(error)) => {
+            let mended = with_numbers(text);
+            match mended == text {
+                true => Err(error.into()),
+                false => parse_strictly(&mended),
+            }
+        }
+        read => read,
+    }
+}
+
+fn parse_strictly(text: &[u8]) -> Result<Value, JsonError> {
+    let mut repeated = None;
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let read = ValueReader(&mut repeated).deserialize(&mut json);
+    match (read, repeated) {
+        (Err(_), Some((pointer, name))) => Err(JsonError::RepeatedField { pointer, name }),
+        (read, _) => {
+            let value = read?;
+            json.end()?;
+            Ok(value)
+        }
+    }
+}
+
+/// Reads a value, and keeps the pointer and the name of a field that an object has twice.
+struct ValueReader<'r>(&'r mut Option<(String, String)>);
+
+impl ValueReader<'_> {
+    /// The reader of a value within this one.
+    fn inner(&mut self) -> ValueReader<'_> {
+        ValueReader(&mut *self.0)
+    }
+
+    /// Puts a step in front of the pointer, if a field was found twice further in.
+    fn within<E>(&mut self, error: E, step: impl fmt::Display) -> E {
+        if let Some((pointer, _)) = self.0 {
+            pointer.insert_str(0, &format!("/{step}"));
+        }
+        error
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for ValueReader<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Value, D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ValueReader<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            let escaped = || name.replace('~', "~0").replace('/', "~1");
+            if map.contains_key(&name) {
+                let pointer = format!("/{}", escaped());
+                *self.0 = Some((pointer, name));
+                return Err(A::Error::custom("a field is there twice"));
+            }
+            let value = members
+                .next_value_seed(self.inner())
+                .map_err(|error| self.within(error, escaped()))?;
+            map.insert(name, value);
+        }
+        Ok(Value::Object(map))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut entries: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(entry) = entries
+            .next_element_seed(self.inner())
+            .map_err(|error| self.within(error, list.len()))?
+        {
+            list.push(entry);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_bool<E>(self, truth: bool) -> Result<Value, E> {
+        Ok(Value::Bool(truth))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
+        Ok(Value::from(number))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
+        Ok(Value::from(number))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(number).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::from(text))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Value, E> {
+        Ok(Value::String(text))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+}
+
+/// The text with the numbers that JSON can't hold in a form that it can: see [`parse_json`].
+fn with_numbers(text: &[u8]) -> Vec<u8> {
+    let mut mended = Vec::with_capacity(text.len());
+    let (mut in_string, mut is_escaped, mut word) = (false, false, 0);
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+    for byte in text.iter().copied().chain([b'\n']) {
+        if !in_string && is_part(byte) {
+            word += 1;
+        } else if word > 0 {
+            let begin = mended.len() - word;
+            if let Some(form) = mended.get(begin..).and_then(replacement) {
+                mended.truncate(begin);
+                mended.extend_from_slice(form.as_bytes());
+            }
+            word = 0;
+        }
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_string,
+            b'"' => in_string = !in_string,
+            _ => {}
+        }
+        mended.push(byte);
+    }
+    mended.pop();
+    mended
+}
+
+/// The JSON of a word outside strings that is a number to others; `None` for anything else.
+fn replacement(word: &[u8]) -> Option<&'static str> {
+    if word.len() > MAX_WORD {
+        return None;
+    }
+    let word = std::str::from_utf8(word).ok()?;
+    let is_number = word.ends_with(|c: char| c.is_ascii_digit()) && word.contains(['e', 'E']);
+    let is_named = matches!(
+        word.trim_start_matches(['-', '+']),
+        "NaN" | "nan" | "Infinity" | "inf" | "Inf"
+    );
+    let number: f64 = (is_number || is_named)
+        .then(|| word.parse().ok())
+        .flatten()?;
+    match number {
+        f64::INFINITY => Some("\"Infinity\""),
+        f64::NEG_INFINITY => Some("\"-Infinity\""),
+        number if number.is_nan() => Some("null"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn numbers_that_json_cannot_hold_are_read() {
+        for (text, value) in [
+            // json.dumps of Python 3.11
+            (
+                r#"{"a": NaN, "b": Infinity, "c": -Infinity}"#,
+                json!({"a": null, "b": "Infinity", "c": "-Infinity"}),
+            ),
+            // sqlite3 -json 3.40
+            (
+                r#"[{"a":1e999,"b":-1e999,"c":null}]"#,
+                json!([{"a": "Infinity", "b": "-Infinity", "c": null}]),
+            ),
+            (
+                "[nan,inf,-inf,Inf]",
+                json!([null, "Infinity", "-Infinity", "Infinity"]),
+            ),
+            (
+                r#"{"NaN": "NaN \" 1e999, \\", "b": [1e3, NaN]}"#,
+                json!({"NaN": "NaN \" 1e999, \\", "b": [1000.0, null]}),
+            ),
+            ("NaN", json!(null)),
+        ] {
+            assert_eq!(parse_json(text.as_bytes()).unwrap(), value, "{text}");
+        }
+        for text in ["NaNs", "[None]", "[NaN", "{\"a\": Nan}", "1e", ""] {
+            let error = parse_json(text.as_bytes()).unwrap_err();
+            assert!(matches!(error, JsonError::Syntax(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_an_object_has_twice_is_refused_with_its_place() {
+        for (text, found) in [
+            (r#"{"a":1,"b":"x","a":[2]}"#, "/a"),
+            (r#"[{"a":1},{"name":"Bo","name":"Ada"}]"#, "/1/name"),
+            (r#"{"rows":[[{"a/~":1,"a/~":NaN}]]}"#, "/rows/0/0/a~1~0"),
+            (r#"{"\u0061":1,"a":-1}"#, "/a"),
+        ] {
+            let Err(JsonError::RepeatedField { pointer, .. }) = parse_json(text.as_bytes()) else {
+                panic!("{text}");
+            };
+            assert_eq!(pointer, found, "{text}");
+        }
+        for text in [r#"{"a":{"a":1},"b":{"a":1}}"#, r#"[{"a":1},{"a":1}]"#] {
+            assert!(parse_json(text.as_bytes()).is_ok(), "{text}");
+        }
+    }
+}
