@@ -14,6 +14,7 @@ mod nearest;
 mod opinion;
 mod prompt;
 mod prompt_text;
+mod python;
 pub mod question;
 mod reading;
 pub mod similarity;
@@ -31,10 +32,13 @@ pub use evaluation::{Alert, Evaluation, JudgedBy};
 pub use field::{Field, FieldForm};
 pub use nearest::{hint, nearest};
 pub use prompt_text::PromptText;
+pub use python::parse_python;
 pub use question::{
     Check, Fault, JudgeAnswer, Limits, Nonce, Question, Reply, ReplySchema, Review, Shrink, Target,
     Weakness,
 };
+pub use reading::MAX_FIELDS;
+pub use row_match::{JsonError, parse_json};
 pub use tokens::ModelFamily;
 pub use unasked::score_unasked;
 

@@ -12,6 +12,8 @@ use query_shape::sql::Dialect;
 pub(super) const LONGEST_TEXT: usize = 64 * 1024;
 /// The longest name that a case has for itself, in characters.
 const LONGEST_NAME: usize = 255;
+/// The most fields of an object, notes included: as many as a table has columns. Each unknown one is compared with the known ones.
+pub const MAX_FIELDS: usize = 500;
 /// The most entries of a list of texts.
 const MOST_TEXTS: usize = 1_000;
 
@@ -96,6 +98,16 @@ impl<'a> ObjectReader<'a> {
                 message,
             });
         };
+        if map.len() > MAX_FIELDS {
+            let message = format!(
+                "has {} fields; at most {MAX_FIELDS} are taken: leave some out",
+                map.len()
+            );
+            return Err(Fault {
+                pointer: place,
+                message,
+            });
+        }
         let mut reading = Self {
             map,
             place,

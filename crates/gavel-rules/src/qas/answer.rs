@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use row_match::{Table, TableError};
+use super::table::{self, AnswerTable};
+use crate::parse_python;
+use row_match::{JsonError, parse_json};
 
 /// How many lists and objects of one element are opened around a single value.
 const WRAPPINGS: usize = 8;
@@ -67,43 +69,52 @@ pub(super) enum Loss {
     Some,
 }
 
-/// Text that holds a list or an object as JSON, read; anything else as it is.
-pub(super) fn opened(value: &Value) -> Cow<'_, Value> {
-    if let Value::String(text) = value
-        && text.trim_start().starts_with(['[', '{'])
-        && let Ok(read) = serde_json::from_str(text)
-    {
-        return Cow::Owned(read);
+/// What a text holds: a list or an object as JSON or as Python prints it, or a table in Markdown; anything else as it is.
+///
+/// # Errors
+/// JSON with a field twice in one object.
+pub(super) fn opened(value: &Value) -> Result<Cow<'_, Value>, JsonError> {
+    let Value::String(text) = value else {
+        return Ok(Cow::Borrowed(value));
+    };
+    if text.trim_start().starts_with(['[', '{']) {
+        match parse_json(text.as_bytes()) {
+            Ok(read) => return Ok(Cow::Owned(read)),
+            Err(error @ JsonError::RepeatedField { .. }) => return Err(error),
+            Err(JsonError::Syntax(_)) => {}
+        }
     }
-    Cow::Borrowed(value)
+    let read = parse_python(text).or_else(|| table::of_markdown(text));
+    Ok(read.map_or(Cow::Borrowed(value), Cow::Owned))
 }
 
 /// The one value within lists of one element, tables of one cell and objects of one member; the value itself if there is none.
-pub(super) fn single(value: &Value) -> &Value {
-    let mut value = value;
+pub(super) fn single(value: &Value) -> Cow<'_, Value> {
+    let mut value = Cow::Borrowed(value);
     for _ in 0..WRAPPINGS {
-        let inner = match value {
-            Value::Array(entries) => match entries.as_slice() {
-                [one] => one,
-                _ => break,
+        let inner = match &*value {
+            Value::Array(entries) if entries.len() == 1 => entries.first().cloned(),
+            Value::Object(members) => match AnswerTable::of_object(members) {
+                Some(table) => <[Value; 1]>::try_from(table.rows).ok().map(|[row]| row),
+                None if members.len() == 1 => members.values().next().cloned(),
+                None => None,
             },
-            Value::Object(members) => {
-                let rows = named_rows(value).map(|(_, rows)| rows);
-                match (rows, members.values().next()) {
-                    (Some(rows), _) => rows,
-                    (None, Some(one)) if members.len() == 1 => one,
-                    (None, Some(_) | None) => break,
-                }
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => break,
+            Value::Array(_)
+            | Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_) => None,
         };
-        value = inner;
+        match inner {
+            Some(inner) => value = Cow::Owned(inner),
+            None => break,
+        }
     }
     value
 }
 
 pub(super) fn number(value: &Value) -> Option<(f64, Loss)> {
-    match single(&opened(value)) {
+    match &*single(value) {
         Value::Number(number) => number.as_f64().map(|number| (number, Loss::None)),
         Value::String(text) => number_of(text),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
@@ -162,7 +173,7 @@ fn number_in(text: &str) -> Option<f64> {
 }
 
 pub(super) fn boolean(value: &Value) -> Option<bool> {
-    match single(&opened(value)) {
+    match &*single(value) {
         Value::Bool(truth) => Some(*truth),
         Value::Number(number) => match number.as_f64() {
             Some(1.0) => Some(true),
@@ -170,8 +181,9 @@ pub(super) fn boolean(value: &Value) -> Option<bool> {
             Some(_) | None => None,
         },
         Value::String(text) => match text.trim().to_ascii_lowercase().as_str() {
-            "true" | "yes" | "1" => Some(true),
-            "false" | "no" | "0" => Some(false),
+            // psql and its drivers write t and f.
+            "true" | "yes" | "1" | "t" => Some(true),
+            "false" | "no" | "0" | "f" => Some(false),
             _ => None,
         },
         Value::Null | Value::Array(_) | Value::Object(_) => None,
@@ -179,7 +191,7 @@ pub(super) fn boolean(value: &Value) -> Option<bool> {
 }
 
 pub(super) fn text(value: &Value) -> String {
-    match single(value) {
+    match &*single(value) {
         Value::String(text) => text.trim().to_owned(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
             match value {
@@ -194,69 +206,6 @@ pub(super) fn text(value: &Value) -> String {
 
 pub(super) fn is_same(expected: &Value, actual: &Value) -> bool {
     expected == actual || text(expected) == text(actual)
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RowsForm {
-    Empty,
-    Objects,
-    Named,
-    Lists,
-    Values,
-    One,
-}
-
-pub(super) fn form(value: &Value) -> Option<RowsForm> {
-    match value {
-        Value::Array(entries) if entries.is_empty() => Some(RowsForm::Empty),
-        Value::Array(entries) if entries.iter().all(Value::is_object) => Some(RowsForm::Objects),
-        Value::Array(entries)
-            if entries
-                .iter()
-                .all(|entry| entry.is_object() || entry.is_array()) =>
-        {
-            Some(RowsForm::Lists)
-        }
-        Value::Array(_) => Some(RowsForm::Values),
-        Value::Object(_) => Some(match named_rows(value) {
-            Some((_, Value::Array(rows))) if rows.is_empty() => RowsForm::Empty,
-            Some(_) => RowsForm::Named,
-            None => RowsForm::One,
-        }),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
-    }
-}
-
-/// The rows of an answer as a table; values are rows of one cell. None if it has none.
-pub(super) fn table(value: &Value) -> Option<Result<Table, TableError>> {
-    let value = opened(value);
-    let form = form(&value)?;
-    let rows = |rows: &Value| rows.as_array().cloned().unwrap_or_default();
-    Some(match form {
-        RowsForm::Empty => Table::from_values(&[], None),
-        RowsForm::Objects | RowsForm::Lists => Table::from_values(&rows(&value), None),
-        RowsForm::One => Table::from_values(std::slice::from_ref(&value), None),
-        RowsForm::Named => {
-            let (columns, named) = named_rows(&value)?;
-            Table::from_values(&rows(named), Some(&columns))
-        }
-        RowsForm::Values => {
-            let cells = rows(&value).into_iter();
-            let rows: Vec<Value> = cells.map(|cell| Value::Array(vec![cell])).collect();
-            Table::from_values(&rows, None)
-        }
-    })
-}
-
-/// The columns and the rows of `{columns, rows}` or `{columns, data}`, where both are lists and the columns have names.
-pub(super) fn named_rows(value: &Value) -> Option<(Vec<String>, &Value)> {
-    let members = value.as_object().filter(|members| members.len() == 2)?;
-    let columns = members.get("columns")?.as_array()?.iter();
-    let columns: Option<Vec<String>> = columns
-        .map(|name| name.as_str().map(str::to_owned))
-        .collect();
-    let rows = members.get("rows").or_else(|| members.get("data"))?;
-    Some((columns?, rows.is_array().then_some(rows)?))
 }
 
 #[cfg(test)]
@@ -276,7 +225,16 @@ mod tests {
             (json!([7]), whole(7.0)),
             (json!([{ "count": 7 }]), whole(7.0)),
             (json!([[7]]), whole(7.0)),
-            (json!({ "columns": ["n"], "rows": [["7"]] }), whole(7.0)),
+            (
+                json!({ "columns": ["n"], "rows": [["7"]], "row_count": 1 }),
+                whole(7.0),
+            ),
+            (
+                json!({ "columns": ["n"], "index": [0], "data": [[7]] }),
+                whole(7.0),
+            ),
+            (json!("[(Decimal('7.5'),)]"), whole(7.5)),
+            (json!("| n |\n|---|\n| 7 |"), whole(7.0)),
             (json!("[{\"n\": 7}]"), whole(7.0)),
             (json!("1e3"), whole(1000.0)),
             (json!("There are 42 orders."), lossy(42.0)),
@@ -294,17 +252,18 @@ mod tests {
             (json!(null), None),
         ];
         for (value, expected) in cases {
-            assert_eq!(number(&value), expected, "{value}");
+            assert_eq!(number(&opened(&value).unwrap()), expected, "{value}");
         }
     }
 
     #[test]
-    fn a_boolean_has_six_words() {
+    fn a_boolean_has_eight_words() {
         for value in [
             json!(true),
             json!("Yes"),
             json!(1),
             json!("1"),
+            json!("t"),
             json!([{ "ok": "TRUE" }]),
             json!(1.0),
         ] {
@@ -315,37 +274,13 @@ mod tests {
             json!("no"),
             json!(0),
             json!("0"),
+            json!("f"),
             json!([false]),
         ] {
             assert_eq!(boolean(&value), Some(false), "{value}");
         }
         for value in [json!("maybe"), json!(2), json!(null), json!([]), json!("")] {
             assert_eq!(boolean(&value), None, "{value}");
-        }
-    }
-
-    #[test]
-    fn rows_come_in_many_forms() {
-        let cases = [
-            (json!([]), Some(RowsForm::Empty)),
-            (json!([{}]), Some(RowsForm::Objects)),
-            (json!([[1], { "a": 1 }]), Some(RowsForm::Lists)),
-            (json!([1, [2]]), Some(RowsForm::Values)),
-            (
-                json!({ "columns": ["a"], "data": [[1]] }),
-                Some(RowsForm::Named),
-            ),
-            (
-                json!({ "columns": ["a"], "rows": [] }),
-                Some(RowsForm::Empty),
-            ),
-            (json!({ "a": 1 }), Some(RowsForm::One)),
-            (json!("x"), None),
-            (json!(null), None),
-        ];
-        for (value, expected) in cases {
-            assert_eq!(form(&value), expected, "{value}");
-            assert_eq!(table(&value).is_some(), expected.is_some(), "{value}");
         }
     }
 }

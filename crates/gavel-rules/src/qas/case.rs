@@ -1,8 +1,11 @@
 //! A QAS case as its payload has it: read and checked, every fault at once.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::answer::{self, AnswerType, ComparisonForm};
+use super::table::AnswerTable;
 use crate::Fault;
 use crate::Field;
 use crate::reading::{LONGEST_TEXT, ObjectReader, Spelling};
@@ -88,14 +91,15 @@ impl QasCase {
         let Some(actual) = &self.actual else {
             return false;
         };
-        let actual = answer::opened(actual);
+        let actual = answer::opened(actual).unwrap_or(Cow::Borrowed(actual));
         let said = match actual.as_object() {
             Some(members) if members.len() == 1 => members.get("error"),
             Some(_) | None => None,
         };
         let is_own = |error: &String| {
-            let text = answer::single(&actual).as_str();
-            text.is_some_and(|text| text.trim() == error.trim())
+            let text = answer::single(&actual);
+            text.as_str()
+                .is_some_and(|text| text.trim() == error.trim())
         };
         said.is_some_and(|said| match said {
             Value::String(text) => !text.trim().is_empty(),
@@ -120,7 +124,10 @@ impl QasCase {
         );
         let answer_type = reading.choice("expected_answer_type", &AnswerType::NAMES);
         let (expected, actual) = match answer_type {
-            Some(wanted) => (expected(&mut reading, wanted), actual(&mut reading, wanted)),
+            Some(wanted) => (
+                expected(&mut reading, wanted),
+                answer(&mut reading, "actual_results", wanted),
+            ),
             None => {
                 let names: Vec<&str> = AnswerType::NAMES.iter().map(|(name, _)| *name).collect();
                 reading.missing(
@@ -193,51 +200,58 @@ fn check_what_reports_show(reading: &mut ObjectReader<'_>) {
 
 /// The expected answer: it must be of the type that is asked for, or every agent would be held against nonsense.
 fn expected(reading: &mut ObjectReader<'_>, wanted: AnswerType) -> Option<Value> {
-    let found = reading.value("expected_results")?;
-    let value = found.value;
-    let is_of_type = match wanted.comparison() {
-        ComparisonForm::Numbers => answer::number(value).is_some(),
-        ComparisonForm::Booleans => answer::boolean(value).is_some(),
-        ComparisonForm::Tables => answer::form(&answer::opened(value)).is_some(),
-        ComparisonForm::Texts => true,
+    let value = answer(reading, "expected_results", wanted)?;
+    let (is_of_type, what) = match wanted.comparison() {
+        ComparisonForm::Numbers => (answer::number(&value).is_some(), "one number"),
+        ComparisonForm::Booleans => (
+            answer::boolean(&value).is_some(),
+            "true, false, yes, no, 1 or 0",
+        ),
+        ComparisonForm::Tables => (
+            AnswerTable::of(&value).is_some(),
+            "a list, or an object of columns and rows,",
+        ),
+        ComparisonForm::Texts => (true, "text"),
     };
     if !is_of_type {
-        let what = match wanted.comparison() {
-            ComparisonForm::Numbers => "one number",
-            ComparisonForm::Booleans => "true, false, yes, no, 1 or 0",
-            ComparisonForm::Tables | ComparisonForm::Texts => {
-                "a list, or an object of columns and rows,"
-            }
-        };
         let message = format!(
             "doesn't fit expected_answer_type: {what} is expected; correct it, name another type, or leave it out where the answer isn't known"
         );
-        reading.fault(found.pointer, message);
+        reading.fault(reading.pointer("expected_results"), message);
         return None;
     }
-    within_limits(reading, "expected_results", wanted)
+    Some(value)
 }
 
-fn actual(reading: &mut ObjectReader<'_>, wanted: AnswerType) -> Option<Value> {
-    within_limits(reading, "actual_results", wanted)
-}
-
-/// An answer that can be compared in bounded time: a table within the limits of tables, anything else of at most 64 KiB.
-fn within_limits(reading: &mut ObjectReader<'_>, name: &str, wanted: AnswerType) -> Option<Value> {
+/// An answer that can be compared in bounded time: a table within the limits of tables, anything else of at most 64 KiB. What is
+/// in a text is read here, unless texts are compared.
+fn answer(reading: &mut ObjectReader<'_>, name: &str, wanted: AnswerType) -> Option<Value> {
     let found = reading.value(name)?;
+    let value = match wanted.comparison() {
+        ComparisonForm::Texts => Ok(Cow::Borrowed(found.value)),
+        ComparisonForm::Numbers | ComparisonForm::Booleans | ComparisonForm::Tables => {
+            answer::opened(found.value)
+        }
+    };
+    let value = match value {
+        Ok(value) => value,
+        Err(error) => {
+            reading.fault(found.pointer, error.to_string());
+            return None;
+        }
+    };
     let fault = match wanted.comparison() {
-        ComparisonForm::Tables => match answer::table(found.value) {
-            Some(Err(error)) => Some(format!("can't be compared: {error}")),
-            Some(Ok(_)) | None => None,
-        },
+        ComparisonForm::Tables => AnswerTable::of(&value)
+            .and_then(|table| table.table().err())
+            .map(|error| format!("can't be compared: {error}")),
         ComparisonForm::Texts => {
-            let bytes = answer::text(found.value).len();
+            let bytes = answer::text(&value).len();
             let message =
                 format!("is {bytes} bytes long; at most {LONGEST_TEXT} are taken: shorten it");
             (bytes > LONGEST_TEXT).then_some(message)
         }
         ComparisonForm::Numbers | ComparisonForm::Booleans => {
-            let rows = found.value.as_array().map_or(0, Vec::len);
+            let rows = value.as_array().map_or(0, Vec::len);
             (rows > MAX_ROWS).then(|| {
                 format!("has {rows} entries; at most {MAX_ROWS} are taken: leave some out")
             })
@@ -247,5 +261,5 @@ fn within_limits(reading: &mut ObjectReader<'_>, name: &str, wanted: AnswerType)
         reading.fault(found.pointer, message);
         return None;
     }
-    Some(found.value.clone())
+    Some(value.into_owned())
 }

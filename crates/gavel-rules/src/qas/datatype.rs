@@ -1,9 +1,12 @@
 //! The datatype component: whether an answer has the form that the question asks for. Never looks at what is expected.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
-use super::answer::{self, AnswerType, Loss, RowsForm};
+use super::answer::{self, AnswerType, Loss};
 use super::case::QasCase;
+use super::table::{AnswerTable, RowsForm};
 
 /// A plan or an analysis in prose has so many characters at least to be one.
 const PROSE: usize = 50;
@@ -28,7 +31,7 @@ fn form(wanted: AnswerType, actual: &Value) -> (f64, String) {
         },
         AnswerType::Table => table(actual),
         AnswerType::List | AnswerType::Schedule => list(wanted, actual),
-        AnswerType::Text => match answer::single(actual) {
+        AnswerType::Text => match &*answer::single(actual) {
             Value::String(text) if !text.trim().is_empty() => (1.0, "text"),
             Value::String(_) => (0.0, "empty text"),
             Value::Null
@@ -51,8 +54,8 @@ fn number(actual: &Value) -> (f64, &'static str) {
 }
 
 fn table(actual: &Value) -> (f64, &'static str) {
-    match answer::form(&answer::opened(actual)) {
-        Some(RowsForm::Objects | RowsForm::Named) => (1.0, "rows with named columns"),
+    match AnswerTable::of(actual).map(|table| table.form) {
+        Some(RowsForm::Named) => (1.0, "rows with named columns"),
         Some(RowsForm::Empty) => (0.5, "a table without rows"),
         Some(RowsForm::Lists) => (0.5, "rows whose columns have no names"),
         Some(RowsForm::Values) => (0.5, "values, taken as a table of one column"),
@@ -62,37 +65,22 @@ fn table(actual: &Value) -> (f64, &'static str) {
 }
 
 fn list(wanted: AnswerType, actual: &Value) -> (f64, &'static str) {
-    const ONE_COLUMN: (f64, &str) = (0.5, "a table of one column, taken as a list");
-    let actual = answer::opened(actual);
-    match answer::form(&actual) {
-        Some(RowsForm::Objects) if wanted == AnswerType::List && has_one_column(&actual) => {
-            ONE_COLUMN
+    let Some(table) = AnswerTable::of(actual) else {
+        return (0.0, "no list");
+    };
+    match table.form {
+        RowsForm::Named
+            if table.has_one_column() && (wanted == AnswerType::List || actual.is_object()) =>
+        {
+            (0.5, "a table of one column, taken as a list")
         }
-        Some(RowsForm::Named) => match answer::named_rows(&actual) {
-            Some((columns, _)) if columns.len() == 1 => ONE_COLUMN,
-            Some(_) | None => (1.0, "a list of rows"),
-        },
-        Some(RowsForm::Objects | RowsForm::Lists | RowsForm::Values | RowsForm::Empty) => {
-            (1.0, "a list")
-        }
-        Some(RowsForm::One) | None => (0.0, "no list"),
+        RowsForm::Named | RowsForm::Lists | RowsForm::Values | RowsForm::Empty => (1.0, "a list"),
+        RowsForm::One => (0.0, "no list"),
     }
 }
 
-/// Whether every row is an object of the same one key.
-fn has_one_column(rows: &Value) -> bool {
-    let mut keys = rows.as_array().into_iter().flatten().map(|row| {
-        let members = row.as_object().filter(|members| members.len() == 1)?;
-        members.keys().next()
-    });
-    let Some(Some(first)) = keys.next() else {
-        return false;
-    };
-    keys.all(|key| key == Some(first))
-}
-
 fn prose(actual: &Value) -> (f64, &'static str) {
-    let actual = answer::opened(actual);
+    let actual = answer::opened(actual).unwrap_or(Cow::Borrowed(actual));
     let inner = match &*actual {
         Value::Array(entries) if entries.len() == 1 => entries.first().unwrap_or(&actual),
         Value::Null
@@ -164,7 +152,8 @@ mod tests {
             (Plan, json!(5), 0.0),
         ];
         for (wanted, actual, score) in cases {
-            assert_eq!(form(wanted, &actual).0, score, "{wanted:?} {actual}");
+            let read = answer::opened(&actual).unwrap();
+            assert_eq!(form(wanted, &read).0, score, "{wanted:?} {actual}");
         }
     }
 }

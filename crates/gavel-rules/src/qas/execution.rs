@@ -5,15 +5,16 @@ use serde_json::Value;
 use super::Preliminary;
 use super::answer::{self, ComparisonForm};
 use super::case::QasCase;
+use super::table::AnswerTable;
 use row_match::{Options, Table};
 
-/// Numbers this close are equal, as a share of the larger of the expected one and 1.
+/// Numbers this close are equal, as a share of the expected one.
 const TOLERANCE: f64 = 0.01;
 /// Numbers this far apart are worth nothing.
 const WORTHLESS: f64 = 0.10;
 /// What numbers beyond the tolerance are worth at most.
 const MOST_BEYOND: f64 = 0.9;
-/// What a comparison of shares may be off by.
+/// What a comparison of shares may be off by; and so is what should be 0.
 const SLACK: f64 = 1e-9;
 /// The shares of a table's score.
 const ROW_COUNTS: f64 = 0.3;
@@ -55,10 +56,13 @@ fn numbers(expected: &Value, actual: &Value) -> Preliminary {
             let (score, off) = closeness(expected, actual);
             Preliminary::Known(
                 score,
-                format!(
-                    "{actual} against {expected} expected: off by {:.2} %",
-                    off * 100.0
-                ),
+                match off.is_finite() {
+                    true => format!(
+                        "{actual} against {expected} expected: off by {:.2} %",
+                        off * 100.0
+                    ),
+                    false => format!("{actual} against {expected} expected"),
+                },
             )
         }
         None => Preliminary::Known(0.0, format!("no number; {expected} is expected")),
@@ -77,7 +81,10 @@ fn closeness(expected: f64, actual: f64) -> (f64, f64) {
     }
     // Halved, so that the distance of the two largest numbers is finite.
     let half = (actual / 2.0 - expected / 2.0).abs();
-    let off = half / (expected.abs().max(1.0) / 2.0);
+    let off = match expected {
+        0.0 if actual.abs() <= SLACK => 0.0,
+        _ => half / (expected.abs() / 2.0),
+    };
     if off <= TOLERANCE + SLACK {
         (1.0, off)
     } else {
@@ -98,7 +105,8 @@ fn booleans(expected: &Value, actual: &Value) -> Preliminary {
 }
 
 fn tables(expected: &Value, actual: &Value) -> Preliminary {
-    let expected = match answer::table(expected) {
+    let table = |value| AnswerTable::of(value).map(|table| table.table());
+    let expected = match table(expected) {
         Some(Ok(table)) => table,
         Some(Err(error)) => {
             return Preliminary::Known(
@@ -108,7 +116,7 @@ fn tables(expected: &Value, actual: &Value) -> Preliminary {
         }
         None => return Preliminary::Known(0.0, "the expected results hold no rows".to_owned()),
     };
-    match answer::table(actual) {
+    match table(actual) {
         Some(Ok(actual)) => likeness(&expected, &actual),
         Some(Err(error)) => {
             Preliminary::Known(0.0, format!("the answer can't be compared: {error}"))
@@ -190,9 +198,16 @@ mod tests {
             (100.0, 110.0, 0.0),
             (100.0, 500.0, 0.0),
             (-100.0, -105.0, 0.5),
-            (0.0, 0.01, 1.0),
-            (0.0, 0.05, 0.5),
+            (0.0, 0.0, 1.0),
+            (0.0, 1e-12, 1.0),
+            (0.0, 0.002, 0.0),
             (0.5, 0.505, 1.0),
+            (0.5, 0.525, 0.5),
+            // Rates
+            (0.002, 0.0, 0.0),
+            (0.002, 0.002_01, 1.0),
+            (-0.002, -0.0021, 0.5),
+            (1e-300, -1e-300, 0.0),
             (f64::MAX, -f64::MAX, 0.0),
             (f64::INFINITY, f64::INFINITY, 1.0),
             (f64::INFINITY, 1.0, 0.0),

@@ -10,6 +10,7 @@ mod datatype;
 mod execution;
 mod judge;
 mod semantic;
+mod table;
 #[cfg(test)]
 mod tests;
 

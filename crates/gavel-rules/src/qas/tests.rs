@@ -462,3 +462,52 @@ proptest! {
         let _ = QasCase::read(&error);
     }
 }
+
+#[test]
+fn an_answer_is_compared_in_the_form_in_which_it_came() {
+    let rows = json!([{"name": "Ada", "n": 3}, {"name": "Bo", "n": 2}]);
+    for (actual, datatype) in [
+        (json!("[('Ada', 3), ('Bo', 2)]"), 0.5),
+        (
+            json!({"columns": ["name", "n"], "index": [0, 1], "data": [["Ada", 3], ["Bo", 2]]}),
+            1.0,
+        ),
+        (
+            json!({"columns": ["name", "n"], "rows": [["Bo", 2], ["Ada", 3]], "row_count": 2}),
+            1.0,
+        ),
+        (
+            json!("| name | n |\n|---|---|\n| Ada | 3 |\n| Bo | 2 |"),
+            1.0,
+        ),
+    ] {
+        let case = case(json!({
+            "expected_answer_type": "table", "expected_results": rows, "actual_results": actual,
+        }));
+        let Preliminary::Known(execution, _) = execution::execution(&case) else {
+            panic!("{actual}");
+        };
+        assert_eq!(
+            (execution, datatype::datatype(&case).0),
+            (1.0, datatype),
+            "{actual}"
+        );
+    }
+}
+
+#[test]
+fn rows_in_text_with_a_field_twice_are_refused() {
+    for name in ["expected_results", "actual_results"] {
+        let mut payload = payload(json!({
+            "expected_answer_type": "table", "expected_results": [[1]], "actual_results": [[1]],
+        }));
+        payload[name] = json!(r#"[{"name": "Bo", "name": "Ada"}]"#);
+        let faults = QasCase::read(&payload).unwrap_err();
+        assert_eq!(faults[0].pointer, format!("/{name}"));
+        assert!(
+            faults[0]
+                .message
+                .starts_with("has the field `name` twice in one object")
+        );
+    }
+}

@@ -40,6 +40,29 @@ fn names_are_known_in_both_spellings_and_given_once() {
 }
 
 #[test]
+fn an_object_of_too_many_fields_is_refused_before_a_name_is_compared() {
+    let payload = |fields: usize| -> Value {
+        let names = (0..fields).map(|n| (format!("generated_sq{n}"), json!(n)));
+        Value::Object(names.collect())
+    };
+    let faults = |fields| {
+        let payload = payload(fields);
+        match ObjectReader::begin(&payload, FIELDS, Spelling::Snake) {
+            Ok(reading) => reading.finish().unwrap_err(),
+            Err(faults) => faults,
+        }
+    };
+    // Each of them is like a known one, and is told as such.
+    assert_eq!(faults(MAX_FIELDS).len(), 101);
+    let told = faults(100_000);
+    assert_eq!(told.len(), 1);
+    assert_eq!(
+        told[0].message,
+        "has 100000 fields; at most 500 are taken: leave some out"
+    );
+}
+
+#[test]
 fn a_fault_stands_where_its_field_does() {
     let found = faults_of(&json!({ "isValid": "yes", "id": [1] }), |reading| {
         assert_eq!(reading.boolean("is_valid"), None);

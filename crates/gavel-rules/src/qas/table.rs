@@ -1,0 +1,414 @@
+//! The rows of an answer, in the forms in which programs hand out tables: as the drivers of databases, pandas and HTTP APIs write them. A form is told
+//! by its fields and never by what cells say.
+
+use serde_json::{Map, Value, json};
+
+use row_match::{Table, TableError};
+
+/// What rows may be called beside the names of their columns, or beside values that describe them.
+const ROWS: [&str; 5] = ["rows", "data", "records", "results", "result"];
+/// What the names of columns may be called.
+const COLUMNS: [&str; 5] = ["columns", "column_names", "fields", "schema", "meta"];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RowsForm {
+    Empty,
+    /// Objects, or lists whose columns have names.
+    Named,
+    /// Lists whose columns have no names.
+    Lists,
+    Values,
+    /// An object that is one row.
+    One,
+}
+
+/// A table in one form: rows are lists of cells or objects.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct AnswerTable {
+    pub(super) form: RowsForm,
+    /// The names of the columns, as far as they stand beside the rows.
+    columns: Vec<String>,
+    pub(super) rows: Vec<Value>,
+}
+
+impl AnswerTable {
+    /// The rows of an answer; values are rows of one cell. `None` if it has none.
+    pub(super) fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Array(entries) => Some(Self::of_list(entries, Vec::new())),
+            Value::Object(members) => Some(Self::of_object(members).unwrap_or_else(|| Self {
+                form: RowsForm::One,
+                columns: Vec::new(),
+                rows: vec![value.clone()],
+            })),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+        }
+    }
+
+    /// The table to be compared.
+    pub(super) fn table(&self) -> Result<Table, TableError> {
+        Table::from_values(&self.rows, Some(&self.columns))
+    }
+
+    /// Whether it has one column.
+    pub(super) fn has_one_column(&self) -> bool {
+        self.table().is_ok_and(|table| table.names().len() == 1)
+    }
+
+    fn of_list(entries: &[Value], columns: Vec<String>) -> Self {
+        let form = if entries.is_empty() {
+            RowsForm::Empty
+        } else if entries.iter().all(Value::is_object) {
+            RowsForm::Named
+        } else if !entries
+            .iter()
+            .all(|entry| entry.is_object() || entry.is_array())
+        {
+            RowsForm::Values
+        } else if columns.is_empty() {
+            RowsForm::Lists
+        } else {
+            RowsForm::Named
+        };
+        let rows = match form {
+            RowsForm::Values => entries.iter().map(|cell| json!([cell])).collect(),
+            RowsForm::Empty | RowsForm::Named | RowsForm::Lists | RowsForm::One => entries.to_vec(),
+        };
+        Self {
+            form,
+            columns,
+            rows,
+        }
+    }
+
+    /// The table that an object holds. `None` if the object is a row itself, as far as one can tell.
+    pub(super) fn of_object(members: &Map<String, Value>) -> Option<Self> {
+        enveloped(members)
+            .or_else(|| of_columns(members))
+            .or_else(|| of_labelled_rows(members))
+    }
+
+    /// Puts the labels of pandas' rows before their cells, unless they only count the rows.
+    fn labelled(mut self, name: &str, labels: &[Value]) -> Self {
+        if labels.len() != self.rows.len() || counts_up(labels.iter()) {
+            return self;
+        }
+        for (row, label) in self.rows.iter_mut().zip(labels) {
+            match row {
+                Value::Array(cells) => cells.insert(0, label.clone()),
+                Value::Object(members) => {
+                    members.entry(name).or_insert_with(|| label.clone());
+                }
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            }
+        }
+        self.columns.insert(0, name.to_owned());
+        self
+    }
+}
+
+/// Rows beside the names of their columns (`{columns, rows, row_count}`, pandas' `split`, `tight` and `table`, ClickHouse's JSON), or beside plain
+/// values only (`{rows, row_count}`).
+fn enveloped(members: &Map<String, Value>) -> Option<AnswerTable> {
+    let list = |name: &&str| members.get(*name).and_then(Value::as_array);
+    let rows = ROWS.iter().find_map(list)?;
+    let columns = COLUMNS.iter().find_map(|name| names(members.get(*name)?));
+    let mut others = members
+        .iter()
+        .filter(|(name, _)| !ROWS.contains(&name.as_str()));
+    let is_table = match &columns {
+        Some(columns) => columns.len() == 1 || !rows.iter().any(is_plain),
+        None => {
+            others.all(|(_, value)| is_plain(value))
+                && !(members.len() > 1 && rows.iter().any(is_plain))
+        }
+    };
+    if !is_table {
+        return None;
+    }
+    let mut table = AnswerTable::of_list(rows, columns.unwrap_or_default());
+    if table.columns.first().is_some_and(|name| name == "index") && members.contains_key("schema") {
+        let labels: Option<Vec<&Value>> = rows.iter().map(|row| row.get("index")).collect();
+        if labels.is_some_and(|labels| counts_up(labels.into_iter())) {
+            table.columns.remove(0);
+            let objects = table.rows.iter_mut().filter_map(Value::as_object_mut);
+            objects.for_each(|row| drop(row.shift_remove("index")));
+        }
+    }
+    let labels = members.get("index").and_then(Value::as_array);
+    Some(match labels {
+        Some(labels) => {
+            let name = members
+                .get("index_names")
+                .and_then(|names| names.get(0)?.as_str());
+            table.labelled(name.unwrap_or("index"), labels)
+        }
+        None => table,
+    })
+}
+
+/// The names in a list of names, of objects with a `name`, or of such a list in `fields`.
+fn names(columns: &Value) -> Option<Vec<String>> {
+    let list = columns.get("fields").unwrap_or(columns).as_array()?.iter();
+    let name = |column: &Value| match column {
+        Value::Object(column) => column.get("name")?.as_str().map(str::to_owned),
+        Value::String(name) => Some(name.clone()),
+        // Columns of pandas without names.
+        Value::Number(number) => Some(number.to_string()),
+        Value::Null | Value::Bool(_) | Value::Array(_) => None,
+    };
+    list.map(name).collect()
+}
+
+/// Columns by name: lists of cells of one length, or cells by the labels of their rows (`to_dict` and `to_json` of pandas).
+fn of_columns(members: &Map<String, Value>) -> Option<AnswerTable> {
+    let (_, first) = members.iter().next()?;
+    let labels: Option<Vec<Value>> = first.as_object().map(|cells| {
+        cells
+            .keys()
+            .map(|label| Value::from(label.as_str()))
+            .collect()
+    });
+    let counted = labels
+        .as_ref()
+        .is_some_and(|labels| !labels.is_empty() && counts_up(labels.iter()));
+    let columns = members.values().map(|column| match column {
+        Value::Array(cells) if cells.iter().all(is_plain) => Some(cells.iter().collect()),
+        Value::Object(cells) if counted && cells.keys().eq(first.as_object()?.keys()) => {
+            Some(cells.values().collect())
+        }
+        Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)
+        | Value::Object(_) => None,
+    });
+    let columns: Vec<Vec<&Value>> = columns.collect::<Option<_>>()?;
+    let length = columns.first()?.len();
+    if columns.iter().any(|column| column.len() != length) {
+        return None;
+    }
+    let rows = (0..length).map(|row| columns.iter().map(|column| column[row].clone()).collect());
+    Some(AnswerTable {
+        form: if length == 0 {
+            RowsForm::Empty
+        } else {
+            RowsForm::Named
+        },
+        columns: members.keys().cloned().collect(),
+        rows: rows.collect(),
+    })
+}
+
+/// Rows by the numbers that count them: `index` of pandas.
+fn of_labelled_rows(members: &Map<String, Value>) -> Option<AnswerTable> {
+    let labels: Vec<Value> = members
+        .keys()
+        .map(|label| Value::from(label.as_str()))
+        .collect();
+    let is_table =
+        !labels.is_empty() && counts_up(labels.iter()) && members.values().all(Value::is_object);
+    is_table.then(|| {
+        let rows: Vec<Value> = members.values().cloned().collect();
+        AnswerTable::of_list(&rows, Vec::new())
+    })
+}
+
+/// Whether labels are 0, 1, 2 and so on, as numbers or as text.
+fn counts_up<'v>(labels: impl Iterator<Item = &'v Value>) -> bool {
+    labels.enumerate().all(|(at, label)| match label {
+        Value::Number(number) => number.as_u64() == Some(at as u64),
+        Value::String(text) => *text == at.to_string(),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
+    })
+}
+
+fn is_plain(value: &Value) -> bool {
+    !value.is_array() && !value.is_object()
+}
+
+/// A text that is a table in Markdown and nothing else, as `{columns, index, rows}`; an empty cell is null.
+pub(super) fn of_markdown(text: &str) -> Option<Value> {
+    let mut lines = text.trim().lines().map(cells);
+    let (names, rule) = (lines.next()??, lines.next()??);
+    let is_rule = |cell: &String| {
+        let dashes = cell.trim_matches(':');
+        !dashes.is_empty() && dashes.bytes().all(|byte| byte == b'-')
+    };
+    let rows: Vec<Vec<String>> = lines.collect::<Option<_>>()?;
+    let width = names.len();
+    if !rule.iter().all(is_rule) || rule.len() != width || rows.iter().any(|row| row.len() != width)
+    {
+        return None;
+    }
+    let rows = rows.into_iter().map(|row| {
+        let cells = row.into_iter();
+        let cells = cells.map(|cell| {
+            if cell.is_empty() {
+                Value::Null
+            } else {
+                Value::String(cell)
+            }
+        });
+        cells.collect::<Vec<Value>>()
+    });
+    let rows: Vec<Vec<Value>> = rows.collect();
+    // pandas writes the labels of rows into a column without a name.
+    let without_labels =
+        usize::from(names[0].is_empty() && counts_up(rows.iter().map(|row| &row[0])));
+    let rows: Vec<&[Value]> = rows.iter().map(|row| &row[without_labels..]).collect();
+    Some(json!({ "columns": names[without_labels..], "rows": rows }))
+}
+
+/// The cells of a line of a table in Markdown; `\|` is no end of one.
+fn cells(line: &str) -> Option<Vec<String>> {
+    let line = line.trim().strip_prefix('|')?.strip_suffix('|')?;
+    let mut cells = vec![String::new()];
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (c, cells.last_mut()) {
+            ('\\', Some(cell)) if chars.peek() == Some(&'|') => cell.extend(chars.next()),
+            ('|', _) => cells.push(String::new()),
+            (c, Some(cell)) => cell.push(c),
+            (_, None) => {}
+        }
+    }
+    Some(cells.iter().map(|cell| cell.trim().to_owned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rows of a form as objects by the normal names of their columns.
+    fn rows_of(text: &str) -> Value {
+        let value = crate::qas::answer::opened(&Value::from(text))
+            .unwrap()
+            .into_owned();
+        let table = AnswerTable::of(&value).unwrap();
+        let rows = table.rows.iter().map(|row| match row {
+            Value::Array(cells) => {
+                let names = table.columns.iter().cloned();
+                Value::Object(names.zip(cells.iter().cloned()).collect())
+            }
+            row => row.clone(),
+        });
+        rows.collect()
+    }
+
+    #[test]
+    fn tables_of_pandas_are_read_in_every_orientation() {
+        let rows = json!([{"name": "Ada", "n": 3}, {"name": "Bo", "n": 2}]);
+        // to_json, to_dict and to_markdown of pandas 3.0
+        for text in [
+            r#"{"columns":["name","n"],"index":[0,1],"data":[["Ada",3],["Bo",2]]}"#,
+            r#"[{"name":"Ada","n":3},{"name":"Bo","n":2}]"#,
+            r#"{"0":{"name":"Ada","n":3},"1":{"name":"Bo","n":2}}"#,
+            r#"{"name":{"0":"Ada","1":"Bo"},"n":{"0":3,"1":2}}"#,
+            r#"{"schema":{"fields":[{"name":"index","type":"integer"},{"name":"name","type":"string","extDtype":"str"},{"name":"n","type":"integer"}],"primaryKey":["index"],"pandas_version":"1.4.0"},"data":[{"index":0,"name":"Ada","n":3},{"index":1,"name":"Bo","n":2}]}"#,
+            "{'name': {0: 'Ada', 1: 'Bo'}, 'n': {0: 3, 1: 2}}",
+            "{'name': ['Ada', 'Bo'], 'n': [3, 2]}",
+            "{'index': [0, 1], 'columns': ['name', 'n'], 'data': [['Ada', 3], ['Bo', 2]], 'index_names': [None], 'column_names': [None]}",
+            "{0: {'name': 'Ada', 'n': 3}, 1: {'name': 'Bo', 'n': 2}}",
+        ] {
+            assert_eq!(rows_of(text), rows, "{text}");
+        }
+        // A label that says something is a cell.
+        let labelled = r#"{"columns":["n"],"index":["Ada","Bo"],"data":[[3],[2]]}"#;
+        assert_eq!(
+            rows_of(labelled),
+            json!([{"index": "Ada", "n": 3}, {"index": "Bo", "n": 2}])
+        );
+    }
+
+    #[test]
+    fn tables_of_apis_and_drivers_are_read() {
+        let rows = json!([{"name": "Ada", "n": 3}]);
+        for text in [
+            r#"{"columns":["name","n"],"rows":[["Ada",3]],"row_count":1,"execution_time_ms":1.5}"#,
+            r#"{"rows":[{"name":"Ada","n":3}]}"#,
+            r#"{"success":true,"data":[{"name":"Ada","n":3}],"error":null}"#,
+            // node-postgres, and ClickHouse's FORMAT JSON and JSONCompact
+            r#"{"command":"SELECT","rowCount":1,"rows":[{"name":"Ada","n":3}],"fields":[{"name":"name","dataTypeID":25},{"name":"n","dataTypeID":23}]}"#,
+            r#"{"meta":[{"name":"name","type":"String"},{"name":"n","type":"UInt8"}],"data":[{"name":"Ada","n":3}],"rows":1,"statistics":{"elapsed":0.1}}"#,
+            r#"{"meta":[{"name":"name","type":"String"},{"name":"n","type":"UInt8"}],"data":[["Ada",3]],"rows":1}"#,
+        ] {
+            assert_eq!(rows_of(text), rows, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_table_in_markdown_is_read() {
+        for (text, rows) in [
+            // sqlite3 -markdown
+            (
+                "| name | n |\n|------|---|\n| Ada  | 3 |\n|      | 2 |\n",
+                json!([{"name": "Ada", "n": "3"}, {"name": null, "n": "2"}]),
+            ),
+            // to_markdown of pandas
+            (
+                "|    | name   |   n |\n|---:|:-------|----:|\n|  0 | Ada    |   3 |",
+                json!([{"name": "Ada", "n": "3"}]),
+            ),
+            (
+                r"| a |
+|:-:|
+| x\|y |",
+                json!([{"a": "x|y"}]),
+            ),
+        ] {
+            assert_eq!(rows_of(text), rows, "{text}");
+        }
+        for text in [
+            "| a |",
+            "| a |\n| b |",
+            "see:\n| a |\n|---|",
+            "| a |\n|---|\n| 1 | 2 |",
+            "|",
+            "",
+        ] {
+            assert_eq!(of_markdown(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn rows_come_in_many_forms() {
+        for (value, form) in [
+            (json!([]), Some(RowsForm::Empty)),
+            (json!([{}]), Some(RowsForm::Named)),
+            (json!([[1], { "a": 1 }]), Some(RowsForm::Lists)),
+            (json!([1, [2]]), Some(RowsForm::Values)),
+            (
+                json!({ "columns": ["a"], "data": [[1]] }),
+                Some(RowsForm::Named),
+            ),
+            (
+                json!({ "columns": ["a"], "rows": [] }),
+                Some(RowsForm::Empty),
+            ),
+            (json!({ "rows": [["Ada", 3]] }), Some(RowsForm::Lists)),
+            (
+                json!({ "a": [1, 2], "b": ["x", "y"] }),
+                Some(RowsForm::Named),
+            ),
+            // Rows themselves, as far as one can tell.
+            (json!({ "a": 1 }), Some(RowsForm::One)),
+            (
+                json!({ "Ada": { "n": 3 }, "Bo": { "n": 2 } }),
+                Some(RowsForm::One),
+            ),
+            (
+                json!({ "name": "Ada", "data": [1, 2] }),
+                Some(RowsForm::One),
+            ),
+            (json!({ "a": [1, 2], "b": ["x"] }), Some(RowsForm::One)),
+            (json!({}), Some(RowsForm::One)),
+            (json!("x"), None),
+            (json!(null), None),
+        ] {
+            let found = AnswerTable::of(&value).map(|table| table.form);
+            assert_eq!(found, form, "{value}");
+        }
+    }
+}
