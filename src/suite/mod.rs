@@ -5,9 +5,12 @@ pub mod run;
 
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use read::{Columns, Envelope, Limits, ReadOptions, SuiteRows, envelope, read, weight};
+pub use read::{
+    Columns, Envelope, Limits, ReadOptions, Stoppable, SuiteRows, envelope, read, weight,
+};
 
 /// What a file of items is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +77,7 @@ pub struct SuiteRow {
 }
 
 /// Why a file can't be taken.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{}{message}", place(*line, column.as_deref()))]
 pub struct SuiteError {
     /// Where, as in [`SuiteRow::line`]; `None`: the file as a whole.

@@ -9,16 +9,16 @@ mod table;
 mod xlsx;
 mod zip;
 
-use std::collections::HashSet;
 use std::io::{Read, Seek, SeekFrom};
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
 
 use super::{Format, SuiteError, SuiteRow};
 use crate::job::Kind;
 use crate::memory::JsonShape;
-use crate::score::Field;
+use crate::score::{Field, JsonError, parse_json};
 use crate::wire::words;
 
 /// What items take on their way into the store: some chunks of 4 MiB.
@@ -82,13 +82,25 @@ impl ReadOptions<'static> {
 
 /// The rows of a file, in its order. After an error of the file's form there are no more; after one of a row's content
 /// (`SuiteError` with a `line`) the rest may still be read, so that all faults can be told at once.
-pub struct SuiteRows<R>(RowSource<R>);
+pub struct SuiteRows<R> {
+    source: RowSource<R>,
+    items: u64,
+    limits: Limits,
+    ended: bool,
+}
 
 enum RowSource<R> {
     Json(json::Items<R>),
     Jsonl(jsonl::Lines<R>),
     Csv(csv::Records<R>),
     Xlsx(xlsx::Sheet),
+}
+
+/// A row as a source hands it out, behind which there may be more.
+#[derive(Serialize, Deserialize)]
+struct SourceRow {
+    line: u64,
+    fields: Result<Map<String, Value>, SuiteError>,
 }
 
 /// Opens a file, from its beginning, and reads its header if it is a table.
@@ -100,13 +112,19 @@ pub fn read<R: Read + Seek>(
     reading: &ReadOptions<'_>,
 ) -> Result<SuiteRows<R>, SuiteError> {
     check_size(&mut source, reading.limits.file_bytes)?;
-    let form = match reading.format {
-        Format::Json => RowSource::Json(json::Items::open(source, reading.limits)?),
-        Format::Jsonl => RowSource::Jsonl(jsonl::Lines::open(source, reading.limits)),
+    let limits = reading.limits;
+    let source = match reading.format {
+        Format::Json => RowSource::Json(json::Items::open(source, limits)),
+        Format::Jsonl => RowSource::Jsonl(jsonl::Lines::open(source, limits)),
         Format::Csv => RowSource::Csv(csv::Records::open(source, reading)?),
         Format::Xlsx => RowSource::Xlsx(xlsx::Sheet::open(source, reading)?),
     };
-    Ok(SuiteRows(form))
+    Ok(SuiteRows {
+        source,
+        items: 0,
+        limits,
+        ended: false,
+    })
 }
 
 /// What a JSON object holds beside its list of items.
@@ -121,7 +139,7 @@ pub struct Envelope {
 /// Reads what a JSON file holds beside its items, wherever it stands. Costs a walk through the file; the items are not kept.
 pub fn envelope<R: Read + Seek>(mut source: R, limits: Limits) -> Result<Envelope, SuiteError> {
     check_size(&mut source, limits.file_bytes)?;
-    Ok(json::Items::open(source, limits)?.into_envelope())
+    json::Items::open(source, limits).into_envelope()
 }
 
 fn check_size(source: &mut impl Seek, max: u64) -> Result<(), SuiteError> {
@@ -139,16 +157,38 @@ impl<R: Read> Iterator for SuiteRows<R> {
     type Item = Result<SuiteRow, SuiteError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match &mut self.0 {
+        if self.ended {
+            return None;
+        }
+        let next = match &mut self.source {
             RowSource::Json(items) => items.next(),
             RowSource::Jsonl(lines) => lines.next(),
             RowSource::Csv(records) => records.next(),
             RowSource::Xlsx(sheet) => sheet.next(),
-        }
+        };
+        let item_no = self.items;
+        let fault = match next {
+            Ok(Some(SourceRow { line, fields })) if item_no < self.limits.items => {
+                self.items += 1;
+                return Some(fields.map(|fields| SuiteRow {
+                    item_no,
+                    line,
+                    fields,
+                }));
+            }
+            Ok(Some(_)) => {
+                let max = self.limits.items;
+                Some(SuiteError::whole(format!(
+                    "the file has more than {max} items: split it"
+                )))
+            }
+            Ok(None) => None,
+            Err(error) => Some(error),
+        };
+        self.ended = true;
+        fault.map(Err)
     }
 }
-
-const TOO_MANY_VALUES: &str = "holds too many values to be compared: send fewer rows or columns";
 
 /// About how many bytes of memory reading a file takes: that of its heaviest item, as far as the file can be read, and of a workbook that
 /// of its shared texts.
@@ -159,7 +199,7 @@ pub fn weight<R: Read + Seek>(mut source: R, reading: &ReadOptions<'_>) -> Resul
     check_size(&mut source, reading.limits.file_bytes)?;
     let limits = reading.limits;
     let (item, beside) = match reading.format {
-        Format::Json => (json::Items::open(source, limits)?.heaviest(), 0),
+        Format::Json => (json::Items::open(source, limits).heaviest(), 0),
         Format::Jsonl => (jsonl::Lines::open(source, limits).heaviest(), 0),
         Format::Csv => (csv::Records::open(source, reading)?.heaviest(), 0),
         Format::Xlsx => zip::check(&mut source, limits)?,
@@ -172,29 +212,55 @@ fn unreadable(error: std::io::Error) -> SuiteError {
     SuiteError::whole(format!("the file can't be read: {error}"))
 }
 
-fn too_many(limits: Limits) -> SuiteError {
-    let max = limits.items;
-    SuiteError::whole(format!("the file has more than {max} items: split it"))
-}
-
 fn too_large(line: u64, limits: Limits) -> SuiteError {
     let max = limits.item_bytes;
     SuiteError::row(line, format!("the item has more than {max} bytes"))
 }
 
 /// Reads the bytes of one JSON value, whose nesting and whose values are counted before anything sees it that takes stack or memory.
-fn parse(bytes: &[u8], limits: Limits) -> Result<Value, String> {
+fn parse(bytes: &[u8], limits: Limits) -> Result<Value, ParseFault> {
     let shape = JsonShape::measure(bytes);
     if shape.depth > limits.depth {
-        return Err(format!("is nested deeper than {} levels", limits.depth));
+        let message = format!("is nested deeper than {} levels", limits.depth);
+        return Err(ParseFault::Refused {
+            pointer: String::new(),
+            message,
+        });
     }
     if shape.weight() > limits.item_weight {
-        return Err(TOO_MANY_VALUES.to_owned());
+        let message = "holds too many values to be compared: send fewer rows or columns".to_owned();
+        return Err(ParseFault::Refused {
+            pointer: String::new(),
+            message,
+        });
     }
-    serde_json::from_slice(bytes).map_err(|error| match encoding(bytes) {
-        None => format!("is not JSON: {}", words::json_fault(&error.to_string())),
-        Some(encoding) => format!("is {encoding}: save the file as UTF-8"),
+    parse_json(bytes).map_err(|error| match (error, encoding(bytes)) {
+        (JsonError::RepeatedField { pointer, name }, _) => ParseFault::Refused {
+            message: JsonError::RepeatedField {
+                pointer: String::new(),
+                name,
+            }
+            .to_string(),
+            pointer,
+        },
+        (JsonError::Syntax(error), None) => ParseFault::Syntax(format!(
+            "is not JSON: {}",
+            words::json_fault(&error.to_string())
+        )),
+        (JsonError::Syntax(_), Some(encoding)) => {
+            ParseFault::Syntax(format!("is {encoding}: save the file as UTF-8"))
+        }
     })
+}
+
+/// Why bytes weren't read as JSON.
+enum ParseFault {
+    /// They are JSON that can't be taken, because of what is at the pointer in it.
+    Refused {
+        pointer: String,
+        message: String,
+    },
+    Syntax(String),
 }
 
 /// What bytes seem to be written in that are no UTF-8; `None`: they are, and it is something else that is wrong.
@@ -209,62 +275,54 @@ fn encoding(bytes: &[u8]) -> Option<&'static str> {
         .then_some("not UTF-8 (perhaps Latin-1 or Windows-1252)")
 }
 
-/// The first name that an object has twice: which of its values counts is anybody's guess.
-struct RepeatedName(Option<String>);
-
-impl<'de> Deserialize<'de> for RepeatedName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(RepeatedNameFinder)
-    }
-}
-
-struct RepeatedNameFinder;
-
-impl<'de> Visitor<'de> for RepeatedNameFinder {
-    type Value = RepeatedName;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<RepeatedName, A::Error> {
-        let (mut names, mut repeated) = (HashSet::new(), None);
-        while let Some((name, IgnoredAny)) = members.next_entry::<String, IgnoredAny>()? {
-            if names.contains(&name) {
-                repeated.get_or_insert(name);
-            } else {
-                names.insert(name);
-            }
-        }
-        Ok(RepeatedName(repeated))
-    }
-}
-
 fn object(bytes: &[u8], line: u64, limits: Limits) -> Result<Map<String, Value>, SuiteError> {
-    match parse(bytes, limits) {
-        Ok(Value::Object(fields)) => match serde_json::from_slice(bytes) {
-            Ok(RepeatedName(Some(name))) => Err(SuiteError::cell(
+    let form = match parse(bytes, limits) {
+        Ok(Value::Object(fields)) => return Ok(fields),
+        Ok(Value::Null) => "null",
+        Ok(Value::Bool(_)) => "a boolean",
+        Ok(Value::Number(_)) => "a number",
+        Ok(Value::String(_)) => "text",
+        Ok(Value::Array(_)) => "a list",
+        Err(ParseFault::Refused { pointer, message }) if !pointer.is_empty() => {
+            return Err(SuiteError::cell(
                 line,
-                name,
-                "stands in the item twice: keep one",
-            )),
-            Ok(RepeatedName(None)) | Err(_) => Ok(fields),
-        },
-        Ok(other) => {
-            let form = match other {
-                Value::Null => "null",
-                Value::Bool(_) => "a boolean",
-                Value::Number(_) => "a number",
-                Value::String(_) => "text",
-                Value::Array(_) => "a list",
-                Value::Object(_) => "an object",
-            };
-            Err(SuiteError::row(
-                line,
-                format!("an item must be a JSON object, and this is {form}"),
-            ))
+                pointer.trim_start_matches('/'),
+                message,
+            ));
         }
-        Err(fault) => Err(SuiteError::row(line, format!("the item {fault}"))),
+        Err(ParseFault::Refused { message, .. } | ParseFault::Syntax(message)) => {
+            return Err(SuiteError::row(line, format!("the item {message}")));
+        }
+    };
+    let message = format!("an item must be a JSON object, and this is {form}");
+    Err(SuiteError::row(line, message))
+}
+
+/// A source that can't be read any more once nobody waits for it: reading takes processor time, and goes on without its client otherwise.
+#[derive(Debug, Clone)]
+pub struct Stoppable<R> {
+    source: R,
+    stop: CancellationToken,
+}
+
+impl<R> Stoppable<R> {
+    pub fn new(source: R, stop: CancellationToken) -> Self {
+        Self { source, stop }
+    }
+}
+
+impl<R: Read> Read for Stoppable<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self.stop.is_cancelled() {
+            true => Err(std::io::Error::other("nobody waits for it any more")),
+            false => self.source.read(buffer),
+        }
+    }
+}
+
+impl<R: Seek> Seek for Stoppable<R> {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        self.source.seek(to)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, header};
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::api::http::body::typed;
 use crate::api::http::params::Params;
@@ -13,7 +14,7 @@ use crate::enqueue::{BatchError, Item, ItemFault, ItemStream, OpenItems};
 use crate::job::Kind;
 use crate::memory::blocking;
 use crate::score::about;
-use crate::suite::{self, Format, Limits, ReadOptions, SuiteError};
+use crate::suite::{self, Format, Limits, ReadOptions, Stoppable, SuiteError};
 use crate::wire::{BatchRequest, RequestFault};
 
 /// The longest name, characters.
@@ -44,6 +45,10 @@ pub(crate) async fn head_of_json(
     file: Arc<File>,
     limits: Limits,
 ) -> Result<BatchRequest, ApiError> {
+    let stop = CancellationToken::new();
+    let file = Stoppable::new(file, stop.clone());
+    // The client that leaves takes this future with it.
+    let _stops = stop.drop_guard();
     let envelope = blocking(move || suite::envelope(file, limits))
         .await
         .map_err(|error| item_faults(vec![item_fault(error)], Format::Json))?;
@@ -170,7 +175,7 @@ pub(crate) fn check_name(name: Option<&str>) -> Result<(), ApiError> {
 
 /// How much memory reading the file takes.
 pub(crate) async fn weight(
-    file: Arc<File>,
+    file: Stoppable<Arc<File>>,
     reading: ReadOptions<'static>,
 ) -> Result<u64, ApiError> {
     blocking(move || suite::weight(file, &reading))
@@ -179,7 +184,7 @@ pub(crate) async fn weight(
 }
 
 /// Opens the file anew each time.
-pub(crate) fn opener(file: Arc<File>, reading: ReadOptions<'static>) -> OpenItems {
+pub(crate) fn opener(file: Stoppable<Arc<File>>, reading: ReadOptions<'static>) -> OpenItems {
     Arc::new(move || {
         let rows = suite::read(file.clone(), &reading).map_err(item_fault)?;
         let items = rows.map(|row| match row {

@@ -13,6 +13,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -35,7 +36,7 @@ use crate::enqueue::ScoreBatch;
 use crate::events::EventType;
 use crate::job::{Force, Kind, Priority};
 use crate::store::{BatchFilter, BatchRow, Moved};
-use crate::suite::{Format, Limits, ReadOptions};
+use crate::suite::{Format, Limits, ReadOptions, Stoppable};
 use crate::wire::{Batch, BatchRequest, BatchRetried, BatchState, Batches, BudgetBody};
 
 pub(crate) use crate::api::http::links::BATCHES;
@@ -134,11 +135,15 @@ pub(crate) async fn begin(
         limits: limits_of(&api),
         ..ReadOptions::of_kind(format, head.kind)
     };
-    let weight = weight(items.file.clone(), reading).await?;
+    let stop = CancellationToken::new();
+    let file = Stoppable::new(items.file, stop.clone());
+    // The client that leaves takes this future with it.
+    let _stops = stop.drop_guard();
+    let weight = weight(file.clone(), reading).await?;
     api.memory.take(weight).await?;
     let batch = api
         .enqueue
-        .batch(request, opener(items.file, reading))
+        .batch(request, opener(file, reading))
         .await
         .map_err(|error| refused(error, format))?;
     Ok(view::load(&api, batch).await?)

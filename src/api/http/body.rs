@@ -9,7 +9,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use futures::{Stream, StreamExt as _};
-use serde::de::{Deserialize, DeserializeOwned, Deserializer};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 use tower_http::timeout::TimeoutError;
@@ -20,6 +20,7 @@ use crate::api::ApiState;
 use crate::config::HttpSettings;
 use crate::history::ingest::shortened;
 use crate::memory::{JsonShape, blocking};
+use crate::score::{JsonError, parse_json};
 
 /// What the description of a body says that may be left out.
 pub(crate) const MAY_BE_LEFT_OUT: &str = "May be left out";
@@ -257,30 +258,27 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8], fault_status: FaultStatus) -> Result<T, ApiError> {
+    let value = parse_json(bytes).map_err(|error| match error {
+        JsonError::RepeatedField { ref pointer, .. } => {
+            ApiError::fault(fault_status, pointer.clone(), error.to_string())
+        }
+        JsonError::Syntax(error) if error.is_eof() => {
+            let said = format!("the body breaks off: {error}; send all of its JSON");
+            ApiError::fault(fault_status, "", said)
+        }
+        JsonError::Syntax(error) => {
+            ApiError::fault(fault_status, "", format!("the body is no JSON: {error}"))
+        }
+    })?;
     // A derived reader would take an array for the fields in order.
-    if bytes
-        .trim_ascii_start()
-        .first()
-        .is_some_and(|byte| *byte != b'{')
-    {
+    if !value.is_object() {
         return Err(ApiError::fault(
             fault_status,
             "",
             "the body must be a JSON object",
         ));
     }
-    if let Some(pointer) = super::duplicate_fields::first(bytes) {
-        return Err(ApiError::fault(
-            fault_status,
-            pointer,
-            "stands there twice: keep one",
-        ));
-    }
-    let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = deserialize("", &mut json, fault_status)?;
-    json.end()
-        .map_err(|error| ApiError::fault(fault_status, "", error.to_string()))?;
-    Ok(value)
+    deserialize("", value, fault_status)
 }
 
 /// What is read of JSON that is a value already, such as the fields of a form: faults are 422, and named as those of a body in which
@@ -289,25 +287,14 @@ pub(crate) fn typed<T: DeserializeOwned>(root: &str, value: Value) -> Result<T, 
     deserialize(root, value, FaultStatus::Unprocessable)
 }
 
-fn deserialize<'de, T: Deserialize<'de>>(
+fn deserialize<T: DeserializeOwned>(
     root: &str,
-    json: impl Deserializer<'de, Error = serde_json::Error>,
+    value: Value,
     fault_status: FaultStatus,
 ) -> Result<T, ApiError> {
-    serde_path_to_error::deserialize(json).map_err(|error| {
+    serde_path_to_error::deserialize(value).map_err(|error| {
         let said = shortened(&error.inner().to_string());
-        match error.inner().classify() {
-            serde_json::error::Category::Data => {
-                ApiError::fault(fault_status, root.to_owned() + &pointer(error.path()), said)
-            }
-            serde_json::error::Category::Eof => {
-                let said = format!("the body breaks off: {said}; send all of its JSON");
-                ApiError::fault(fault_status, "", said)
-            }
-            serde_json::error::Category::Syntax | serde_json::error::Category::Io => {
-                ApiError::fault(fault_status, "", format!("the body is no JSON: {said}"))
-            }
-        }
+        ApiError::fault(fault_status, root.to_owned() + &pointer(error.path()), said)
     })
 }
 

@@ -7,7 +7,6 @@ pub(crate) mod body;
 pub(crate) mod body_memory;
 pub(crate) mod browsers;
 pub(crate) mod connections;
-pub(crate) mod duplicate_fields;
 pub(crate) mod etag;
 pub(crate) mod guard;
 pub(crate) mod idempotency;

@@ -1,246 +1,215 @@
-//! CSV: a header line, then records; read one after the other, each bounded before it is in memory. Empty lines, and records
-//! whose cells are all empty, are skipped.
+//! CSV: a header line, then records; read one after the other. Cells are separated by commas, semicolons or tabs, as the first line says or shows.
+//! Empty lines, and records whose cells are all empty, are skipped.
 
-use std::collections::VecDeque;
-use std::io::{self, Read};
+use std::io::{BufRead as _, BufReader, Chain, Cursor, Read};
 
-use csv::{ByteRecord, Reader, ReaderBuilder};
 use serde_json::Map;
 
 use super::table::{Cell, Header};
-use super::{Limits, ReadOptions, too_large, too_many, unreadable};
+use super::{Limits, ReadOptions, SourceRow, encoding, too_large, unreadable};
 use crate::memory::JsonShape;
-use crate::suite::{SuiteError, SuiteRow};
+use crate::suite::SuiteError;
 
-/// How far the reader reads ahead, bytes.
-const BUFFER: usize = 64 << 10;
+/// What may separate cells; at a draw the last.
+const DELIMITERS: [u8; 3] = [b'\t', b';', b','];
 
 pub(super) struct Records<R> {
-    input: Reader<Bounded<R>>,
-    limits: Limits,
+    input: RecordReader<BufReader<Chain<Cursor<Vec<u8>>, R>>>,
     header: Header,
-    record: ByteRecord,
-    item_no: u64,
-    ended: bool,
 }
 
-/// Breaks off when one record takes more bytes than it may: a quote that is never closed would take the whole file. Knows
-/// on which line a record begins, which the reader of records doesn't: it counts neither the second half of a CRLF nor empty
-/// lines before the record.
-struct Bounded<R> {
-    source: R,
-    left: u64,
-    /// Where the record that is being read begins, or white space before it.
-    from: u64,
-    offset: u64,
+/// Splits a text into records.
+struct RecordReader<R> {
+    input: R,
+    delimiter: u8,
+    limits: Limits,
+    /// The cells of the last record, one behind the other, and where each ends.
+    text: Vec<u8>,
+    ends: Vec<usize>,
+    /// The line on which the last record begins, and the one that is read.
+    begin: u64,
     line: u64,
-    /// Whether that was a carriage return, a line feed, or neither.
-    last: Option<u8>,
-    /// Whether a cell in quotes is being read, and on which line it began.
-    quoting: Quoting,
-    ended: bool,
-    /// Where lines begin that hold something, and which they are: from the record's own to what is read ahead.
-    starts: VecDeque<(u64, u64)>,
+    /// Whether a carriage return was read last: a line feed behind it ends no other line.
+    after_return: bool,
 }
 
-/// Where in a cell the text is that was read ahead.
-#[derive(Clone, Copy)]
-enum Quoting {
-    /// A cell begins.
-    Begins,
+/// Where in a cell the next byte is.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Begin,
     Bare,
-    Quoted {
-        line: u64,
-    },
+    /// Within quotes that begin on this line.
+    Quoted(u64),
     /// Behind a quote within quotes: it closes them, or is the first of two.
-    Closes {
-        line: u64,
-    },
+    Closing(u64),
 }
 
-impl Quoting {
-    fn after(self, byte: u8, line: u64) -> Self {
-        match (self, byte) {
-            (Self::Begins, b'"') => Self::Quoted { line },
-            (Self::Quoted { line }, b'"') => Self::Closes { line },
-            (Self::Closes { line }, b'"') => Self::Quoted { line },
-            (Self::Quoted { .. }, _) => self,
-            (Self::Begins | Self::Bare | Self::Closes { .. }, b',' | b'\r' | b'\n') => Self::Begins,
-            (Self::Begins | Self::Bare | Self::Closes { .. }, _) => Self::Bare,
-        }
-    }
-}
-
-impl<R: Read> Read for Bounded<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.left == 0 {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        let read = self.source.read(buffer)?;
-        self.left = self.left.saturating_sub(read as u64);
-        self.ended = read == 0;
-        // All that was read before is the record's: its later lines are within a cell.
-        self.forget_before();
-        self.starts.truncate(1);
-        for byte in buffer.get(..read).unwrap_or_default() {
-            self.see(*byte);
-        }
-        Ok(read)
-    }
-}
-
-impl<R> Bounded<R> {
-    fn new(source: R, limits: Limits) -> Self {
+impl<R: std::io::BufRead> RecordReader<R> {
+    fn new(input: R, delimiter: u8, limits: Limits) -> Self {
         Self {
-            source,
-            left: limits.item_bytes + BUFFER as u64,
-            from: 0,
-            offset: 0,
+            input,
+            delimiter,
+            limits,
+            text: Vec::new(),
+            ends: Vec::new(),
+            begin: 1,
             line: 1,
-            last: Some(b'\n'),
-            quoting: Quoting::Begins,
-            ended: false,
-            starts: VecDeque::new(),
+            after_return: false,
         }
     }
 
-    /// A record begins at `from`, or behind line ends there.
-    fn begin(&mut self, from: u64, limits: Limits) {
-        self.from = from;
-        self.left = limits.item_bytes + BUFFER as u64;
-    }
-
-    /// The line of the quote that is never closed, once all before `read` is in records.
-    fn unclosed(&self, read: u64) -> Option<u64> {
-        match self.quoting {
-            Quoting::Quoted { line } if self.ended && read >= self.offset => Some(line),
-            Quoting::Quoted { .. } | Quoting::Begins | Quoting::Bare | Quoting::Closes { .. } => {
-                None
+    /// Reads the next record that isn't an empty line; `false` at the end.
+    fn next(&mut self) -> Result<bool, SuiteError> {
+        self.text.clear();
+        self.ends.clear();
+        let (mut place, mut bytes) = (Place::Begin, 0);
+        while let Some(byte) = self.input.by_ref().bytes().next() {
+            let byte = byte.map_err(unreadable)?;
+            if bytes == 0 {
+                self.begin = self.line;
+            }
+            let is_second = self.after_return && byte == b'\n';
+            self.after_return = byte == b'\r';
+            let next = self.see(place, byte);
+            self.line += u64::from(matches!(byte, b'\r' | b'\n') && !is_second);
+            match next {
+                Some(next) => (place, bytes) = (next, bytes + 1),
+                None if bytes == 0 => {}
+                None => {
+                    self.ends.push(self.text.len());
+                    return Ok(true);
+                }
+            }
+            if bytes > self.limits.item_bytes {
+                let mut fault = too_large(self.begin, self.limits);
+                fault.message.push_str("; is a quote not closed?");
+                return Err(fault);
+            }
+        }
+        match place {
+            Place::Quoted(line) => Err(SuiteError::row(line, UNCLOSED)),
+            Place::Begin if self.ends.is_empty() => Ok(false),
+            Place::Begin | Place::Bare | Place::Closing(_) => {
+                self.ends.push(self.text.len());
+                Ok(true)
             }
         }
     }
 
-    fn see(&mut self, byte: u8) {
-        self.quoting = self.quoting.after(byte, self.line);
-        match (byte, self.last) {
-            (b'\n', Some(b'\r')) => self.last = Some(b'\n'),
-            (b'\r' | b'\n', _) => {
-                self.line += 1;
-                self.last = Some(byte);
+    /// Takes a byte of a record; `None`: it ends the record.
+    fn see(&mut self, place: Place, byte: u8) -> Option<Place> {
+        let next = match (place, byte) {
+            (Place::Begin, b'"') => return Some(Place::Quoted(self.line)),
+            (Place::Quoted(line), b'"') => return Some(Place::Closing(line)),
+            (Place::Closing(line), b'"') => Place::Quoted(line),
+            (Place::Quoted(_), _) => place,
+            (Place::Begin | Place::Bare | Place::Closing(_), b'\r' | b'\n') => return None,
+            (Place::Begin | Place::Bare | Place::Closing(_), _) if byte == self.delimiter => {
+                self.ends.push(self.text.len());
+                return Some(Place::Begin);
             }
-            (_, Some(_)) => {
-                self.starts.push_back((self.offset, self.line));
-                self.last = None;
-            }
-            (_, None) => {}
-        }
-        self.offset += 1;
+            (Place::Begin | Place::Bare | Place::Closing(_), _) => Place::Bare,
+        };
+        self.text.push(byte);
+        Some(next)
     }
 
-    fn forget_before(&mut self) {
-        while self.starts.front().is_some_and(|(at, _)| *at < self.from) {
-            self.starts.pop_front();
-        }
+    fn cells(&self) -> impl Iterator<Item = &[u8]> {
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        let cells = begins.zip(&self.ends);
+        cells.map(|(begin, end)| self.text.get(begin..*end).unwrap_or_default())
     }
+}
 
-    fn line(&mut self) -> u64 {
-        self.forget_before();
-        self.starts.front().map_or(self.line, |(_, line)| *line)
+/// What separates the cells: what Excel's line `sep=;` says, else what makes the most of the header.
+fn delimiter(head: &[u8], limits: Limits) -> u8 {
+    let line = head
+        .trim_ascii_start()
+        .split(|byte| matches!(byte, b'\r' | b'\n'))
+        .next();
+    if let Some(said) = said_delimiter(line.unwrap_or_default()) {
+        return said;
+    }
+    let cells = |delimiter: &u8| {
+        let mut record = RecordReader::new(head, *delimiter, limits);
+        record.next().map_or(0, |_| record.ends.len())
+    };
+    DELIMITERS.into_iter().max_by_key(cells).unwrap_or(b',')
+}
+
+/// The delimiter that a first line names, which is no header then.
+fn said_delimiter(line: &[u8]) -> Option<u8> {
+    let bare = line
+        .strip_prefix(b"\"")
+        .and_then(|line| line.strip_suffix(b"\""));
+    match bare.unwrap_or(line) {
+        [b's' | b'S', b'e' | b'E', b'p' | b'P', b'=', delimiter] => Some(*delimiter),
+        _ => None,
     }
 }
 
 impl<R: Read> Records<R> {
-    pub(super) fn open(source: R, reading: &ReadOptions<'_>) -> Result<Self, SuiteError> {
+    pub(super) fn open(mut source: R, reading: &ReadOptions<'_>) -> Result<Self, SuiteError> {
         let limits = reading.limits;
-        let mut input = ReaderBuilder::new()
-            .has_headers(false)
-            .flexible(true)
-            .buffer_capacity(BUFFER)
-            .from_reader(Bounded::new(source, limits));
-        let mut record = ByteRecord::new();
-        let there = input
-            .read_byte_record(&mut record)
-            .map_err(|error| fault(error, 1, limits))?;
-        if !there {
+        // The first line that holds something, and what was read ahead of it.
+        let mut head = Vec::new();
+        let mut input = BufReader::with_capacity(64 << 10, &mut source).take(limits.item_bytes);
+        while head.trim_ascii().is_empty() {
+            if input.read_until(b'\n', &mut head).map_err(unreadable)? == 0 {
+                break;
+            }
+        }
+        head.extend_from_slice(input.into_inner().buffer());
+        if head.starts_with(b"\xef\xbb\xbf") {
+            head.drain(..3);
+        }
+        let delimiter = delimiter(&head, limits);
+        let input = BufReader::with_capacity(64 << 10, Cursor::new(head).chain(source));
+        let mut input = RecordReader::new(input, delimiter, limits);
+        let mut is_there = input.next()?;
+        let first: Vec<&[u8]> = input.cells().collect();
+        if said_delimiter(&first.join(&delimiter)).is_some() {
+            is_there = input.next()?;
+        }
+        if !is_there {
             return Err(SuiteError::whole("the file is empty"));
         }
-        let line = input.get_mut().line();
-        let names: Vec<Option<String>> = record
-            .iter()
-            .map(|name| {
-                std::str::from_utf8(name)
-                    .map(|name| Some(name.to_owned()))
-                    .map_err(|_| SuiteError::row(line, NOT_UTF8))
-            })
-            .collect::<Result<_, _>>()?;
-        let header = Header::read(&names, line, reading)?;
-        Ok(Self {
-            input,
-            limits,
-            header,
-            record,
-            item_no: 0,
-            ended: false,
-        })
+        if let Some(found) = encoding(&input.text) {
+            let fault = format!("is {found}: save the file as CSV UTF-8");
+            return Err(SuiteError::row(input.begin, fault));
+        }
+        let names = input
+            .cells()
+            .map(|name| Some(String::from_utf8_lossy(name).into_owned()));
+        let names: Vec<Option<String>> = names.collect();
+        let header = Header::read(&names, input.begin, reading)?;
+        Ok(Self { input, header })
     }
 
     /// What its heaviest record weighs, up to the first that can't be read.
     pub(super) fn heaviest(mut self) -> u64 {
         let mut most = 0;
-        loop {
-            let from = self.input.position().byte();
-            self.input.get_mut().begin(from, self.limits);
-            if !matches!(self.input.read_byte_record(&mut self.record), Ok(true)) {
-                return most;
-            }
-            most = most.max(JsonShape::of_any(self.record.as_slice()).weight());
+        while let Ok(true) = self.input.next() {
+            most = most.max(JsonShape::of_any(&self.input.text).weight());
         }
+        most
     }
 
-    pub(super) fn next(&mut self) -> Option<Result<SuiteRow, SuiteError>> {
-        if self.ended {
-            return None;
-        }
-        loop {
-            let from = self.input.position().byte();
-            self.input.get_mut().begin(from, self.limits);
-            let read = self.input.read_byte_record(&mut self.record);
-            let line = self.input.get_mut().line();
-            let read_to = self.input.position().byte();
-            if let Some(line) = self.input.get_ref().unclosed(read_to) {
-                self.ended = true;
-                return Some(Err(SuiteError::row(line, UNCLOSED)));
-            }
-            match read {
-                Ok(true) if self.record.iter().all(<[u8]>::is_empty) => {}
-                Ok(true) => return Some(self.item(line)),
-                Ok(false) => {
-                    self.ended = true;
-                    return None;
-                }
-                Err(error) => {
-                    self.ended = true;
-                    return Some(Err(fault(error, line, self.limits)));
-                }
+    pub(super) fn next(&mut self) -> Result<Option<SourceRow>, SuiteError> {
+        while self.input.next()? {
+            if !self.input.text.is_empty() {
+                let line = self.input.begin;
+                return Ok(Some(SourceRow {
+                    line,
+                    fields: self.fields(line),
+                }));
             }
         }
+        Ok(None)
     }
 
-    fn item(&mut self, line: u64) -> Result<SuiteRow, SuiteError> {
-        let item_no = self.item_no;
-        if item_no >= self.limits.items {
-            self.ended = true;
-            return Err(too_many(self.limits));
-        }
-        self.item_no += 1;
-        self.row(item_no, line)
-    }
-
-    fn row(&self, item_no: u64, line: u64) -> Result<SuiteRow, SuiteError> {
-        if self.record.as_slice().len() as u64 > self.limits.item_bytes {
-            return Err(too_large(line, self.limits));
-        }
-        let (cells, columns) = (self.record.len(), self.header.len());
+    fn fields(&self, line: u64) -> Result<Map<String, serde_json::Value>, SuiteError> {
+        let (cells, columns) = (self.input.ends.len(), self.header.len());
         if cells != columns {
             return Err(SuiteError::row(
                 line,
@@ -251,33 +220,16 @@ impl<R: Read> Records<R> {
             ));
         }
         let mut fields = Map::new();
-        for (place, cell) in self.record.iter().enumerate() {
+        for (place, cell) in self.input.cells().enumerate() {
             let text = std::str::from_utf8(cell)
                 .map_err(|_| SuiteError::cell(line, self.header.name(place), NOT_UTF8))?;
             let cell = Cell::Text(text.to_owned());
             self.header.put(&mut fields, (line, place), cell)?;
         }
         self.header.fill(&mut fields);
-        Ok(SuiteRow {
-            item_no,
-            line,
-            fields,
-        })
+        Ok(fields)
     }
 }
 
 const UNCLOSED: &str = "has a quote that is never closed, so that all behind it is in one cell: close it, or double a quote within a cell";
 const NOT_UTF8: &str = "is not UTF-8: save the file as CSV UTF-8";
-
-fn fault(error: csv::Error, line: u64, limits: Limits) -> SuiteError {
-    let said = error.to_string();
-    let csv::ErrorKind::Io(error) = error.into_kind() else {
-        return SuiteError::row(line, format!("is not CSV: {said}"));
-    };
-    if error.kind() != io::ErrorKind::FileTooLarge {
-        return unreadable(error);
-    }
-    let mut fault = too_large(line, limits);
-    fault.message.push_str("; is a quote not closed?");
-    fault
-}

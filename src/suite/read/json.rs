@@ -1,241 +1,241 @@
-//! JSON: a list of objects, or an object that holds it. serde_json walks through the file once to find where each item stands; then
-//! one item at a time is in memory.
+//! JSON: a list of objects, or an object that holds it. It is split by its brackets, quotes and commas, one item in memory at a time. Whether an item is
+//! JSON shows when it is parsed.
 
-use std::cell::Cell;
-use std::io::{BufRead as _, BufReader, Error, Read, Seek, SeekFrom, copy, sink};
-use std::ops::Range;
+use std::io::{BufRead as _, BufReader, Read};
 
-use serde::de::{
-    self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
+use super::{
+    Envelope, Limits, ParseFault, SourceRow, encoding, object, parse, too_large, unreadable,
 };
-use serde_json::value::RawValue;
-
-use super::{Envelope, Limits, object, parse, too_large, too_many, unreadable};
 use crate::memory::JsonShape;
-use crate::suite::{SuiteError, SuiteRow};
+use crate::suite::SuiteError;
 
 /// What the list may be called.
 const LISTS: [&str; 2] = ["items", "questions"];
-/// The largest field beside the list, its name included, bytes.
+/// The largest field beside the list, bytes.
 const FIELD_BYTES: u64 = 64 << 10;
 /// The most fields beside the list.
 const FIELDS: usize = 64;
 
 pub(super) struct Items<R> {
     input: BufReader<R>,
-    at: u64,
     limits: Limits,
+    place: Place,
+    /// Whether a comma was read last, so that something must follow.
+    after_comma: bool,
+    /// The value that was read last.
+    text: Vec<u8>,
+    items: u64,
     envelope: Envelope,
-    spans: std::iter::Enumerate<std::vec::IntoIter<Range<u64>>>,
 }
 
-impl<R: Read + Seek> Items<R> {
-    pub(super) fn open(mut source: R, limits: Limits) -> Result<Self, SuiteError> {
-        let walked = Walked {
-            at: Cell::new(0),
-            left: Cell::new(u64::MAX),
-        };
-        let mut found = FoundSpans {
-            walked: &walked,
-            limits,
-            envelope: Envelope::default(),
-            spans: Vec::new(),
-            begun: 0,
-            is_open: false,
-            fault: None,
-        };
-        let mut input = BufReader::with_capacity(64 << 10, &mut source);
-        let head = input.fill_buf().map_err(unreadable)?;
-        if head.starts_with(b"\xef\xbb\xbf") {
-            input.consume(3);
-            walked.at.set(3);
-        }
-        let counted = Counted {
-            input,
-            walked: &walked,
-        };
-        let mut json = serde_json::Deserializer::from_reader(counted);
-        let read = json.deserialize_any(&mut found).and_then(|()| json.end());
-        if let Err(error) = read {
-            return Err(found.describe(&error));
-        }
-        let (envelope, spans) = (found.envelope, found.spans);
-        source.seek(SeekFrom::Start(0)).map_err(unreadable)?;
-        Ok(Self {
-            input: BufReader::with_capacity(64 << 10, source),
-            at: 0,
-            limits,
-            envelope,
-            spans: spans.into_iter().enumerate(),
-        })
-    }
-
-    pub(super) fn into_envelope(self) -> Envelope {
-        self.envelope
-    }
+#[derive(Clone, Copy)]
+enum Place {
+    Start,
+    /// In the object that holds the list.
+    Object,
+    /// In the list.
+    List,
+    End,
 }
 
 impl<R: Read> Items<R> {
+    pub(super) fn open(source: R, limits: Limits) -> Self {
+        Self {
+            input: BufReader::with_capacity(64 << 10, source),
+            limits,
+            place: Place::Start,
+            after_comma: false,
+            text: Vec::new(),
+            items: 0,
+            envelope: Envelope::default(),
+        }
+    }
+
+    /// Reads to the end, and returns what stands beside the items.
+    pub(super) fn into_envelope(mut self) -> Result<Envelope, SuiteError> {
+        while self.find()? {}
+        Ok(self.envelope)
+    }
+
     /// What its heaviest item weighs, up to the first that can't be read.
     pub(super) fn heaviest(mut self) -> u64 {
         let mut most = 0;
-        while let Some((_, span)) = self.spans.next()
-            && let Ok(bytes) = self.bytes(&span)
-        {
-            most = most.max(JsonShape::measure(&bytes).weight());
+        while let Ok(true) = self.find() {
+            most = most.max(JsonShape::measure(&self.text).weight());
         }
         most
     }
 
-    pub(super) fn next(&mut self) -> Option<Result<SuiteRow, SuiteError>> {
-        let (item_no, span) = self.spans.next()?;
-        Some(self.row(item_no as u64, &span))
+    pub(super) fn next(&mut self) -> Result<Option<SourceRow>, SuiteError> {
+        Ok(self.find()?.then(|| SourceRow {
+            line: self.items,
+            fields: object(&self.text, self.items, self.limits),
+        }))
     }
 
-    fn bytes(&mut self, span: &Range<u64>) -> Result<Vec<u8>, SuiteError> {
-        let mut between = (&mut self.input).take(span.start - self.at);
-        copy(&mut between, &mut sink()).map_err(unreadable)?;
-        let mut bytes = Vec::new();
-        let mut item = (&mut self.input).take(span.end - span.start);
-        item.read_to_end(&mut bytes).map_err(unreadable)?;
-        self.at = span.end;
-        // A number's end is seen by what follows it.
-        if matches!(bytes.first(), Some(b'-' | b'0'..=b'9')) {
-            bytes.pop();
+    /// Reads the text of the next item; `false` at the end.
+    fn find(&mut self) -> Result<bool, SuiteError> {
+        loop {
+            let next = self.peek()?;
+            match (self.place, next) {
+                (Place::Start, None) => return Err(SuiteError::whole("the file is empty")),
+                (Place::Start, Some(b'[')) => self.pass(Place::List),
+                (Place::Start, Some(b'{')) => self.pass(Place::Object),
+                (Place::Start, Some(_)) => return Err(SuiteError::whole(self.other_form())),
+                (Place::End, None) => return Ok(false),
+                (Place::End, Some(_)) => {
+                    return Err(self.fault("there are trailing characters behind it"));
+                }
+                (Place::List | Place::Object, None) => return Err(self.broken_off()),
+                (Place::List, Some(b']')) if !self.after_comma => {
+                    let is_held = self.envelope.list.is_some();
+                    self.pass(if is_held { Place::Object } else { Place::End });
+                    self.after_member()?;
+                }
+                (Place::Object, Some(b'}')) if !self.after_comma => {
+                    self.pass(Place::End);
+                    self.check_list()?;
+                }
+                (Place::List, Some(_)) => {
+                    self.items += 1;
+                    let too_large = too_large(self.items, self.limits);
+                    self.value(self.limits.item_bytes, too_large)?;
+                    return self.after_member().map(|()| true);
+                }
+                (Place::Object, Some(_)) => self.member()?,
+            }
         }
-        Ok(bytes)
     }
 
-    fn row(&mut self, item_no: u64, span: &Range<u64>) -> Result<SuiteRow, SuiteError> {
-        let bytes = self.bytes(span)?;
-        let line = item_no + 1;
-        Ok(SuiteRow {
-            item_no,
-            line,
-            fields: object(&bytes, line, self.limits)?,
-        })
-    }
-}
-
-/// How far the walk has come, and how far it may go in the value that it is in.
-struct Walked {
-    at: Cell<u64>,
-    left: Cell<u64>,
-}
-
-struct Counted<'a, R> {
-    input: R,
-    walked: &'a Walked,
-}
-
-impl<R: Read> Read for Counted<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let left = self.walked.left.get();
-        if left == 0 {
-            return Err(Error::other("the value is too long"));
+    /// The next byte that is no white space.
+    fn peek(&mut self) -> Result<Option<u8>, SuiteError> {
+        loop {
+            let byte = self.input.fill_buf().map_err(unreadable)?.first().copied();
+            match byte {
+                Some(b' ' | b'\t' | b'\r' | b'\n') => self.input.consume(1),
+                // A byte order mark.
+                Some(0xef | 0xbb | 0xbf) if matches!(self.place, Place::Start) => {
+                    self.input.consume(1)
+                }
+                byte => return Ok(byte),
+            }
         }
-        let room = buffer
-            .len()
-            .min(usize::try_from(left).unwrap_or(usize::MAX));
-        let read = self.input.read(&mut buffer[..room])?;
-        self.walked.left.set(left - read as u64);
-        self.walked.at.set(self.walked.at.get() + read as u64);
-        Ok(read)
-    }
-}
-
-struct FoundSpans<'a> {
-    walked: &'a Walked,
-    limits: Limits,
-    envelope: Envelope,
-    spans: Vec<Range<u64>>,
-    begun: u64,
-    is_open: bool,
-    fault: Option<SuiteError>,
-}
-
-impl FoundSpans<'_> {
-    fn fail<T, E: de::Error>(&mut self, fault: SuiteError) -> Result<T, E> {
-        self.fault = Some(fault);
-        Err(E::custom("the walk ends here"))
     }
 
-    /// Why the walk ended, to whoever wrote the file.
-    fn describe(self, error: &serde_json::Error) -> SuiteError {
-        if let Some(fault) = self.fault {
-            return fault;
+    /// Passes the bracket that leads to another place.
+    fn pass(&mut self, place: Place) {
+        self.input.consume(1);
+        self.place = place;
+        self.after_comma = false;
+    }
+
+    /// Reads a value up to the sign behind it, which stays.
+    fn value(&mut self, max: u64, too_large: SuiteError) -> Result<(), SuiteError> {
+        self.text.clear();
+        let (mut depth, mut in_string, mut escaped) = (0_u32, false, false);
+        loop {
+            let buffer = self.input.fill_buf().map_err(unreadable)?;
+            if buffer.is_empty() {
+                return Err(self.broken_off());
+            }
+            let end = buffer.iter().position(|byte| {
+                let is_end = !in_string && depth == 0 && matches!(byte, b',' | b':' | b']' | b'}');
+                match byte {
+                    _ if escaped => escaped = false,
+                    b'\\' if in_string => escaped = true,
+                    b'"' => in_string = !in_string,
+                    b'[' | b'{' if !in_string => depth += 1,
+                    b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+                    _ => {}
+                }
+                is_end
+            });
+            let taken = end.unwrap_or(buffer.len());
+            self.text.extend_from_slice(&buffer[..taken]);
+            self.input.consume(taken);
+            if self.text.trim_ascii_end().len() as u64 > max {
+                return Err(too_large);
+            }
+            if end.is_some() {
+                self.text.truncate(self.text.trim_ascii_end().len());
+                return Ok(());
+            }
         }
-        let message = match error.classify() {
-            serde_json::error::Category::Eof if !self.is_open => "the file is empty".to_owned(),
-            serde_json::error::Category::Eof => format!("the file breaks off: {error}"),
-            serde_json::error::Category::Io => format!("the file can't be read: {error}"),
-            serde_json::error::Category::Syntax => format!("the file is not JSON: {error}"),
-            serde_json::error::Category::Data => format!("the file has another form: {error}"),
+    }
+
+    /// Reads what is between two members, or between the last one and the bracket that closes them, which stays.
+    fn after_member(&mut self) -> Result<(), SuiteError> {
+        self.after_comma = false;
+        match (self.place, self.peek()?) {
+            (Place::List | Place::Object, Some(b',')) => {
+                self.input.consume(1);
+                self.after_comma = true;
+                Ok(())
+            }
+            (Place::List, Some(b']'))
+            | (Place::Object, Some(b'}'))
+            | (Place::Start | Place::End, _) => Ok(()),
+            (Place::List | Place::Object, None) => Err(self.broken_off()),
+            (Place::List, Some(_)) => Err(self.fault("expected `,` or `]`")),
+            (Place::Object, Some(_)) => Err(self.fault("expected `,` or `}`")),
+        }
+    }
+
+    /// Reads a field of the object: the list's begin, or what stands beside it.
+    fn member(&mut self) -> Result<(), SuiteError> {
+        let too_large = |name: &str| {
+            SuiteError::whole(format!(
+                "the field `{name}` has more than {FIELD_BYTES} bytes"
+            ))
         };
-        SuiteError {
-            line: (self.begun > 0).then_some(self.begun),
-            column: None,
-            message,
+        self.value(FIELD_BYTES, too_large("?"))?;
+        let Ok(name) = serde_json::from_slice::<String>(&self.text) else {
+            return Err(self.fault("a key must be a string"));
+        };
+        if self.peek()? != Some(b':') {
+            return Err(self.fault("expected `:`"));
         }
-    }
-
-    fn field<E: de::Error>(&mut self, name: String, value: &RawValue) -> Result<(), E> {
-        let fields = &mut self.envelope.fields;
-        let fault = if fields.len() >= FIELDS {
-            format!("the file has more than {FIELDS} fields beside its items")
-        } else if fields.contains_key(&name) {
-            format!("the field `{name}` stands there twice")
-        } else {
-            match parse(value.get().as_bytes(), self.limits) {
-                Ok(value) => {
-                    fields.insert(name, value);
+        self.input.consume(1);
+        if LISTS.contains(&name.as_str()) {
+            let next = self.peek()?;
+            let fault = match (&self.envelope.list, next) {
+                (None, Some(b'[')) => {
+                    self.envelope.list = Some(name);
+                    self.pass(Place::List);
                     return Ok(());
                 }
-                Err(fault) => format!("the field `{name}` {fault}"),
+                (None, _) => {
+                    format!("the field `{name}` is no list: a list of objects is expected")
+                }
+                (Some(list), _) => {
+                    format!("the file has two lists of items, `{list}` and `{name}`")
+                }
+            };
+            return Err(SuiteError::whole(fault));
+        }
+        self.peek()?;
+        self.value(FIELD_BYTES, too_large(&name))?;
+        let fields = &mut self.envelope.fields;
+        let fault = match parse(&self.text, self.limits) {
+            _ if fields.len() >= FIELDS => {
+                format!("the file has more than {FIELDS} fields beside its items")
+            }
+            _ if fields.contains_key(&name) => {
+                format!("the field `{name}` is there twice: keep one")
+            }
+            Ok(value) => {
+                fields.insert(name, value);
+                return self.after_member();
+            }
+            Err(ParseFault::Refused { message, .. } | ParseFault::Syntax(message)) => {
+                format!("the field `{name}` {message}")
             }
         };
-        self.fail(SuiteError::whole(fault))
-    }
-}
-
-impl<'de> de::Visitor<'de> for &mut FoundSpans<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a JSON list of objects, or an object with the list as `items`")
+        Err(SuiteError::whole(fault))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<(), A::Error> {
-        self.is_open = true;
-        List(self).visit_seq(list)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
-        self.is_open = true;
-        loop {
-            self.walked.left.set(FIELD_BYTES);
-            let Some(name) = object.next_key::<String>()? else {
-                break;
-            };
-            if LISTS.contains(&name.as_str()) {
-                if let Some(list) = &self.envelope.list {
-                    let fault = format!("the file has two lists of items, `{list}` and `{name}`");
-                    return self.fail(SuiteError::whole(fault));
-                }
-                self.envelope.list = Some(name);
-                self.walked.left.set(u64::MAX);
-                object.next_value_seed(List(self))?;
-                continue;
-            }
-            match object.next_value::<Box<RawValue>>() {
-                Err(_) if self.walked.left.get() == 0 => {
-                    let fault = format!("the field `{name}` has more than {FIELD_BYTES} bytes");
-                    return self.fail(SuiteError::whole(fault));
-                }
-                value => self.field(name, &value?)?,
-            }
-        }
-        self.walked.left.set(u64::MAX);
+    /// Refuses an object that holds no list.
+    fn check_list(&self) -> Result<(), SuiteError> {
         if self.envelope.list.is_some() {
             return Ok(());
         }
@@ -248,57 +248,29 @@ impl<'de> de::Visitor<'de> for &mut FoundSpans<'_> {
             false => "",
         };
         let found = found.join(", ");
-        self.fail(SuiteError::whole(format!(
+        Err(SuiteError::whole(format!(
             "the object has no list `items` or `questions`; its fields are [{found}]{remedy}"
         )))
     }
-}
 
-struct List<'a, 'b>(&'a mut FoundSpans<'b>);
-
-impl<'de> DeserializeSeed<'de> for List<'_, '_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, list: D) -> Result<(), D::Error> {
-        list.deserialize_seq(self)
-    }
-}
-
-impl<'de> de::Visitor<'de> for List<'_, '_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a list of objects")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while let Some(()) = list.next_element_seed(Item(&mut *self.0))? {}
-        Ok(())
-    }
-}
-
-struct Item<'a, 'b>(&'a mut FoundSpans<'b>);
-
-impl<'de> DeserializeSeed<'de> for Item<'_, '_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, item: D) -> Result<(), D::Error> {
-        let Self(found) = self;
-        let (walked, limits) = (found.walked, found.limits);
-        if found.begun >= limits.items {
-            return found.fail(too_many(limits));
+    /// What the file is that begins with neither bracket.
+    fn other_form(&self) -> String {
+        match encoding(self.input.buffer()) {
+            Some(encoding) => format!("the file is {encoding}: save the file as UTF-8"),
+            None => "the file has another form: expected a JSON list of objects, or an object with the list as `items`".to_owned(),
         }
-        found.begun += 1;
-        let start = walked.at.get().saturating_sub(1);
-        walked.left.set(limits.item_bytes.saturating_sub(1));
-        match IgnoredAny::deserialize(item) {
-            Err(_) if walked.left.get() == 0 => found.fail(too_large(found.begun, limits)),
-            Err(error) => Err(error),
-            Ok(IgnoredAny) => {
-                walked.left.set(u64::MAX);
-                found.spans.push(start..walked.at.get());
-                Ok(())
-            }
+    }
+
+    fn broken_off(&self) -> SuiteError {
+        self.fault("it breaks off")
+    }
+
+    /// What is wrong with the file as a whole, with the item that was read last.
+    fn fault(&self, what: &str) -> SuiteError {
+        SuiteError {
+            line: (self.items > 0).then_some(self.items),
+            column: None,
+            message: format!("the file is not JSON: {what}"),
         }
     }
 }

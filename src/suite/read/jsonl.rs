@@ -2,17 +2,16 @@
 
 use std::io::{BufRead as _, BufReader, Read};
 
-use super::{Limits, object, too_large, too_many, unreadable};
+use super::{Limits, SourceRow, object, too_large, unreadable};
 use crate::memory::JsonShape;
-use crate::suite::{SuiteError, SuiteRow};
+use crate::suite::SuiteError;
 
 pub(super) struct Lines<R> {
     input: BufReader<R>,
     limits: Limits,
     buffer: Vec<u8>,
-    item_no: u64,
     line: u64,
-    ended: bool,
+    is_empty: bool,
 }
 
 impl<R: Read> Lines<R> {
@@ -21,9 +20,8 @@ impl<R: Read> Lines<R> {
             input: BufReader::with_capacity(64 << 10, source),
             limits,
             buffer: Vec::new(),
-            item_no: 0,
             line: 0,
-            ended: false,
+            is_empty: true,
         }
     }
 
@@ -36,33 +34,17 @@ impl<R: Read> Lines<R> {
         most
     }
 
-    pub(super) fn next(&mut self) -> Option<Result<SuiteRow, SuiteError>> {
-        if self.ended {
-            return None;
+    pub(super) fn next(&mut self) -> Result<Option<SourceRow>, SuiteError> {
+        if !self.line()? {
+            return match self.is_empty {
+                true => Err(SuiteError::whole("the file is empty")),
+                false => Ok(None),
+            };
         }
-        match self.line() {
-            Ok(true) => {}
-            Ok(false) => {
-                self.ended = true;
-                let is_empty = self.item_no == 0;
-                return is_empty.then(|| Err(SuiteError::whole("the file is empty")));
-            }
-            Err(error) => {
-                self.ended = true;
-                return Some(Err(error));
-            }
-        }
-        let item_no = self.item_no;
-        if item_no >= self.limits.items {
-            self.ended = true;
-            return Some(Err(too_many(self.limits)));
-        }
-        self.item_no += 1;
-        let fields = object(self.buffer.trim_ascii(), self.line, self.limits);
-        Some(fields.map(|fields| SuiteRow {
-            item_no,
+        self.is_empty = false;
+        Ok(Some(SourceRow {
             line: self.line,
-            fields,
+            fields: object(self.buffer.trim_ascii(), self.line, self.limits),
         }))
     }
 

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::{Columns, Limits, ReadOptions, TOO_MANY_VALUES, parse};
+use super::{Columns, Limits, ParseFault, ReadOptions, parse};
 use crate::job::Kind;
-use crate::score::{Field, FieldForm, about, field, fields, nearest};
+use crate::score::{Field, FieldForm, MAX_FIELDS, about, field, fields, nearest, parse_python};
 use crate::suite::SuiteError;
 
 /// How many columns beside the first are told that are no fields.
@@ -54,6 +54,13 @@ impl Header {
         line: u64,
         reading: &ReadOptions<'_>,
     ) -> Result<Self, SuiteError> {
+        if names.len() > MAX_FIELDS {
+            let fault = format!(
+                "has {} columns; at most {MAX_FIELDS} are taken: leave some out",
+                names.len()
+            );
+            return Err(SuiteError::row(line, fault));
+        }
         let kinds: Vec<Kind> = match reading.columns {
             Columns::OfKind(kind) => vec![kind],
             Columns::OfCases => Kind::ALL
@@ -102,7 +109,7 @@ impl Header {
                             let fault = format!("is a field of kind {kind}: choose that kind");
                             SuiteError::cell(line, name, fault)
                         }
-                        None => unknown(name, names.len(), line, known()),
+                        None => unknown(name, line, known()),
                     });
                     continue;
                 }
@@ -190,10 +197,14 @@ impl Header {
             (FieldForm::Json | FieldForm::Flag, Cell::Text(text)) => {
                 match parse(text.as_bytes(), self.limits) {
                     Ok(value) => value,
-                    Err(fault) if fault.starts_with("is nested") || fault == TOO_MANY_VALUES => {
-                        return Err(SuiteError::cell(line, field.name.as_ref(), fault));
+                    Err(ParseFault::Refused { pointer, message }) => {
+                        let place = format!("{}{pointer}", field.name);
+                        return Err(SuiteError::cell(line, place, message));
                     }
-                    Err(_) => Value::String(text),
+                    // pandas writes lists and dicts as Python prints them.
+                    Err(ParseFault::Syntax(_)) => {
+                        parse_python(&text).unwrap_or(Value::String(text))
+                    }
                 }
             }
         };
@@ -219,12 +230,7 @@ fn kind_with(name: &str) -> Option<Kind> {
     kinds.find(|kind| about(*kind).distinctive.contains(&name))
 }
 
-fn unknown<'k>(
-    name: &str,
-    columns: usize,
-    line: u64,
-    known: impl Iterator<Item = &'k str>,
-) -> SuiteError {
+fn unknown<'k>(name: &str, line: u64, known: impl Iterator<Item = &'k str>) -> SuiteError {
     let shown: String = name.chars().take(80).collect();
     let mut names: Vec<&str> = Vec::new();
     for name in known {
@@ -232,13 +238,9 @@ fn unknown<'k>(
             names.push(name);
         }
     }
-    let message = if columns == 1 && (name.contains(';') || name.contains('\t')) {
-        "is no field: separate the columns by commas".to_owned()
-    } else {
-        match wanted(name, names.iter().copied()) {
-            Some(near) => format!("is no field; did you mean `{near}`?"),
-            None => format!("is no field; there are [{}]", names.join(", ")),
-        }
+    let message = match wanted(name, names.iter().copied()) {
+        Some(near) => format!("is no field; did you mean `{near}`?"),
+        None => format!("is no field; there are [{}]", names.join(", ")),
     };
     SuiteError::cell(line, shown, message)
 }

@@ -5,39 +5,21 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, Write as _};
 
 use calamine::{DataRef, ExcelDateTime, Reader as _, Xlsx};
-use serde::{Deserialize, Serialize};
 use serde_json::de::IoRead;
 use serde_json::{Map, Number, StreamDeserializer, Value};
 
 use super::table::{Cell, Header};
 use super::zip::{self, not_xlsx};
-use super::{Limits, ReadOptions, too_large, too_many};
-use crate::suite::{SuiteError, SuiteRow};
+use super::{Limits, ReadOptions, SourceRow, too_large};
+use crate::score::MAX_FIELDS;
+use crate::suite::SuiteError;
 
-const COLUMNS: u32 = 1_000;
 /// What a cell takes beside its text, bytes.
 const CELL_BYTES: u64 = 16;
 /// What a formula without its value is.
 const UNCOMPUTED: &str = "holds a formula whose value is not in the file: open and save it in a spreadsheet program, or write the value";
 
-pub(super) struct Sheet {
-    rows: StreamDeserializer<'static, IoRead<BufReader<File>>, SpooledRow>,
-    item_no: u64,
-}
-
-/// A row in the temporary file.
-#[derive(Serialize, Deserialize)]
-enum SpooledRow {
-    Row {
-        line: u64,
-        fields: Map<String, Value>,
-    },
-    Fault {
-        line: Option<u64>,
-        column: Option<String>,
-        message: String,
-    },
-}
+pub(super) struct Sheet(StreamDeserializer<'static, IoRead<BufReader<File>>, SourceRow>);
 
 /// A row on its way: its number in the sheet, and its cells by column.
 struct Gathering {
@@ -64,7 +46,6 @@ impl Sheet {
             name,
             header: None,
             rows: BufWriter::new(tempfile::tempfile().map_err(no_room)?),
-            items: 0,
             bytes: 0,
         };
         let mut gathering: Option<Gathering> = None;
@@ -81,8 +62,8 @@ impl Sheet {
                 }
                 continue;
             };
-            if column >= COLUMNS {
-                let fault = format!("has more than {COLUMNS} columns");
+            if column as usize >= MAX_FIELDS {
+                let fault = format!("has more than {MAX_FIELDS} columns: leave some out");
                 return Err(SuiteError::row(line, fault));
             }
             if gathering.as_ref().is_some_and(|row| row.line != line)
@@ -116,33 +97,13 @@ impl Sheet {
             .into_inner()
             .map_err(|error| no_room(error.into_error()))?;
         file.rewind().map_err(no_room)?;
-        Ok(Self {
-            rows: serde_json::Deserializer::from_reader(BufReader::new(file)).into_iter(),
-            item_no: 0,
-        })
+        let rows = serde_json::Deserializer::from_reader(BufReader::new(file));
+        Ok(Self(rows.into_iter()))
     }
 
-    pub(super) fn next(&mut self) -> Option<Result<SuiteRow, SuiteError>> {
-        let kept = self.rows.next()?;
-        let item_no = self.item_no;
-        self.item_no += 1;
-        Some(match kept {
-            Ok(SpooledRow::Row { line, fields }) => Ok(SuiteRow {
-                item_no,
-                line,
-                fields,
-            }),
-            Ok(SpooledRow::Fault {
-                line,
-                column,
-                message,
-            }) => Err(SuiteError {
-                line,
-                column,
-                message,
-            }),
-            Err(error) => Err(no_room(error.into())),
-        })
+    pub(super) fn next(&mut self) -> Result<Option<SourceRow>, SuiteError> {
+        let row = self.0.next().transpose();
+        row.map_err(|error| no_room(error.into()))
     }
 }
 
@@ -151,7 +112,6 @@ struct Filling<'a> {
     name: String,
     header: Option<Header>,
     rows: BufWriter<File>,
-    items: u64,
     bytes: u64,
 }
 
@@ -190,23 +150,12 @@ impl Filling<'_> {
             self.header = Some(header);
             return Ok(());
         };
-        if self.items >= limits.items {
-            return Err(too_many(limits));
-        }
-        self.items += 1;
         let line = row.line;
-        let read = match row.bytes > limits.item_bytes {
+        let fields = match row.bytes > limits.item_bytes {
             true => Err(too_large(line, limits)),
             false => fields(row, header),
         };
-        let kept = match read {
-            Ok(fields) => SpooledRow::Row { line, fields },
-            Err(error) => SpooledRow::Fault {
-                line: error.line,
-                column: error.column,
-                message: error.message,
-            },
-        };
+        let kept = SourceRow { line, fields };
         serde_json::to_writer(&mut self.rows, &kept).map_err(|error| no_room(error.into()))?;
         self.rows.write_all(b"\n").map_err(no_room)
     }
@@ -280,12 +229,27 @@ fn number(value: f64) -> Value {
     Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
 
-/// A date, or a date and a time; of a duration the hours, minutes and seconds.
+/// A date, a date with a time, or a time of day, which has no date: it is less than a day. Of a duration the hours, minutes and seconds.
 fn moment(value: &ExcelDateTime) -> String {
-    if value.is_duration() {
-        let seconds = (value.as_f64() * 86_400.0).round();
-        let (hours, minutes) = ((seconds / 3_600.0).floor(), (seconds / 60.0).floor() % 60.0);
-        return format!("{hours:02}:{minutes:02}:{:02}", seconds % 60.0);
+    let days = value.as_f64();
+    if value.is_duration() || (0.0..1.0).contains(&days) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the largest number of a date is far below 2^53 milliseconds"
+        )]
+        let millis = (days * 86_400_000.0).round() as i64;
+        let sign = if millis < 0 { "-" } else { "" };
+        let (seconds, millis) = (millis.abs() / 1_000, millis.abs() % 1_000);
+        let clock = format!(
+            "{sign}{:02}:{:02}:{:02}",
+            seconds / 3_600,
+            seconds / 60 % 60,
+            seconds % 60
+        );
+        return match millis {
+            0 => clock,
+            _ => format!("{clock}.{millis:03}"),
+        };
     }
     let (year, month, day, hour, minute, second, milli) = value.to_ymd_hms_milli();
     let date = format!("{year:04}-{month:02}-{day:02}");

@@ -54,16 +54,25 @@ async fn a_field_that_stands_twice_is_refused_and_nothing_is_queued() {
     let server = Server::with(Setup::default()).await;
     let twice = r#"{"generated_kql":"T","expected_kql":"T","expected_kql":"U"}"#;
     let job = format!(r#"{{"kind":"query","payload":{twice}}}"#);
+    let row = r#"{"generated_kql":"T","expected_kql":"T","generated_results":[[],{"id":102,"name":"Bo","id":1}]}"#;
+    let rows = format!(r#"{{"kind":"query","payload":{row}}}"#);
+    let batch = format!(r#"{{"kind":"query","items":[{row}]}}"#);
     for (path, body, pointer) in [
         ("/api/score-query", twice, "/expected_kql"),
         ("/api/v1/jobs", &job, "/payload/expected_kql"),
+        ("/api/score-query", row, "/generated_results/1/id"),
+        ("/api/v1/jobs", &rows, "/payload/generated_results/1/id"),
+        ("/api/v1/batches", &batch, "/items/0/generated_results/1/id"),
     ] {
         let asked = server.post(path).header("content-type", "application/json");
         let refused = asked.body(body.to_owned()).send().await.unwrap();
         let problem = problem_of(refused, 422, "invalid-request").await;
         assert_eq!(pointers(&problem), [pointer], "{problem:#}");
         let message = problem["errors"][0]["message"].as_str().unwrap();
-        assert!(message.contains("stands there twice"), "{message}");
+        assert!(
+            message.contains(" twice in one object: keep one"),
+            "{message}"
+        );
     }
     assert_eq!(server.json_of("/api/v1/jobs").await["items"], json!([]));
 }

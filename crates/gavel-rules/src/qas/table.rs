@@ -287,12 +287,12 @@ mod tests {
             .unwrap()
             .into_owned();
         let table = AnswerTable::of(&value).unwrap();
-        let rows = table.rows.iter().map(|row| match row {
-            Value::Array(cells) => {
-                let names = table.columns.iter().cloned();
-                Value::Object(names.zip(cells.iter().cloned()).collect())
+        let rows = table.rows.iter().map(|row| {
+            let names = table.columns.iter().cloned();
+            match row.as_array() {
+                Some(cells) => Value::Object(names.zip(cells.iter().cloned()).collect()),
+                None => row.clone(),
             }
-            row => row.clone(),
         });
         rows.collect()
     }

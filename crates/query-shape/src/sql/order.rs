@@ -89,15 +89,18 @@ fn keys(by: &[OrderByExpr], select: Option<&Select>) -> Vec<SortKey> {
 
 /// The column of the result that an expression of ORDER BY stands for.
 fn key(expr: &Expr, items: &[SelectItem]) -> Option<SortKey> {
-    let place = match expr {
-        Expr::Value(value) => match &value.value {
-            Value::Number(place, _) => place.parse::<usize>().ok()?.checked_sub(1),
-            _ => return None,
-        },
-        _ => items.iter().position(|item| {
-            matches!(item, SelectItem::UnnamedExpr(of) | SelectItem::ExprWithAlias { expr: of, .. } if of == expr)
-        }),
+    let number = if let Expr::Value(value) = expr
+        && let Value::Number(place, _) = &value.value
+    {
+        place.parse::<usize>().ok()?.checked_sub(1)
+    } else {
+        None
     };
+    let place = number.or_else(|| {
+        items.iter().position(|item| {
+            matches!(item, SelectItem::UnnamedExpr(of) | SelectItem::ExprWithAlias { expr: of, .. } if of == expr)
+        })
+    });
     let is_plain = |item: &SelectItem| {
         matches!(
             item,

@@ -4,12 +4,12 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
 use super::{Agent, AgentAnswer, AgentFault, LARGEST};
 use crate::config::AgentSettings;
+use crate::score::parse_json;
 use crate::suite::run::{AgentQuestion, Stopped};
 
 /// Bytes of stderr that are kept, from its end.
@@ -88,9 +88,9 @@ impl Agent for CommandAgent {
             Some(code) => return Err(fault(format!("ended with exit code {code}{said}"))),
             None => return Err(fault(format!("was killed by a signal{said}"))),
         }
-        let answer: Value = serde_json::from_slice(&ran.out).map_err(|error| {
+        let answer = parse_json(&ran.out).map_err(|error| {
             fault(format!(
-                "wrote {} bytes that are not JSON: {error}{said}",
+                "wrote {} bytes that are not read as JSON: {error}{said}",
                 ran.out.len()
             ))
         })?;

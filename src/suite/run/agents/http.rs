@@ -5,12 +5,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use reqwest::{StatusCode, Url};
 use secrecy::{ExposeSecret as _, SecretString};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::{Agent, AgentAnswer, AgentFault, AgentName, LARGEST};
 use crate::config::{AgentSettings, redacted_url};
 use crate::outbound::{self, Route, Unread};
+use crate::score::parse_json;
 use crate::suite::run::{AgentQuestion, Stopped};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -96,9 +97,9 @@ impl HttpAgent {
         if !status.is_success() {
             return Err(refusal(status, &body, self.name));
         }
-        let said: Value = serde_json::from_slice(&body).map_err(|error| {
+        let said = parse_json(&body).map_err(|error| {
             format!(
-                "it answered {} bytes that are not JSON: {error}",
+                "it answered {} bytes that are not read as JSON: {error}",
                 body.len()
             )
         })?;

@@ -8,11 +8,12 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
 use super::{Agent, AgentAnswer, AgentFault, LARGEST};
 use crate::report::line_reader::{LineReader, LineSpan};
+use crate::score::parse_json;
 use crate::suite::run::{AgentQuestion, Stopped};
 
 pub(super) struct Recorded {
@@ -80,8 +81,8 @@ impl Recorded {
             if places.is_empty() && line.trim_ascii_start().starts_with(b"[") {
                 return Err(bad("it is a list".to_owned()));
             }
-            let head: Head = serde_json::from_slice(line)
-                .map_err(|error| bad(format!("line {number}: {error}")))?;
+            let head: Head =
+                line_of(line).map_err(|error| bad(format!("line {number}: {error}")))?;
             let (has_answer, is_answer) = (head.has_answer(), head.agent_error.is_none());
             let id = match head.test_id {
                 Value::String(id) => id.trim().to_owned(),
@@ -128,7 +129,7 @@ impl Recorded {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let text = place.span.read(&file);
         let text = text.map_err(|error| format!("{}: {error}", self.name))?;
-        let line: RecordedLine = serde_json::from_slice(without_bom(place.span, &text))
+        let line: RecordedLine = line_of(without_bom(place.span, &text))
             .map_err(|error| format!("{}: the line of {test_id:?}: {error}", self.name))?;
         match line.agent_error {
             None => {
@@ -153,6 +154,12 @@ impl Recorded {
             Some(error) => Err(error),
         }
     }
+}
+
+/// Reads a line, which must have each field once, rows of its results included.
+fn line_of<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
+    let value = parse_json(line).map_err(|error| error.to_string())?;
+    serde_json::from_value(value).map_err(|error| error.to_string())
 }
 
 /// A line without the mark that some editors write at the beginning of a file.
