@@ -103,6 +103,9 @@ pub struct QueryShape {
     pub qualified: Vec<String>,
     /// Functions called where a table may stand, that the query doesn't define itself; each once.
     pub unknown_functions: Vec<String>,
+    /// Parts of an SQL text whose tables it doesn't tell, each once: calls of procedures, and texts that are made at run time or run by
+    /// another server (`call p`, `openquery`).
+    pub hidden: Vec<String>,
     /// The predicates of all filters, those of subqueries included.
     pub filters: Vec<Filter>,
     /// Aggregate functions in lower case (`count`, `arg_max`), and grouping columns with the tag `by:` (`by:Computer`); repeated ones stay.

@@ -248,7 +248,11 @@ fn shape(query: &str, grammar: Grammar) -> Result<QueryShape, SqlError> {
         Grammar::Sql(dialect) => match sql::parse(query, dialect) {
             // Who wrote nothing reads nothing.
             Err(SqlError::Empty) => Ok(QueryShape::default()),
-            read => read,
+            read => {
+                let shape = read?;
+                sql::known_tables(&shape)?;
+                Ok(shape)
+            }
         },
     }
 }

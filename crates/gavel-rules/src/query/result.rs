@@ -83,7 +83,7 @@ pub struct QueryComponent {
 /// Why a component has no score of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct ComponentError {
-    /// `execution_error`, `syntax`, `not_run`, or the class of the judge's error.
+    /// `execution_error`, `syntax`, `hidden_tables`, `too_deep`, `too_long`, `not_run`, or the class of the judge's error.
     pub class: String,
     /// What happened.
     pub message: String,
@@ -102,7 +102,7 @@ pub(super) fn components(
                 .as_ref()
                 .err()
                 .map(|unread| ComponentError {
-                    class: "syntax".to_owned(),
+                    class: unread.error.class().to_owned(),
                     message: format!("the {} query: {}", unread.which, unread.error),
                 }),
             ..component(computed.semantic_score, semantic(computed))

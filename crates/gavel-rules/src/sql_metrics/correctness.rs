@@ -30,7 +30,7 @@ impl Label {
     }
 }
 
-/// The label of queries that differ in white space, comments, a trailing `;` or the case of keywords at most; none if a judge has to say.
+/// Returns the label of queries that [are identical](sql::are_identical), or `None` if a judge has to compare them.
 pub fn without_judge(generated: &str, expected: &str, dialect: Dialect) -> Option<Label> {
     sql::are_identical(generated, expected, dialect).then_some(Label::Correct)
 }

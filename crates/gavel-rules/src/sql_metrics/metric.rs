@@ -29,16 +29,16 @@ pub(super) struct Cause {
 
 impl Cause {
     pub(super) fn of_sql(error: &SqlError) -> Self {
-        let (class, chain) = match error {
-            SqlError::TooLong { .. } => ("too_long", Vec::new()),
-            SqlError::TooDeep => ("too_deep", Vec::new()),
-            SqlError::Empty => ("empty", Vec::new()),
-            SqlError::Syntax { message, .. } => ("syntax", vec![message.clone()]),
-        };
         Self {
-            class: class.to_owned(),
+            class: error.class().to_owned(),
             message: error.to_string(),
-            chain,
+            chain: match error {
+                SqlError::Syntax { message, .. } => vec![message.clone()],
+                SqlError::TooLong { .. }
+                | SqlError::TooDeep
+                | SqlError::Empty
+                | SqlError::Hidden { .. } => Vec::new(),
+            },
         }
     }
 

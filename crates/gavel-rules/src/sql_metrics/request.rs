@@ -79,8 +79,12 @@ impl MetricsCase {
 /// How well the tables of a query, where it could be read, fit those that are expected.
 fn tables(expected: &[String], shape: &Result<QueryShape, Cause>) -> Outcome {
     let found = match shape {
-        Ok(shape) => &shape.tables,
-        Err(cause) => return Outcome::Failed(cause.clone()),
+        Ok(shape) => sql::known_tables(shape).map_err(|error| Cause::of_sql(&error)),
+        Err(cause) => Err(cause.clone()),
+    };
+    let found = match found {
+        Ok(found) => found,
+        Err(cause) => return Outcome::Failed(cause),
     };
     let expected: Vec<TableName> = expected.iter().map(|name| expected_table(name)).collect();
     let accuracy = similarity::tables(&expected, found);

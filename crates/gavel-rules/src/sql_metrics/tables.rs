@@ -3,8 +3,8 @@
 
 use query_shape::TableName;
 
-/// Reads a name that a case expects: `users`, `public.users`, `[dbo].[my users]`, `` `p.d.t` ``. Points in double quotes or brackets are part
-/// of the name, those in backticks separate.
+/// Reads a name that a case expects: `users`, `public.users`, `[dbo].[my users]`, `` `p.d.t` ``. Points in brackets or
+/// quotes are part of the name, those in backticks separate.
 pub fn expected_table(text: &str) -> TableName {
     let mut parts = vec![String::new()];
     let mut close = None;
@@ -12,9 +12,9 @@ pub fn expected_table(text: &str) -> TableName {
         let is_start = parts.last().is_none_or(|part| part.trim().is_empty());
         match (close, c) {
             (Some(quote), c) if c == quote => close = None,
-            (Some('"' | ']'), c) => push(&mut parts, c),
+            (Some('"' | '\'' | ']'), c) => push(&mut parts, c),
             (_, '.') => parts.push(String::new()),
-            (None, '"' | '`') if is_start => close = Some(c),
+            (None, '"' | '\'' | '`') if is_start => close = Some(c),
             (None, '[') if is_start => close = Some(']'),
             (_, c) => push(&mut parts, c),
         }
@@ -91,6 +91,7 @@ mod tests {
             ("db..t", "t", 1),
             ("", "", 0),
             ("a[1", "a[1", 0),
+            ("'data/x.parquet'", "data/x.parquet", 0),
         ];
         for (text, name, qualifiers) in cases {
             let table = expected_table(text);

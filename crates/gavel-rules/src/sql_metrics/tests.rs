@@ -94,6 +94,20 @@ fn identical_queries_are_correct_without_a_call() {
 }
 
 #[test]
+fn hidden_tables_fail_table_accuracy_only() {
+    let payload = json!({
+        "generated_sql": "execute immediate :text", "dialect": "snowflake", "expected_tables": [],
+        "expected_sql": "execute immediate :text",
+    });
+    let evaluation = evaluate(&payload, &[]);
+    assert_eq!(evaluation.result["parse_error"], Value::Null);
+    let metrics = &evaluation.result["metrics"];
+    assert_eq!(metrics["query_correctness"]["score"], 1.0);
+    assert_eq!(metrics["table_accuracy"]["error"]["class"], "hidden_tables");
+    assert_eq!(evaluation.passed, None);
+}
+
+#[test]
 fn the_judges_label_is_a_score() {
     let payload =
         json!({ "generated_sql": "select a from t", "expected_sql": "select a from t order by a" });

@@ -45,6 +45,7 @@ pub fn shape(query: &str) -> QueryShape {
     let sorted = reader.statements(&whole, 0);
     let sort_keys = sorted.map_or_else(Vec::new, |(from, to)| reader.sort_keys(&(from..to)));
     QueryShape {
+        hidden: Vec::new(),
         tables: reader.found.tables.list,
         wildcards: reader.found.wildcards.list,
         all_tables: reader.found.all_tables,

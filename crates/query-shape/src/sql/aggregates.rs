@@ -10,112 +10,18 @@ use sqlparser::ast::{
 
 use super::predicate;
 
-/// Aggregate functions of the dialects, sorted.
-const AGGREGATES: &[&str] = &[
-    "any_value",
-    "approx_count_distinct",
-    "approx_distinct",
-    "approx_percentile",
-    "approx_quantiles",
-    "approx_top_count",
-    "approx_top_k",
-    "approx_top_sum",
-    "arg_max",
-    "arg_min",
-    "argmax",
-    "argmin",
-    "array_agg",
-    "array_concat_agg",
-    "arrayagg",
-    "avg",
-    "avgif",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-    "bool_and",
-    "bool_or",
-    "booland_agg",
-    "boolor_agg",
-    "checksum_agg",
-    "collect_list",
-    "collect_set",
-    "corr",
-    "count",
-    "count_big",
-    "count_distinct",
-    "count_if",
-    "countif",
-    "covar_pop",
-    "covar_samp",
-    "every",
-    "group_concat",
-    "grouparray",
-    "groupuniqarray",
-    "hash_agg",
-    "json_agg",
-    "json_arrayagg",
-    "json_group_array",
-    "json_group_object",
-    "json_object_agg",
-    "json_objectagg",
-    "jsonb_agg",
-    "jsonb_object_agg",
-    "kurtosis",
-    "list",
-    "listagg",
-    "logical_and",
-    "logical_or",
-    "max",
-    "max_by",
-    "maxif",
-    "median",
-    "min",
-    "min_by",
-    "minif",
-    "mode",
-    "object_agg",
-    "percentile",
-    "percentile_approx",
-    "percentile_cont",
-    "percentile_disc",
-    "quantile",
-    "quantile_cont",
-    "quantile_disc",
-    "quantiles",
-    "range_agg",
-    "regr_avgx",
-    "regr_avgy",
-    "regr_count",
-    "regr_intercept",
-    "regr_r2",
-    "regr_slope",
-    "regr_sxx",
-    "regr_sxy",
-    "regr_syy",
-    "skewness",
-    "st_union_agg",
-    "std",
-    "stddev",
-    "stddev_pop",
-    "stddev_samp",
-    "stdev",
-    "stdevp",
-    "string_agg",
-    "sum",
-    "sumif",
-    "topk",
-    "total",
-    "uniq",
-    "uniqexact",
-    "var",
-    "var_pop",
-    "var_samp",
-    "variance",
-    "variance_pop",
-    "variance_samp",
-    "varp",
-    "xmlagg",
-];
+/// Aggregate functions of the dialects.
+const AGGREGATES: &str = "any_value approx_count_distinct approx_distinct approx_percentile approx_quantiles approx_top_count \
+    approx_top_k approx_top_sum arg_max arg_min argmax argmin array_agg array_concat_agg arrayagg avg avgif \
+    bit_and bit_or bit_xor bool_and bool_or booland_agg boolor_agg checksum_agg collect_list collect_set corr \
+    count count_big count_distinct count_if countif covar_pop covar_samp every group_concat grouparray \
+    groupuniqarray hash_agg json_agg json_arrayagg json_group_array json_group_object json_object_agg \
+    json_objectagg jsonb_agg jsonb_object_agg kurtosis list listagg logical_and logical_or max max_by maxif median \
+    min min_by minif mode object_agg percentile percentile_approx percentile_cont percentile_disc quantile \
+    quantile_cont quantile_disc quantiles range_agg regr_avgx regr_avgy regr_count regr_intercept regr_r2 \
+    regr_slope regr_sxx regr_sxy regr_syy skewness st_union_agg std stddev stddev_pop stddev_samp stdev stdevp \
+    string_agg sum sumif topk total uniq uniqexact var var_pop var_samp variance variance_pop variance_samp varp \
+    xmlagg";
 
 /// What has been found so far.
 #[derive(Debug, Default)]
@@ -197,7 +103,7 @@ fn aggregate(expr: &Expr) -> Option<(&Function, String)> {
 
 /// Whether a function of that name, in lower case, aggregates.
 pub(super) fn is_aggregate(name: &str) -> bool {
-    AGGREGATES.binary_search(&name).is_ok()
+    AGGREGATES.split(' ').any(|aggregate| aggregate == name)
 }
 
 /// Whether an aggregate function is called somewhere in the expression.

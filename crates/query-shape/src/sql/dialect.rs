@@ -98,37 +98,17 @@ impl Dialect {
 
     /// Whether a common table expression may name itself without the word RECURSIVE.
     pub(super) fn recursion_is_implied(self) -> bool {
-        match self {
-            Self::Mssql | Self::Sqlite | Self::Snowflake => true,
-            Self::Generic
-            | Self::Postgres
-            | Self::Mysql
-            | Self::Bigquery
-            | Self::Redshift
-            | Self::Clickhouse
-            | Self::Duckdb
-            | Self::Databricks
-            | Self::Hive
-            | Self::Ansi => false,
-        }
+        [Self::Mssql, Self::Sqlite, Self::Snowflake].contains(&self)
+    }
+
+    /// Whether the names of built-in functions and types are case-sensitive.
+    pub(super) fn has_case_sensitive_builtins(self) -> bool {
+        self == Self::Clickhouse
     }
 
     /// Whether `FROM t, t.items` reads an array of t's rows rather than a table `items` of a schema `t`.
     pub(super) fn has_array_references(self) -> bool {
-        match self {
-            Self::Bigquery | Self::Redshift => true,
-            Self::Generic
-            | Self::Postgres
-            | Self::Mysql
-            | Self::Sqlite
-            | Self::Mssql
-            | Self::Snowflake
-            | Self::Clickhouse
-            | Self::Duckdb
-            | Self::Databricks
-            | Self::Hive
-            | Self::Ansi => false,
-        }
+        [Self::Bigquery, Self::Redshift].contains(&self)
     }
 }
 

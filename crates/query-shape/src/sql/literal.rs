@@ -68,7 +68,7 @@ fn of_value(value: &Value) -> Option<Literal> {
 }
 
 /// A string's value, however it is quoted.
-fn text(value: &Value) -> Option<&str> {
+pub(super) fn text(value: &Value) -> Option<&str> {
     match value {
         Value::SingleQuotedString(text)
         | Value::TripleSingleQuotedString(text)

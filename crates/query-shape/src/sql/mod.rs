@@ -9,8 +9,10 @@
 mod aggregates;
 mod dialect;
 mod literal;
-mod mend;
 mod name;
+mod naming;
+mod normalize;
+mod object;
 mod order;
 mod parse;
 mod predicate;
@@ -25,7 +27,7 @@ pub use dialect::Dialect;
 pub use parse::LONGEST;
 pub use text::{are_identical, is_nothing};
 
-use super::QueryShape;
+use super::{QueryShape, TableName};
 
 /// Why a text has no shape.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +44,12 @@ pub enum SqlError {
     /// It holds no statement.
     #[error("the SQL holds no statement")]
     Empty,
+    /// It reads or writes tables that its text doesn't name.
+    #[error("the text doesn't tell the tables of {part}")]
+    Hidden {
+        /// One of [`QueryShape::hidden`].
+        part: String,
+    },
     /// Neither the dialect's grammar nor the generic one can read it.
     #[error("the SQL doesn't parse as {dialect}: {message}")]
     Syntax {
@@ -52,7 +60,28 @@ pub enum SqlError {
     },
 }
 
+impl SqlError {
+    /// Returns the name of its kind in results.
+    pub fn class(&self) -> &'static str {
+        match self {
+            Self::TooLong { .. } => "too_long",
+            Self::TooDeep => "too_deep",
+            Self::Empty => "empty",
+            Self::Hidden { .. } => "hidden_tables",
+            Self::Syntax { .. } => "syntax",
+        }
+    }
+}
+
 /// Reads the shape of a text that parses.
 pub fn parse(sql: &str, dialect: Dialect) -> Result<QueryShape, SqlError> {
     parse::with_statements(sql, dialect, |statements| walk::shape(statements, dialect))
+}
+
+/// Returns the tables of a shape, or an error if the text doesn't tell all of them.
+pub fn known_tables(shape: &QueryShape) -> Result<&[TableName], SqlError> {
+    match shape.hidden.first() {
+        Some(part) => Err(SqlError::Hidden { part: part.clone() }),
+        None => Ok(&shape.tables),
+    }
 }

@@ -8,27 +8,8 @@ use sqlparser::ast::{
 use crate::TableName;
 
 /// What T-SQL allows in parentheses behind a table, where other dialects have a function's arguments.
-const LOCK_HINTS: &[&str] = &[
-    "forcescan",
-    "forceseek",
-    "holdlock",
-    "noexpand",
-    "nolock",
-    "nowait",
-    "paglock",
-    "readcommitted",
-    "readcommittedlock",
-    "readpast",
-    "readuncommitted",
-    "repeatableread",
-    "rowlock",
-    "serializable",
-    "snapshot",
-    "tablock",
-    "tablockx",
-    "updlock",
-    "xlock",
-];
+const LOCK_HINTS: &str = "forcescan forceseek holdlock noexpand nolock nowait paglock readcommitted readcommittedlock readpast \
+    readuncommitted repeatableread rowlock serializable snapshot tablock tablockx updlock xlock";
 
 /// The table that a name means, quotes and brackets stripped; none for variables, stages and names made by a function.
 pub(super) fn table(name: &ObjectName) -> Option<TableName> {
@@ -119,7 +100,7 @@ pub(super) fn are_lock_hints(args: &TableFunctionArgs) -> bool {
             matches!(
                 arg,
                 FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Identifier(ident)))
-                    if LOCK_HINTS.contains(&ident.value.to_ascii_lowercase().as_str())
+                    if LOCK_HINTS.split(' ').any(|hint| hint.eq_ignore_ascii_case(&ident.value))
             )
         })
 }

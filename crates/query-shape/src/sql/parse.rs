@@ -4,12 +4,14 @@
 //! their length. Walking and dropping such a tree takes stack for every link, so the whole life of the tree runs on a stack that is
 //! sized by the text.
 
+use std::borrow::Cow;
+
 use sqlparser::ast::Statement;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::Tokenizer;
 
-use super::mend::mended;
-use super::{Dialect, SqlError};
+use super::normalize::normalized;
+use super::{Dialect, SqlError, object};
 
 /// The longest text that is parsed, in bytes.
 pub const LONGEST: usize = 64 * 1024;
@@ -43,6 +45,27 @@ pub(super) fn with_statements<T>(
     })
 }
 
+/// Returns whether the dialect's own grammar reads both texts as they are, as the same tree once `normalize` has changed both.
+pub(super) fn are_one_tree(
+    left: &str,
+    right: &str,
+    dialect: Dialect,
+    normalize: impl Fn(&mut Vec<Statement>),
+) -> bool {
+    let bytes = left.len() + right.len();
+    bytes <= 2 * LONGEST
+        && on_deep_stack(bytes, || {
+            let trees = [left, right].map(|text| {
+                let parser = Parser::new(dialect.grammar()).with_recursion_limit(DEEPEST);
+                let mut tree = parser.try_with_sql(text).ok()?.parse_statements().ok()?;
+                normalize(&mut tree);
+                Some(tree)
+            });
+            let [left, right] = trees;
+            left.is_some() && left == right
+        })
+}
+
 /// Runs `work` where a tree of a text of that length may be built, walked and dropped.
 fn on_deep_stack<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     let needed = BASE_STACK + bytes * STACK_PER_BYTE;
@@ -51,27 +74,19 @@ fn on_deep_stack<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
 
 /// The grammars that are tried when the dialect's own fails. A text of no particular dialect may be of any.
 fn others(dialect: Dialect) -> &'static [Dialect] {
-    match dialect {
-        Dialect::Generic => &[
-            Dialect::Mysql,
-            Dialect::Mssql,
-            Dialect::Bigquery,
-            Dialect::Snowflake,
-            Dialect::Clickhouse,
-        ],
-        Dialect::Postgres
-        | Dialect::Mysql
-        | Dialect::Sqlite
-        | Dialect::Mssql
-        | Dialect::Bigquery
-        | Dialect::Snowflake
-        | Dialect::Redshift
-        | Dialect::Clickhouse
-        | Dialect::Duckdb
-        | Dialect::Databricks
-        | Dialect::Hive
-        | Dialect::Ansi => &[Dialect::Generic],
+    if dialect == Dialect::Hive {
+        return &[Dialect::Generic, Dialect::Databricks];
     }
+    if dialect != Dialect::Generic {
+        return &[Dialect::Generic];
+    }
+    &[
+        Dialect::Mysql,
+        Dialect::Mssql,
+        Dialect::Bigquery,
+        Dialect::Snowflake,
+        Dialect::Clickhouse,
+    ]
 }
 
 /// Parses by the dialect, and if that fails by others. The error is the dialect's own.
@@ -92,17 +107,13 @@ fn statements(sql: &str, dialect: Dialect) -> Result<Vec<Statement>, SqlError> {
         .ok_or(SqlError::Syntax { dialect, message })
 }
 
-/// The statements of queries that stand as text in another: `unload('select ..') to ..`.
+/// The statements of queries that are texts in others, and of those in them.
 fn unloaded(statements: &[Statement], dialect: Dialect) -> Result<Vec<Statement>, SqlError> {
     let mut found = Vec::new();
-    for statement in statements {
-        if let Statement::Unload {
-            query_text: Some(text),
-            ..
-        } = statement
-        {
-            found.extend(self::statements(text, dialect)?);
-        }
+    for text in statements.iter().filter_map(object::run_text) {
+        let inner = self::statements(text, dialect)?;
+        found.extend(unloaded(&inner, dialect)?);
+        found.extend(inner);
     }
     Ok(found)
 }
@@ -127,9 +138,14 @@ fn parse(sql: &str, dialect: Dialect) -> Result<Vec<Statement>, ParserError> {
 /// Parses a text of the dialect `of` by the grammar of another: which words are reserved is its own dialect's to say.
 fn parse_by(sql: &str, dialect: Dialect, of: Dialect) -> Result<Vec<Statement>, ParserError> {
     let grammar = dialect.grammar();
-    let tokens = Tokenizer::new(grammar, sql).tokenize_with_location()?;
+    // The parser knows the comments that MySQL runs, and not those that only MariaDB does.
+    let sql = match grammar.supports_multiline_comment_hints() {
+        true => Cow::Owned(sql.replace("/*M!", "/*!")),
+        false => Cow::Borrowed(sql),
+    };
+    let tokens = Tokenizer::new(grammar, &sql).tokenize_with_location()?;
     Parser::new(grammar)
         .with_recursion_limit(DEEPEST)
-        .with_tokens_with_locations(mended(tokens, dialect, of))
+        .with_tokens_with_locations(normalized(tokens, dialect, of))
         .parse_statements()
 }

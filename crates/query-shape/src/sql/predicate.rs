@@ -106,9 +106,7 @@ fn operator(expr: &Expr, negated: bool) -> String {
             kind, negated: not, ..
         } => is(json(kind.as_ref()), negated != *not),
         Expr::IsNormalized { negated: not, .. } => is("normalized", negated != *not),
-        Expr::InList { negated: not, .. }
-        | Expr::InSubquery { negated: not, .. }
-        | Expr::InUnnest { negated: not, .. } => signed("in", negated != *not),
+        Expr::In { negated: not, .. } => signed("in", negated != *not),
         Expr::Between { negated: not, .. } => signed("between", negated != *not),
         Expr::Like { negated: not, .. } => signed("like", negated != *not),
         Expr::ILike { negated: not, .. } => signed("ilike", negated != *not),

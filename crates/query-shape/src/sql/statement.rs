@@ -4,10 +4,11 @@
 use std::collections::HashSet;
 
 use sqlparser::ast::{
-    AlterTableOperation, CopySource, CreateTableLikeKind, Delete, Expr, FromTable, Insert, Join,
-    JoinConstraint, JoinOperator, LockTable, Merge, MergeAction, MultiTableInsertIntoClause,
-    ObjectName, ObjectType, OutputClause, PipeOperator, Query, Select, SelectInto, SetExpr,
-    Statement, TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind,
+    AlterTableOperation, CopySource, CreateTableLikeKind, Delete, Expr, FromTable,
+    FunctionArguments, Insert, Join, JoinConstraint, JoinOperator, LockTable, Merge, MergeAction,
+    MultiTableInsertIntoClause, ObjectName, ObjectType, OutputClause, PipeOperator, Query, Select,
+    SelectInto, SetExpr, Statement, TableFactor, TableObject, TableWithJoins, Update,
+    UpdateTableFromKind,
 };
 
 use super::name;
@@ -92,20 +93,8 @@ pub(super) fn read_into(walk: &mut Walk, into: &SelectInto) {
 }
 
 fn is_relation(object: ObjectType) -> bool {
-    match object {
-        ObjectType::Table | ObjectType::View | ObjectType::MaterializedView => true,
-        ObjectType::Collation
-        | ObjectType::Index
-        | ObjectType::Schema
-        | ObjectType::Database
-        | ObjectType::Role
-        | ObjectType::Sequence
-        | ObjectType::Stage
-        | ObjectType::Type
-        | ObjectType::User
-        | ObjectType::Stream
-        | ObjectType::Warehouse => false,
-    }
+    use ObjectType::{ForeignTable, MaterializedView, Table, View};
+    [Table, ForeignTable, View, MaterializedView].contains(&object)
 }
 
 fn read_insert(walk: &mut Walk, insert: &Insert) {
@@ -127,6 +116,11 @@ fn read_insert(walk: &mut Walk, insert: &Insert) {
         } else {
             walk.write(name);
         }
+    }
+    if let TableObject::TableFunction(function) = &insert.table
+        && let FunctionArguments::List(list) = &function.args
+    {
+        walk.call(&function.name, &list.args);
     }
     read_output(walk, insert.output.as_ref());
 }
@@ -223,7 +217,6 @@ fn read_locked(walk: &mut Walk, tables: &[LockTable]) {
 /// Announces the predicates of a select, and notes the table that it makes.
 pub(super) fn read_select(walk: &mut Walk, select: &Select) {
     read_joins(walk, &select.from);
-    settle_arrays(walk, &select.from);
     for clause in [
         &select.prewhere,
         &select.selection,
@@ -234,25 +227,6 @@ pub(super) fn read_select(walk: &mut Walk, select: &Select) {
     }
     if let Some(into) = &select.into {
         read_into(walk, into);
-    }
-}
-
-/// Settles what follows the first array of `array join a, b`: the parser takes it for further items of FROM.
-fn settle_arrays(walk: &mut Walk, from: &[TableWithJoins]) {
-    let mut is_array = false;
-    for item in from {
-        if is_array && let TableFactor::Table { name, .. } = &item.relation {
-            walk.settle(name);
-        }
-        is_array = match item.joins.last().map(|join| &join.join_operator) {
-            Some(
-                JoinOperator::ArrayJoin
-                | JoinOperator::LeftArrayJoin
-                | JoinOperator::InnerArrayJoin,
-            ) => true,
-            Some(_) => false,
-            None => is_array,
-        };
     }
 }
 
@@ -284,19 +258,16 @@ fn read_join(walk: &mut Walk, join: &Join) {
             match_condition,
             constraint,
         } => (Some(match_condition), constraint),
-        JoinOperator::CrossApply | JoinOperator::OuterApply => return,
-        JoinOperator::ArrayJoin | JoinOperator::LeftArrayJoin | JoinOperator::InnerArrayJoin => {
-            // What follows is a column, not a table.
-            if let TableFactor::Table { name, .. } = &join.relation {
-                walk.settle(name);
-            }
-            return;
-        }
+        JoinOperator::CrossApply
+        | JoinOperator::OuterApply
+        | JoinOperator::ArrayJoin
+        | JoinOperator::LeftArrayJoin
+        | JoinOperator::InnerArrayJoin => return,
     };
     matching.iter().for_each(|expr| walk.filter(expr));
     match constraint {
         JoinConstraint::On(expr) => walk.filter(expr),
-        JoinConstraint::Using(columns) => {
+        JoinConstraint::Using(columns) | JoinConstraint::UsingAlias(columns, _) => {
             for column in columns.iter().filter_map(name::table) {
                 walk.add_filter(Filter {
                     operator: "=".to_owned(),
@@ -319,8 +290,12 @@ pub(super) fn read_table_commands(walk: &mut Walk, query: &Query) {
             && let Some(name) = &table.table_name
         {
             walk.read(TableName {
-                qualifiers: table.schema_name.iter().cloned().collect(),
-                name: name.clone(),
+                qualifiers: table
+                    .schema_name
+                    .iter()
+                    .map(|it| it.value.clone())
+                    .collect(),
+                name: name.value.clone(),
             });
         }
     }

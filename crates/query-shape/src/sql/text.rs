@@ -1,56 +1,113 @@
 //! Texts that differ in nothing a database reads: white space, comments, a trailing `;`, the case of keywords.
 
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{Expr, ObjectNamePart, Statement, visit_expressions_mut};
 use sqlparser::keywords::Keyword;
-use sqlparser::tokenizer::{Token, Tokenizer, Whitespace};
+use sqlparser::tokenizer::{Token, Tokenizer};
 
-use super::Dialect;
+use super::{Dialect, parse};
 
-/// Whether two texts are the same query: the same words, strings and signs in the same order. Keywords compare in any case, names, strings
-/// and hints to the server (`/*+ .. */`) as they are written. Where nobody can tell where a string ends (one isn't closed, or the dialect is
-/// unknown and a backslash stands before a quote) only the same text is identical. Linear in both texts.
+/// Returns whether two texts are the same query: the same words, strings and signs in the same order. Case counts in everything but what the
+/// dialect's grammar takes for a keyword or, unless [`Dialect::has_case_sensitive_builtins`], for a built-in function. So names compare as they
+/// are written, also where a name is a word of the language, and so do all words of a text that doesn't parse.
+///
+/// Comments that a server may run or follow (`/*! .. */`, `/*M! .. */`, `/*+ .. */`), and marks that only some dialects take for a comment or
+/// an escape, make only the same text identical. Linear in both texts.
 pub fn are_identical(left: &str, right: &str, dialect: Dialect) -> bool {
-    let is_unclear = |text: &str| text.contains("\\'") || text.contains("\\\"");
-    let is_known = dialect != Dialect::Generic || !(is_unclear(left) || is_unclear(right));
-    match (words(left, dialect), words(right, dialect)) {
-        (Some(left), Some(right)) if is_known => left == right,
-        (Some(_) | None, Some(_) | None) => left.trim() == right.trim(),
+    if left.trim() == right.trim() {
+        return true;
     }
+    if has_unclear_mark(left, dialect) || has_unclear_mark(right, dialect) {
+        return false;
+    }
+    let (Some(left_words), Some(right_words)) = (words(left, dialect), words(right, dialect))
+    else {
+        return false;
+    };
+    if left_words.len() != right_words.len() {
+        return false;
+    }
+    let mut in_other_case = left_words
+        .iter()
+        .zip(&right_words)
+        .filter(|(left, right)| left != right)
+        .peekable();
+    if in_other_case.peek().is_none() {
+        return true;
+    }
+    in_other_case.all(|(left, right)| is_one_keyword(left, right, dialect))
+        && parse::are_one_tree(left, right, dialect, |statements| {
+            if !dialect.has_case_sensitive_builtins() {
+                lower_builtins(statements);
+            }
+        })
 }
 
-/// Whether there is nothing in a text but white space, comments and semicolons.
+/// Returns whether a text has a comment that isn't one to every server, or a mark that ends or escapes a string in some dialects only.
+fn has_unclear_mark(text: &str, dialect: Dialect) -> bool {
+    let is_unclear = |mark: &str| dialect == Dialect::Generic && text.contains(mark);
+    let has_run_comment = text.split("/*").skip(1).any(|comment| {
+        let mark = comment.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+        mark.starts_with(['!', '+'])
+    });
+    let has_close_dashes = || {
+        let mut after = text.split("--").skip(1);
+        after.any(|rest| !rest.is_empty() && !rest.starts_with([' ', '\t', '\r', '\n', '-']))
+    };
+    has_run_comment
+        || text.contains("--+")
+        || ["\\'", "\\\"", "#", "//"].into_iter().any(is_unclear)
+        || (dialect == Dialect::Generic && has_close_dashes())
+}
+
+/// Returns whether two tokens are one keyword in different case. A built-in in capitals and small letters has one spelling where case counts.
+fn is_one_keyword(left: &Token, right: &Token, dialect: Dialect) -> bool {
+    let (Token::Word(left), Token::Word(right)) = (left, right) else {
+        return false;
+    };
+    let is_in_one_case = |text: &str| {
+        text.bytes().all(|c| !c.is_ascii_lowercase())
+            || text.bytes().all(|c| !c.is_ascii_uppercase())
+    };
+    left.keyword != Keyword::NoKeyword
+        && left.quote_style.is_none()
+        && right.quote_style.is_none()
+        && left.value.eq_ignore_ascii_case(&right.value)
+        && (!dialect.has_case_sensitive_builtins()
+            || (is_in_one_case(&left.value) && is_in_one_case(&right.value)))
+}
+
+/// Writes the functions that are words of the language in lower case.
+fn lower_builtins(statements: &mut Vec<Statement>) {
+    // Nothing breaks off the walk.
+    let _: ControlFlow<()> = visit_expressions_mut(statements, |expr| {
+        if let Expr::Function(function) = expr
+            && let [ObjectNamePart::Identifier(name)] = function.name.0.as_mut_slice()
+            && name.quote_style.is_none()
+        {
+            name.value.make_ascii_lowercase();
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+/// Returns whether there is nothing in a text but white space, comments and semicolons.
 pub fn is_nothing(text: &str, dialect: Dialect) -> bool {
-    let is_blank = |token: &Token| *token == Token::SemiColon || is_hint(token);
-    words(text, dialect).is_some_and(|words| words.iter().all(is_blank))
+    words(text, dialect).is_some_and(|words| words.iter().all(|word| *word == Token::SemiColon))
 }
 
-/// The tokens of a text without trailing semicolons, keywords in upper case; `None` where the dialect can't cut it.
+/// Returns the tokens of a text without trailing semicolons; `None` where the dialect can't cut it.
 fn words(text: &str, dialect: Dialect) -> Option<Vec<Token>> {
     let tokens = Tokenizer::new(dialect.grammar(), text)
         .with_unescape(false)
         .tokenize();
     let mut words: Vec<Token> = tokens.ok()?;
-    words.retain(|token| !matches!(token, Token::Whitespace(_)) || is_hint(token) || is_run(token));
+    words.retain(|token| !matches!(token, Token::Whitespace(_)));
     while words.last() == Some(&Token::SemiColon) {
         words.pop();
     }
-    for token in &mut words {
-        if let Token::Word(word) = token
-            && word.keyword != Keyword::NoKeyword
-        {
-            word.value.make_ascii_uppercase();
-        }
-    }
     Some(words)
-}
-
-/// Whether it is a comment that advises the planner.
-fn is_hint(token: &Token) -> bool {
-    matches!(token, Token::Whitespace(Whitespace::MultiLineComment(text)) if text.starts_with('+'))
-}
-
-/// Whether it is a comment whose text MySQL runs.
-fn is_run(token: &Token) -> bool {
-    matches!(token, Token::Whitespace(Whitespace::MultiLineComment(text)) if text.starts_with('!'))
 }
 
 #[cfg(test)]
@@ -92,6 +149,12 @@ mod tests {
                 false,
             ),
             ("select /*! 1 */", "select /*! 2 */", false),
+            ("select 5--1", "select 5--2", false),
+            ("select a # 1", "select a # 2", false),
+            ("select count(*) from t", "SELECT COUNT(*) FROM t", true),
+            ("select Date from t", "select date from t", false),
+            ("SELECT Value FROM Type", "select Value from Type", true),
+            ("select f from", "SELECT f FROM", false),
             (r"select 'it\'s  a'", r"select 'it\'s a'", false),
             (r"select 'it\'s a'", " select 'it\\'s a'\n", true),
         ];
@@ -120,6 +183,111 @@ mod tests {
         let (left, right) = ("select a # 1", "select a # 2");
         assert!(are_identical(left, right, Dialect::Mysql));
         assert!(!are_identical(left, right, Dialect::Postgres));
+    }
+
+    #[test]
+    fn names_and_paths_compare_as_they_are_written() {
+        let cases = [
+            (
+                Dialect::Snowflake,
+                "select v:type from t",
+                "select v:Type from t",
+            ),
+            (
+                Dialect::Snowflake,
+                "select v:a.Key::int from t",
+                "select v:a.key::int from t",
+            ),
+            (
+                Dialect::Snowflake,
+                "select $1 from @st/Date/x",
+                "select $1 from @st/date/x",
+            ),
+            (
+                Dialect::Databricks,
+                "select raw:Owner.Name from t",
+                "select raw:Owner.name from t",
+            ),
+            (
+                Dialect::Clickhouse,
+                "select Value from t",
+                "select value from t",
+            ),
+            (
+                Dialect::Clickhouse,
+                "select Order from t",
+                "select order from t",
+            ),
+            (
+                Dialect::Clickhouse,
+                "select x::String from t",
+                "select x::STRING from t",
+            ),
+            (
+                Dialect::Clickhouse,
+                "select Count() from t",
+                "select count() from t",
+            ),
+            (Dialect::Mysql, "select * from Value", "select * from value"),
+            (
+                Dialect::Mysql,
+                "insert into Type (a) values (1)",
+                "insert into type (a) values (1)",
+            ),
+            (
+                Dialect::Bigquery,
+                "select * from d.Date",
+                "select * from d.date",
+            ),
+            (
+                Dialect::Bigquery,
+                "select x.Type from t",
+                "select x.type from t",
+            ),
+            (Dialect::Duckdb, "select {Key: 1}", "select {key: 1}"),
+            (
+                Dialect::Postgres,
+                "select \"Date\" from t",
+                "select \"date\" from t",
+            ),
+        ];
+        for (dialect, left, right) in cases {
+            assert!(!are_identical(left, right, dialect), "{dialect}: {left}");
+            let keywords = right
+                .replace("select", "SELECT")
+                .replace(" from ", " FROM ");
+            assert!(
+                are_identical(right, &keywords, dialect),
+                "{dialect}: {keywords}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_comment_that_a_server_may_run_is_part_of_the_text() {
+        for comment in [
+            "/*! where a */",
+            "/*M!100 x */",
+            "/*T! x */",
+            "/*+ no_index(t) */",
+            "--+ x",
+        ] {
+            let text = format!("select a from t {comment}");
+            for dialect in Dialect::ALL {
+                assert!(
+                    !are_identical(&text, "select a from t", dialect),
+                    "{comment}"
+                );
+                assert!(
+                    !are_identical(&text, "select a from t where a", dialect),
+                    "{comment}"
+                );
+                assert!(
+                    are_identical(&text, &format!(" {text}\n"), dialect),
+                    "{comment}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -4,9 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Expr, ObjectName, Query, Select, Statement, TableFactor, Visit, Visitor};
+use sqlparser::ast::{
+    Expr, FunctionArg, ObjectName, ObjectNamePart, Query, Select, Statement, TableFactor, Visit,
+    Visitor,
+};
 
 use super::aggregates::Aggregates;
+use super::naming::{self, Named};
+use super::object::{self, Subject};
 use super::predicate::{self, Leaf};
 use super::scope::{Scopes, place};
 use super::{Dialect, literal, name, order, statement};
@@ -77,6 +82,9 @@ impl Walk {
     /// Adds a table that a statement writes: never a common table expression.
     pub(super) fn write(&mut self, name: &ObjectName) {
         self.settle(name);
+        if let [ObjectNamePart::Function(function)] = name.0.as_slice() {
+            self.hide(function.to_string());
+        }
         if let Some(table) = name::table(name) {
             self.add(table);
         }
@@ -127,12 +135,26 @@ impl Walk {
         self.aggregates.add_key(key);
     }
 
-    /// Adds a function that is called where a table may stand.
-    fn add_function(&mut self, name: &ObjectName) {
-        if let Some(called) = name::table(name).map(|table| table.dotted())
-            && self.functions.insert(called.clone())
-        {
-            self.shape.unknown_functions.push(called);
+    /// Notes a part of the text whose tables it doesn't tell.
+    pub(super) fn hide(&mut self, part: String) {
+        if !self.shape.hidden.contains(&part) {
+            self.shape.hidden.push(part);
+        }
+    }
+
+    /// Adds the tables that a function names in its arguments, or the function that is called where a table may stand.
+    pub(super) fn call(&mut self, name: &ObjectName, args: &[FunctionArg]) {
+        let Some(called) = name::table(name).map(|table| table.dotted()) else {
+            return;
+        };
+        match naming::tables(&called.to_lowercase(), args, self.dialect) {
+            Named::Tables(tables) => tables.into_iter().for_each(|table| self.read(table)),
+            Named::Hidden => self.hide(called),
+            Named::Nothing => {
+                if self.functions.insert(called.clone()) {
+                    self.shape.unknown_functions.push(called);
+                }
+            }
         }
     }
 
@@ -175,6 +197,12 @@ impl Visitor for Walk {
 
     fn pre_visit_statement(&mut self, statement: &Statement) -> ControlFlow<Infallible> {
         statement::read(self, statement);
+        for subject in object::subjects(statement) {
+            match subject {
+                Subject::Table(table) => self.add(table),
+                Subject::Hidden(part) => self.hide(part),
+            }
+        }
         ControlFlow::Continue(())
     }
 
@@ -216,10 +244,15 @@ impl Visitor for Walk {
             && !name::are_lock_hints(args)
         {
             self.settle(name);
-            self.add_function(name);
+            self.call(name, &args.args);
         }
-        if let TableFactor::Function { name, .. } = factor {
-            self.add_function(name);
+        if let TableFactor::Function { name, args, .. } = factor {
+            self.call(name, args);
+        }
+        if let TableFactor::TableFunction { expr, .. } = factor
+            && !matches!(expr, Expr::Function(_))
+        {
+            self.hide(format!("table({expr})"));
         }
         if let TableFactor::NestedJoin {
             table_with_joins, ..
@@ -238,6 +271,9 @@ impl Visitor for Walk {
     fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<Infallible> {
         if self.settled.remove(&place(relation)) {
             return ControlFlow::Continue(());
+        }
+        if let [ObjectNamePart::Function(function)] = relation.0.as_slice() {
+            self.hide(function.to_string());
         }
         if let Some(table) = name::table(relation) {
             self.read(table);

@@ -363,8 +363,11 @@ fn sql_that_nobody_can_read_is_no_score() {
             "it says where the parser stopped: {message}"
         );
     }
-    let same = case(payload(broken, "SELECT\n((", json!(null)));
+    let same = case(payload(broken, "select\n((", json!(null)));
     assert_eq!(evaluated(&same, &[]).total, Some(1.0));
+    let hidden = scored(payload(good, "call p()", json!(null)), 1.0);
+    let error = &hidden.result["components"]["semantic_similarity"]["error"];
+    assert_eq!(error["class"], "hidden_tables");
     // A right answer that can be read counts, though the rows of the other are nearer.
     let rows = json!([{"n": 1}]);
     let mut accepts = payload(broken, good, json!(null));

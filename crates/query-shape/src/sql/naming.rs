@@ -1,0 +1,135 @@
+//! Functions that name a table or a file in their arguments, and those whose tables the text doesn't tell.
+
+use sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments};
+use sqlparser::parser::Parser;
+
+use super::Dialect::{
+    self, Bigquery, Clickhouse, Databricks, Duckdb, Generic, Mssql, Postgres, Redshift, Snowflake,
+};
+use super::{literal, name};
+use crate::TableName;
+
+/// The arguments of a function that tell its tables.
+#[derive(Clone, Copy)]
+enum Naming {
+    /// The first one names a table.
+    Table,
+    /// The first one names a file, or lists files.
+    Files,
+    /// Those after a server's name a table, or a database and its table.
+    Remote,
+    /// None: it runs a text, or searches for tables.
+    Hidden,
+}
+
+const FUNCTIONS: &[(&[Dialect], Naming, &str)] = &[
+    (
+        &[Mssql, Generic],
+        Naming::Table,
+        "containstable freetexttable changetable semantickeyphrasetable semanticsimilaritytable semanticsimilaritydetailstable",
+    ),
+    (&[Mssql, Generic], Naming::Hidden, "openquery"),
+    (&[Databricks], Naming::Table, "table_changes"),
+    (&[Databricks], Naming::Files, "read_files"),
+    (&[Duckdb], Naming::Table, "query_table"),
+    (&[Duckdb], Naming::Hidden, "query"),
+    (
+        &[Duckdb, Generic],
+        Naming::Files,
+        "read_csv read_csv_auto read_parquet parquet_scan read_json read_json_auto read_json_objects read_ndjson read_ndjson_auto \
+         read_ndjson_objects read_text read_blob read_xlsx st_read delta_scan iceberg_scan",
+    ),
+    (
+        &[Clickhouse, Generic],
+        Naming::Remote,
+        "cluster clusterallreplicas remote remotesecure mysql postgresql mongodb",
+    ),
+    (&[Clickhouse], Naming::Hidden, "merge"),
+    (&[Bigquery, Generic], Naming::Hidden, "external_query"),
+    (&[Postgres, Redshift, Generic], Naming::Hidden, "dblink"),
+    // What is left of them names a variable.
+    (
+        &[Snowflake, Databricks, Generic],
+        Naming::Hidden,
+        "identifier",
+    ),
+];
+
+/// Tables that the arguments of a function name.
+pub(super) enum Named {
+    /// The function names none: it makes its rows.
+    Nothing,
+    Tables(Vec<TableName>),
+    /// It reads tables that the text doesn't tell.
+    Hidden,
+}
+
+/// Returns the tables that a call names, `function` in lower case.
+pub(super) fn tables(function: &str, args: &[FunctionArg], dialect: Dialect) -> Named {
+    let found = FUNCTIONS.iter().find(|(dialects, _, names)| {
+        dialects.contains(&dialect) && names.split(' ').any(|name| name == function)
+    });
+    let Some((_, naming, _)) = found else {
+        return Named::Nothing;
+    };
+    let values: Vec<Option<&Expr>> = args.iter().map(value).collect();
+    let found = match (naming, values.as_slice()) {
+        (Naming::Table, [Some(first), ..]) => table(first, dialect).map(|table| vec![table]),
+        (Naming::Files, [Some(Expr::Array(list)), ..]) => list.elem.iter().map(file).collect(),
+        (Naming::Files, [Some(first), ..]) => file(first).map(|file| vec![file]),
+        (Naming::Remote, [_, Some(Expr::Function(inner)), ..]) => {
+            let FunctionArguments::List(list) = &inner.args else {
+                return Named::Nothing;
+            };
+            return tables(&inner.name.to_string().to_lowercase(), &list.args, dialect);
+        }
+        (Naming::Remote, [_, Some(first), rest @ ..]) => {
+            remote(first, rest.first().copied().flatten(), dialect).map(|table| vec![table])
+        }
+        (Naming::Table | Naming::Files | Naming::Remote | Naming::Hidden, _) => None,
+    };
+    found.map_or(Named::Hidden, Named::Tables)
+}
+
+fn value(arg: &FunctionArg) -> Option<&Expr> {
+    match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+        FunctionArg::Unnamed(_) | FunctionArg::Named { .. } | FunctionArg::ExprNamed { .. } => None,
+    }
+}
+
+/// `db.t`, `'db.t'`, or `db` and `t`.
+fn remote(first: &Expr, second: Option<&Expr>, dialect: Dialect) -> Option<TableName> {
+    let first = table(first, dialect)?;
+    let second = second.and_then(|second| table(second, dialect));
+    match second {
+        Some(second) if first.qualifiers.is_empty() => Some(TableName {
+            qualifiers: vec![first.name],
+            name: second.name,
+        }),
+        Some(_) | None => Some(first),
+    }
+}
+
+/// The table that a name, or a text that holds one, means.
+fn table(expr: &Expr, dialect: Dialect) -> Option<TableName> {
+    match text(expr) {
+        Some(text) => {
+            let mut parser = Parser::new(dialect.grammar()).try_with_sql(text).ok()?;
+            name::table(&parser.parse_object_name(false).ok()?)
+        }
+        None => name::table_of_expr(expr),
+    }
+}
+
+fn file(expr: &Expr) -> Option<TableName> {
+    text(expr).map(TableName::bare)
+}
+
+/// The value of a literal text.
+pub(super) fn text(expr: &Expr) -> Option<&str> {
+    let Expr::Value(value) = expr else {
+        return None;
+    };
+    literal::text(&value.value)
+}
