@@ -1,13 +1,11 @@
 //! Reads JSON without losing a field or a number: an object must name each field once, and `NaN`, `Infinity` and `1e999`, which
 //! Python and SQLite write, are read.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
-
-/// The longest number or word that may be one that JSON can't hold, bytes.
-const MAX_WORD: usize = 40;
 
 /// Text that isn't read as JSON.
 #[derive(Debug, thiserror::Error)]
@@ -35,13 +33,10 @@ pub enum JsonError {
 /// An object that has a field twice, and text that is no JSON.
 pub fn parse_json(text: &[u8]) -> Result<Value, JsonError> {
     match parse_strictly(text) {
-        Err(JsonError::Syntax(error)) => {
-            let mended = with_numbers(text);
-            match mended == text {
-                true => Err(error.into()),
-                false => parse_strictly(&mended),
-            }
-        }
+        Err(JsonError::Syntax(error)) => match std::str::from_utf8(text).map(readable_json) {
+            Ok(Cow::Owned(fixed)) => parse_strictly(fixed.as_bytes()),
+            Ok(Cow::Borrowed(_)) | Err(_) => Err(error.into()),
+        },
         read => read,
     }
 }
@@ -150,54 +145,64 @@ impl<'de> Visitor<'de> for ValueReader<'_> {
     }
 }
 
-/// The text with the numbers that JSON can't hold in a form that it can: see [`parse_json`].
-fn with_numbers(text: &[u8]) -> Vec<u8> {
-    let mut mended = Vec::with_capacity(text.len());
-    let (mut in_string, mut is_escaped, mut word) = (false, false, 0);
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
-    for byte in text.iter().copied().chain([b'\n']) {
-        if !in_string && is_part(byte) {
-            word += 1;
-        } else if word > 0 {
-            let begin = mended.len() - word;
-            if let Some(form) = mended.get(begin..).and_then(replacement) {
-                mended.truncate(begin);
-                mended.extend_from_slice(form.as_bytes());
+/// Returns the text with the numbers that JSON can't hold in a form that it can (see [`parse_json`]), and U+FFFD for each half of a
+/// surrogate pair, which JavaScript writes for a text that was cut within an emoji.
+pub fn readable_json(text: &str) -> Cow<'_, str> {
+    let mut fixed = String::new();
+    let (mut copied, mut at, mut is_string) = (0, 0, false);
+    while let Some(byte) = text.as_bytes().get(at) {
+        let rest = text.get(at..).unwrap_or_default();
+        let (length, instead) = match (is_string, byte) {
+            (true, b'\\') => escape(rest),
+            (_, b'"') => {
+                is_string = !is_string;
+                (1, None)
             }
-            word = 0;
+            (false, b'+' | b'-' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z') => number(rest),
+            _ => (1, None),
+        };
+        if let Some(instead) = instead {
+            fixed.push_str(text.get(copied..at).unwrap_or_default());
+            fixed.push_str(instead);
+            copied = at + length;
         }
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = in_string,
-            b'"' => in_string = !in_string,
-            _ => {}
-        }
-        mended.push(byte);
+        at += length;
     }
-    mended.pop();
-    mended
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    fixed.push_str(text.get(copied..).unwrap_or_default());
+    Cow::Owned(fixed)
 }
 
-/// The JSON of a word outside strings that is a number to others; `None` for anything else.
-fn replacement(word: &[u8]) -> Option<&'static str> {
-    if word.len() > MAX_WORD {
-        return None;
+/// The length of an escape in a string, and the text that replaces it.
+fn escape(rest: &str) -> (usize, Option<&'static str>) {
+    let unit = |at: usize| {
+        let escape = rest.get(at..at + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(escape, 16).ok()
+    };
+    match (unit(0), unit(6)) {
+        (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => (12, None),
+        (Some(0xd800..=0xdfff), _) => (6, Some("\\ufffd")),
+        (Some(_), _) => (6, None),
+        (None, _) => (2, None),
     }
-    let word = std::str::from_utf8(word).ok()?;
-    let is_number = word.ends_with(|c: char| c.is_ascii_digit()) && word.contains(['e', 'E']);
-    let is_named = matches!(
-        word.trim_start_matches(['-', '+']),
-        "NaN" | "nan" | "Infinity" | "inf" | "Inf"
-    );
-    let number: f64 = (is_number || is_named)
-        .then(|| word.parse().ok())
-        .flatten()?;
-    match number {
-        f64::INFINITY => Some("\"Infinity\""),
-        f64::NEG_INFINITY => Some("\"-Infinity\""),
-        number if number.is_nan() => Some("null"),
-        _ => None,
-    }
+}
+
+/// The length of a word outside strings, and the text that replaces a number that JSON can't hold.
+fn number(rest: &str) -> (usize, Option<&'static str>) {
+    let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '+' | '-' | '.'));
+    let word = rest.get(..end.unwrap_or(rest.len())).unwrap_or(rest);
+    let is_number = word.ends_with(|c: char| c.is_ascii_digit());
+    let named = ["NaN", "nan", "Infinity", "inf", "Inf"];
+    let is_named = named.contains(&word.trim_start_matches(['-', '+']));
+    let instead = match word.parse() {
+        Ok(f64::INFINITY) if is_number || is_named => Some("\"Infinity\""),
+        Ok(f64::NEG_INFINITY) if is_number || is_named => Some("\"-Infinity\""),
+        Ok(number) if number.is_nan() && is_named => Some("null"),
+        Ok(_) | Err(_) => None,
+    };
+    (word.len().max(1), instead)
 }
 
 #[cfg(test)]
@@ -252,6 +257,32 @@ mod tests {
         }
         for text in [r#"{"a":{"a":1},"b":{"a":1}}"#, r#"[{"a":1},{"a":1}]"#] {
             assert!(parse_json(text.as_bytes()).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_and_half_surrogates_are_replaced_outside_and_inside_strings() {
+        for (text, fixed) in [
+            (
+                r#"{"a":NaN,"b":[-Infinity, Infinity]}"#,
+                r#"{"a":null,"b":["-Infinity", "Infinity"]}"#,
+            ),
+            (
+                r#"{"a":1e999,"b":-1E+400,"c":1e3,"d":-2.5}"#,
+                r#"{"a":"Infinity","b":"-Infinity","c":1e3,"d":-2.5}"#,
+            ),
+            (
+                r#"["NaN \" Infinity","\\","\ud83d\ude00", true]"#,
+                r#"["NaN \" Infinity","\\","\ud83d\ude00", true]"#,
+            ),
+            (
+                r#"["\ud83d\u2026","\ude00é","\\ud83d"]"#,
+                r#"["\ufffd\u2026","\ufffdé","\\ud83d"]"#,
+            ),
+            (r#"["\ud83d"#, r#"["\ufffd"#),
+            ("[\"\\", "[\"\\"),
+        ] {
+            assert_eq!(readable_json(text), fixed, "{text}");
         }
     }
 }

@@ -8,7 +8,8 @@ use uuid::Uuid;
 
 use super::format::{self, Document, Form};
 use super::input::{InvalidSession, SessionFault, SessionInput};
-use super::text::{json_text, readable};
+use super::text::json_text;
+use crate::score::readable_json;
 use crate::wire::{SessionFormat, words};
 
 /// Faults that are told of one file.
@@ -71,7 +72,7 @@ pub fn parse_session_file(
 
 /// Reads the one session of a request's body; a field `format` says that it is in a form of others.
 pub fn parse_session(text: &str) -> Result<SessionInput, InvalidSession> {
-    let text = &*readable(text);
+    let text = &*readable_json(text);
     /// What a body says of its form; in our own it says nothing.
     #[derive(serde::Deserialize)]
     struct Tag {
