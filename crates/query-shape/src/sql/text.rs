@@ -9,7 +9,7 @@ use sqlparser::tokenizer::{Token, Tokenizer};
 use super::{Dialect, parse};
 
 /// Returns whether two texts are the same query: the same words, strings and signs in the same order. Case counts in everything but what the
-/// dialect's grammar takes for a keyword or, unless [`Dialect::has_case_sensitive_builtins`], for a built-in function. So names compare as they
+/// dialect's grammar takes for a keyword or, unless `Dialect::has_case_sensitive_builtins`, for a built-in function. So names compare as they
 /// are written, also where a name is a word of the language, and so do all words of a text that doesn't parse.
 ///
 /// Comments that a server may run or follow (`/*! .. */`, `/*M! .. */`, `/*+ .. */`), and marks that only some dialects take for a comment or

@@ -10,7 +10,7 @@ use super::transcript::{Call, CallResult, Item};
 const NAMES: &str = "name toolName tool_name function tool";
 const ARGUMENTS: &str = "arguments args input tool_kwargs tool_input rawInput parameters";
 const RETURNED: &str = "output outputs content result results response value return_value";
-/// Fields of a call that hold its own result, not its arguments.
+/// Fields of a call with its own result.
 const OWN_RESULT: &str = "output outputs result results errorText error";
 /// Statuses and outcomes of a call that failed.
 const FAILED: &str = "error failed failure denied retried output-error output-denied OUTCOME_FAILED OUTCOME_DEADLINE_EXCEEDED";
@@ -23,7 +23,7 @@ pub(super) fn call_items(part: &Value, kind: &str) -> Vec<Item> {
     if !result.is_error && first(part, OWN_RESULT).is_none() {
         return vec![Item::Call(call)];
     }
-    // The result follows its call at once, so that an id that all such calls share pairs the two.
+    // One id for all such calls is enough, because the result follows its call directly.
     call.id.get_or_insert_with(|| "its own".to_owned());
     (result.id, result.name) = (call.id.clone(), None);
     vec![Item::Call(call), Item::Result(result)]
@@ -57,7 +57,7 @@ fn call(part: &Value, kind: &str) -> Call {
     }
 }
 
-/// Returns what a part holds besides bookkeeping and results: the arguments of a call whose type has no field for them.
+/// Returns the fields of a part except bookkeeping and results: the arguments of a call without a field for them.
 fn other_fields(part: &Value) -> Option<Value> {
     let is_other = |name: &str| {
         let known = [BOOKKEEPING, OWN_RESULT, CALL_IDS, NAMES, "state"];
@@ -123,7 +123,7 @@ pub(super) fn result(part: &Value, kind: &str, own: Option<String>) -> CallResul
     }
 }
 
-/// Whether the result of a command, perhaps as JSON text, tells of an exit code other than 0 or of a timeout.
+/// Whether the result of a command, perhaps as JSON text, has an exit code other than 0 or a timeout.
 fn has_failed(result: &Value) -> bool {
     match result {
         Value::Array(results) => results.iter().any(has_failed),

@@ -1,5 +1,5 @@
-//! Fields of JSON whose names differ between tools: lists of names are separated by spaces, and those that begin with `/` are
-//! pointers.
+//! Fields of JSON with different names in different tools. Lists of names are separated by spaces; a name that starts with `/` is a
+//! pointer.
 
 use std::collections::HashSet;
 
@@ -31,7 +31,7 @@ pub(super) fn is_one_of(name: &str, names: &str) -> bool {
     names.split(' ').any(|known| known == name)
 }
 
-/// Returns the first of these fields that holds a text, without white space around it, or a number.
+/// Returns the first of these fields with a text, trimmed, or a number.
 pub(super) fn text(value: &Value, names: &str) -> Option<String> {
     names.split(' ').find_map(|name| match first(value, name)? {
         Value::String(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
@@ -40,7 +40,7 @@ pub(super) fn text(value: &Value, names: &str) -> Option<String> {
     })
 }
 
-/// A list's values; a text that holds a JSON list is that list, and an object is alone in one.
+/// Returns the values of a list, of a text with a JSON list, or an object as the only value.
 pub(super) fn list(value: &Value) -> Vec<Value> {
     match value {
         Value::Array(items) => items.clone(),
@@ -59,8 +59,8 @@ pub(super) fn once(names: impl Iterator<Item = String>) -> Vec<String> {
     names.filter(|name| known.insert(name.clone())).collect()
 }
 
-/// A time in any of the spellings of these formats: RFC 3339, the same without an offset (UTC), or a count since 1970 of
-/// seconds, milliseconds, microseconds or nanoseconds, told apart by its size.
+/// Returns a time from RFC 3339, with or without an offset (UTC), or from a count since 1970 in seconds, milliseconds, microseconds or
+/// nanoseconds, by its size.
 pub(super) fn moment(value: &Value) -> Option<DateTime<Utc>> {
     let text = match value {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! What a JSON object of a transcript is, by the names of its type and its role.
+//! Kinds of JSON objects in transcripts, by their types and roles.
 
 use serde_json::Value;
 
@@ -47,8 +47,8 @@ impl Kind {
     }
 }
 
-/// Returns the type of a part in snake case. A part without one shows it by its fields; one that is a single field with an object is of
-/// that field's type.
+/// Returns the type of a part in snake case. Without a type field it follows from the other fields: the only field with an object is the
+/// type.
 pub(super) fn type_of(part: &Value) -> Option<String> {
     let names = "type block_type part_kind content_type kind";
     let named = names.split(' ').find_map(|name| part[name].as_str());
@@ -72,7 +72,7 @@ pub(super) fn inner<'a>(part: &'a Value, name: &str) -> &'a Value {
     called.or_else(|| Some(wrapped()?.1)).unwrap_or(part)
 }
 
-/// The only field of a part, where that is an object.
+/// Returns the only field of a part, if it is an object.
 fn wrapped(part: &Value) -> Option<(&str, &Value)> {
     let fields = part.as_object()?.iter();
     let mut fields = fields.filter(|(name, value)| *name != "thoughtSignature" && !is_blank(value));

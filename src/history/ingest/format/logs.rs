@@ -13,7 +13,7 @@ use crate::history::ingest::file::FileFault;
 use crate::history::ingest::input::SessionInput;
 use crate::wire::{SessionFormat, SessionStatus};
 
-/// Records of how the program works, not of the conversation, and copies of what other records hold.
+/// Types of records about the program, and of records that repeat others.
 const BOOKKEEPING: &str = "queue-operation file-history-snapshot summary progress last-prompt custom-title ai-title agent-name \
     permission-mode mode pr-link turn_context token_count task_started task_complete turn_started turn_complete user_message \
     agent_message agent_reasoning agent_reasoning_raw_content agent_reasoning_section_break thread_settings_applied world_state \
@@ -71,8 +71,8 @@ struct Log {
     entries: Vec<Entry>,
     times: Vec<chrono::DateTime<chrono::Utc>>,
     agent: Option<String>,
-    /// What the user asked, where the log says so apart from instructions that the program sends as the user's.
-    asked: Option<Value>,
+    /// The user's question, where the log separates it from instructions that the program sends in the user's name.
+    question: Option<Value>,
 }
 
 impl Log {
@@ -84,7 +84,7 @@ impl Log {
             entries: Vec::new(),
             times: Vec::new(),
             agent: None,
-            asked: None,
+            question: None,
         }
     }
 
@@ -108,11 +108,11 @@ impl Log {
             return;
         }
         let body = if payload.is_object() { payload } else { record };
-        if self.asked.is_none() && record["type"] == "event_msg" {
+        if self.question.is_none() && record["type"] == "event_msg" {
             let item = Some(&payload["item"]).filter(|item| item["type"] == "UserMessage");
             let message = Some(&payload["message"]).filter(|_| payload["type"] == "user_message");
             let said = item.map(|item| &item["content"]).or(message).map(shown);
-            self.asked = said.filter(|said| !said.is_empty()).map(Value::from);
+            self.question = said.filter(|said| !said.is_empty()).map(Value::from);
         }
         let kinds = [&record["type"], &body["type"]].map(|kind| kind.as_str().unwrap_or_default());
         let read = match record["type"].as_str() {
@@ -144,7 +144,7 @@ impl Log {
             agent: self.agent.or_else(|| Some(format.to_string())),
             started_at: self.times.iter().min().copied().map(rfc3339),
             completed_at: self.times.iter().max().copied().map(rfc3339),
-            alert_data: self.asked,
+            alert_data: self.question,
             conversation,
             final_analysis,
             ..SessionInput::default()

@@ -1,5 +1,5 @@
-//! One conversation an object, or one that is a list of messages: requests and answers of model APIs, stored conversations of agent
-//! frameworks, lines of files for fine-tuning. Fields of our own form count beside the messages.
+//! Objects with one conversation each, and lists of messages: requests and answers of model APIs, stored conversations of agent
+//! frameworks, lines of files for fine-tuning. Fields of Gavel's own form are read, too.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use crate::history::ingest::input::{InvalidSession, SessionFault, SessionInput, 
 use crate::score::session::Message;
 use crate::wire::{SessionFormat, SessionStatus};
 
-/// Fields of our own form that count beside messages.
+/// Fields of Gavel's own form that are read next to messages.
 const OURS: &str = "alert_type agent author alert_data final_analysis tags started_at completed_at";
 
 /// Whether an object holds a conversation: messages, a question with its answer, or events with their authors.
@@ -164,7 +164,7 @@ fn unattributed(value: &Value, role: &str) -> Vec<Entry> {
     read_any(value, role).into_iter().map(entry).collect()
 }
 
-/// A chat history of AutoGen 0.2: named messages have their roles from the view of the one who asks, whose message is the first.
+/// Sets the roles in a chat history of AutoGen 0.2, which records named messages from the view of the agent that sent the first one.
 fn by_name(history: &Value) -> Value {
     let mut history = history.clone();
     let user = history[0]["name"].clone();

@@ -34,7 +34,7 @@ pub(super) struct Document {
     pub(super) value: Value,
 }
 
-/// A session with the place where it stands, or begins.
+/// A session with its place in the file.
 pub(super) type Placed = (String, SessionInput);
 
 /// The form of a session file.
@@ -112,7 +112,7 @@ pub(super) fn read(
     }
 }
 
-/// Reads documents that know nothing of each other.
+/// Reads documents independently of each other.
 fn each(
     documents: &[Document],
     read: impl Fn(&Value) -> Result<Vec<Placed>, Vec<SessionFault>>,
@@ -138,8 +138,8 @@ fn each(
     }
 }
 
-/// Names a session by the id that its source gave it: a UUID is ours as it is, of another text ours is made, always the same.
-/// Without an id `content` stands for it, so that the same file is the same session.
+/// Sets the ids of a session. A UUID stays unchanged, and of another text an id is derived, always the same one. Without an id it is
+/// derived from `content`, so that the same file is the same session.
 fn identify(
     session: &mut SessionInput,
     format: SessionFormat,

@@ -11,11 +11,11 @@ use super::transcript::{Entry, Item, Known, THINKING};
 /// The error for a value that is no message.
 pub(super) const NO_MESSAGE: &str = "is no message; an object with a role and a content is expected, such as {\"role\": \"user\", \"content\": \"..\"}";
 
-/// Fields under which a value stands alone without a meaning of its own.
+/// Names of fields that add no meaning to the only value of an object.
 pub(super) const TEXTS: &str =
     "input inputs output outputs question query answer response text content prompt";
 
-/// Fields of an object that hold messages, each row with the role of plain text there. The first field of a row counts.
+/// Fields of an object with messages, a row each with the role of plain text there. The first field of a row counts.
 const PLACES: [(&str, &str); 4] = [
     (
         "/system /instructions /system_instruction /systemInstruction",
@@ -39,14 +39,14 @@ pub(super) fn located(document: &Value) -> Vec<(&'static str, &'static str, &Val
         names.find_map(|name| Some((name, *role, first(document, name)?)))
     };
     let located: Vec<_> = PLACES.iter().filter_map(find).collect();
-    // Instructions alone are no conversation.
+    // Instructions without messages are no conversation.
     match located.iter().any(|(_, role, _)| *role != "system") {
         true => located,
         false => Vec::new(),
     }
 }
 
-/// Returns the entries of a message, or of an item without a role, which has that of its place; `None` for a value that is neither.
+/// Returns the entries of a message or of an item, which has the role of its place; `None` for other values.
 pub(super) fn read_message(value: &Value, place: &str) -> Option<Vec<Entry>> {
     let (class, message) = unwrapped(value);
     // Gemini's user and instructions need no role.
@@ -73,7 +73,7 @@ pub(super) fn read_message(value: &Value, place: &str) -> Option<Vec<Entry>> {
     Some(reader.items.into_iter().map(entry).collect())
 }
 
-/// Returns the items of anything that a model was given or gave: messages, lists of them, text, or other JSON as its text.
+/// Returns the items of any input or output of a model: messages, lists of them, text, or other JSON as its text.
 pub(super) fn read_any(value: &Value, role: &str) -> Vec<Item> {
     let each = |values: &[Value]| {
         values
@@ -180,7 +180,7 @@ impl Reader {
         }
     }
 
-    /// Reads the calls beside the content. Frameworks record a call twice, as a part and in a list: of each such pair one counts.
+    /// Reads the calls outside the content. Frameworks record a call both as a part and in a list; one of the two counts.
     fn calls(&mut self, message: &Value, extra: &Value) {
         let mut known = Known::default();
         self.items.iter().for_each(|item| known.add(item));
@@ -207,7 +207,7 @@ impl Reader {
     fn part(&mut self, role: &str, part: &Value) {
         let merged;
         let part = match part["message_content"].as_object() {
-            // OpenInference puts a call beside the part that announces it.
+            // OpenInference stores a call next to the part of its type.
             Some(content) => {
                 let mut fields = part.as_object().cloned().unwrap_or_default();
                 fields.shift_remove("message_content");

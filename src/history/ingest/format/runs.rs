@@ -7,13 +7,13 @@ use super::calls::tool_names;
 use super::field::{first, is_one_of, list, moment, text};
 use super::parts::{TEXTS, read_any};
 use super::shown::shown;
-use super::trace::{Step, Work};
+use super::trace::{Step, StepKind};
 use super::transcript::{Call, CallResult};
 use super::{Document, fault};
 use crate::history::ingest::file::FileFault;
 use crate::wire::SessionFormat;
 
-/// The fields of a service's records, each as pointers of which the first that holds something counts.
+/// Pointers to the fields of a service's records. Of several pointers the first with a value counts.
 struct Service {
     format: SessionFormat,
     /// Fields that only this service's records have.
@@ -34,7 +34,7 @@ struct Service {
     tools: &'static str,
     /// The text of an error.
     error: &'static str,
-    /// The field and the word of a failed run, where a text of `error` doesn't mean one.
+    /// Field and value of a failed run, if a text in `error` isn't enough.
     failed: Option<(&'static str, &'static str)>,
 }
 
@@ -98,7 +98,7 @@ const SERVICES: [Service; 3] = [
     },
 ];
 
-/// Returns the service whose fields a value has.
+/// Returns the service that wrote a value.
 pub(super) fn format_of(value: &Value) -> Option<SessionFormat> {
     let mut services = SERVICES.iter();
     let service = services.find(|service| first(value, service.marks).is_some());
@@ -124,7 +124,7 @@ pub(super) fn steps(
 }
 
 impl Service {
-    /// Adds a record and those that it lists; `above` are the trace and the id of the one that holds it.
+    /// Adds a record and its children; `above` are the trace and the id of its parent.
     fn add(
         &self,
         record: &Value,
@@ -167,9 +167,9 @@ impl Service {
             conversation: word(self.conversation),
             name: word(self.name),
             author: word(self.author),
-            work: work(&word(self.kind).unwrap_or_default()),
-            began: first(record, self.start).and_then(moment),
-            ended: first(record, self.end).and_then(moment),
+            kind: step_kind(&word(self.kind).unwrap_or_default()),
+            started_at: first(record, self.start).and_then(moment),
+            ended_at: first(record, self.end).and_then(moment),
             failed,
             error: word(self.error).filter(|_| failed),
             tools: first(record, self.tools)
@@ -180,19 +180,19 @@ impl Service {
             ..Step::default()
         };
         let (input, output) = (first(record, self.input), first(record, self.output));
-        match step.work {
-            Work::Model => {
-                step.given = input
+        match step.kind {
+            StepKind::Model => {
+                step.input = input
                     .map(|input| read_any(input, "user"))
                     .unwrap_or_default();
-                step.gave = output
+                step.output = output
                     .map(|output| read_any(output, "assistant"))
                     .unwrap_or_default();
             }
-            Work::Tool => step.tool = Some(tool(&step, input, output)),
-            Work::Agent | Work::Other => {
-                step.asked = input.cloned();
-                step.answered = output.cloned();
+            StepKind::Tool => step.tool = Some(tool(&step, input, output)),
+            StepKind::Agent | StepKind::Other => {
+                step.question = input.cloned();
+                step.answer = output.cloned();
             }
         }
         steps.push(step);
@@ -218,12 +218,12 @@ impl Service {
     }
 }
 
-fn work(kind: &str) -> Work {
+fn step_kind(kind: &str) -> StepKind {
     match kind.to_ascii_lowercase().as_str() {
-        "llm" | "chat_model" | "generation" => Work::Model,
-        "tool" | "retriever" => Work::Tool,
-        "agent" => Work::Agent,
-        _ => Work::Other,
+        "llm" | "chat_model" | "generation" => StepKind::Model,
+        "tool" | "retriever" => StepKind::Tool,
+        "agent" => StepKind::Agent,
+        _ => StepKind::Other,
     }
 }
 
@@ -251,7 +251,7 @@ fn tool(step: &Step, input: Option<&Value>, output: Option<&Value>) -> (Call, Ca
     (call, result)
 }
 
-/// Returns the value that stands alone under a name without a meaning of its own, else the whole.
+/// Returns the only field's value if its name is one of [`TEXTS`], otherwise the value itself.
 fn lone(value: &Value) -> &Value {
     let mut fields = value.as_object().into_iter().flatten();
     match (fields.next(), fields.next()) {

@@ -7,7 +7,7 @@ use super::kind::{Kind, inner, type_of};
 
 /// Strings of base64 in JSON longer than this are named by their length, because a judge can't read them.
 const MAX_BASE64: usize = 256;
-/// Fields of a part that say how it is recorded, not what.
+/// Fields of a part that describe the record, not its content.
 pub(super) const BOOKKEEPING: &str =
     "type id call_id status name object kind part_kind block_type content_type";
 
@@ -61,7 +61,7 @@ pub(super) fn part_text(part: &Value) -> String {
     }
 }
 
-/// Returns a part of an unknown type as JSON under its name; empty for one that holds nothing else.
+/// Returns a part of an unknown type as JSON under its name; empty for a part without content.
 pub(super) fn unknown(name: &str, part: &Value) -> String {
     let is_content =
         |(name, value): (&String, &Value)| !is_one_of(name, BOOKKEEPING) && !is_blank(value);

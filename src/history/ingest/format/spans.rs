@@ -7,12 +7,12 @@ use super::calls::tool_names;
 use super::field::{first, list, moment, text};
 use super::parts::read_any;
 use super::shown::shown;
-use super::trace::{Step, Work};
+use super::trace::{Step, StepKind};
 use super::transcript::{Call, CallResult, Item, THINKING};
 use super::{Document, fault};
 use crate::history::ingest::file::FileFault;
 
-/// How many names a dotted key may hold.
+/// Names in a dotted key.
 const MAX_KEY_NAMES: usize = 16;
 /// Lists of spans in answers of APIs.
 const LISTS: &str = "/spans /data /data/spans";
@@ -24,8 +24,9 @@ const OUTPUTS: &str =
 const KINDS: &str = "/openinference/span/kind /gen_ai/operation/name /traceloop/span/kind /langfuse/observation/type /mlflow/spanType /ai/operationId";
 const TOOL_NAMES: &str = "/gen_ai/tool/name /tool/name /ai/toolCall/name /traceloop/entity/name";
 const TOOL_IDS: &str = "/gen_ai/tool/call/id /tool_call/id /tool/id /ai/toolCall/id";
-const GIVEN: &str = "/llm/input_messages /gen_ai/input/messages /gen_ai/prompt /ai/prompt/messages";
-const GAVE: &str = "/llm/output_messages /gen_ai/output/messages /gen_ai/completion";
+const INPUT_MESSAGES: &str =
+    "/llm/input_messages /gen_ai/input/messages /gen_ai/prompt /ai/prompt/messages";
+const OUTPUT_MESSAGES: &str = "/llm/output_messages /gen_ai/output/messages /gen_ai/completion";
 
 pub(super) fn steps(documents: &[Document]) -> Result<Vec<Step>, Vec<FileFault>> {
     let (mut steps, mut faults) = (Vec::new(), Vec::new());
@@ -105,54 +106,55 @@ fn step(span: &Value) -> Result<Step, (&'static str, &'static str)> {
         name: word(TOOL_NAMES).or_else(|| text(span, "name")),
         agent: word("/gen_ai/agent/name /agent/name"),
         author: word("/user/id /enduser/id"),
-        began: first(span, "startTimeUnixNano start_time_unix_nano start_time").and_then(moment),
-        ended: first(span, "endTimeUnixNano end_time_unix_nano end_time").and_then(moment),
+        started_at: first(span, "startTimeUnixNano start_time_unix_nano start_time")
+            .and_then(moment),
+        ended_at: first(span, "endTimeUnixNano end_time_unix_nano end_time").and_then(moment),
         failed,
         error: text(span, "/status/message /status/description").filter(|_| failed),
-        given: given(&attributes),
-        gave: gave(&attributes),
+        input: input_messages(&attributes),
+        output: output_messages(&attributes),
         tools: tools.map(tool_names).unwrap_or_default(),
         ..Step::default()
     };
-    let is_silent = step.given.is_empty() && step.gave.is_empty();
+    let is_silent = step.input.is_empty() && step.output.is_empty();
     let kind = word(KINDS).or_else(|| text(span, "span_kind"));
-    step.work = match kind {
-        Some(kind) => work(kind.trim_matches('"')),
-        None if is_silent => Work::Other,
-        None => Work::Model,
+    step.kind = match kind {
+        Some(kind) => step_kind(kind.trim_matches('"')),
+        None if is_silent => StepKind::Other,
+        None => StepKind::Model,
     };
-    let (asked, answered) = (first(&attributes, INPUTS), first(&attributes, OUTPUTS));
+    let (input, output) = (first(&attributes, INPUTS), first(&attributes, OUTPUTS));
     let answer = || {
-        answered
+        output
             .map(|said| read_any(said, "assistant"))
             .unwrap_or_default()
     };
-    match step.work {
-        Work::Tool => step.tool = Some(tool(&step, &attributes)),
-        Work::Model if is_silent => {
-            step.given = asked
-                .map(|asked| read_any(asked, "user"))
+    match step.kind {
+        StepKind::Tool => step.tool = Some(tool(&step, &attributes)),
+        StepKind::Model if is_silent => {
+            step.input = input
+                .map(|input| read_any(input, "user"))
                 .unwrap_or_default();
-            step.gave = answer();
+            step.output = answer();
         }
-        Work::Model => {
+        StepKind::Model => {
             // Some instrumentations write thinking only there.
             let is_thinking =
                 |item: &Item| matches!(item, Item::Text { role, .. } if role == THINKING);
-            if !step.gave.iter().any(is_thinking) {
-                step.gave
+            if !step.output.iter().any(is_thinking) {
+                step.output
                     .splice(0..0, answer().into_iter().filter(is_thinking));
             }
         }
-        Work::Agent | Work::Other => {
-            step.asked = asked.cloned();
-            step.answered = answered.cloned();
+        StepKind::Agent | StepKind::Other => {
+            step.question = input.cloned();
+            step.answer = output.cloned();
         }
     }
     Ok(step)
 }
 
-fn work(kind: &str) -> Work {
+fn step_kind(kind: &str) -> StepKind {
     match kind.to_ascii_lowercase().as_str() {
         "chat_model"
         | "llm"
@@ -161,10 +163,10 @@ fn work(kind: &str) -> Work {
         | "generate_content"
         | "text_completion"
         | "ai.generatetext.dogenerate"
-        | "ai.streamtext.dostream" => Work::Model,
-        "tool" | "execute_tool" | "retriever" | "ai.toolcall" => Work::Tool,
-        "agent" | "invoke_agent" | "create_agent" => Work::Agent,
-        _ => Work::Other,
+        | "ai.streamtext.dostream" => StepKind::Model,
+        "tool" | "execute_tool" | "retriever" | "ai.toolcall" => StepKind::Tool,
+        "agent" | "invoke_agent" | "create_agent" => StepKind::Agent,
+        _ => StepKind::Other,
     }
 }
 
@@ -186,24 +188,24 @@ fn messages(attributes: &Value, names: &str, role: &str) -> Vec<Item> {
         .collect()
 }
 
-/// Returns what a model was given: its instructions, then its messages.
-fn given(attributes: &Value) -> Vec<Item> {
+/// Returns the input of a model: its instructions, then its messages.
+fn input_messages(attributes: &Value) -> Vec<Item> {
     let instructions = first(attributes, "/gen_ai/system_instructions").map(list);
     let instructions = json!({ "role": "system", "content": instructions });
-    let mut given = read_any(&instructions, "system");
-    given.extend(messages(attributes, GIVEN, "user"));
-    given
+    let mut input = read_any(&instructions, "system");
+    input.extend(messages(attributes, INPUT_MESSAGES, "user"));
+    input
 }
 
-fn gave(attributes: &Value) -> Vec<Item> {
-    let mut gave = messages(attributes, GAVE, "assistant");
+fn output_messages(attributes: &Value) -> Vec<Item> {
+    let mut output = messages(attributes, OUTPUT_MESSAGES, "assistant");
     let message = json!({
         "role": "assistant",
         "content": first(attributes, "/ai/response/text"),
         "tool_calls": first(attributes, "/ai/response/toolCalls"),
     });
-    gave.extend(read_any(&message, "assistant"));
-    gave
+    output.extend(read_any(&message, "assistant"));
+    output
 }
 
 /// Returns a tool's call and its result. Without the id of the call they have that of the span.
@@ -293,7 +295,7 @@ fn unfolded(value: &Value) -> Value {
     listed(tree)
 }
 
-/// Whether a value within attributes is folded, too, as in Phoenix's data frames; the arguments of a tool never are.
+/// Whether a value within attributes has dotted keys, as in Phoenix's data frames. Arguments of tools are left unchanged.
 fn is_folded(value: &Value) -> bool {
     let prefixes = ["message.", "message_content.", "tool_call.", "tool."];
     let is_folded = |name: &String| prefixes.iter().any(|prefix| name.starts_with(prefix));

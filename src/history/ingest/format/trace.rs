@@ -1,7 +1,7 @@
-//! Sessions out of traces: steps of one trace, or of the traces of one conversation, in the order of time.
+//! Makes sessions of traces: the steps of one trace, or of all traces of one conversation, in the order of time.
 //!
-//! Each call of a model is recorded with the whole history that it was given. Of that, what its agent has said or been given
-//! before is left out, however often it was sent again. A tool's step counts unless a message has its result.
+//! Each model call is recorded with its full history. Items that earlier calls of the same agent hold are skipped. A tool's step is
+//! skipped if a message has its result.
 
 use std::collections::HashMap;
 
@@ -16,11 +16,11 @@ use crate::history::ingest::file::FileFault;
 use crate::history::ingest::input::SessionInput;
 use crate::wire::{SessionFormat, SessionStatus};
 
-/// How far up a step looks for its agent. A parent may be its own child, and nobody nests deeper.
+/// Limit of the steps above a step, because a parent may be its own child.
 const HIGHEST: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Work {
+pub(super) enum StepKind {
     /// A call of a model.
     Model,
     Tool,
@@ -32,33 +32,33 @@ pub(super) enum Work {
 /// One step of a trace.
 #[derive(Debug, Default)]
 pub(super) struct Step {
-    /// Where it stands in the file.
+    /// Place in the file.
     pub(super) place: String,
     pub(super) id: String,
     pub(super) parent: Option<String>,
     pub(super) trace: String,
-    /// The conversation that its trace belongs to; not every step of a trace says so.
+    /// Conversation of its trace; not every step of a trace has it.
     pub(super) conversation: Option<String>,
-    pub(super) work: Work,
+    pub(super) kind: StepKind,
     pub(super) name: Option<String>,
-    /// The agent that it says it belongs to.
+    /// Agent that the step names itself.
     pub(super) agent: Option<String>,
     pub(super) author: Option<String>,
-    pub(super) began: Option<DateTime<Utc>>,
-    pub(super) ended: Option<DateTime<Utc>>,
+    pub(super) started_at: Option<DateTime<Utc>>,
+    pub(super) ended_at: Option<DateTime<Utc>>,
     pub(super) failed: bool,
     /// The text of its error.
     pub(super) error: Option<String>,
-    /// Messages that a model was given, and those that it gave.
-    pub(super) given: Vec<Item>,
-    pub(super) gave: Vec<Item>,
+    /// Messages that a model received and returned.
+    pub(super) input: Vec<Item>,
+    pub(super) output: Vec<Item>,
     /// A tool's call and its result.
     pub(super) tool: Option<(Call, CallResult)>,
-    /// The names of the tools at hand.
+    /// Names of the available tools.
     pub(super) tools: Vec<String>,
-    /// Input and output of the step as a whole, which models may not repeat.
-    pub(super) asked: Option<Value>,
-    pub(super) answered: Option<Value>,
+    /// Input and output of a step that is no model call, which models may not repeat.
+    pub(super) question: Option<Value>,
+    pub(super) answer: Option<Value>,
 }
 
 /// The sessions of these steps, in the order of the file.
@@ -88,7 +88,7 @@ pub(super) fn sessions(
     let (mut sessions, mut faults) = (Vec::new(), Vec::new());
     for (name, mut steps) in groups {
         // Steps of one moment stay in the file's order.
-        steps.sort_by_key(|step| step.began);
+        steps.sort_by_key(|step| step.started_at);
         let trace = Trace::new(&name, &steps);
         match trace.session(format) {
             Ok(session) => sessions.push((trace.place(), session)),
@@ -126,12 +126,12 @@ impl<'a> Trace<'a> {
         self.steps.iter().filter(is_root)
     }
 
-    /// The agent that a step belongs to: its own word, else the nearest agent above it.
+    /// Returns the agent of a step: its own, else that of the nearest step above.
     fn agent(&self, step: &'a Step) -> Option<&'a str> {
         std::iter::once(step)
             .chain(self.above(step))
             .find_map(|step| {
-                let own = (step.work == Work::Agent).then_some(step.name.as_deref());
+                let own = (step.kind == StepKind::Agent).then_some(step.name.as_deref());
                 step.agent.as_deref().or(own.flatten())
             })
     }
@@ -172,13 +172,13 @@ impl<'a> Trace<'a> {
             started_at: self
                 .steps
                 .iter()
-                .filter_map(|step| step.began)
+                .filter_map(|step| step.started_at)
                 .min()
                 .map(rfc3339),
             completed_at: self
                 .steps
                 .iter()
-                .filter_map(|step| step.ended)
+                .filter_map(|step| step.ended_at)
                 .max()
                 .map(rfc3339),
             ..SessionInput::default()
@@ -192,15 +192,15 @@ impl<'a> Trace<'a> {
         Ok(session)
     }
 
-    /// The tools that were at hand, or used.
+    /// Returns the names of the available and the used tools.
     fn tools(&self) -> Vec<String> {
-        let used = self.steps.iter().filter(|step| step.work == Work::Tool);
+        let used = self.steps.iter().filter(|step| step.kind == StepKind::Tool);
         let used = used.filter_map(|step| step.name.as_ref());
         let at_hand = self.steps.iter().flat_map(|step| &step.tools);
         once(at_hand.chain(used).cloned())
     }
 
-    /// What was asked, said, called and returned, trace by trace.
+    /// Returns the entries of all traces, one trace after another.
     fn entries(&self) -> Vec<Entry> {
         let traces = once(self.steps.iter().map(|step| step.trace.clone()));
         let mut before = HashMap::new();
@@ -228,35 +228,35 @@ impl<'a> Trace<'a> {
                 agent: agent.map(str::to_owned),
                 at: at.map(rfc3339),
             };
-            match (step.work, &step.tool) {
-                (Work::Model, _) => {
+            match (step.kind, &step.tool) {
+                (StepKind::Model, _) => {
                     let before = before.entry(agent).or_default();
                     before.start_history();
-                    let given = step.given.iter().filter(|item| before.is_new(item));
-                    entries.extend(given.map(|item| entry(item.clone(), step.began)));
-                    for item in &step.gave {
-                        // A span around that of the same call repeats what it gave.
+                    let input = step.input.iter().filter(|item| before.is_new(item));
+                    entries.extend(input.map(|item| entry(item.clone(), step.started_at)));
+                    for item in &step.output {
+                        // A span around another one of the same call repeats its output.
                         if take(nested.get_mut(step.id.as_str()), &item.key()) {
                             continue;
                         }
                         before.add(item);
-                        entries.push(entry(item.clone(), step.ended));
+                        entries.push(entry(item.clone(), step.ended_at));
                     }
                 }
                 (_, Some((call, result))) if !self.is_nested_tool(step) => {
                     let items = tools.missing(call, result).into_iter();
                     let at = |item: &Item| match item {
-                        Item::Call(_) => step.began,
-                        Item::Text { .. } | Item::Result(_) => step.ended,
+                        Item::Call(_) => step.started_at,
+                        Item::Text { .. } | Item::Result(_) => step.ended_at,
                     };
                     entries.extend(items.map(|item| {
                         let at = at(&item);
                         entry(item, at)
                     }));
                 }
-                (Work::Tool | Work::Agent | Work::Other, _) => {}
+                (StepKind::Tool | StepKind::Agent | StepKind::Other, _) => {}
             }
-            let error = step.error.as_ref().filter(|_| step.work != Work::Tool);
+            let error = step.error.as_ref().filter(|_| step.kind != StepKind::Tool);
             let error = error.map(|error| Item::Text {
                 role: "system".to_owned(),
                 text: format!("Error: {error}"),
@@ -265,7 +265,7 @@ impl<'a> Trace<'a> {
             if let Some(error) =
                 error.filter(|error| !entries.iter().any(|known| known.item == *error))
             {
-                entries.push(entry(error, step.ended));
+                entries.push(entry(error, step.ended_at));
             }
         }
         for entry in &mut entries {
@@ -277,7 +277,7 @@ impl<'a> Trace<'a> {
         self.with_outermost(&steps, entries)
     }
 
-    /// Adds what the outermost steps were asked and answered, where no message says so.
+    /// Adds the question and the answer of the outermost steps where no message holds them.
     fn with_outermost(&self, steps: &[&'a Step], mut entries: Vec<Entry>) -> Vec<Entry> {
         for root in self
             .roots()
@@ -297,27 +297,30 @@ impl<'a> Trace<'a> {
                     .collect::<Vec<_>>()
             };
             if !entries.iter().any(|entry| has_role(entry, "user")) {
-                let asked = side(&root.asked, "user", root.began);
-                entries.splice(0..0, asked);
+                let question = side(&root.question, "user", root.started_at);
+                entries.splice(0..0, question);
             }
             let is_new = |entry: &Entry| match &entry.item {
                 Item::Text { role, text } if role == "assistant" => !is_said(text, &entries),
                 Item::Text { .. } | Item::Call(_) | Item::Result(_) => false,
             };
-            let answered = side(&root.answered, "assistant", root.ended);
-            let answered: Vec<Entry> = answered.into_iter().filter(is_new).collect();
-            entries.extend(answered);
+            let answer = side(&root.answer, "assistant", root.ended_at);
+            let answer: Vec<Entry> = answer.into_iter().filter(is_new).collect();
+            entries.extend(answer);
         }
         entries
     }
 
-    /// Keys of the items that models gave within the call of each model.
+    /// Returns the keys of the output of models by each model step above them.
     fn said_within(&self, steps: &[&'a Step]) -> HashMap<&'a str, Vec<String>> {
         let mut within: HashMap<&str, Vec<String>> = HashMap::new();
-        for step in steps.iter().filter(|step| step.work == Work::Model) {
-            for above in self.above(step).filter(|above| above.work == Work::Model) {
+        for step in steps.iter().filter(|step| step.kind == StepKind::Model) {
+            for above in self
+                .above(step)
+                .filter(|above| above.kind == StepKind::Model)
+            {
                 let keys = within.entry(above.id.as_str()).or_default();
-                keys.extend(step.gave.iter().map(Item::key));
+                keys.extend(step.output.iter().map(Item::key));
             }
         }
         within
@@ -326,7 +329,7 @@ impl<'a> Trace<'a> {
     /// Whether a tool's step stands within one of the same tool.
     fn is_nested_tool(&self, step: &'a Step) -> bool {
         self.above(step)
-            .any(|above| above.work == Work::Tool && above.name == step.name)
+            .any(|above| above.kind == StepKind::Tool && above.name == step.name)
     }
 
     /// The steps above a step, the nearest first.
@@ -340,7 +343,7 @@ fn has_role(entry: &Entry, wanted: &str) -> bool {
     matches!(&entry.item, Item::Text { role, .. } if role == wanted)
 }
 
-/// Whether the last texts say this already, as it is or as a field of JSON.
+/// Whether a text, or a field of its JSON, is among the entries.
 fn is_said(text: &str, entries: &[Entry]) -> bool {
     let said = entries.iter().filter_map(|entry| match &entry.item {
         Item::Text { role, text } if role != THINKING => Some(text.trim()),
@@ -358,7 +361,7 @@ fn is_said(text: &str, entries: &[Entry]) -> bool {
     })
 }
 
-/// Whether a text stands anywhere in JSON.
+/// Whether JSON contains a text.
 fn holds(value: &Value, wanted: &str) -> bool {
     match value {
         Value::String(text) => text.trim() == wanted,
@@ -368,18 +371,18 @@ fn holds(value: &Value, wanted: &str) -> bool {
     }
 }
 
-/// Takes a key out of a list; whether it was there.
+/// Removes a key from a list and returns whether it was there.
 fn take(keys: Option<&mut Vec<String>>, key: &str) -> bool {
     let Some(keys) = keys else { return false };
     let at = keys.iter().position(|known| known == key);
     at.map(|at| keys.swap_remove(at)).is_some()
 }
 
-/// Calls and results that messages hold, each to be found once: a tool's step repeats them, and may not know the id of its call.
+/// Calls and results in messages. A tool's step repeats one of each, and may lack the id of its call.
 struct Tools<'a> {
     calls: Vec<&'a Call>,
     results: Vec<&'a CallResult>,
-    /// Keys of results that messages hold and that are errors only by their step.
+    /// Keys of results in messages that are errors only by their step.
     failed: Vec<String>,
 }
 
@@ -394,7 +397,7 @@ impl<'a> Tools<'a> {
         for step in steps {
             // Each history repeats the ones before.
             known.start_history();
-            for item in step.given.iter().chain(&step.gave) {
+            for item in step.input.iter().chain(&step.output) {
                 match item {
                     Item::Call(call) if known.is_new(item) => tools.calls.push(call),
                     Item::Result(result) if known.is_new(item) => tools.results.push(result),
@@ -405,7 +408,7 @@ impl<'a> Tools<'a> {
         tools
     }
 
-    /// What messages don't hold of a tool's call and result.
+    /// Returns a tool's call and result as far as messages lack them.
     fn missing(&mut self, call: &Call, result: &CallResult) -> Vec<Item> {
         let by_id = |known: &&Call| known.id.is_some() && known.id == call.id;
         let same = |known: &&Call| known.signature() == call.signature();
