@@ -64,7 +64,17 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
         "store",
         &[All("job"), All("wire"), All("score"), JUDGE_ROWS],
     ),
-    ("history", &[All("store"), All("job"), All("wire"), SESSION]),
+    (
+        "history",
+        &[
+            All("store"),
+            All("job"),
+            All("wire"),
+            SESSION,
+            // JSON as other tools write it.
+            Only("score", &["JsonError", "parse_json", "readable_json"]),
+        ],
+    ),
     ("events", &[All("job"), All("redis_client")]),
     (
         "suite",

@@ -13,6 +13,7 @@ use super::question::{Fault, Question};
 /// Faults shown to the model at most; a wholly wrong reply needs no list of a thousand.
 const MOST_FAULTS: usize = 20;
 const NO_JSON: &str = "the reply is not JSON; expected one JSON object and nothing else";
+const EMPTY: &str = "the reply is empty; expected one JSON object";
 const UNCLOSED: &str =
     "the reply holds nothing but thoughts, which never end; expected one JSON object behind them";
 const SEVERAL: &str = "the reply holds more than one JSON object that could be the answer; expected one and nothing else";
@@ -88,6 +89,7 @@ fn nothing_in(scanned: &Scanned<'_>) -> Unusable {
     let fault = match &scanned.broken {
         Some(broken) => broken.clone(),
         None if scanned.is_thinking => UNCLOSED.to_owned(),
+        None if scanned.is_blank() => EMPTY.to_owned(),
         None => NO_JSON.to_owned(),
     };
     fault.into()

@@ -32,6 +32,18 @@ pub enum TableError {
         /// The row with one too many, from 0; 0 where the given names alone are too many.
         row: usize,
     },
+    /// An array row whose cells and the given names differ in number.
+    #[error(
+        "row {row} has {cells} cells and there are {columns} column names: give each cell its column, null where there is none"
+    )]
+    Width {
+        /// Its place, from 0.
+        row: usize,
+        /// How many cells it has.
+        cells: usize,
+        /// How many names were given.
+        columns: usize,
+    },
     /// A row that is neither an object nor an array.
     #[error("row {row} is {found}; a row is an object, or an array of cells")]
     NotARow {
@@ -68,7 +80,7 @@ pub(super) struct Column {
 impl Table {
     /// Reads rows: objects, whose keys name the columns, or arrays, whose places are named by `columns`.
     ///
-    /// The columns are those of `columns`, in their order, and then those that the rows bring. A missing key or place is
+    /// The columns are those of `columns`, in their order, and then those that the rows bring. A missing key is
     /// NULL. Two keys of one row that differ in case only are two columns of one name.
     ///
     /// # Errors
@@ -127,6 +139,8 @@ struct TableReader<'a> {
     /// The keys of the row before and their columns: most rows have the same keys in the same order.
     layout: Vec<(&'a str, usize)>,
     pool: HashMap<Cell, CellId>,
+    /// How many names were given.
+    given: usize,
 }
 
 impl<'a> TableReader<'a> {
@@ -137,6 +151,7 @@ impl<'a> TableReader<'a> {
             columns: Vec::new(),
             named: HashMap::default(),
             layout: Vec::new(),
+            given: names.len(),
             pool: HashMap::with_capacity_and_hasher(rows.saturating_mul(4), Default::default()),
         };
         reading.pool.insert(Cell::Null, NULL);
@@ -150,6 +165,14 @@ impl<'a> TableReader<'a> {
     fn row(&mut self, at: usize, row: &'a Value) -> Result<(), TableError> {
         match row {
             Value::Array(cells) => {
+                if self.given > 0 && cells.len() != self.given {
+                    let (cells, columns) = (cells.len(), self.given);
+                    return Err(TableError::Width {
+                        row: at,
+                        cells,
+                        columns,
+                    });
+                }
                 for (place, value) in cells.iter().enumerate() {
                     if place == self.columns.len() {
                         self.open(at, None)?;

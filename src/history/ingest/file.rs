@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::format::{self, Document, Form};
 use super::input::{InvalidSession, SessionFault, SessionInput};
 use super::text::json_text;
-use crate::score::readable_json;
+use crate::score::{JsonError, parse_json, readable_json};
 use crate::wire::{SessionFormat, words};
 
 /// Faults that are told of one file.
@@ -90,7 +90,10 @@ pub fn parse_session(text: &str) -> Result<SessionInput, InvalidSession> {
     let format: SessionFormat = word
         .parse()
         .map_err(|unknown: crate::wire::UnknownText| invalid("/format", unknown.to_string()))?;
-    let value = serde_json::from_str(text).map_err(|error| invalid("", error.to_string()))?;
+    let value = parse_json(text.as_bytes()).map_err(|error| match error {
+        JsonError::RepeatedField { pointer, name } => invalid(&pointer, repeated(&name)),
+        JsonError::Syntax(error) => invalid("", error.to_string()),
+    })?;
     let place = String::new();
     match format::read(format, vec![Document { place, value }]) {
         Ok(sessions) if sessions.len() == 1 => {
@@ -195,6 +198,10 @@ impl FileReader {
     }
 
     fn session(&mut self, place: String, text: &str) {
+        // A field that is there twice is told from a field of the wrong type.
+        if let Err(JsonError::RepeatedField { pointer, name }) = parse_json(text.as_bytes()) {
+            return self.fault(place, &pointer, repeated(&name));
+        }
         match SessionInput::from_json(text) {
             Ok(session) => self.check(place, session),
             Err(InvalidSession { faults }) => self.all(&place, faults),
@@ -205,13 +212,15 @@ impl FileReader {
     fn others(&mut self, format: SessionFormat, pieces: Vec<(String, &str)>) {
         let mut documents = Vec::new();
         for (place, piece) in pieces {
-            match serde_json::from_str(piece) {
+            match parse_json(piece.as_bytes()) {
                 Ok(value) => documents.push(Document { place, value }),
-                Err(error) => self.fault(
-                    place,
-                    "",
-                    format!("is not JSON: {}", words::json_fault(&error.to_string())),
-                ),
+                Err(JsonError::RepeatedField { pointer, name }) => {
+                    self.fault(place, &pointer, repeated(&name));
+                }
+                Err(JsonError::Syntax(error)) => {
+                    let message = words::json_fault(&error.to_string());
+                    self.fault(place, "", format!("is not JSON: {message}"));
+                }
             }
         }
         if !self.faults.is_empty() {
@@ -283,6 +292,10 @@ impl FileReader {
             });
         }
     }
+}
+
+fn repeated(name: &str) -> String {
+    format!("has the field {name} twice in one object: keep one")
 }
 
 #[cfg(test)]

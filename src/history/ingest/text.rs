@@ -9,6 +9,9 @@ pub(super) fn json_text(bytes: &[u8]) -> Result<Cow<'_, str>, String> {
     if bytes.starts_with(b"PK\x03\x04") {
         return Err("is a ZIP archive; unpack it, or convert a log of Inspect: inspect log convert LOG --to json --output-dir DIR".to_owned());
     }
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        return Err("is compressed with gzip; unpack it".to_owned());
+    }
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return Err("is UTF-16; save it as UTF-8".to_owned());
     }

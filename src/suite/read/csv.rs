@@ -42,6 +42,8 @@ enum Place {
     Quoted(u64),
     /// Behind a quote within quotes: it closes them, or is the first of two.
     Closing(u64),
+    /// Behind a closing quote in a cell that goes on.
+    Stray(u64),
 }
 
 impl<R: std::io::BufRead> RecordReader<R> {
@@ -73,6 +75,7 @@ impl<R: std::io::BufRead> RecordReader<R> {
             let next = self.see(place, byte);
             self.line += u64::from(matches!(byte, b'\r' | b'\n') && !is_second);
             match next {
+                Some(Place::Stray(line)) => return Err(SuiteError::row(line, STRAY)),
                 Some(next) => (place, bytes) = (next, bytes + 1),
                 None if bytes == 0 => {}
                 None => {
@@ -89,7 +92,7 @@ impl<R: std::io::BufRead> RecordReader<R> {
         match place {
             Place::Quoted(line) => Err(SuiteError::row(line, UNCLOSED)),
             Place::Begin if self.ends.is_empty() => Ok(false),
-            Place::Begin | Place::Bare | Place::Closing(_) => {
+            Place::Begin | Place::Bare | Place::Closing(_) | Place::Stray(_) => {
                 self.ends.push(self.text.len());
                 Ok(true)
             }
@@ -108,7 +111,9 @@ impl<R: std::io::BufRead> RecordReader<R> {
                 self.ends.push(self.text.len());
                 return Some(Place::Begin);
             }
+            (Place::Closing(line), byte) if byte != b' ' => return Some(Place::Stray(line)),
             (Place::Begin | Place::Bare | Place::Closing(_), _) => Place::Bare,
+            (Place::Stray(_), _) => place,
         };
         self.text.push(byte);
         Some(next)
@@ -231,5 +236,6 @@ impl<R: Read> Records<R> {
     }
 }
 
+const STRAY: &str = "has text behind a closing quote: double each quote within a cell";
 const UNCLOSED: &str = "has a quote that is never closed, so that all behind it is in one cell: close it, or double a quote within a cell";
 const NOT_UTF8: &str = "is not UTF-8: save the file as CSV UTF-8";

@@ -65,7 +65,7 @@ const MEANINGS: &[Row] = {
         exceeds the maximum allowed length|exceeds the maximum number of tokens|expected maxlength|\
         input is too long|input token count|input tokens exceed|inputs` must have less than|\
         inputs` tokens + `max_new_tokens` must be|longer than the maximum model length|\
-        maximum input length|maximum prompt length|payload size exceeds|prompt is too long|\
+        maximum context of|maximum input length|maximum prompt length|payload size exceeds|prompt is too long|\
         prompt*is too long to fit|prompt token count|range of input length|reduce the length of the|\
         request body too large|too many input tokens",
         ),
@@ -84,12 +84,12 @@ const MEANINGS: &[Row] = {
             Class(Exhausted),
             &[],
             "\
-        arrearage billing_error billing_hard_limit_reached billing_not_active budget_exceeded \
+        1113 arrearage billing_error billing_hard_limit_reached billing_not_active budget_exceeded \
         exceeded_current_quota_error insufficient_quota insufficient_user_quota \
         pre_consume_token_quota_failed token_quota_reached #quota-spent",
             "\
-        (rpd)|(tpd)|any credits|available credits|budget has been exceeded|check your billing|\
-        credit balance|credits are depleted|insufficient balance|insufficient credits|\
+        (rpd)|(tpd)|any credits|available credits|credits left|budget has been exceeded|check your billing|余额不足|\
+        credit balance|credits are depleted|daily limit|insufficient balance|insufficient credits|\
         key limit exceeded|monthly|/ month|out of call volume quota|out of credits|per day|per-day|perday|per month|\
         requires more credits|spend limit|spending limit|usage limits",
         ),
@@ -179,9 +179,13 @@ pub(super) fn meaning(format: &WireFormat, status: u16, body: &ErrorBody, sent: 
     let status = match status {
         // A gateway's good answer with an error inside may name the upstream's status.
         200..=299 => body.status().unwrap_or(200),
-        // A proxy says that the server behind it is down.
-        520..=599 => 503,
         status => status,
+    };
+    // A proxy says that the server behind it is down.
+    let status = if (520..=599).contains(&status) {
+        503
+    } else {
+        status
     };
     let decided = MEANINGS.iter().find_map(|row| match row.0 {
         _ if !row.applies(status, body) => None,

@@ -1,10 +1,11 @@
 //! What the replies of all families have in common: how a body is read, what its fields mean, and what is believed of it.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::call::{ProviderReply, Stop, Tokens};
 use super::events::{self, Events};
-use crate::{JudgeError, json};
+use crate::JudgeError;
+use crate::json as lenient;
 
 /// Model ids that begin so are simulated, whoever serves them.
 const SIMULATED_PREFIX: &str = "simulated-";
@@ -112,8 +113,11 @@ pub(super) fn parse(
     join: fn(Events) -> Option<Value>,
     otherwise: &'static str,
 ) -> Result<Value, Unreadable> {
-    let body = body.trim_ascii();
-    let value = match json::leading(body) {
+    let body = body
+        .strip_prefix(b"\xef\xbb\xbf")
+        .unwrap_or(body)
+        .trim_ascii();
+    let value = match lenient::leading(body) {
         Ok(leading) if events::is_end(body.get(leading.length..).unwrap_or_default()) => {
             leading.value
         }
@@ -154,16 +158,29 @@ pub(super) fn text_at<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
 /// An error at `pointer` as a body of its own; `None` where there is none.
 pub(super) fn error_at(value: &Value, pointer: &str) -> Option<Vec<u8>> {
     let error = given(value, pointer)?;
-    Some(
-        serde_json::json!({ "error": error })
-            .to_string()
-            .into_bytes(),
-    )
+    Some(json!({ "error": error }).to_string().into_bytes())
 }
 
-/// What a reply without an answer is: an error inside, or `otherwise`.
+/// What a reply without an answer is: an error inside, or `otherwise`. Some gateways put their words straight into the body.
 pub(super) fn without_answer(reply: &Value, otherwise: &'static str) -> Unreadable {
-    match error_at(reply, "/error") {
+    const WORDS: [&str; 7] = [
+        "/message",
+        "/msg",
+        "/errorMessage",
+        "/error_msg",
+        "/detail",
+        "/errors/0/message",
+        "/base_resp/status_msg",
+    ];
+    let said = || WORDS.iter().find_map(|at| text_at(reply, at));
+    let said = || {
+        said().map(|said| {
+            json!({ "error": { "message": said } })
+                .to_string()
+                .into_bytes()
+        })
+    };
+    match error_at(reply, "/error").or_else(said) {
         Some(error) => Unreadable::ErrorInside(error),
         None => Unreadable::Other(otherwise),
     }

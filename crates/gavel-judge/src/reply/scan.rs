@@ -47,6 +47,11 @@ impl<'a> Scanned<'a> {
         parts.join(" ")
     }
 
+    /// Whether there is no text outside thoughts and tags.
+    pub(super) fn is_blank(&self) -> bool {
+        self.objects.is_empty() && self.prose().trim().is_empty()
+    }
+
     /// Whether there are words beside the objects.
     pub(super) fn has_prose(&self) -> bool {
         self.prose().contains(char::is_alphanumeric)

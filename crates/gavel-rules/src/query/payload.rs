@@ -129,6 +129,7 @@ fn result(reading: &mut ObjectReader<'_>, (columns, rows): (&str, &str)) -> Opti
                 TableError::TooManyRows { .. } => at,
                 TableError::TooManyColumns { row }
                 | TableError::NotARow { row, .. }
+                | TableError::Width { row, .. }
                 | TableError::TooDeep { row } => format!("{at}/{row}"),
             };
             reading.fault(at, error.to_string());

@@ -20,7 +20,7 @@ pub(super) fn call_items(part: &Value, kind: &str) -> Vec<Item> {
     let part = inner(part, "tool_call");
     let mut call = call(part, kind);
     let mut result = result(part, kind, None);
-    if !result.is_error && first(part, OWN_RESULT).is_none() {
+    if !result.is_error && given(part, OWN_RESULT).is_none_or(|value| *value == false) {
         return vec![Item::Call(call)];
     }
     // One id for all such calls is enough, because the result follows its call directly.
@@ -41,13 +41,9 @@ fn call(part: &Value, kind: &str) -> Call {
             .to_owned();
         (!is_one_of(kind, "tool_call tool_use function_call dynamic_tool")).then_some(own)
     };
-    let given = |name: &str| {
-        Some(part.get(name)?)
-            .filter(|given| !given.is_null())
-            .cloned()
-    };
-    let arguments = first(function, "arguments").cloned();
-    let arguments = arguments.or_else(|| ARGUMENTS.split(' ').find_map(given));
+    let arguments = given(function, "arguments")
+        .or_else(|| given(part, ARGUMENTS))
+        .cloned();
     Call {
         id: text(part, CALL_IDS).or_else(|| text(part, "id")),
         name: text(function, "name")
@@ -55,6 +51,12 @@ fn call(part: &Value, kind: &str) -> Call {
             .or_else(by_kind),
         arguments: arguments.or_else(|| other_fields(part)),
     }
+}
+
+/// Returns the first of these fields that isn't null: a result may be empty.
+fn given<'a>(part: &'a Value, names: &str) -> Option<&'a Value> {
+    let mut fields = names.split(' ').filter_map(|name| part.get(name));
+    fields.find(|value| !value.is_null())
 }
 
 /// Returns the fields of a part except bookkeeping and results: the arguments of a call without a field for them.
@@ -77,7 +79,7 @@ fn other_fields(part: &Value) -> Option<Value> {
 
 /// Returns the result of a call: the `own` text of a message, or what a part of type `kind` holds.
 pub(super) fn result(part: &Value, kind: &str, own: Option<String>) -> CallResult {
-    let returned = first(part, RETURNED);
+    let returned = given(part, RETURNED);
     let content = own.unwrap_or_else(|| match (returned, Kind::of(kind, part)) {
         // Pictures that a call made.
         (Some(returned), Kind::Call) => shown(&without_base64(returned)),
@@ -87,11 +89,15 @@ pub(super) fn result(part: &Value, kind: &str, own: Option<String>) -> CallResul
             .unwrap_or_default(),
         (None, _) => shown(&part["approval"]["reason"]),
     });
-    let error = first(part, "error errorText exception");
+    // Gemini puts pictures next to the response.
+    let media = first(part, "parts").map(shown).unwrap_or_default();
+    let error = first(part, "error errorText exception").filter(|error| **error != false);
     let told = error.filter(|error| !error.is_boolean());
     let told = told.map(|error| shown(first(error, "message content").unwrap_or(error)));
-    let flagged =
-        |value: &Value| first(value, "is_error isError").is_some() || value["success"] == false;
+    let is_true = |value: &Value| *value == true || *value == "true";
+    let flagged = |value: &Value| {
+        first(value, "is_error isError").is_some_and(is_true) || value["success"] == false
+    };
     let typed = returned
         .and_then(|value| value["type"].as_str())
         .unwrap_or_default();
@@ -117,7 +123,7 @@ pub(super) fn result(part: &Value, kind: &str, own: Option<String>) -> CallResul
             .or_else(|| from_origin(|call| &call.id))
             .or_else(|| text(part, "id").filter(|_| names_call)),
         name: text(part, NAMES).or_else(|| from_origin(|call| &call.name)),
-        content: joined([content, told.unwrap_or_default()].into_iter()),
+        content: joined([content, media, told.unwrap_or_default()].into_iter()),
         is_error,
         origin,
     }

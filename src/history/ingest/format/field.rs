@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use chrono::{DateTime, NaiveDateTime, SecondsFormat, Utc};
 use serde_json::Value;
 
-/// Returns the first of these fields that isn't null, false or empty.
+/// Returns the first of these fields that isn't null or empty.
 pub(super) fn first<'a>(value: &'a Value, names: &str) -> Option<&'a Value> {
     let field = |name: &str| match name.starts_with('/') {
         true => value.pointer(name),
@@ -18,11 +18,11 @@ pub(super) fn first<'a>(value: &'a Value, names: &str) -> Option<&'a Value> {
 
 pub(super) fn is_blank(value: &Value) -> bool {
     match value {
-        Value::Null | Value::Bool(false) => true,
+        Value::Null => true,
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
         Value::Object(fields) => fields.is_empty(),
-        Value::Bool(true) | Value::Number(_) => false,
+        Value::Bool(_) | Value::Number(_) => false,
     }
 }
 

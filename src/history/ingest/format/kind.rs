@@ -7,6 +7,10 @@ use super::field::{first, is_blank, is_one_of, text};
 pub(super) const CALL_IDS: &str =
     "tool_call_id toolCallId tool_use_id toolUseId call_id callId /additional_kwargs/tool_call_id";
 
+/// Fields of a part of text without a type that may stand next to the text.
+const EXTRAS: &str =
+    "text thought thoughtSignature thought_signature annotations citations cache_control";
+
 /// A part of a message, or an item beside messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -50,18 +54,29 @@ impl Kind {
 /// Returns the type of a part in snake case. Without a type field it follows from the other fields: the only field with an object is the
 /// type.
 pub(super) fn type_of(part: &Value) -> Option<String> {
-    let names = "type block_type part_kind content_type kind";
-    let named = names.split(' ').find_map(|name| part[name].as_str());
     let shown = || {
         let has = |name: &str| part.get(name).is_some();
+        let is_extra =
+            |(name, value): (&String, &Value)| !is_one_of(name, EXTRAS) && !is_blank(value);
         match () {
             () if has("call_id") => Some("tool_result"),
             () if part["name"].is_string() && has("arguments") => Some("tool_call"),
-            () if part["text"].is_string() => Some("text"),
+            () if part["text"].is_string() => {
+                let has_more = part
+                    .as_object()
+                    .is_some_and(|fields| fields.iter().any(is_extra));
+                (!has_more).then_some("text")
+            }
             () => wrapped(part).map(|(name, _)| name),
         }
     };
-    named.or_else(shown).map(snake)
+    named_type(part).or_else(|| shown().map(snake))
+}
+
+/// Returns the type that a part names, in snake case.
+pub(super) fn named_type(part: &Value) -> Option<String> {
+    let mut names = "type block_type part_kind content_type kind".split(' ');
+    names.find_map(|name| part[name].as_str()).map(snake)
 }
 
 /// Returns the object that a part wraps under the name of its type or of a call, else the part.
@@ -124,9 +139,11 @@ pub(super) fn role(class: Option<&str>, message: &Value) -> Option<String> {
         .as_str()
         .filter(|_| message["parts"].is_array());
     let named = own.as_deref().or(kind).or(source).or(class)?;
+    let lower = named.to_lowercase();
+    let named = if own.is_some() { lower.as_str() } else { named };
     let role = match named {
         "human" | "HumanMessage" | "HumanMessageChunk" | "request" => "user",
-        "ai" | "model" | "AIMessage" | "AIMessageChunk" | "response" => "assistant",
+        "ai" | "bot" | "model" | "AIMessage" | "AIMessageChunk" | "response" => "assistant",
         "SystemMessage" => "system",
         "function" | "ToolMessage" | "FunctionMessage" => "tool",
         other if own.is_some() || is_one_of(other, "user assistant system tool developer") => other,

@@ -19,12 +19,17 @@ const BOOKKEEPING: &str = "queue-operation file-history-snapshot summary progres
     agent_message agent_reasoning agent_reasoning_raw_content agent_reasoning_section_break thread_settings_applied world_state \
     token_usage_record item_started item_updated item_completed";
 
+/// Types of records of Codex.
+const CODEX: &str =
+    "session_meta response_item event_msg turn_context compacted world_state token_usage_record";
+
 /// Returns the format of a record of such a file.
 pub(super) fn format_of(record: &Value) -> Option<SessionFormat> {
-    let is_typed = record["type"].is_string();
-    if is_typed && record["sessionId"].is_string() {
+    let kind = record["type"].as_str()?;
+    let is_entry = record["message"].is_object() || record.get("parentUuid").is_some();
+    if record["sessionId"].is_string() && (is_entry || is_one_of(kind, BOOKKEEPING)) {
         Some(SessionFormat::ClaudeCode)
-    } else if is_typed && record["payload"].is_object() && record["timestamp"].is_string() {
+    } else if record["payload"].is_object() && is_one_of(kind, CODEX) {
         Some(SessionFormat::Codex)
     } else {
         None
@@ -122,7 +127,16 @@ impl Log {
             Some("system") => text(record, "content").map(|text| vec![system(text)]),
             _ => None,
         };
-        let kept = || vec![system(format!("{}: {body}", kinds[1]))];
+        let kept = || {
+            vec![system(format!(
+                "{}: {body}",
+                if kinds[1].is_empty() {
+                    kinds[0]
+                } else {
+                    kinds[1]
+                }
+            ))]
+        };
         let side = record["isSidechain"] == true;
         let agent = side.then(|| text(record, "agentId").unwrap_or_else(|| "subagent".to_owned()));
         for mut entry in read.unwrap_or_else(kept) {

@@ -21,8 +21,12 @@ pub(super) fn is_conversation(value: &Value) -> bool {
     let mut lists = lists
         .split(' ')
         .filter_map(|list| first(value, list).or(value.get(list)));
+    let is_chunk = value["object"]
+        .as_str()
+        .is_some_and(|object| object.ends_with(".chunk"));
     match value.as_array() {
         Some(messages) => messages.first().is_some_and(is_message),
+        None if is_chunk => false,
         None => {
             lists.any(Value::is_array)
                 || first(value, "input").and(first(value, "output")).is_some()
@@ -60,6 +64,11 @@ pub(super) fn read(document: &Value) -> Result<Vec<Placed>, Vec<SessionFault>> {
     let entries = entries(document)?;
     let mut own = document.as_object().cloned().unwrap_or_default();
     own.retain(|name, _| is_one_of(name, OURS));
+    for name in ["started_at", "completed_at"] {
+        if let Some(time) = own.get_mut(name).filter(|time| time.is_number()) {
+            *time = moment(time).map(rfc3339).into();
+        }
+    }
     let own = SessionInput::from_json(&Value::Object(own).to_string());
     let mut session = own.map_err(|InvalidSession { faults }| faults)?;
     let agent = entries.iter().find_map(|entry| entry.agent.clone());
@@ -122,17 +131,24 @@ fn entries(document: &Value) -> Result<Vec<Entry>, Vec<SessionFault>> {
     let mut entries = Vec::new();
     for (pointer, role, value) in places {
         let value = match pointer {
-            "/chat_history" => &by_name(value),
+            "" | "/chat_history" if is_seen_by_user(value) => &by_name(value),
             _ => value,
         };
         match value {
             Value::Array(messages) => {
                 for (n, message) in messages.iter().enumerate() {
                     let read = match message {
-                        Value::String(_) | Value::Array(_) => unattributed(message, role),
+                        Value::String(_) | Value::Array(_) if pointer != "/messages" => {
+                            unattributed(message, role)
+                        }
                         Value::Object(_) if role != "user" => read_message(message, role)
                             .unwrap_or_else(|| unattributed(message, role)),
-                        Value::Object(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {
+                        Value::Object(_)
+                        | Value::Null
+                        | Value::Bool(_)
+                        | Value::Number(_)
+                        | Value::String(_)
+                        | Value::Array(_) => {
                             let fault = || vec![fault(format!("{pointer}/{n}"), NO_MESSAGE)];
                             read_message(message, "assistant").ok_or_else(fault)?
                         }
@@ -162,6 +178,11 @@ fn entries(document: &Value) -> Result<Vec<Entry>, Vec<SessionFault>> {
 
 fn unattributed(value: &Value, role: &str) -> Vec<Entry> {
     read_any(value, role).into_iter().map(entry).collect()
+}
+
+/// Whether a chat history is one of AutoGen 0.2: its first message is the user's, under the role `assistant` and the user's name.
+fn is_seen_by_user(history: &Value) -> bool {
+    history[0]["role"] == "assistant" && history[0]["name"].is_string()
 }
 
 /// Sets the roles in a chat history of AutoGen 0.2, which records named messages from the view of the agent that sent the first one.

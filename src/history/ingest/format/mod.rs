@@ -10,17 +10,21 @@ mod kind;
 mod logs;
 mod messages;
 mod parts;
+mod repeats;
 mod runs;
 mod shown;
 mod spans;
+mod step;
 mod trace;
 mod transcript;
 
-use serde_json::Value;
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use self::field::first;
+use self::field::{first, text};
 use self::messages::is_message;
 use self::transcript::{Entry, Item};
 pub(in crate::history) use self::transcript::{THINKING, tool_text};
@@ -54,7 +58,7 @@ pub(super) fn detect(value: &Value) -> Option<Form> {
         SessionFormat::Spans
     } else if let Some(format) = runs::format_of(value) {
         format
-    } else if has("eval") && has("plan") || value["samples"].is_array() {
+    } else if has("eval") && has("plan") || value["samples"][0]["messages"].is_array() {
         SessionFormat::Inspect
     } else if let Some(format) = logs::format_of(value) {
         format
@@ -94,12 +98,7 @@ pub(super) fn read(
                 .first()
                 .is_some_and(|first| is_message(&first.value))
             {
-                // The file is one conversation, a message an entry.
-                let messages = documents.into_iter().map(|document| document.value);
-                documents = vec![Document {
-                    place: String::new(),
-                    value: messages.collect(),
-                }];
+                documents = conversations(documents);
             }
             each(&documents, messages::read)
         }
@@ -110,6 +109,39 @@ pub(super) fn read(
         }
         SessionFormat::ClaudeCode | SessionFormat::Codex => logs::read(format, &documents),
     }
+}
+
+/// Returns the conversations of a file with a message per entry: one, or one for each id that the messages name.
+fn conversations(messages: Vec<Document>) -> Vec<Document> {
+    const IDS: &str = "session_id sessionId thread_id threadId conversation_id conversationId";
+    let mut conversations: Vec<(Option<String>, Document)> = Vec::new();
+    let mut known: HashMap<Option<String>, usize> = HashMap::new();
+    for Document { place, value } in messages {
+        let id = text(&value, IDS);
+        let at = *known.entry(id.clone()).or_insert(conversations.len());
+        if at == conversations.len() {
+            let place = if id.is_some() { place } else { String::new() };
+            let value = match &id {
+                Some(id) => json!({ "session_id": id, "messages": [] }),
+                None => json!([]),
+            };
+            conversations.push((id, Document { place, value }));
+        }
+        let conversation = conversations
+            .get_mut(at)
+            .map(|(_, document)| &mut document.value);
+        let messages = conversation.and_then(|value| match value.is_array() {
+            true => value.as_array_mut(),
+            false => value["messages"].as_array_mut(),
+        });
+        messages
+            .into_iter()
+            .for_each(|messages| messages.push(value.clone()));
+    }
+    conversations
+        .into_iter()
+        .map(|(_, conversation)| conversation)
+        .collect()
 }
 
 /// Reads documents independently of each other.

@@ -3,14 +3,22 @@
 use serde_json::Value;
 
 use super::calls::{call_items, result};
-use super::field::{first, is_one_of, list, moment, rfc3339, text};
-use super::kind::{Kind, inner, is_message, role, type_of, unwrapped};
-use super::shown::{joined, part_text, shown, unknown};
-use super::transcript::{Entry, Item, Known, THINKING};
+use super::field::{first, is_blank, is_one_of, list, moment, rfc3339, text};
+use super::kind::{Kind, inner, is_message, named_type, role, type_of, unwrapped};
+use super::repeats::Known;
+use super::shown::{BOOKKEEPING, joined, part_text, shown, unknown, without_base64};
+use super::transcript::{Entry, Item, THINKING};
 
 /// The error for a value that is no message.
 pub(super) const NO_MESSAGE: &str = "is no message; an object with a role and a content is expected, such as {\"role\": \"user\", \"content\": \"..\"}";
 
+/// Fields of a message with its thinking. The first with a value counts, because others repeat it.
+const THOUGHTS: &str =
+    "reasoning_content reasoning thinking reasoning_text thinking_blocks reasoning_details";
+/// Fields of a message without content for a judge.
+const KNOWN: &str = "role content parts refusal tool_calls additional_kwargs response_metadata usage usage_metadata \
+    metadata stop_reason stop_sequence model finish_reason timestamp created_at createdAt source weight session_id thread_id \
+    conversation_id uuid meta";
 /// Names of fields that add no meaning to the only value of an object.
 pub(super) const TEXTS: &str =
     "input inputs output outputs question query answer response text content prompt";
@@ -52,7 +60,7 @@ pub(super) fn read_message(value: &Value, place: &str) -> Option<Vec<Entry>> {
     // Gemini's user and instructions need no role.
     let of_place = || if place == "system" { "system" } else { "user" }.to_owned();
     let role = role(class, message).or_else(|| message["parts"].is_array().then(of_place));
-    if role.is_none() && type_of(message).is_none() {
+    if role.is_none() && named_type(message).is_none() {
         return None;
     }
     let agent =
@@ -145,17 +153,18 @@ impl Reader {
                 .map(|response| Item::Result(result(response, "tool_result", None)));
             return self.items.extend(results);
         }
-        for name in ["reasoning_content", "reasoning", "thinking"] {
-            let thought = first(message, name).or_else(|| first(extra, name));
-            self.text(THINKING, &thought.map(shown).unwrap_or_default());
+        if let Some(thought) = first(message, THOUGHTS).or_else(|| first(extra, THOUGHTS)) {
+            self.text(THINKING, &joined(parts(thought).iter().map(part_text)));
         }
         let is_thought =
             type_of(message).is_some_and(|name| Kind::of(&name, message) == Kind::Thinking);
         let part_role = if is_thought { THINKING } else { role };
-        if let Some(content) = first(message, "parts content blocks contents items") {
-            parts(content)
-                .iter()
-                .for_each(|part| self.part(part_role, part));
+        let before = self.items.len();
+        for name in ["parts", "content", "blocks", "contents", "items"] {
+            // Of several contents the first that isn't empty counts.
+            if self.items.len() == before {
+                self.content(part_role, &message[name]);
+            }
         }
         self.text(role, &shown(&message["refusal"]));
         for name in ["audio", "images", "attachments", "experimental_attachments"] {
@@ -164,6 +173,9 @@ impl Reader {
             }
         }
         self.calls(message, extra);
+        if self.items.is_empty() && role != "tool" {
+            self.text(role, &unread(message));
+        }
         if role == "tool"
             && self
                 .items
@@ -180,6 +192,17 @@ impl Reader {
         }
     }
 
+    fn content(&mut self, role: &str, content: &Value) {
+        let is_part = |part: &Value| part.is_string() || part.is_object();
+        match content
+            .as_array()
+            .filter(|parts| !parts.iter().all(is_part))
+        {
+            Some(_) => self.text(role, &shown(content)),
+            None => parts(content).iter().for_each(|part| self.part(role, part)),
+        }
+    }
+
     /// Reads the calls outside the content. Frameworks record a call both as a part and in a list; one of the two counts.
     fn calls(&mut self, message: &Value, extra: &Value) {
         let mut known = Known::default();
@@ -190,10 +213,18 @@ impl Reader {
             "toolInvocations",
             "function_call",
         ];
-        for calls in lists
-            .iter()
-            .flat_map(|name| [&message[*name], &extra[*name]])
-        {
+        for name in lists {
+            let calls = if message[name].is_null() {
+                &extra[name]
+            } else {
+                &message[name]
+            };
+            // The legacy field repeats the only call of the list.
+            if name == "function_call"
+                && self.items.iter().any(|item| matches!(item, Item::Call(_)))
+            {
+                continue;
+            }
             known.start_history();
             for call in list(calls) {
                 let items = call_items(&call, "tool_call");
@@ -224,6 +255,7 @@ impl Reader {
         match Kind::of(&name, inner) {
             Kind::Text if name == "system_prompt" => self.text("system", &part_text(inner)),
             Kind::Text if inner["thought"] == true => self.text(THINKING, &part_text(inner)),
+            Kind::Text if inner["content"].is_array() => self.content(role, &inner["content"]),
             Kind::Text => self.text(role, &part_text(inner)),
             Kind::Thinking => {
                 let fields = "thinking reasoning reasoningText reasoning_text text summary content";
@@ -241,6 +273,15 @@ impl Reader {
     }
 
     fn text(&mut self, role: &str, said: &str) {
+        // Open models write their thoughts into the text.
+        let inline = said
+            .trim_start()
+            .strip_prefix("<think>")
+            .filter(|_| role == "assistant");
+        if let Some((thought, rest)) = inline.and_then(|said| said.split_once("</think>")) {
+            self.text(THINKING, thought.trim());
+            return self.text(role, rest.trim_start());
+        }
         if said.trim().is_empty() {
             return;
         }
@@ -254,6 +295,19 @@ impl Reader {
                 text: said.to_owned(),
             }),
         }
+    }
+}
+
+/// Returns the fields of a message without a known content as JSON.
+fn unread(message: &Value) -> String {
+    let mut fields = message.as_object().cloned().unwrap_or_default();
+    let is_known = |name: &str| is_one_of(name, BOOKKEEPING) || is_one_of(name, KNOWN);
+    fields.retain(|name, value| !is_known(name) && !is_blank(value));
+    let only = fields.values().next().and_then(Value::as_str);
+    match (fields.len(), only) {
+        (0, _) => String::new(),
+        (1, Some(text)) => text.to_owned(),
+        _ => without_base64(&Value::Object(fields)).to_string(),
     }
 }
 

@@ -4,11 +4,10 @@
 use serde_json::Value;
 
 use super::calls::tool_names;
-use super::field::{first, is_one_of, list, moment, text};
-use super::parts::{TEXTS, read_any};
+use super::field::{first, list, moment};
+use super::parts::read_any;
 use super::shown::shown;
-use super::trace::{Step, StepKind};
-use super::transcript::{Call, CallResult};
+use super::step::{Step, StepKind, step_kind, tool_step};
 use super::{Document, fault};
 use crate::history::ingest::file::FileFault;
 use crate::wire::SessionFormat;
@@ -189,8 +188,8 @@ impl Service {
                     .map(|output| read_any(output, "assistant"))
                     .unwrap_or_default();
             }
-            StepKind::Tool => step.tool = Some(tool(&step, input, output)),
-            StepKind::Agent | StepKind::Other => {
+            StepKind::Tool => step.tool = Some(tool_step(&step, input, output)),
+            StepKind::Agent | StepKind::Work | StepKind::Other => {
                 step.question = input.cloned();
                 step.answer = output.cloned();
             }
@@ -215,47 +214,5 @@ impl Service {
                 format!("is no run; an object with {id} and {kind} is expected"),
             ),
         }
-    }
-}
-
-fn step_kind(kind: &str) -> StepKind {
-    match kind.to_ascii_lowercase().as_str() {
-        "llm" | "chat_model" | "generation" => StepKind::Model,
-        "tool" | "retriever" => StepKind::Tool,
-        "agent" => StepKind::Agent,
-        _ => StepKind::Other,
-    }
-}
-
-fn tool(step: &Step, input: Option<&Value>, output: Option<&Value>) -> (Call, CallResult) {
-    // The tools of LangChain return a message with the id of the call.
-    let returned = output.map(lone).unwrap_or(&Value::Null);
-    let message = returned.get("kwargs").unwrap_or(returned);
-    let is_message = message.get("tool_call_id").is_some();
-    let content = message
-        .get("content")
-        .filter(|_| is_message)
-        .unwrap_or(message);
-    let call = Call {
-        id: text(message, "tool_call_id").or_else(|| Some(step.id.clone())),
-        name: step.name.clone(),
-        arguments: input.map(|input| lone(input).clone()),
-    };
-    let result = CallResult {
-        id: call.id.clone(),
-        name: step.name.clone(),
-        is_error: step.failed || message["status"] == "error",
-        content: step.error.clone().unwrap_or_else(|| shown(content)),
-        origin: None,
-    };
-    (call, result)
-}
-
-/// Returns the only field's value if its name is one of [`TEXTS`], otherwise the value itself.
-fn lone(value: &Value) -> &Value {
-    let mut fields = value.as_object().into_iter().flatten();
-    match (fields.next(), fields.next()) {
-        (Some((name, only)), None) if is_one_of(name, TEXTS) => only,
-        _ => value,
     }
 }

@@ -1,33 +1,28 @@
 //! JSON of a transcript as the text that a judge reads.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::field::{first, is_blank, is_one_of};
-use super::kind::{Kind, inner, type_of};
+use super::field::{first, is_one_of};
+use super::kind::{Kind, type_of};
 
 /// Strings of base64 in JSON longer than this are named by their length, because a judge can't read them.
 const MAX_BASE64: usize = 256;
 /// Fields of a part that describe the record, not its content.
 pub(super) const BOOKKEEPING: &str =
     "type id call_id status name object kind part_kind block_type content_type";
+/// Types of results that Vercel's AI SDK wraps around a value.
+const WRAPPERS: &str = "text json content error-text error-json";
 
-/// Returns a value as text: lists of parts as their texts, other JSON without its base64.
+/// Returns a value as text: lists of parts of text as their texts, other JSON without its base64.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
-        Value::Array(parts) if are_parts(parts) => {
-            let texts = parts.iter().map(|part| match type_of(part) {
-                None => shown(part),
-                Some(name) => match Kind::of(&name, part) {
-                    Kind::Text | Kind::Thinking => part_text(part),
-                    Kind::Call | Kind::Result | Kind::Unknown => unknown(&name, inner(part, &name)),
-                },
-            });
-            joined(texts)
-        }
-        Value::Object(fields) if fields.len() == 2 && value["type"].is_string() => {
-            match first(value, "value text") {
+        Value::Array(parts) if are_texts(parts) => joined(parts.iter().map(part_text)),
+        Value::Object(fields)
+            if fields.len() == 2 && is_one_of(value["type"].as_str().unwrap_or("-"), WRAPPERS) =>
+        {
+            match value.get("value").or(value.get("text")) {
                 Some(inner) => shown(inner),
                 None => without_base64(value).to_string(),
             }
@@ -38,12 +33,14 @@ pub(super) fn shown(value: &Value) -> String {
     }
 }
 
-fn are_parts(values: &[Value]) -> bool {
-    let is_part = |value: &Value| type_of(value).is_some();
-    values.iter().any(is_part)
-        && values
-            .iter()
-            .all(|value| value.is_string() || is_part(value))
+/// Whether a list consists of parts of text.
+fn are_texts(values: &[Value]) -> bool {
+    let is_part = |value: &Value| {
+        let kind = type_of(value).map(|name| Kind::of(&name, value));
+        matches!(kind, Some(Kind::Text | Kind::Thinking))
+    };
+    let is_text = |value: &Value| value.is_string() || is_part(value);
+    values.iter().any(is_part) && values.iter().all(is_text)
 }
 
 /// Lines of the texts that aren't blank.
@@ -54,20 +51,19 @@ pub(super) fn joined(texts: impl Iterator<Item = String>) -> String {
 
 /// Returns the text of a part of text or thinking.
 pub(super) fn part_text(part: &Value) -> String {
-    match first(part, "text content refusal thinking value") {
+    match first(part, "text content refusal thinking summary value") {
         Some(found) => shown(found),
         None if part.is_string() || part.is_array() => shown(part),
         None => String::new(),
     }
 }
 
-/// Returns a part of an unknown type as JSON under its name; empty for a part without content.
+/// Returns a part of an unknown type as JSON under its name; empty for one that is nothing but a type.
 pub(super) fn unknown(name: &str, part: &Value) -> String {
-    let is_content =
-        |(name, value): (&String, &Value)| !is_one_of(name, BOOKKEEPING) && !is_blank(value);
-    match part.as_object() {
-        Some(fields) if !fields.iter().any(is_content) => String::new(),
-        _ => format!("{name}: {}", without_base64(part)),
+    let has_more = |fields: &Map<String, Value>| fields.keys().any(|name| name != "type");
+    match part.as_object().is_none_or(has_more) {
+        true => format!("{name}: {}", without_base64(part)),
+        false => String::new(),
     }
 }
 

@@ -7,15 +7,15 @@ use super::calls::tool_names;
 use super::field::{first, list, moment, text};
 use super::parts::read_any;
 use super::shown::shown;
-use super::trace::{Step, StepKind};
-use super::transcript::{Call, CallResult, Item, THINKING};
+use super::step::{Step, StepKind, step_kind, tool_step};
+use super::transcript::{Item, THINKING};
 use super::{Document, fault};
 use crate::history::ingest::file::FileFault;
 
 /// Names in a dotted key.
 const MAX_KEY_NAMES: usize = 16;
 /// Lists of spans in answers of APIs.
-const LISTS: &str = "/spans /data /data/spans";
+const LISTS: &str = "/spans /data/spans /data";
 /// Attributes with the input and the output of a step of any kind.
 const INPUTS: &str =
     "/input/value /traceloop/entity/input /langfuse/observation/input /mlflow/spanInputs";
@@ -130,7 +130,12 @@ fn step(span: &Value) -> Result<Step, (&'static str, &'static str)> {
             .unwrap_or_default()
     };
     match step.kind {
-        StepKind::Tool => step.tool = Some(tool(&step, &attributes)),
+        StepKind::Tool => {
+            let arguments = first(&attributes, "/gen_ai/tool/call/arguments /ai/toolCall/args");
+            let result = first(&attributes, "/gen_ai/tool/call/result /ai/toolCall/result");
+            step.call_id = text(&attributes, TOOL_IDS);
+            step.tool = Some(tool_step(&step, arguments.or(input), result.or(output)));
+        }
         StepKind::Model if is_silent => {
             step.input = input
                 .map(|input| read_any(input, "user"))
@@ -146,28 +151,12 @@ fn step(span: &Value) -> Result<Step, (&'static str, &'static str)> {
                     .splice(0..0, answer().into_iter().filter(is_thinking));
             }
         }
-        StepKind::Agent | StepKind::Other => {
+        StepKind::Agent | StepKind::Work | StepKind::Other => {
             step.question = input.cloned();
             step.answer = output.cloned();
         }
     }
     Ok(step)
-}
-
-fn step_kind(kind: &str) -> StepKind {
-    match kind.to_ascii_lowercase().as_str() {
-        "chat_model"
-        | "llm"
-        | "chat"
-        | "generation"
-        | "generate_content"
-        | "text_completion"
-        | "ai.generatetext.dogenerate"
-        | "ai.streamtext.dostream" => StepKind::Model,
-        "tool" | "execute_tool" | "retriever" | "ai.toolcall" => StepKind::Tool,
-        "agent" | "invoke_agent" | "create_agent" => StepKind::Agent,
-        _ => StepKind::Other,
-    }
 }
 
 /// Returns a list of messages. An attribute is text, so that the parts of a content may be JSON in it.
@@ -206,29 +195,6 @@ fn output_messages(attributes: &Value) -> Vec<Item> {
     });
     output.extend(read_any(&message, "assistant"));
     output
-}
-
-/// Returns a tool's call and its result. Without the id of the call they have that of the span.
-fn tool(step: &Step, attributes: &Value) -> (Call, CallResult) {
-    let arguments = first(attributes, "/gen_ai/tool/call/arguments /ai/toolCall/args");
-    let result = first(attributes, "/gen_ai/tool/call/result /ai/toolCall/result");
-    let result = result.or_else(|| first(attributes, OUTPUTS));
-    let call = Call {
-        id: text(attributes, TOOL_IDS).or_else(|| Some(step.id.clone())),
-        name: step.name.clone(),
-        arguments: arguments.or_else(|| first(attributes, INPUTS)).cloned(),
-    };
-    let result = CallResult {
-        id: call.id.clone(),
-        name: step.name.clone(),
-        content: result
-            .map(shown)
-            .or_else(|| step.error.clone())
-            .unwrap_or_default(),
-        is_error: step.failed,
-        origin: None,
-    };
-    (call, result)
 }
 
 /// The attributes of a span as a tree; OTLP lists them as keys with typed values.

@@ -810,7 +810,7 @@ fn a_model_call_that_two_libraries_record_counts_once() {
             ("assistant", "Yes.", None, None),
             (
                 "tool",
-                "Arguments: {\"host\": 1}\nResult:\n97 %",
+                "Arguments: {\"host\":1}\nResult:\n97 %",
                 Some("df"),
                 None
             ),
@@ -869,4 +869,213 @@ fn a_tools_object_stays_an_object() {
         ]
     );
     assert_eq!(session.final_analysis.as_deref(), Some("No."));
+}
+
+#[test]
+fn messages_of_several_conversations_are_told_apart_by_their_ids() {
+    let message = |id: &str, role: &str, content: &str| json!({"thread_id": id, "role": role, "content": content});
+    let sessions = read(
+        &json!([
+            message("a", "user", "Full?"),
+            message("b", "user", "Down?"),
+            message("a", "assistant", "Yes."),
+            message("b", "assistant", "No."),
+        ]),
+        None,
+    );
+    let read: Vec<_> = sessions
+        .iter()
+        .map(|it| {
+            (
+                it.external_id.as_deref(),
+                it.conversation[0].content.as_str(),
+                it.final_analysis.as_deref(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        read,
+        [
+            (Some("a"), "Full?", Some("Yes.")),
+            (Some("b"), "Down?", Some("No."))
+        ]
+    );
+}
+
+#[test]
+fn odd_messages_are_kept_or_refused() {
+    let ask = json!({"role": "user", "content": "Go."});
+    let then = |messages: Vec<Value>| {
+        let messages: Vec<Value> = std::iter::once(ask.clone()).chain(messages).collect();
+        only(&json!({ "messages": messages }))
+    };
+    for (what, message, expected) in [
+        (
+            "words in another field",
+            json!({"role": "ASSISTANT", "body": "M1"}),
+            ("assistant", "M1"),
+        ),
+        (
+            "several other fields",
+            json!({"role": "assistant", "a": "M1", "b": 2}),
+            ("assistant", "{\"a\":\"M1\",\"b\":2}"),
+        ),
+        (
+            "more beside a text",
+            json!({"role": "assistant", "content": {"text": "M1", "extra": 2}}),
+            ("assistant", "{\"text\":\"M1\",\"extra\":2}"),
+        ),
+        (
+            "thinking of a gateway",
+            json!({"role": "assistant", "reasoning_details": [{"type": "reasoning.text", "text": "M1"}]}),
+            ("thinking", "M1"),
+        ),
+        (
+            "thinking in the text",
+            json!({"role": "assistant", "content": "<think>M1</think>"}),
+            ("thinking", "M1"),
+        ),
+    ] {
+        let session = then(vec![message, ask.clone()]);
+        assert_eq!(
+            lines(&session)[1],
+            (expected.0, expected.1, None, None),
+            "{what}"
+        );
+    }
+    // A result may stand before its call, and say which of two calls with one id it answers.
+    let call = |name: &str, to: u8| json!({"id": "c", "function": {"name": name, "arguments": {"to": to}}});
+    let result = |name: &str, said: Value| json!({"role": "tool", "tool_call_id": "c", "name": name, "content": said});
+    let early = then(vec![
+        result("g", json!("one")),
+        json!({"role": "assistant", "tool_calls": [call("g", 1)]}),
+    ]);
+    assert_eq!(lines(&early)[1].1, "Arguments: {\"to\":1}\nResult:\none");
+    let twice = then(vec![
+        json!({"role": "assistant", "tool_calls": [call("g", 1), call("h", 2)]}),
+        result("h", json!("two")),
+        result("g", json!([1, null])),
+    ]);
+    assert_eq!(lines(&twice)[1].1, "Arguments: {\"to\":2}\nResult:\ntwo");
+    assert_eq!(
+        lines(&twice)[2].1,
+        "Arguments: {\"to\":1}\nResult:\n[1,null]"
+    );
+    for flag in [json!(null), json!(false), json!("false"), json!(0)] {
+        let content = json!([{"type": "tool_result", "tool_use_id": "t", "content": "fine", "is_error": flag}]);
+        let session = then(vec![json!({"role": "user", "content": content})]);
+        assert_eq!(lines(&session)[1].1, "Result:\nfine");
+    }
+    let nobody = json!({"messages": [{"user": "U1", "text": "Why?"}], "alert_data": "x"});
+    assert!(error(&nobody, None).contains("/messages/0: is no message"));
+    let repeated = parse_session_file(
+        "f",
+        br#"{"messages":[{"role":"user","content":"a","content":"b"}]}"#,
+        None,
+    );
+    let repeated = repeated.unwrap_err().to_string();
+    assert!(
+        repeated.contains("/messages/0/content: has the field content twice"),
+        "{repeated}"
+    );
+}
+
+#[test]
+fn a_question_that_only_the_outermost_step_holds_is_added() {
+    let trace = |question: &str| {
+        only(&json!([
+            {"id": "r0", "run_type": "chain", "name": "rag", "inputs": {"question": question}, "outputs": {"answer": "97 %"}},
+            {"id": "r1", "trace_id": "r0", "parent_run_id": "r0", "run_type": "llm", "name": "m",
+                "inputs": {"messages": [{"role": "user", "content": "Context: df. Which host is full?"}]},
+                "outputs": {"choices": [{"message": {"role": "assistant", "content": "97 %"}}]}},
+        ]))
+    };
+    assert_eq!(trace("Which host is full?").conversation.len(), 1);
+    let added = trace("How full is db1?");
+    assert_eq!(lines(&added)[0], ("user", "How full is db1?", None, None));
+    assert_eq!(added.final_analysis.as_deref(), Some("97 %"));
+}
+
+#[test]
+fn results_that_look_like_parts_are_kept_as_they_are() {
+    for result in [
+        json!([{"kind": "Pod", "name": "api-1", "status": "CrashLoopBackOff"}]),
+        json!([{"id": 7, "type": "job", "status": "failed"}]),
+        json!([{"text": "disk full", "severity": "high"}]),
+        json!({"type": "critical", "value": 97}),
+        json!([]),
+        json!({}),
+        json!(false),
+        json!(0),
+    ] {
+        let session = only(&json!({"messages": [
+            {"role": "user", "content": "Go."},
+            {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "c", "toolName": "f", "input": {}}]},
+            {"role": "tool", "content": [{"type": "tool-result", "toolCallId": "c", "toolName": "f", "output": {"type": "json", "value": result}}]},
+        ]}));
+        let expected = format!("Arguments: {{}}\nResult:\n{result}");
+        assert_eq!(
+            lines(&session)[1],
+            ("tool", expected.as_str(), Some("f"), None)
+        );
+    }
+}
+
+#[test]
+fn one_id_in_each_turn_belongs_to_the_latest_call() {
+    let call = |name: &str| json!({"role": "assistant", "tool_calls": [{"id": "call_0", "function": {"name": name, "arguments": {}}}]});
+    let session = only(&json!({"messages": [
+        {"role": "user", "content": "Go."}, call("f"), {"role": "user", "content": "Go on."}, call("g"),
+        {"role": "tool", "tool_call_id": "call_0", "content": "of g"},
+    ]}));
+    let read: Vec<_> = lines(&session)
+        .iter()
+        .map(|line| (line.1.to_owned(), line.2.map(str::to_owned)))
+        .collect();
+    assert_eq!(
+        read[1],
+        (
+            "Arguments: {}\nNo result is recorded.".to_owned(),
+            Some("f".to_owned())
+        )
+    );
+    assert_eq!(
+        read[3],
+        (
+            "Arguments: {}\nResult:\nof g".to_owned(),
+            Some("g".to_owned())
+        )
+    );
+    // A call without a name is no conclusion.
+    let nameless = only(
+        &json!({"messages": [{"role": "user", "content": "Go."}, {"role": "assistant", "tool_calls": [{"id": "c", "function": {"arguments": {}}}]}]}),
+    );
+    assert_eq!(nameless.final_analysis, None);
+}
+
+#[test]
+fn a_plain_span_without_steps_within_it_counts_as_a_tool() {
+    let observation = |id: &str, parent: Option<&str>, kind: &str, input: Value, output: Value| {
+        json!({"id": id, "traceId": "t", "parentObservationId": parent, "type": kind, "name": id, "startTime": "2026-01-01T00:00:00Z",
+            "input": input, "output": output})
+    };
+    let session = only(&json!({"data": [
+        observation("agent", None, "AGENT", json!("Down?"), json!("Yes.")),
+        observation("step", Some("agent"), "SPAN", json!("inner"), json!("inner")),
+        observation("get_pods", Some("step"), "SPAN", json!({"args": [], "kwargs": {"ns": "a"}}), json!("CrashLoop")),
+        observation("rail", Some("step"), "CHAIN", json!("x"), json!("y")),
+    ]}));
+    assert_eq!(
+        lines(&session),
+        [
+            ("user", "Down?", None, None),
+            (
+                "tool",
+                "Arguments: {\"ns\":\"a\"}\nResult:\nCrashLoop",
+                Some("get_pods"),
+                None
+            ),
+        ]
+    );
+    assert_eq!(session.final_analysis.as_deref(), Some("Yes."));
 }

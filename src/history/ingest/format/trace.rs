@@ -3,14 +3,16 @@
 //! Each model call is recorded with its full history. Items that earlier calls of the same agent hold are skipped. A tool's step is
 //! skipped if a message has its result.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::field::{once, rfc3339};
 use super::parts::read_any;
-use super::transcript::{Call, CallResult, Entry, Item, Known, THINKING, conversation};
+use super::repeats::{Known, Said, Tools};
+use super::step::{Step, StepKind, count_leaves_as_tools};
+use super::transcript::{Entry, Item, conversation};
 use super::{Placed, fault, identify};
 use crate::history::ingest::file::FileFault;
 use crate::history::ingest::input::SessionInput;
@@ -18,48 +20,6 @@ use crate::wire::{SessionFormat, SessionStatus};
 
 /// Limit of the steps above a step, because a parent may be its own child.
 const HIGHEST: usize = 64;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum StepKind {
-    /// A call of a model.
-    Model,
-    Tool,
-    Agent,
-    #[default]
-    Other,
-}
-
-/// One step of a trace.
-#[derive(Debug, Default)]
-pub(super) struct Step {
-    /// Place in the file.
-    pub(super) place: String,
-    pub(super) id: String,
-    pub(super) parent: Option<String>,
-    pub(super) trace: String,
-    /// Conversation of its trace; not every step of a trace has it.
-    pub(super) conversation: Option<String>,
-    pub(super) kind: StepKind,
-    pub(super) name: Option<String>,
-    /// Agent that the step names itself.
-    pub(super) agent: Option<String>,
-    pub(super) author: Option<String>,
-    pub(super) started_at: Option<DateTime<Utc>>,
-    pub(super) ended_at: Option<DateTime<Utc>>,
-    pub(super) failed: bool,
-    /// The text of its error.
-    pub(super) error: Option<String>,
-    /// Messages that a model received and returned.
-    pub(super) input: Vec<Item>,
-    pub(super) output: Vec<Item>,
-    /// A tool's call and its result.
-    pub(super) tool: Option<(Call, CallResult)>,
-    /// Names of the available tools.
-    pub(super) tools: Vec<String>,
-    /// Input and output of a step that is no model call, which models may not repeat.
-    pub(super) question: Option<Value>,
-    pub(super) answer: Option<Value>,
-}
 
 /// The sessions of these steps, in the order of the file.
 pub(super) fn sessions(
@@ -89,6 +49,7 @@ pub(super) fn sessions(
     for (name, mut steps) in groups {
         // Steps of one moment stay in the file's order.
         steps.sort_by_key(|step| step.started_at);
+        count_leaves_as_tools(&mut steps);
         let trace = Trace::new(&name, &steps);
         match trace.session(format) {
             Ok(session) => sessions.push((trace.place(), session)),
@@ -118,12 +79,13 @@ impl<'a> Trace<'a> {
         format!("trace {}", self.name)
     }
 
+    fn is_root(&self, step: &Step) -> bool {
+        let parent = step.parent.as_deref();
+        parent.is_none_or(|parent| !self.by_id.contains_key(parent))
+    }
+
     fn roots(&self) -> impl Iterator<Item = &'a Step> {
-        let is_root = move |step: &&Step| {
-            let parent = step.parent.as_deref();
-            parent.is_none_or(|parent| !self.by_id.contains_key(parent))
-        };
-        self.steps.iter().filter(is_root)
+        self.steps.iter().filter(|step| self.is_root(step))
     }
 
     /// Returns the agent of a step: its own, else that of the nearest step above.
@@ -202,26 +164,32 @@ impl<'a> Trace<'a> {
 
     /// Returns the entries of all traces, one trace after another.
     fn entries(&self) -> Vec<Entry> {
-        let traces = once(self.steps.iter().map(|step| step.trace.clone()));
-        let mut before = HashMap::new();
-        let mut entries = Vec::new();
-        for trace in traces {
-            let steps = self.steps.iter().filter(|step| step.trace == trace);
-            let said = self.trace_entries(steps.collect(), &mut before);
-            entries.extend(said);
+        let mut traces: Vec<Vec<&Step>> = Vec::new();
+        let mut known: HashMap<&str, usize> = HashMap::new();
+        for step in self.steps {
+            let at = *known.entry(step.trace.as_str()).or_insert(traces.len());
+            match traces.get_mut(at) {
+                Some(steps) => steps.push(step),
+                None => traces.push(vec![step]),
+            }
         }
-        entries
+        let mut before = HashMap::new();
+        let entries = traces
+            .iter()
+            .map(|steps| self.trace_entries(steps, &mut before));
+        entries.collect::<Vec<_>>().concat()
     }
 
     fn trace_entries(
         &self,
-        steps: Vec<&'a Step>,
+        steps: &[&'a Step],
         before: &mut HashMap<Option<&'a str>, Known>,
     ) -> Vec<Entry> {
-        let mut tools = Tools::new(&steps);
-        let mut nested = self.said_within(&steps);
+        let mut tools = Tools::new(steps);
+        let mut nested = self.outputs_within(steps);
+        let mut errors = HashSet::new();
         let mut entries = Vec::new();
-        for step in &steps {
+        for step in steps {
             let agent = self.agent(step);
             let entry = |item, at: Option<DateTime<Utc>>| Entry {
                 item,
@@ -236,7 +204,7 @@ impl<'a> Trace<'a> {
                     entries.extend(input.map(|item| entry(item.clone(), step.started_at)));
                     for item in &step.output {
                         // A span around another one of the same call repeats its output.
-                        if take(nested.get_mut(step.id.as_str()), &item.key()) {
+                        if remove(nested.get_mut(step.id.as_str()), &item.key()) {
                             continue;
                         }
                         before.add(item);
@@ -244,28 +212,26 @@ impl<'a> Trace<'a> {
                     }
                 }
                 (_, Some((call, result))) if !self.is_nested_tool(step) => {
-                    let items = tools.missing(call, result).into_iter();
-                    let at = |item: &Item| match item {
-                        Item::Call(_) => step.started_at,
-                        Item::Text { .. } | Item::Result(_) => step.ended_at,
-                    };
-                    entries.extend(items.map(|item| {
-                        let at = at(&item);
-                        entry(item, at)
-                    }));
+                    for item in tools.missing(call, result) {
+                        let is_call = matches!(item, Item::Call(_));
+                        let at = if is_call {
+                            step.started_at
+                        } else {
+                            step.ended_at
+                        };
+                        entries.push(entry(item, at));
+                    }
                 }
-                (StepKind::Tool | StepKind::Agent | StepKind::Other, _) => {}
+                (StepKind::Tool | StepKind::Agent | StepKind::Work | StepKind::Other, _) => {}
             }
-            let error = step.error.as_ref().filter(|_| step.kind != StepKind::Tool);
-            let error = error.map(|error| Item::Text {
-                role: "system".to_owned(),
-                text: format!("Error: {error}"),
-            });
+            let error = step.error.as_ref().filter(|_| step.tool.is_none());
             // Steps above repeat the error of the one that failed.
-            if let Some(error) =
-                error.filter(|error| !entries.iter().any(|known| known.item == *error))
-            {
-                entries.push(entry(error, step.ended_at));
+            if let Some(error) = error.filter(|error| errors.insert(*error)) {
+                let item = Item::Text {
+                    role: "system".to_owned(),
+                    text: format!("Error: {error}"),
+                };
+                entries.push(entry(item, step.ended_at));
             }
         }
         for entry in &mut entries {
@@ -274,45 +240,53 @@ impl<'a> Trace<'a> {
                 result.is_error |= tools.failed.contains(&key);
             }
         }
-        self.with_outermost(&steps, entries)
+        self.with_outermost(steps, entries)
     }
 
     /// Adds the question and the answer of the outermost steps where no message holds them.
     fn with_outermost(&self, steps: &[&'a Step], mut entries: Vec<Entry>) -> Vec<Entry> {
-        for root in self
-            .roots()
-            .filter(|root| steps.iter().any(|step| step.id == root.id))
-        {
-            let side = |value: &Option<Value>, role, at: Option<DateTime<Utc>>| {
-                let items = value.as_ref().map(|value| read_any(value, role));
-                let entry = |item| Entry {
-                    item,
-                    agent: None,
-                    at: at.map(rfc3339),
-                };
-                items
-                    .unwrap_or_default()
-                    .into_iter()
-                    .map(entry)
-                    .collect::<Vec<_>>()
-            };
-            if !entries.iter().any(|entry| has_role(entry, "user")) {
-                let question = side(&root.question, "user", root.started_at);
-                entries.splice(0..0, question);
+        let roots: Vec<&Step> = steps
+            .iter()
+            .copied()
+            .filter(|step| self.is_root(step))
+            .collect();
+        let mut said = Said::new(&entries, roots.len());
+        let (mut questions, mut answers) = (Vec::new(), Vec::new());
+        for root in roots {
+            let sides = [
+                (&root.question, "user", root.started_at),
+                (&root.answer, "assistant", root.ended_at),
+            ];
+            for (value, side, at) in sides {
+                let items = value
+                    .as_ref()
+                    .map(|value| read_any(value, side))
+                    .unwrap_or_default();
+                for item in items {
+                    let is_new = match &item {
+                        Item::Text { role, text } => role == side && said.is_new(text, side),
+                        Item::Call(_) | Item::Result(_) => false,
+                    };
+                    let entry = Entry {
+                        item,
+                        agent: None,
+                        at: at.map(rfc3339),
+                    };
+                    match (is_new, side) {
+                        (true, "user") => questions.push(entry),
+                        (true, _) => answers.push(entry),
+                        (false, _) => {}
+                    }
+                }
             }
-            let is_new = |entry: &Entry| match &entry.item {
-                Item::Text { role, text } if role == "assistant" => !is_said(text, &entries),
-                Item::Text { .. } | Item::Call(_) | Item::Result(_) => false,
-            };
-            let answer = side(&root.answer, "assistant", root.ended_at);
-            let answer: Vec<Entry> = answer.into_iter().filter(is_new).collect();
-            entries.extend(answer);
         }
+        entries.splice(0..0, questions);
+        entries.extend(answers);
         entries
     }
 
     /// Returns the keys of the output of models by each model step above them.
-    fn said_within(&self, steps: &[&'a Step]) -> HashMap<&'a str, Vec<String>> {
+    fn outputs_within(&self, steps: &[&'a Step]) -> HashMap<&'a str, Vec<String>> {
         let mut within: HashMap<&str, Vec<String>> = HashMap::new();
         for step in steps.iter().filter(|step| step.kind == StepKind::Model) {
             for above in self
@@ -326,115 +300,22 @@ impl<'a> Trace<'a> {
         within
     }
 
-    /// Whether a tool's step stands within one of the same tool.
+    /// Whether a tool's step is within one of the same tool.
     fn is_nested_tool(&self, step: &'a Step) -> bool {
         self.above(step)
-            .any(|above| above.kind == StepKind::Tool && above.name == step.name)
+            .any(|above| above.tool.is_some() && above.name == step.name)
     }
 
-    /// The steps above a step, the nearest first.
+    /// Returns the steps above a step, the nearest first.
     fn above(&self, step: &'a Step) -> impl Iterator<Item = &'a Step> {
         let parent = |step: &&'a Step| self.by_id.get(step.parent.as_deref()?).copied();
         std::iter::successors(parent(&step), parent).take(HIGHEST)
     }
 }
 
-fn has_role(entry: &Entry, wanted: &str) -> bool {
-    matches!(&entry.item, Item::Text { role, .. } if role == wanted)
-}
-
-/// Whether a text, or a field of its JSON, is among the entries.
-fn is_said(text: &str, entries: &[Entry]) -> bool {
-    let said = entries.iter().filter_map(|entry| match &entry.item {
-        Item::Text { role, text } if role != THINKING => Some(text.trim()),
-        Item::Text { .. } | Item::Call(_) | Item::Result(_) => None,
-    });
-    let value: Option<Value> = serde_json::from_str(text).ok();
-    let value = value.filter(|value| value.is_object() || value.is_array());
-    let mut said = said.filter(|said| !said.is_empty());
-    said.any(|said| match &value {
-        None => said == text.trim(),
-        Some(value) => {
-            holds(value, said)
-                || serde_json::from_str::<Value>(said).is_ok_and(|said| said == *value)
-        }
-    })
-}
-
-/// Whether JSON contains a text.
-fn holds(value: &Value, wanted: &str) -> bool {
-    match value {
-        Value::String(text) => text.trim() == wanted,
-        Value::Array(items) => items.iter().any(|item| holds(item, wanted)),
-        Value::Object(fields) => fields.values().any(|field| holds(field, wanted)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
-    }
-}
-
 /// Removes a key from a list and returns whether it was there.
-fn take(keys: Option<&mut Vec<String>>, key: &str) -> bool {
+fn remove(keys: Option<&mut Vec<String>>, key: &str) -> bool {
     let Some(keys) = keys else { return false };
     let at = keys.iter().position(|known| known == key);
     at.map(|at| keys.swap_remove(at)).is_some()
-}
-
-/// Calls and results in messages. A tool's step repeats one of each, and may lack the id of its call.
-struct Tools<'a> {
-    calls: Vec<&'a Call>,
-    results: Vec<&'a CallResult>,
-    /// Keys of results in messages that are errors only by their step.
-    failed: Vec<String>,
-}
-
-impl<'a> Tools<'a> {
-    fn new(steps: &[&'a Step]) -> Self {
-        let mut tools = Self {
-            calls: Vec::new(),
-            results: Vec::new(),
-            failed: Vec::new(),
-        };
-        let mut known = Known::default();
-        for step in steps {
-            // Each history repeats the ones before.
-            known.start_history();
-            for item in step.input.iter().chain(&step.output) {
-                match item {
-                    Item::Call(call) if known.is_new(item) => tools.calls.push(call),
-                    Item::Result(result) if known.is_new(item) => tools.results.push(result),
-                    Item::Text { .. } | Item::Call(_) | Item::Result(_) => {}
-                }
-            }
-        }
-        tools
-    }
-
-    /// Returns a tool's call and result as far as messages lack them.
-    fn missing(&mut self, call: &Call, result: &CallResult) -> Vec<Item> {
-        let by_id = |known: &&Call| known.id.is_some() && known.id == call.id;
-        let same = |known: &&Call| known.signature() == call.signature();
-        let at = self.calls.iter().position(by_id);
-        let at = at.or_else(|| self.calls.iter().position(same));
-        let known = at.map(|at| self.calls.remove(at));
-        let id = known.map_or(&call.id, |known| &known.id);
-        let by_id = |known: &&CallResult| known.id.is_some() && known.id == *id;
-        let same = |known: &&CallResult| {
-            !known.content.trim().is_empty() && known.content.trim() == result.content.trim()
-        };
-        let at = self.results.iter().position(by_id);
-        let at = at.or_else(|| self.results.iter().position(same));
-        match (known, at) {
-            (_, Some(at)) => {
-                let known = self.results.remove(at);
-                if result.is_error {
-                    self.failed.push(Item::Result(known.clone()).key());
-                }
-                Vec::new()
-            }
-            (Some(known), None) => vec![Item::Result(CallResult {
-                id: known.id.clone(),
-                ..result.clone()
-            })],
-            (None, None) => vec![Item::Call(call.clone()), Item::Result(result.clone())],
-        }
-    }
 }

@@ -92,12 +92,14 @@ pub(super) fn conversation(entries: Vec<Entry>) -> (Vec<Message>, Option<String>
     let has_several = agents.len() > 1;
     let mut call_of = pairs(&entries);
     let answered: HashSet<usize> = call_of.values().copied().collect();
-    let mut messages = Vec::new();
-    let mut instructions = HashSet::new();
+    let (mut messages, mut is_text) = (Vec::new(), Vec::new());
+    let (mut instructions, mut is_start) = (Vec::new(), true);
     for (index, entry) in entries.iter().enumerate() {
         let (role, content, tool_name) = match &entry.item {
             // Frameworks repeat their instructions with each request.
-            Item::Text { role, text } if role == "system" && !instructions.insert(text) => continue,
+            Item::Text { role, text } if role == "system" && is_known(&instructions, text) => {
+                continue;
+            }
             Item::Text { role, text } => (role.clone(), text.clone(), None),
             // A call stands where its result does.
             Item::Call(_) if answered.contains(&index) => continue,
@@ -121,6 +123,11 @@ pub(super) fn conversation(entries: Vec<Entry>) -> (Vec<Message>, Option<String>
                 )
             }
         };
+        is_start &= role == "system";
+        if is_start {
+            instructions.extend(own_text(&entry.item));
+        }
+        is_text.push(own_text(&entry.item).is_some());
         messages.push(Message {
             role,
             content,
@@ -135,86 +142,115 @@ pub(super) fn conversation(entries: Vec<Entry>) -> (Vec<Message>, Option<String>
         .rposition(|message| message.role != THINKING);
     // A conclusion that stands alone is the whole conversation, and is judged as such.
     let concludes = last.is_some_and(|last| {
-        messages.len() > 1
-            && messages[last].role == "assistant"
-            && messages[last].tool_name.is_none()
+        messages.len() > 1 && messages[last].role == "assistant" && is_text[last]
     });
     let conclusion = last.filter(|_| concludes).map(|last| messages.remove(last));
     (messages, conclusion.map(|message| message.content))
 }
 
+/// Whether the instructions at the start include a text.
+fn is_known(instructions: &[&String], text: &str) -> bool {
+    instructions.iter().any(|known| known.contains(text))
+}
+
+fn own_text(item: &Item) -> Option<&String> {
+    match item {
+        Item::Text { text, .. } => Some(text),
+        Item::Call(_) | Item::Result(_) => None,
+    }
+}
+
+/// A call without a result so far.
+struct OpenCall<'a> {
+    index: usize,
+    /// Number of the row of calls that it belongs to.
+    turn: usize,
+    call: &'a Call,
+    signature: String,
+}
+
+impl OpenCall<'_> {
+    /// Whether name and arguments of a result aren't those of another call.
+    fn fits(&self, result: &CallResult, origin: Option<&String>) -> bool {
+        let names = self.call.name.as_ref().zip(result.name.as_ref());
+        names.is_none_or(|(called, returned)| called == returned)
+            && origin.is_none_or(|origin| *origin == self.signature)
+    }
+}
+
 /// Returns the index of the call for the index of each result that has one: by id, else the first open call whose id no result has
-/// and whose name and arguments aren't others. Several calls with one id get their results in order.
+/// and whose name and arguments aren't others. Of calls with one id the latest turn before the result counts, in order.
 fn pairs(entries: &[Entry]) -> HashMap<usize, usize> {
-    let (mut by_id, mut returned) = (HashMap::<&str, VecDeque<usize>>::new(), HashSet::new());
+    let results = entries.iter().filter_map(|entry| match &entry.item {
+        Item::Result(result) => Some(result),
+        Item::Text { .. } | Item::Call(_) => None,
+    });
+    let has_origins = results.clone().any(|result| result.origin.is_some());
+    let returned: HashSet<&str> = results.filter_map(|result| result.id.as_deref()).collect();
+    let mut by_id: HashMap<&str, Vec<OpenCall<'_>>> = HashMap::new();
+    let mut others: VecDeque<OpenCall<'_>> = VecDeque::new();
+    let (mut turn, mut is_call) = (0, false);
     for (index, entry) in entries.iter().enumerate() {
-        match &entry.item {
-            Item::Call(Call { id: Some(id), .. }) => by_id.entry(id).or_default().push_back(index),
-            Item::Result(CallResult { id: Some(id), .. }) => _ = returned.insert(id.as_str()),
-            Item::Text { .. } | Item::Call(_) | Item::Result(_) => {}
+        let Item::Call(call) = &entry.item else {
+            is_call = false;
+            continue;
+        };
+        turn += usize::from(!is_call);
+        is_call = true;
+        let open = OpenCall {
+            index,
+            turn,
+            call,
+            signature: if has_origins {
+                call.signature()
+            } else {
+                String::new()
+            },
+        };
+        match call.id.as_deref().filter(|id| returned.contains(id)) {
+            Some(id) => by_id.entry(id).or_default().push(open),
+            None => others.push_back(open),
         }
     }
-    let mut open: VecDeque<(usize, &Call)> = VecDeque::new();
     let mut call_of = HashMap::new();
     for (index, entry) in entries.iter().enumerate() {
-        match &entry.item {
-            Item::Call(call) if !call.id.as_deref().is_some_and(|id| returned.contains(id)) => {
-                open.push_back((index, call));
-            }
-            Item::Text { .. } | Item::Call(_) => {}
-            Item::Result(result) => {
-                let id = result.id.as_deref();
-                if let Some(calls) = id.and_then(|id| by_id.get_mut(id)) {
-                    let before = calls.front().is_some_and(|call| *call < index);
-                    call_of.extend(
-                        calls
-                            .pop_front()
-                            .filter(|_| before)
-                            .map(|call| (index, call)),
-                    );
-                    continue;
-                }
-                let fits = |(_, call): &(usize, &Call)| {
-                    let names = call.name.as_ref().zip(result.name.as_ref());
-                    let origin = result.origin.as_ref().map(Call::signature);
-                    names.is_none_or(|(called, returned)| called == returned)
-                        && origin.is_none_or(|origin| origin == call.signature())
+        let Item::Result(result) = &entry.item else {
+            continue;
+        };
+        let origin = result.origin.as_ref().map(Call::signature);
+        let fits = |open: &OpenCall<'_>| open.fits(result, origin.as_ref());
+        let found = match result.id.as_deref().and_then(|id| by_id.get_mut(id)) {
+            Some(calls) => {
+                let rank = |(_, open): &(usize, &OpenCall<'_>)| {
+                    let before = open.index < index;
+                    let turn = if before {
+                        open.turn
+                    } else {
+                        usize::MAX - open.turn
+                    };
+                    (fits(open), before, turn, usize::MAX - open.index)
                 };
-                let call = open.iter().take(MAX_OPEN_CALLS).position(fits);
-                let call = call.and_then(|position| open.remove(position));
-                call_of.extend(call.map(|(call, _)| (index, call)));
+                let best = calls
+                    .iter()
+                    .take(MAX_OPEN_CALLS)
+                    .enumerate()
+                    .max_by_key(rank);
+                best.map(|(position, _)| position)
+                    .map(|position| calls.remove(position))
             }
-        }
+            None => {
+                let mut before = others
+                    .iter()
+                    .take(MAX_OPEN_CALLS)
+                    .take_while(|open| open.index < index);
+                before
+                    .position(fits)
+                    .and_then(|position| others.remove(position))
+            }
+        };
+        call_of.extend(found.map(|open| (index, open.index)));
     }
     call_of
-}
-
-/// Counts of items, which tell those of a history that are new from repetitions: a second occurrence is new where one is known.
-#[derive(Default)]
-pub(super) struct Known {
-    counts: HashMap<String, usize>,
-    in_history: HashMap<String, usize>,
-}
-
-impl Known {
-    pub(super) fn add(&mut self, item: &Item) {
-        *self.counts.entry(item.key()).or_default() += 1;
-    }
-
-    pub(super) fn start_history(&mut self) {
-        self.in_history.clear();
-    }
-
-    /// Whether the next item of the history is new; it is known from then on.
-    pub(super) fn is_new(&mut self, item: &Item) -> bool {
-        let key = item.key();
-        let in_history = self.in_history.entry(key.clone()).or_default();
-        *in_history += 1;
-        let known = self.counts.entry(key).or_default();
-        let is_new = *known < *in_history;
-        *known += usize::from(is_new);
-        is_new
-    }
 }
 
 /// The arguments of a tool call and its result, which may be an error; `None`: no result is recorded.

@@ -20,7 +20,10 @@ pub(super) fn read(body: &[u8]) -> Result<RawReply, Unreadable> {
         "answered 200 with a body that is no chat completion; check base_url",
     )?;
     let choice = match completion.get("choices") {
-        Some(Value::Array(choices)) => choices.first(),
+        Some(Value::Array(choices)) => {
+            let first = choices.iter().find(|choice| choice["index"] == json!(0));
+            first.or(choices.first())
+        }
         Some(Value::Null) if given(&completion, "/error").is_none() => None,
         Some(_) | None => {
             return Err(without_answer(&completion, "answered 200 with no choices"));

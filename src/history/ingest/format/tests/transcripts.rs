@@ -145,6 +145,25 @@ fn nothing_that_a_tool_wrote_is_lost() {
 }
 
 #[test]
+fn each_call_stands_once() {
+    for (name, _, sessions) in files() {
+        for session in &sessions {
+            let mut calls: Vec<String> = Vec::new();
+            for message in session
+                .conversation
+                .iter()
+                .filter(|it| it.tool_name.is_some())
+            {
+                let arguments = markers(parts(message).0);
+                calls.extend(arguments.into_iter().filter(|it| it.starts_with('A')));
+            }
+            let once: BTreeSet<&String> = calls.iter().collect();
+            assert_eq!(once.len(), calls.len(), "{name}: {calls:?}");
+        }
+    }
+}
+
+#[test]
 fn each_result_stands_with_its_own_call() {
     for (name, _, sessions) in files() {
         for message in sessions.iter().flat_map(|session| &session.conversation) {
