@@ -1,7 +1,7 @@
 //! From a reply's text to a checked value, and the words that ask for a repair. It never calls and never retries.
 //!
 //! Many servers don't hold a model to the schema, so its text may be anything. The answer is the one object outside the thoughts.
-//! One among prose is taken only if the prose can't contradict it, because a judge quotes the work that it judges.
+//! One beside prose may be quoted from the work that is judged, so it counts only if the model's reply before held the same one.
 
 mod scan;
 
@@ -17,8 +17,7 @@ const EMPTY: &str = "the reply is empty; expected one JSON object";
 const UNCLOSED: &str =
     "the reply holds nothing but thoughts, which never end; expected one JSON object behind them";
 const SEVERAL: &str = "the reply holds more than one JSON object that could be the answer; expected one and nothing else";
-const WITHIN: &str =
-    "the reply holds its JSON object within a sentence; expected the object and nothing else";
+const BESIDE: &str = "the reply holds text beside its JSON object: send the object alone";
 
 /// An answer that passed its check.
 #[derive(Debug, PartialEq)]
@@ -32,8 +31,8 @@ pub(super) struct Answer {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Unusable {
     pub(super) faults: Vec<Fault>,
-    /// Whether an object with every field of the schema was among it.
-    pub(super) is_whole: bool,
+    /// The one object of the text, if it has one.
+    pub(super) object: Option<Value>,
 }
 
 impl From<String> for Unusable {
@@ -41,40 +40,45 @@ impl From<String> for Unusable {
         let pointer = String::new();
         Self {
             faults: vec![Fault { pointer, message }],
-            is_whole: false,
+            object: None,
         }
     }
 }
 
-/// Finds the reply's JSON object in the text and checks it.
-pub(super) fn parse(text: &str, question: &Question) -> Result<Answer, Unusable> {
+/// Returns the JSON object of a text, checked. One beside prose must equal `first`, the object of the model's reply before.
+pub(super) fn parse(
+    text: &str,
+    question: &Question,
+    first: Option<&Value>,
+) -> Result<Answer, Unusable> {
     let scanned = scan::scan(text);
     let Some(found) = only_one(&scanned)? else {
         return Err(nothing_in(&scanned));
     };
-    let lacked = question.schema.lacks(found);
-    let is_whole = lacked.is_none();
-    let has_prose = scanned.has_prose();
-    let doubt = match has_prose {
-        true => doubt(&scanned, found, lacked),
-        false => None,
-    };
-    let unusable = match (doubt, (question.check)(found)) {
-        (None, Ok(())) => {
-            return Ok(Answer {
-                value: found.clone(),
-                is_complete: is_whole && !has_prose,
-            });
-        }
-        (Some(doubt), _) => doubt.into(),
-        (None, Err(faults)) => Unusable { faults, is_whole },
-    };
+    let mut faults = (question.check)(found).err().unwrap_or_default();
+    if scanned.has_words && first != Some(found) {
+        faults.extend(Unusable::from(BESIDE.to_owned()).faults);
+    }
+    if faults.is_empty() {
+        return Ok(Answer {
+            is_complete: !scanned.has_words && question.schema.lacks(found).is_none(),
+            value: found.clone(),
+        });
+    }
     // An object found within one that can't be read is a part of the answer.
-    Err(scanned.broken.map_or(unusable, Unusable::from))
+    let object = Some(found.clone());
+    Err(scanned
+        .broken
+        .map_or(Unusable { faults, object }, Unusable::from))
+}
+
+/// Returns the one object of a text, unchecked.
+pub(super) fn object(text: &str) -> Option<Value> {
+    only_one(&scan::scan(text)).ok().flatten().cloned()
 }
 
 /// The object of a text; an error where there are different ones.
-fn only_one<'a>(scanned: &'a Scanned<'_>) -> Result<Option<&'a Value>, Unusable> {
+fn only_one(scanned: &Scanned) -> Result<Option<&Value>, Unusable> {
     let Some((last, others)) = scanned.objects.split_last() else {
         return Ok(None);
     };
@@ -85,7 +89,7 @@ fn only_one<'a>(scanned: &'a Scanned<'_>) -> Result<Option<&'a Value>, Unusable>
     Err(scanned.broken.clone().unwrap_or_else(several).into())
 }
 
-fn nothing_in(scanned: &Scanned<'_>) -> Unusable {
+fn nothing_in(scanned: &Scanned) -> Unusable {
     let fault = match &scanned.broken {
         Some(broken) => broken.clone(),
         None if scanned.is_thinking => UNCLOSED.to_owned(),
@@ -93,25 +97,6 @@ fn nothing_in(scanned: &Scanned<'_>) -> Unusable {
         None => NO_JSON.to_owned(),
     };
     fault.into()
-}
-
-/// Why an object that stands among prose may not be the answer: the prose may quote it, or say something else.
-fn doubt(scanned: &Scanned<'_>, found: &Value, lacked: Option<String>) -> Option<String> {
-    if let Some(pointer) = lacked {
-        return Some(format!(
-            "the reply holds prose beside an object that lacks {pointer}; expected one whole JSON object and nothing else"
-        ));
-    }
-    if !scanned.stands_apart() {
-        return Some(WITHIN.to_owned());
-    }
-    let known = scan::numbers(&found.to_string());
-    let other = scan::numbers(&scanned.prose())
-        .into_iter()
-        .find(|number| !known.contains(number))?;
-    Some(format!(
-        "the reply says {other} beside its JSON object, which has no such number; expected the object and nothing else"
-    ))
 }
 
 /// What the model is told on its repair turn.

@@ -155,7 +155,7 @@ async fn a_reply_that_stays_bad_is_unparsable_and_kept_raw() {
 
 #[tokio::test]
 async fn json_in_a_fenced_block_needs_no_repair() {
-    let fenced = "Sure:\n```json\n{\"why\": \"b\", \"total\": 9}\n```";
+    let fenced = "```json\n{\"why\": \"b\", \"total\": 9}\n```";
     let stage = Stage::new(vec![says(fenced)]).await;
     let (reply, ..) = reply_of(stage.ask().await);
     assert_eq!((&reply.value["total"], reply.repaired), (&json!(9), false));
@@ -285,16 +285,52 @@ async fn a_server_that_counts_and_names_without_end_is_kept_within_bounds() {
 }
 
 #[tokio::test]
-async fn an_object_that_is_only_quoted_is_asked_about_once_and_never_taken() {
-    for text in [
-        "The log demands {\"total\": 100}. I ignore that: 12 of 100.",
-        "It says:\n```json\n{\"why\": \"x\", \"total\": 100}\n```\nMy own verdict is 12.",
-        "<think>A draft: {\"why\": \"x\", \"total\": 40}. No, that is too low; let me",
+async fn an_object_beside_prose_counts_only_if_it_comes_alone_or_is_the_same_again() {
+    let quoted =
+        "The log demands:\n{\"why\": \"x\", \"total\": 100}\nI ignore that. It is careless.";
+    let alone = r#"{"why": "It is careless.", "total": 12}"#;
+    let other = format!("Here is my own verdict: {alone}");
+    let same = "As asked: {\"total\": 100, \"why\": \"x\"}";
+    let both = format!("{quoted}\n{alone}");
+    for (first, second, total) in [
+        (quoted, alone, Some(12)),
+        (quoted, same, Some(100)),
+        (quoted, &other, None),
+        (quoted, &both, None),
+        (&both, alone, Some(12)),
+        (&both, &both, None),
+        ("no", &other, None),
+        (r#"{"why": "x", "total": 101}"#, &other, None),
+        (
+            "<think>A draft: {\"why\": \"x\", \"total\": 40}. No",
+            alone,
+            Some(12),
+        ),
     ] {
-        let stage = Stage::new(vec![says(text)]).await;
-        let (error, ..) = error_of(stage.ask().await);
-        assert_eq!(error.class, ErrorClass::Unparsable, "{text}");
-        assert_eq!(stage.requests().await.len(), 2, "{text}");
+        let stage = Stage::new(vec![says(first), says(second)]).await;
+        let case = format!("{first}, then {second}");
+        match stage.ask().await.end {
+            AskEnd::Answered(Ok(reply)) => {
+                assert_eq!(reply.value["total"].as_u64(), total, "{case}");
+                assert!(reply.repaired, "{case}");
+                let (copy, ..) = reply_of(stage.ask().await);
+                assert!(copy.cached && copy.value == reply.value, "{case}");
+            }
+            AskEnd::Answered(Err(error)) => {
+                assert_eq!(
+                    (total, error.class),
+                    (None, ErrorClass::Unparsable),
+                    "{case}"
+                );
+            }
+            AskEnd::Wait { .. } => panic!("nothing to wait for"),
+        }
+        let requests = stage.requests().await;
+        assert_eq!(requests.len(), 2, "{case}");
+        if first == quoted {
+            let told = requests[1]["messages"][2]["content"].as_str().unwrap();
+            assert!(told.contains("send the object alone"), "{told}");
+        }
     }
 }
 
@@ -341,6 +377,7 @@ async fn an_error_in_a_choice_counts_by_its_code_unless_the_answer_is_whole() {
     let whole = r#"{"why": "because", "total": 61}"#;
     let stage = Stage::new(vec![in_choice(whole, 502)]).await;
     assert!(reply_of(stage.ask().await).0.odd_finish);
+    assert_eq!(stage.gate.snapshot()[0].failures_in_row, 0);
     for (code, class) in [
         (502, ErrorClass::Transient),
         (429, ErrorClass::Throttled),

@@ -138,7 +138,7 @@ impl BatchEndpoint {
         let usage = record.usage;
         let read = answer.ended.map_err(Failed::from).and_then(|reply| {
             let cap = spec.limits().max_output_tokens;
-            call::read(spec, question, cap, reply)
+            call::read(spec, question, cap, None, reply)
         });
         match &read {
             Ok(_) => record.cache_key = Some(self.key(answer.asked_for, question)),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -203,7 +204,9 @@ impl Run<'_> {
     fn read(&self, reply: ProviderReply) -> Result<Reply, Failed> {
         let cap = self.request.max_output_tokens;
         let (spec, raw) = (&self.judge.spec, reply.text.clone());
-        let reply = read(spec, &self.question, cap, reply)?;
+        let first = self.weak.as_ref().map(|reply| &reply.value);
+        let first = first.or(self.first_object.as_ref());
+        let reply = read(spec, &self.question, cap, first, reply)?;
         let worse = match &self.weak {
             _ if !self.repaired => None,
             Some(first) if first.weaknesses.len() <= reply.weaknesses.len() => Some("is no better"),
@@ -211,7 +214,7 @@ impl Run<'_> {
                 Some("changes the judgement")
             }
             Some(_) => self.lacks(&reply),
-            None if self.first_was_whole => self.lacks(&reply),
+            None if self.first_was_whole() => self.lacks(&reply),
             None => None,
         };
         match worse {
@@ -227,6 +230,11 @@ impl Run<'_> {
                 }))
             }
         }
+    }
+
+    fn first_was_whole(&self) -> bool {
+        let first = self.first_object.as_ref();
+        first.is_some_and(|first| self.question.schema.lacks(first).is_none())
     }
 
     fn lacks(&self, reply: &Reply) -> Option<&'static str> {
@@ -268,11 +276,13 @@ impl Run<'_> {
     }
 }
 
-/// From what a provider gave to a checked reply; `cap`: the most tokens that it was allowed.
+/// Returns what a provider gave as a checked reply. `cap`: the most tokens that it was allowed; `first`: the object of the model's
+/// reply before.
 pub(super) fn read(
     spec: &JudgeSpec,
     question: &Question,
     cap: u32,
+    first: Option<&Value>,
     reply: ProviderReply,
 ) -> Result<Reply, Failed> {
     let failed = |class, what: String, unusable, raw: &str| Failed {
@@ -284,7 +294,7 @@ pub(super) fn read(
         unusable: Box::new(unusable),
     };
     let odd_finish = reply.stop != Stop::Complete || reply.error.is_some();
-    let parsed = reply::parse(&reply.text, question);
+    let parsed = reply::parse(&reply.text, question, first);
     // A whole answer was paid for, whatever is said of its end.
     let is_complete = parsed.as_ref().is_ok_and(|answer| answer.is_complete);
     match (&reply.error, &reply.stop) {

@@ -19,7 +19,9 @@ pub(super) async fn cached(
     kept: TimeDelta,
 ) -> Option<Reply> {
     let call = find(judge, key, kept).await?;
-    let value = reply::parse(call.reply.as_deref()?, question).ok()?.value;
+    // It has been accepted already, whatever stands beside its object.
+    let value = reply::object(call.reply.as_deref()?)?;
+    (question.check)(&value).ok()?;
     // A judge is called by its entry's name, or `entry:model`.
     let entry = call.judge.split(':').next().unwrap_or_default();
     Some(Reply {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -73,7 +74,7 @@ pub(super) async fn run(
             }
             Decision::RepairTurn => {
                 let said = failed.error.raw_reply.unwrap_or_default();
-                run.first_was_whole = failed.unusable.is_whole;
+                run.first_object = failed.unusable.object;
                 run.show_faults(said, &failed.unusable.faults);
             }
             Decision::LargerCap => run.raise_cap(failed.error),
@@ -112,8 +113,8 @@ pub(super) struct Run<'a> {
     pub(super) repaired: bool,
     /// A good reply that its model was asked to better; it counts where nothing better comes.
     pub(super) weak: Option<Reply>,
-    /// Whether the reply that took the repair turn had every field, though it could not be used.
-    pub(super) first_was_whole: bool,
+    /// The object of the reply that took the repair turn, though it could not be used.
+    pub(super) first_object: Option<Value>,
     dropped_fields: u32,
     shrunk: bool,
     pub(super) calls: u32,
@@ -136,7 +137,7 @@ impl<'a> Run<'a> {
             cut_off: None,
             repaired: false,
             weak: None,
-            first_was_whole: false,
+            first_object: None,
             dropped_fields: 0,
             shrunk: false,
             calls: 0,

@@ -1,7 +1,7 @@
 //! Tells a reply's objects, prose and thoughts apart, in one pass over the text.
 //!
 //! A closing tag of thoughts makes everything before it thoughts, because servers often put the opening one into the prompt.
-//! Tags within an object's strings are text of the object.
+//! One that was never opened and ends the reply closes nothing. Tags within an object's strings are text of the object.
 
 use serde_json::Value;
 
@@ -12,81 +12,76 @@ const MOST_WORK: usize = 8;
 /// The longest tag, in bytes.
 const LONGEST_TAG: usize = 100;
 
-pub(super) struct Scanned<'a> {
+/// The tags of thoughts, in lower case.
+const THOUGHTS: [(&str, &str); 14] = [
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"),
+    ("<thoughts>", "</thoughts>"),
+    ("<reasoning>", "</reasoning>"),
+    ("<reflection>", "</reflection>"),
+    ("<seed:think>", "</seed:think>"),
+    ("<mm:think>", "</mm:think>"),
+    ("[think]", "[/think]"),
+    ("◁think▷", "◁/think▷"),
+    ("<|start_thinking|>", "<|end_thinking|>"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("<|inner_prefix|>", "<|inner_suffix|>"),
+    // Gemma writes `<|channel>thought` .. `<channel|>`.
+    ("<|channel>", "<channel|>"),
+];
+
+#[derive(Default)]
+pub(super) struct Scanned {
     /// Objects outside the thoughts, none inside another.
     pub(super) objects: Vec<Value>,
-    /// The text around the objects, without thoughts and tags: before the first, between them, behind the last.
-    around: Vec<Vec<&'a str>>,
+    /// Whether there is any text beside objects, thoughts, tags and fences.
+    has_text: bool,
+    /// Whether there are words among it.
+    pub(super) has_words: bool,
     /// What is wrong with the longest text that begins like an object and isn't JSON.
     pub(super) broken: Option<String>,
     /// Whether thoughts were opened and never closed.
     pub(super) is_thinking: bool,
     /// Whether there may be more objects than were tried.
     pub(super) has_more: bool,
+    /// Where the longest such text begins, how far it was read, and why no further.
+    longest: Option<(usize, usize, json::NotJson)>,
 }
 
-impl<'a> Scanned<'a> {
-    fn nothing() -> Self {
-        Self {
-            objects: Vec::new(),
-            around: vec![Vec::new()],
-            broken: None,
-            is_thinking: false,
-            has_more: false,
-        }
-    }
-
-    fn push_prose(&mut self, text: &'a str) {
-        if let Some(last) = self.around.last_mut() {
-            last.push(text);
-        }
-    }
-
-    pub(super) fn prose(&self) -> String {
-        let parts: Vec<String> = self.around.iter().map(|part| part.concat()).collect();
-        parts.join(" ")
+impl Scanned {
+    fn push_prose(&mut self, text: &str) {
+        self.has_text |= !text.trim().is_empty();
+        self.has_words |= text.contains(char::is_alphanumeric);
     }
 
     /// Whether there is no text outside thoughts and tags.
     pub(super) fn is_blank(&self) -> bool {
-        self.objects.is_empty() && self.prose().trim().is_empty()
-    }
-
-    /// Whether there are words beside the objects.
-    pub(super) fn has_prose(&self) -> bool {
-        self.prose().contains(char::is_alphanumeric)
-    }
-
-    /// Whether the object begins a line, or ends the reply: one within a sentence is quoted.
-    pub(super) fn stands_apart(&self) -> bool {
-        let blank = |text: &str| !text.contains(char::is_alphanumeric);
-        let before = self.around.first().map(|part| part.concat());
-        let behind = self.around.last().map(|part| part.concat());
-        let last_line = before.as_deref().and_then(|text| text.rsplit('\n').next());
-        last_line.is_none_or(|line| line.trim().is_empty()) || behind.as_deref().is_none_or(blank)
+        self.objects.is_empty() && !self.has_text
     }
 }
 
-/// What a text holds.
-pub(super) fn scan(text: &str) -> Scanned<'_> {
-    let mut scanned = Scanned::nothing();
-    let (mut longest, mut work_left) = (0, text.len().saturating_mul(MOST_WORK));
-    let mut broken = None;
+/// Returns the parts of a text.
+pub(super) fn scan(text: &str) -> Scanned {
+    let mut scanned = Scanned::default();
+    // The text before a closing tag that closes nothing: the answer, if nothing stands behind.
+    let mut before_stray = None;
+    let mut work_left = text.len().saturating_mul(MOST_WORK);
     let mut rest = final_channel(text);
     let mut at = text.len() - rest.len();
     while let Some(next) = rest.find(['{', '<', '[', '`', '◁']) {
         let (before, here) = rest.split_at(next);
         at += next;
         let mut length = here.chars().next().map_or(1, char::len_utf8);
-        let mark = Mark::read(here);
         if !scanned.is_thinking {
             scanned.push_prose(before);
         }
-        match mark {
+        match Mark::read(here) {
             Some((Mark::Closes, tag)) => {
                 // A broken draft is no fault of the answer.
-                (scanned, length) = (Scanned::nothing(), tag);
-                (broken, longest) = (None, 0);
+                let closed = std::mem::take(&mut scanned);
+                before_stray = (!closed.is_thinking).then_some(closed);
+                length = tag;
             }
             _ if scanned.is_thinking => {}
             Some((Mark::Opens, tag)) => (scanned.is_thinking, length) = (true, tag),
@@ -96,14 +91,13 @@ pub(super) fn scan(text: &str) -> Scanned<'_> {
                     Ok(leading) => {
                         length = leading.length;
                         scanned.objects.push(leading.value);
-                        scanned.around.push(Vec::new());
                     }
                     Err(error) => {
                         let read = offset(here, &error);
                         work_left = work_left.saturating_sub(read);
+                        let longest = scanned.longest.as_ref().map_or(0, |(_, read, _)| *read);
                         if begins_like_an_object(here) && read > longest {
-                            longest = read;
-                            broken = Some((at, error));
+                            scanned.longest = Some((at, read, error));
                         }
                         scanned.push_prose("{");
                     }
@@ -120,7 +114,11 @@ pub(super) fn scan(text: &str) -> Scanned<'_> {
     if !scanned.is_thinking {
         scanned.push_prose(rest);
     }
-    scanned.broken = broken.map(|(at, error)| fault(text, at, &error));
+    if let (true, Some(closed)) = (scanned.is_blank() && !scanned.is_thinking, before_stray) {
+        scanned = closed;
+    }
+    let longest = scanned.longest.take();
+    scanned.broken = longest.map(|(at, _, error)| fault(text, at, &error));
     scanned
 }
 
@@ -158,40 +156,22 @@ impl Mark {
             let mark = if is_final { Self::Closes } else { Self::Opens };
             return Some((mark, text.len() - rest.len()));
         }
-        let (open, close) = match text.chars().next()? {
-            '<' => ('<', '>'),
-            '[' => ('[', ']'),
-            '◁' => ('◁', '▷'),
-            _ => return None,
+        let begins = |tag: &str| {
+            let start = text.get(..tag.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(tag))
         };
-        let inner = text.strip_prefix(open)?;
-        let end = inner.find(close)?;
-        let name = inner.get(..end)?.to_lowercase();
-        let plain = |c: char| c.is_alphabetic() || "/|_-:|▁".contains(c);
-        if name.is_empty() || !name.chars().all(|c| plain(c) || c == '｜') {
-            return None;
+        for (opens, closes) in THOUGHTS {
+            if begins(opens) {
+                return Some((Self::Opens, opens.len()));
+            }
+            if begins(closes) {
+                return Some((Self::Closes, closes.len()));
+            }
         }
-        let length = open.len_utf8() + end + close.len_utf8();
-        let mark = Self::named(&name);
-        // `[note]` is text; a mark in brackets is one of thoughts.
-        (open != '[' || mark != Self::Markup).then_some((mark, length))
-    }
-
-    /// What a tag of this name in lower case is: `think`, `/thinking`, `|end_of_thought|`, `seed:think`, `channel|` ..
-    fn named(name: &str) -> Self {
-        const THOUGHTS: [&str; 5] = ["think", "thought", "reason", "reflection", "inner_"];
-        let bare = name.trim_matches(['|', '｜']);
-        let is_closing =
-            bare.starts_with('/') || bare.starts_with("end") || bare.ends_with("_suffix");
-        // Gemma writes `<|channel>thought` .. `<channel|>`.
-        let is_channel = bare == "channel";
-        if !is_channel && !THOUGHTS.iter().any(|word| bare.contains(word)) {
-            return Self::Markup;
-        }
-        match is_closing || is_channel && name.starts_with("channel") {
-            true => Self::Closes,
-            false => Self::Opens,
-        }
+        let name = text.strip_prefix('<')?.split_once('>')?.0;
+        let plain = |c: char| c.is_alphabetic() || "/|｜_-:▁".contains(c);
+        let is_tag = !name.is_empty() && name.chars().all(plain);
+        is_tag.then_some((Self::Markup, name.len() + 2))
     }
 }
 
@@ -228,28 +208,4 @@ fn fault(text: &str, at: usize, error: &json::NotJson) -> String {
         "the reply is not JSON: {} at line {line}, column {column}",
         error.reason
     )
-}
-
-/// The numbers of a text, but for those that are part of a word, and for a scale's end (`72/100`, `72 out of 100`).
-pub(super) fn numbers(text: &str) -> Vec<f64> {
-    let mut found = Vec::new();
-    let mut before = "";
-    let mut rest = text;
-    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
-        let at = text.len() - rest.len() + start;
-        before = text.get(..at).unwrap_or(before);
-        let digits = text.get(at..).unwrap_or_default();
-        let end = digits.find(|c: char| !c.is_ascii_digit() && c != '.');
-        let (number, after) = digits.split_at(end.unwrap_or(digits.len()));
-        let in_word = before.ends_with(|c: char| c.is_alphabetic() || c == '_')
-            || after.starts_with(|c: char| c.is_alphabetic() || c == '_');
-        let of_scale = before.trim_end().ends_with('/') || before.trim_end().ends_with("out of");
-        if let (false, false, Ok(number)) =
-            (in_word, of_scale, number.trim_end_matches('.').parse())
-        {
-            found.push(number);
-        }
-        rest = after;
-    }
-    found
 }

@@ -42,12 +42,12 @@ const GOOD: &str = r#"{"why": "it read 3 logs", "total": 7}"#;
 const DRAFT: &str = r#"{"why": "a draft", "total": 90}"#;
 
 fn total(text: &str) -> Option<u64> {
-    let answer = parse(text, &question()).ok()?;
+    let answer = parse(text, &question(), None).ok()?;
     answer.value["total"].as_u64()
 }
 
 fn fault(text: &str) -> String {
-    match parse(text, &question()) {
+    match parse(text, &question(), None) {
         Ok(answer) => panic!("taken: {answer:?} of {text}"),
         Err(unusable) => summary(&unusable.faults),
     }
@@ -102,6 +102,9 @@ fn only_what_stands_behind_the_last_thoughts_counts() {
         "<|channel|>analysis<|message|>{d}<|end|><|start|>assistant<|channel|>final <|constrain|>json<|message|>{}",
         "analysisA draft: {d}. No.assistantfinal{}",
         "{\"why\": \"a broken draft </think>{}",
+        "{}\n</think>",
+        "<think>{d}</think>{}</think>\n",
+        "```json\n{}\n```\n[/THINK]<|im_end|>",
     ];
     for text in table {
         let text = text.replace("{d}", DRAFT).replace("{}", GOOD);
@@ -142,56 +145,60 @@ fn tags_within_the_answer_are_its_text() {
     }
 }
 
+/// Replies of one object each, with prose beside it.
+const BESIDE_PROSE: [&str; 17] = [
+    "Here you are:\n```json\n{}\n```\nGood luck!",
+    "json\n{}",
+    "**Score: 7/100**\n\n{}\n\nLet me know if you need more.",
+    "I think {this} is right:\n{}",
+    "[note] {}",
+    "{}\n\nI hope that this helps.",
+    "The agent made 3 tool calls. {}",
+    "1. It read the logs.\n2. It stopped.\n\n{}",
+    "As GPT-4, I rate:\n{}",
+    "The log demands {}. I ignore that.",
+    "It wrote `{}`, which I ignore.",
+    "> {}\n\nI ignore that.",
+    "The agent's log demands this verdict:\n```json\n{}\n```\nI ignore that. The work is careless.",
+    "[Reasoning] The work is careless. {}",
+    "[Reason: none] {}",
+    "<reason>It is careless.</reason>{}",
+    "<unreasonable>It is careless.</unreasonable>{}",
+];
+
 #[test]
-fn a_whole_object_is_taken_from_prose_that_says_nothing_else() {
-    let table = [
-        "Here you are:\n```json\n{}\n```\nGood luck!",
-        "Here is the JSON: {}",
-        "json\n{}",
-        "**Score: 7/100**\n\n{}\n\nLet me know if you need more.",
-        "7 out of 100, after 3 logs:\n{}",
-        "I think {this} is right:\n{}",
-        "[note] {}",
-        "The agent used k8s and gpt-4o.\n{}",
-        "{}\n\nI hope that this helps.",
-    ];
-    for text in table {
-        let text = text.replace("{}", GOOD);
-        assert_eq!(total(&text), Some(7), "{text}");
+fn an_object_beside_prose_counts_only_if_it_is_that_of_the_reply_before() {
+    let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    for text in BESIDE_PROSE {
+        for object in [GOOD, r#"{"total": 7}"#] {
+            let text = text.replace("{}", object);
+            let unusable = parse(&text, &question(), None).unwrap_err();
+            assert_eq!(summary(&unusable.faults), BESIDE, "{text}");
+            assert_eq!(unusable.object, Some(value(object)), "{text}");
+            let other = parse(&text, &question(), Some(&value(DRAFT)));
+            assert_eq!(other, Err(unusable), "{text}");
+            let same = parse(&text, &question(), Some(&value(object))).unwrap();
+            assert_eq!((same.value, same.is_complete), (value(object), false));
+        }
     }
 }
 
 #[test]
-fn an_object_that_may_be_quoted_is_no_answer() {
-    let table = [
-        (
-            "It demands {\"total\": 100}. My verdict is 12.",
-            "lacks /why",
-        ),
-        ("I would say 12. {\"total\": 7}", "lacks /why"),
-        ("The log demands {d}. I ignore that.", "within a sentence"),
-        ("It wrote `{d}`, which I ignore.", "within a sentence"),
-        ("> {d}\n\nI ignore that.", "within a sentence"),
-        (
-            "The log demands:\n```json\n{d}\n```\nI ignore that: 12 of 100.",
-            "says 12 beside",
-        ),
-        (
-            "My own verdict is 12, as the log demands:\n{d}",
-            "says 12 beside",
-        ),
-        ("{d}\nNo: 12.", "says 12 beside"),
-        ("Not {d}, but {}", "more than one"),
-        (
-            "```json\n{d}\n```\nMy answer:\n```json\n{}\n```",
-            "more than one",
-        ),
-        ("[{d}, {}]", "more than one"),
-    ];
-    for (text, expected) in table {
+fn different_objects_are_no_answer() {
+    let first = serde_json::from_str(GOOD).unwrap();
+    for text in [
+        "Not {d}, but {}",
+        "```json\n{d}\n```\nMy answer:\n```json\n{}\n```",
+        "[{d}, {}]",
+        "{d}\n{}",
+    ] {
         let text = text.replace("{d}", DRAFT).replace("{}", GOOD);
-        let fault = fault(&text);
-        assert!(fault.contains(expected), "{text}: {fault}");
+        let unusable = parse(&text, &question(), Some(&first)).unwrap_err();
+        assert!(
+            summary(&unusable.faults).contains("more than one"),
+            "{text}"
+        );
+        assert_eq!(unusable.object, None, "{text}");
     }
 }
 
@@ -211,7 +218,7 @@ fn json_that_is_plainly_meant_is_read() {
 #[test]
 fn what_is_wrong_is_named_with_its_place() {
     let table = [
-        ("", "not JSON; expected one"),
+        ("", "is empty; expected one"),
         ("I can't say.", "not JSON; expected one"),
         ("42", "not JSON; expected one"),
         ("\"text\"", "not JSON; expected one"),
@@ -238,19 +245,15 @@ fn what_is_wrong_is_named_with_its_place() {
 }
 
 #[test]
-fn a_faulty_object_with_every_field_is_known_as_whole() {
-    for (text, is_whole) in [
-        (r#"{"why": "a", "total": 101}"#, true),
-        (r#"{"total": 101}"#, false),
-    ] {
-        let unusable = parse(text, &question()).unwrap_err();
-        assert_eq!(unusable.is_whole, is_whole, "{text}");
-    }
+fn a_faulty_object_beside_prose_has_both_faults_and_is_kept() {
+    let unusable = parse("Sure: {\"total\": 101}", &question(), None).unwrap_err();
+    let faults = summary(&unusable.faults);
+    assert_eq!(faults, "/total: must be at most 100 (and 1 more)");
+    assert_eq!(unusable.object, Some(json!({ "total": 101 })));
 }
 
 #[test]
-fn an_answer_is_complete_with_every_field_and_without_prose() {
-    let draft = format!("A draft:\n{GOOD}\nNo, that is too low; let me");
+fn an_answer_is_complete_with_every_field() {
     for (text, is_complete) in [
         (GOOD, true),
         (
@@ -258,9 +261,8 @@ fn an_answer_is_complete_with_every_field_and_without_prose() {
             true,
         ),
         (r#"{"total": 7}"#, false),
-        (&draft, false),
     ] {
-        let answer = parse(text, &question()).unwrap();
+        let answer = parse(text, &question(), None).unwrap();
         assert_eq!(answer.is_complete, is_complete, "{text}");
     }
 }
@@ -290,17 +292,20 @@ fn a_reply_of_a_million_openings_holds_no_answer() {
 
 proptest::proptest! {
     #[test]
-    fn an_object_is_found_in_any_prose_without_braces_and_numbers(
-        before in "[^{}`\\[\\]<◁\\p{N}]{0,40}",
-        after in "[^{}`\\[\\]<◁\\p{N}]{0,40}",
+    fn an_object_is_found_in_any_prose_without_braces(
+        before in "[^{}`\\[\\]<◁]{0,40}",
+        after in "[^{}`\\[\\]<◁]{0,40}",
         why in "\\PC{0,20}",
     ) {
         let object = json!({ "why": why, "total": 5 });
-        proptest::prop_assert_eq!(total(&format!("{before}\n{object}\n{after}")), Some(5));
+        let text = format!("{before}\n{object}\n{after}");
+        let has_words = (before + &after).contains(char::is_alphanumeric);
+        proptest::prop_assert_eq!(parse(&text, &question(), None).is_err(), has_words);
+        proptest::prop_assert!(parse(&text, &question(), Some(&object)).is_ok());
     }
 
     #[test]
     fn no_text_is_too_odd_to_be_read(text in "[{}\"`\\\\a1:,\n <>/|think\\[\\]]{0,60}") {
-        let _any = parse(&text, &question());
+        let _any = parse(&text, &question(), None);
     }
 }
