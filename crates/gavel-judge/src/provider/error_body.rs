@@ -13,6 +13,8 @@ const MAX_DEPTH: usize = 8;
 /// Entries of a list that are read; a validator may list an error for each message of a prompt.
 const MAX_ENTRIES: usize = 20;
 const MAX_MESSAGE_BYTES: usize = 4_000;
+/// What a `*` in a pattern stands for is no longer.
+const MAX_GAP_BYTES: usize = 60;
 
 /// What an error's body holds.
 #[derive(Debug, Default)]
@@ -78,15 +80,17 @@ impl ErrorBody {
         self.codes.iter().any(|said| said == code)
     }
 
-    /// Whether its words hold this, which is in lower case; `*` stands for anything.
+    /// Whether its words hold this, which is in lower case; a `*` stands for a few words of the same sentence.
     pub(super) fn mentions(&self, pattern: &str) -> bool {
-        let mut rest = Some(self.text.as_str());
-        for part in pattern.split('*') {
-            rest = rest
-                .and_then(|text| text.split_once(part))
-                .map(|(_, rest)| rest);
-        }
-        rest.is_some()
+        let Some((first, second)) = pattern.split_once('*') else {
+            return self.text.contains(pattern);
+        };
+        self.text.match_indices(first).any(|(at, first)| {
+            let (_, rest) = self.text.split_at(at + first.len());
+            let near = rest.floor_char_boundary(MAX_GAP_BYTES + second.len());
+            let between = rest.split_at(near).0.split_once(second);
+            between.is_some_and(|(between, _)| !ends_sentence(between))
+        })
     }
 
     /// Where in its words a name first stands as a whole word.
@@ -258,6 +262,12 @@ impl ErrorBody {
         let mut after = self.text.split("limit: 0").skip(1);
         after.any(|after| !after.starts_with(digit))
     }
+}
+
+/// Whether a sentence ends within a text.
+fn ends_sentence(text: &str) -> bool {
+    const ENDS: [&str; 5] = [". ", "! ", "? ", "; ", "\n"];
+    ENDS.iter().any(|end| text.contains(end))
 }
 
 /// Whether a JSON value is worded as an error.

@@ -86,12 +86,33 @@ const MEANINGS: &[Row] = {
             "\
         1113 arrearage billing_error billing_hard_limit_reached billing_not_active budget_exceeded \
         exceeded_current_quota_error insufficient_quota insufficient_user_quota \
-        pre_consume_token_quota_failed token_quota_reached #quota-spent",
+        pre_consume_token_quota_failed token_quota_reached",
+            "",
+        ),
+        // An account's fault, as vendors word it with 400. A prompt is refused with this status, too, and its words are repeated.
+        Row(
+            Class(Exhausted),
+            &[400],
+            "",
             "\
-        (rpd)|(tpd)|any credits|available credits|credits left|budget has been exceeded|check your billing|余额不足|\
-        credit balance|credits are depleted|daily limit|insufficient balance|insufficient credits|\
-        key limit exceeded|monthly|/ month|out of call volume quota|out of credits|per day|per-day|perday|per month|\
-        requires more credits|spend limit|spending limit|usage limits",
+        credit balance is too low|insufficient balance|insufficient credits|reached your specified api usage limits",
+        ),
+        Row(
+            Class(Exhausted),
+            &[402, 403, 429],
+            "#quota-spent",
+            "\
+        any credits|available credits|budget has been exceeded|check your billing|credit balance|credits are depleted|\
+        credits left|insufficient balance|insufficient credits|key limit exceeded|out of call volume quota|out of credits|\
+        requires more credits|spend limit|spending limit|余额不足",
+        ),
+        // A firewall's 403 may name a period that the prompt speaks of.
+        Row(
+            Class(Exhausted),
+            &[402, 429],
+            "",
+            "\
+        (rpd)|(tpd)|daily limit|monthly|/ month|per day|per-day|perday|per month|usage limits",
         ),
         Row(
             Class(Throttled),
@@ -99,31 +120,37 @@ const MEANINGS: &[Row] = {
             "\
         engine_overloaded_error rate_limit_error rate_limit_exceeded rate_limit_reached_error \
         ratelimitexceeded resource_exhausted throttlingexception #quota",
+            "",
+        ),
+        Row(
+            Class(Throttled),
+            &[200, 403],
+            "",
             "rate limit|rate-limit|too many requests",
         ),
         // Google says this of limits per minute, too, with a code that the row above knows.
         Row(
             Class(Exhausted),
-            &[400, 403, 429],
+            &[403, 429],
             "",
             "exceeded your current quota",
         ),
-        // Google: the account, its place or its billing don't allow the call.
         Row(
             Class(Misconfigured),
             &[],
             "\
-        account_deactivated api_key_invalid auth_error authentication_error failed_precondition \
-        invalid_api_key invalid_model key_model_access_denied model_decommissioned model_deprecated \
-        model_not_available model_not_found model_not_supported no_db_connection not_found_error \
-        notfounderror organization_restricted permission_error resource_not_found_error \
-        unsupported_country_region_territory",
+        account_deactivated api_key_invalid auth_error authentication_error invalid_api_key invalid_model \
+        key_model_access_denied model_decommissioned model_deprecated model_not_available model_not_found \
+        model_not_supported no_db_connection organization_restricted unsupported_country_region_territory",
             "",
         ),
+        Row(Class(Misconfigured), &[200, 400, 404, 422], "#model", ""),
+        // Of the key, the account or the model, or else of a file, a tool or a part of the prompt.
         Row(
-            Class(Misconfigured),
-            &[200, 400, 404, 422],
-            "#model",
+            Unclear,
+            BAD_REQUEST,
+            "\
+        failed_precondition not_found_error notfounderror permission_error resource_not_found_error",
             "\
         api key expired|api key not valid|failed to load model|incorrect api key|invalid model name|\
         invalid model:|model identifier is invalid|model not exist|model*does not exist|\

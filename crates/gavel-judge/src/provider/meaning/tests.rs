@@ -215,6 +215,25 @@ fn an_output_cap_that_is_too_high_is_not_renamed() {
 }
 
 #[test]
+fn the_star_of_a_pattern_stands_for_a_few_words_of_one_sentence() {
+    let mentions = |text: &str| ErrorBody::read(text.as_bytes()).mentions("model*not found");
+    for text in [
+        "model 'gpt-4.1' not found",
+        "This model reads text. The model m is not found.",
+    ] {
+        assert!(mentions(text), "{text}");
+    }
+    for text in [
+        "The model answered. A file was not found.",
+        "The model answered!\nA file was not found.",
+        "The model of this deployment wanted to read the file that the prompt names, which was not found",
+        "not found: the model",
+    ] {
+        assert!(!mentions(text), "{text}");
+    }
+}
+
+#[test]
 fn words_count_for_nothing_where_a_proxy_speaks() {
     let page = "<html>The site exceeded its spending limit, per day</html>";
     assert_eq!(of(503, page), Meaning::Class(ErrorClass::Transient));
