@@ -161,11 +161,7 @@ impl Run<'_> {
                 concurrency_permit.used(used);
             }
         }
-        let name = self.judge.spec.name();
-        wiring
-            .gate
-            .report(name, permit, &end_of(&called, late, rates));
-
+        let mut end = end_of(&called, late, rates);
         record.usage = used.unwrap_or(record.usage);
         if let Ok(reply) = &called {
             record.replied(reply);
@@ -175,6 +171,11 @@ impl Run<'_> {
             Ok(reply) => self.read(reply),
             Err(error) => Err(Failed::from(error)),
         };
+        if read.is_ok() {
+            // A whole answer counts, also with an error beside it.
+            end.outcome = CallOutcome::Alive;
+        }
+        wiring.gate.report(judge.spec.name(), permit, &end);
         match &read {
             Ok(reply) if reply.odd_finish => record.message = Some(ODD_FINISH.to_owned()),
             Ok(_) => {}

@@ -204,7 +204,7 @@ impl Endpoint {
         decide: impl FnOnce(Meaning) -> ErrorClass,
     ) -> JudgeError {
         let body = ErrorBody::read(&exchange.body);
-        let class = decide(meaning(self.format, exchange.status, &body, sent));
+        let class = decide(meaning(self.format.names, exchange.status, &body, sent));
         let now = self.clock.now();
         let retry_after = self.format.wait(class, &exchange.headers, &body, now);
         let words = match exchange.status {

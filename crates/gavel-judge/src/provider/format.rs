@@ -11,7 +11,7 @@ use super::error_body::ErrorBody;
 use super::family::Family;
 use super::headers::{RateHeaders, unnamed_reset};
 use super::reply::{RawReply, Unreadable};
-use super::shape::{Field, Shape};
+use super::shape::{FieldNames, Shape};
 use crate::entries::spec::JudgeSpec;
 use crate::error::ErrorClass;
 use gavel_outbound::retry_after;
@@ -23,7 +23,7 @@ pub(crate) struct WireFormat {
     /// Reads a body of status 2xx.
     pub(super) read: fn(&[u8]) -> Result<RawReply, Unreadable>,
     /// What errors call a field that a request of this shape has; empty where there is no such field.
-    pub(super) names: fn(Field, Shape) -> &'static [&'static str],
+    pub(super) names: FieldNames,
     /// The headers that tell limits; `None` where replies have none.
     pub(super) rate_headers: Option<RateHeaders>,
     /// `None` where the provider has no batch endpoint.

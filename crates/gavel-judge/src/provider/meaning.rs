@@ -4,8 +4,7 @@
 //! that applies decides. Words count up to status 500, because behind others a proxy speaks.
 
 use super::error_body::ErrorBody;
-use super::format::WireFormat;
-use super::shape::{Field, Shape};
+use super::shape::{Field, FieldNames, Shape};
 use crate::error::ErrorClass;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -202,7 +201,7 @@ impl Row {
 }
 
 /// Returns the meaning of an error that a request of shape `sent` met.
-pub(super) fn meaning(format: &WireFormat, status: u16, body: &ErrorBody, sent: Shape) -> Meaning {
+pub(super) fn meaning(names: FieldNames, status: u16, body: &ErrorBody, sent: Shape) -> Meaning {
     let status = match status {
         // A gateway's good answer with an error inside may name the upstream's status.
         200..=299 => body.status().unwrap_or(200),
@@ -217,14 +216,14 @@ pub(super) fn meaning(format: &WireFormat, status: u16, body: &ErrorBody, sent: 
     let decided = MEANINGS.iter().find_map(|row| match row.0 {
         _ if !row.applies(status, body) => None,
         Verdict::Class(class) => Some(Meaning::Class(class)),
-        Verdict::NamedField => named_field(format, body, sent).map(Meaning::Field),
+        Verdict::NamedField => named_field(names, body, sent).map(Meaning::Field),
         Verdict::Unclear => Some(Meaning::Unclear),
     });
     decided.unwrap_or(Meaning::Class(ErrorClass::Rejected))
 }
 
 /// The field that the server names, if it was sent: by structure, else the first in its words.
-fn named_field(format: &WireFormat, body: &ErrorBody, sent: Shape) -> Option<Field> {
+fn named_field(names: FieldNames, body: &ErrorBody, sent: Shape) -> Option<Field> {
     const TOO_HIGH: [&str; 5] = [
         "too large",
         "too high",
@@ -238,7 +237,7 @@ fn named_field(format: &WireFormat, body: &ErrorBody, sent: Shape) -> Option<Fie
         Field::MaxCompletionTokens | Field::MaxTokens => sent.has(*field) && !too_high,
         Field::Temperature | Field::Format | Field::Seed => sent.has(*field),
     });
-    let names = |field| (format.names)(field, sent).iter();
+    let names = |field| names(field, sent).iter();
     if body.fields().is_empty() {
         let places = ours.filter_map(|field| {
             let place = names(field).filter_map(|name| body.position_of(name)).min();

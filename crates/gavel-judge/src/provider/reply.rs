@@ -17,7 +17,14 @@ const LONGEST_REASON: usize = 64;
 const MOST_TOKENS: i64 = 1_000_000_000;
 
 /// Reasons for a text's end in lower case, as servers of any family word them.
-const COMPLETE: &[&str] = &["", "stop", "end_turn", "tool_use"];
+const COMPLETE: &[&str] = &[
+    "",
+    "stop",
+    "end_turn",
+    "tool_use",
+    "tool_calls",
+    "function_call",
+];
 const TRUNCATED: &[&str] = &[
     "length",
     "max_tokens",
@@ -222,6 +229,14 @@ pub(super) fn count(usage: &Value, pointers: &[&str]) -> Option<i64> {
         };
         (tokens >= 0.0).then_some(tokens.ceil().min(MOST_TOKENS as f64) as i64)
     })
+}
+
+/// The count of tokens at a pointer, 0 where nothing is there; `None` where it can't be read.
+pub(super) fn optional_count(usage: &Value, pointer: &str) -> Option<i64> {
+    match given(usage, pointer) {
+        Some(_) => count(usage, &[pointer]),
+        None => Some(0),
+    }
 }
 
 impl Tokens {

@@ -25,6 +25,9 @@ impl Rung {
     }
 }
 
+/// The names that errors have for a field that a request of this shape has; empty where there is no such field.
+pub(super) type FieldNames = fn(Field, Shape) -> &'static [&'static str];
+
 /// Fields that some servers or models refuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {

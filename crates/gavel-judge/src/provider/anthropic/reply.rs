@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::provider::call::Tokens;
 use crate::provider::events::Events;
 use crate::provider::reply::{
-    self, RawReply, Unreadable, count, error_at, given, text_at, without_answer,
+    self, RawReply, Unreadable, count, error_at, given, optional_count, text_at, without_answer,
 };
 
 pub(super) fn read(body: &[u8]) -> Result<RawReply, Unreadable> {
@@ -70,8 +70,8 @@ fn words(details: Option<&Value>) -> String {
 /// What was read from the cache, and what was written to it, stands beside the other tokens here, and is part of the input
 /// for us.
 fn tokens(usage: &Value) -> Option<Tokens> {
-    let cached = count(usage, &["/cache_read_input_tokens"]).unwrap_or(0);
-    let cache_written = count(usage, &["/cache_creation_input_tokens"]).unwrap_or(0);
+    let cached = optional_count(usage, "/cache_read_input_tokens")?;
+    let cache_written = optional_count(usage, "/cache_creation_input_tokens")?;
     let tokens = Tokens {
         input: count(usage, &["/input_tokens"])? + cached + cache_written,
         cached,

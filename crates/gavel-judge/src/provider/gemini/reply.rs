@@ -4,14 +4,18 @@ use serde_json::{Value, json};
 
 use crate::provider::call::{Stop, Tokens};
 use crate::provider::reply::{
-    self, RawReply, Unreadable, count, error_at, given, text_at, without_answer,
+    self, RawReply, Unreadable, count, error_at, given, optional_count, text_at, without_answer,
 };
 
 pub(super) fn read(body: &[u8]) -> Result<RawReply, Unreadable> {
     let generated = reply::parse(
         body,
-        // It streams at an address of its own only.
-        |stream| stream.events.into_iter().next(),
+        // It streams at an address of its own only: one event is the whole reply.
+        |stream| {
+            <[Value; 1]>::try_from(stream.events)
+                .ok()
+                .map(|[event]| event)
+        },
         "answered 200 with a body that generateContent doesn't give; check base_url",
     )?;
     let candidate = given(&generated, "/candidates/0");
@@ -74,11 +78,11 @@ fn with_words(reason: String, words: Option<&str>) -> String {
 /// tokens has no count.
 fn tokens(usage: &Value) -> Option<Tokens> {
     let input = count(usage, &["/promptTokenCount"])?;
-    let answer = count(usage, &["/candidatesTokenCount"]).unwrap_or(0);
-    let thoughts = count(usage, &["/thoughtsTokenCount"]).unwrap_or(0);
+    let answer = optional_count(usage, "/candidatesTokenCount")?;
+    let thoughts = optional_count(usage, "/thoughtsTokenCount")?;
     let tokens = Tokens {
         input,
-        cached: count(usage, &["/cachedContentTokenCount"]).unwrap_or(0),
+        cached: optional_count(usage, "/cachedContentTokenCount")?,
         // Caches that are made by hand are paid for by the hour, and none is made here.
         cache_written: 0,
         output: answer + thoughts,
@@ -165,5 +169,36 @@ mod tests {
         };
         assert_eq!(reply.usage, Some(expected));
         assert_eq!(reply.model.as_deref(), Some("simulated-x"));
+    }
+
+    #[test]
+    fn a_stream_of_one_event_is_the_reply_and_one_of_several_breaks_off() {
+        let event = r#"data: {"candidates": [{"content": {"parts": [{"text": "{}"}]}}]}"#;
+        assert_eq!(read(event.as_bytes()).unwrap().text, "{}");
+        let several = read(format!("{event}\n\n{event}").as_bytes());
+        assert_eq!(several, Err(Unreadable::BrokenOff));
+    }
+
+    #[test]
+    fn a_count_that_cannot_be_read_makes_the_usage_unknown_and_one_that_is_missing_is_0() {
+        let used = |usage: Value| {
+            read_value(&json!({ "candidates": [{}], "usageMetadata": usage }))
+                .unwrap()
+                .usage
+                .map(|usage| usage.output)
+        };
+        let absent = json!({ "promptTokenCount": 10, "thoughtsTokenCount": null });
+        assert_eq!(used(absent), Some(0));
+        for name in [
+            "candidatesTokenCount",
+            "thoughtsTokenCount",
+            "cachedContentTokenCount",
+        ] {
+            for unreadable in [json!("many"), json!(-1), json!({ "n": 1 })] {
+                let mut usage = json!({ "promptTokenCount": 10 });
+                usage[name] = unreadable;
+                assert_eq!(used(usage), None, "{name}");
+            }
+        }
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::entries::Providers;
+use crate::provider::WireFormat;
 use crate::provider::{FORMATS, openai};
 
 #[derive(Deserialize)]
@@ -102,7 +103,7 @@ fn sent(format: &WireFormat) -> Shape {
 fn of(status: u16, body: &str) -> Meaning {
     let format = &openai::FORMAT;
     let body = ErrorBody::read(body.as_bytes());
-    meaning(format, status, &body, sent(format))
+    meaning(format.names, status, &body, sent(format))
 }
 
 #[test]
@@ -113,7 +114,7 @@ fn each_server_s_errors_have_their_meaning_and_their_delay() {
         let headers = headers_of(&case.headers);
         let body = ErrorBody::read(&case.body());
         let format = case.format();
-        let read = meaning(format, case.status, &body, sent(format));
+        let read = meaning(format.names, case.status, &body, sent(format));
         let wait = match read {
             Meaning::Class(class) => format.wait(class, &headers, &body, now),
             Meaning::Field(_) | Meaning::Unclear => None,

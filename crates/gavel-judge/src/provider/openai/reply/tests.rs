@@ -139,7 +139,8 @@ fn each_finish_reason_in_use_has_its_meaning() {
         // Together; TGI; a model that calls.
         (json!("eos"), other("eos")),
         (json!("eos_token"), other("eos_token")),
-        (json!("tool_calls"), other("tool_calls")),
+        (json!("tool_calls"), Stop::Complete),
+        (json!("function_call"), Stop::Complete),
         (json!({ "type": "length" }), other(r#"{"type":"length"}"#)),
     ];
     for (reason, stop) in table {
