@@ -16,8 +16,8 @@ use super::slots::Slots;
 use super::throttle::{LONGEST, Throttle};
 use crate::error::ErrorClass;
 use crate::gate::{
-    CallEnd, CallOutcome, Closure, Denial, GateSnapshot, HeldBack, LastError, Load, PaceLimits,
-    Room,
+    BreakerState, CallEnd, CallOutcome, Closure, Denial, GateSnapshot, HeldBack, LastError, Load,
+    PaceLimits, Room,
 };
 
 /// A run is made ready when its call may leave within this: long enough to read a session and to write its prompt, and
@@ -310,6 +310,35 @@ impl LaneGate {
         self.shared.learned(&end.rates);
         self.shared.paused(self.throttle.until(now));
         self.shared.held(self.pace.held(now));
+    }
+
+    /// Logs that the breaker opened or closed since it was `before`. A failed probe isn't logged, because a judge that is down
+    /// fails one per cool-down.
+    pub(super) fn log_breaker(&self, judge: &str, before: BreakerState) {
+        match (before, self.breaker.state()) {
+            (BreakerState::Closed, BreakerState::Open | BreakerState::HalfOpen) => {
+                let error = self
+                    .last_error
+                    .as_ref()
+                    .map_or("calls of other workers failed", |(message, _)| {
+                        message.as_str()
+                    });
+                tracing::warn!(
+                    judge,
+                    failures_in_row = self.breaker.failures_in_row(),
+                    error,
+                    "a judge's breaker opened: its jobs wait until a probe is answered"
+                );
+            }
+            (BreakerState::Open | BreakerState::HalfOpen, BreakerState::Closed) => {
+                tracing::info!(judge, "a judge's breaker closed");
+            }
+            (BreakerState::Closed, BreakerState::Closed)
+            | (
+                BreakerState::Open | BreakerState::HalfOpen,
+                BreakerState::Open | BreakerState::HalfOpen,
+            ) => {}
+        }
     }
 
     fn failed(

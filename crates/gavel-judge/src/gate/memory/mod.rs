@@ -320,7 +320,10 @@ impl Gate {
         let lane = lanes
             .entry(judge.to_owned())
             .or_insert_with(|| self.lane(judge, now));
-        then(lane, now)
+        let before = lane.breaker.state();
+        let result = then(lane, now);
+        lane.log_breaker(judge, before);
+        result
     }
 
     fn lane(&self, judge: &str, now: Instant) -> LaneGate {

@@ -58,6 +58,65 @@ async fn a_breaker_stops_its_own_judge_and_no_other() {
     assert!(gate.enter("other", NOW, &nothing).await.is_ok());
 }
 
+/// A writer that keeps the lines of a log.
+#[derive(Clone, Default)]
+struct LogLines(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for LogLines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl LogLines {
+    /// Returns the lines that contain `text`.
+    fn with(&self, text: &str) -> Vec<String> {
+        let log = String::from_utf8(self.0.lock().clone()).unwrap();
+        let lines = log.lines().filter(|line| line.contains(text));
+        lines.map(str::to_owned).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_breaker_that_opens_is_logged_once_with_its_error() {
+    let (gate, log) = (gate(), LogLines::default());
+    let writer = log.clone();
+    let lines = tracing_subscriber::fmt().with_ansi(false);
+    let lines = lines.with_writer(move || writer.clone()).finish();
+    let _logging = tracing::subscriber::set_default(lines);
+    for _ in 0..5 {
+        assert!(log.with("breaker").is_empty());
+        meet(&gate, &failed(ErrorClass::Transient, None)).await;
+    }
+    let opened = log.with("breaker opened");
+    assert_eq!(opened.len(), 1, "{opened:?}");
+    for part in ["WARN", JUDGE, "failures_in_row=5", "error=\"it said no\""] {
+        assert!(opened[0].contains(part), "{part}: {opened:?}");
+    }
+
+    advance(Duration::from_secs(30)).await;
+    meet(&gate, &failed(ErrorClass::Transient, None)).await;
+    assert_eq!(log.with("breaker").len(), 1, "a failed probe is no news");
+    advance(Duration::from_secs(30)).await;
+    meet(&gate, &alive()).await;
+    assert_eq!(log.with("breaker closed").len(), 1);
+
+    // Another worker's failures open it here, too.
+    let opened_elsewhere = SharedState {
+        breaker: BreakerState::Open,
+        failures: 5,
+        opens_in: Duration::from_secs(30),
+        ..open_lane(1_000_000, 1)
+    };
+    gate.with_lane(JUDGE, |lane, now| lane.adopt(&opened_elsewhere, now, now));
+    assert_eq!(log.with("breaker opened").len(), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn asking_whether_a_lane_is_closed_consumes_no_probe() {
     let gate = gate();
