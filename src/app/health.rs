@@ -50,6 +50,15 @@ impl ProcessHealth {
             })
     }
 
+    /// Why no job runs, where no worker is alive.
+    async fn no_worker(&self) -> Option<&'static str> {
+        let workers = self.store.workers().list(self.stale_after).await.ok()?;
+        let alive = workers.iter().any(|worker| worker.alive);
+        (!alive).then_some(
+            "no worker is alive, and jobs wait: start one with the settings of this process (`gavel worker`)",
+        )
+    }
+
     /// Why nobody asks the judge of sessions until somebody mends that. A store that doesn't answer is told elsewhere.
     async fn closed(&self, judge: &str) -> Option<String> {
         let holds = self.store.holds().list(self.clock.now()).await.ok()?;
@@ -75,6 +84,8 @@ impl Health for ProcessHealth {
             let why = "the database's disk is full: nothing is accepted or claimed, and results wait in memory; make room on it, and all goes on without a restart";
             found.push(("storage", why.to_owned()));
         }
+        let no_worker = self.no_worker().await;
+        found.extend(no_worker.map(|why| ("workers", why.to_owned())));
         let criteria = self.enqueue.current_criteria();
         if !criteria.enabled {
             let why = "scoring is disabled: set SCORING_ENABLED=true and reload";

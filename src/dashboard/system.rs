@@ -145,7 +145,10 @@ async fn system(State(state): State<PageState>, user: SessionUser) -> Page {
     };
     let status_bar = state.status_bar(&user).await;
     let mut checks = readiness.checks.unwrap_or_default();
-    let workers = workers(&status_bar);
+    let workers = match checks.iter().position(|check| check.name == "workers") {
+        Some(at) => checks.remove(at),
+        None => workers(&status_bar),
+    };
     let verdict = verdict(readiness.status.as_str(), &workers, &judges);
     checks.push(workers);
     let troubled = troubled(&judges);

@@ -61,7 +61,9 @@ async fn on_a_redis_cluster_a_killed_worker_loses_no_job_either() {
     let mut events = fleet.api.events("?types=job.succeeded", None).await;
     assert_eq!(events.next().await.event, "hello");
     let ready = fleet.api.get("/readyz").await;
-    assert_eq!(ready.body["status"], "ok", "{:#}", ready.body);
+    let reasons = ready.body["reasons"].as_array().unwrap();
+    assert_eq!(reasons.len(), 1, "{:#}", ready.body);
+    assert!(reasons[0].as_str().unwrap().contains("no worker"));
     let mut killed = fleet.worker("killed", &judge.url("killed"), 8);
     enqueue(&fleet.api, JOBS).await;
     judge.until_in_flight(8).await;
