@@ -52,6 +52,7 @@ use crate::store::{Store, StoreError};
 
 // What the command line shows or runs without a wired process.
 pub use self::files::{criteria_of, model_of, only_judge, read_providers};
+pub(crate) use self::health::clocks_apart;
 pub use self::history::history_options;
 pub use self::open::open_store;
 pub use crate::api::openapi_json;

@@ -63,7 +63,7 @@ pub use operate::worker_health::{WorkerHealthParts, serve_worker_health};
 /// What the process knows of its own health beside the store; `app` implements it.
 #[async_trait]
 pub trait Health: Send + Sync {
-    /// What is degraded: the check's name (`scoring`, `judge`, [`HOLD`], `criteria`, `queue`, `workers`) and a sentence with its remedy; empty when all is
+    /// What is degraded: the check's name (`scoring`, `judge`, [`HOLD`], `criteria`, `queue`, `clock`, `retention`, `workers`) and a sentence with its remedy; empty when all is
     /// well (Redis away, no judge configured, bad criteria file at reload ..).
     async fn degraded(&self) -> Vec<(&'static str, String)>;
     /// Whether the process is stopping.

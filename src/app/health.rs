@@ -5,16 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use chrono::SecondsFormat;
 use parking_lot::Mutex;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{HOLD, Health};
-use crate::clock::Clock;
+use crate::clock::{Clock, ClockSkew, MAX_SKEW};
 use crate::enqueue::Enqueue;
 use crate::job::WaitReason;
 use crate::queue::Queue;
-use crate::store::{HoldTarget, Store};
+use crate::store::{Aged, Expired, HoldTarget, Store};
 
 /// How long a readiness probe waits for Redis.
 const PING: Duration = Duration::from_millis(300);
@@ -50,6 +51,26 @@ impl ProcessHealth {
             })
     }
 
+    /// The kinds of rows that retention stopped to delete, each with the command that continues.
+    async fn refused_limits(&self) -> Vec<String> {
+        let refused = self.store.retention().refused().await.unwrap_or_default();
+        let remedy = |expired: &Expired| {
+            let flag = match expired.aged {
+                Aged::Batches | Aged::Jobs => "jobs",
+                Aged::Sessions => "sessions",
+                Aged::Calls => "calls",
+                Aged::Deliveries => "deliveries",
+                Aged::Imports => "imports",
+            };
+            let before = expired.before.to_rfc3339_opts(SecondsFormat::Secs, true);
+            format!(
+                "retention has stopped: {expired}; check the clocks and the settings of retention, and if that is right, run \
+                 `gavel prune --{flag} --older-than {before} --more-than-half`"
+            )
+        };
+        refused.iter().map(remedy).collect()
+    }
+
     /// Why no job runs, where no worker is alive.
     async fn no_worker(&self) -> Option<&'static str> {
         let workers = self.store.workers().list(self.stale_after).await.ok()?;
@@ -76,6 +97,14 @@ impl ProcessHealth {
     }
 }
 
+/// Explains clocks that are too far apart.
+pub(crate) fn clocks_apart(skew: ClockSkew) -> String {
+    format!(
+        "{skew}: synchronize both (NTP); nothing is deleted by its age until they are within {} s",
+        MAX_SKEW.num_seconds()
+    )
+}
+
 #[async_trait]
 impl Health for ProcessHealth {
     async fn degraded(&self) -> Vec<(&'static str, String)> {
@@ -84,7 +113,12 @@ impl Health for ProcessHealth {
             let why = "the database's disk is full: nothing is accepted or claimed, and results wait in memory; make room on it, and all goes on without a restart";
             found.push(("storage", why.to_owned()));
         }
-        let no_worker = self.no_worker().await;
+        let skew = ClockSkew::of(self.clock.now());
+        if skew.is_too_large() {
+            found.push(("clock", clocks_apart(skew)));
+        }
+        let (refused, no_worker) = tokio::join!(self.refused_limits(), self.no_worker());
+        found.extend(refused.into_iter().map(|why| ("retention", why)));
         found.extend(no_worker.map(|why| ("workers", why.to_owned())));
         let criteria = self.enqueue.current_criteria();
         if !criteria.enabled {

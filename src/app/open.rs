@@ -208,6 +208,7 @@ pub(super) fn kept(retention: &RetentionSettings) -> RetentionPeriods {
         calls: TimeDelta::days(retention.judge_calls_days.into()),
         jobs: some(retention.jobs_days),
         sessions: some(retention.sessions_days),
+        deliveries: TimeDelta::days(retention.webhook_deliveries_days.into()),
     }
 }
 
@@ -220,6 +221,5 @@ pub(super) fn webhook_options(settings: &Settings) -> WebhookOptions {
             false => Targets::Public,
         },
         mean_drop: webhooks.mean_drop,
-        kept: TimeDelta::days(settings.retention.webhook_deliveries_days.into()),
     }
 }

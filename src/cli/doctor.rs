@@ -32,7 +32,7 @@ const LEAST_SPACE: u64 = 512 * 1024 * 1024;
     long_about = "With --server (GAVEL_SERVER): check that service, its judges and its workers. Else check what a \
                   process would need: settings, criteria and judges' files. Also every configured judge (one call of \
                   one token each), and the TARSy that history.base_url names. If DATABASE_URL is set, also database, \
-                  migrations, clock and Redis; else the data folder and its disk. Exit 0: all is well, 2: settings don't load, 3: something is wrong.",
+                  migrations, clock, workers and Redis; else the data folder and its disk. Exit 0: all is well, 2: settings don't load, 3: something is wrong.",
     after_help = "Examples:\n  gavel doctor --json\n  gavel doctor --no-probe    # calls no judge\n  gavel doctor --server http://127.0.0.1:8080"
 )]
 pub(super) struct Doctor {

@@ -14,8 +14,8 @@ use super::outcome::{CliError, Exit};
 use super::output::{self, OneLine, OutputForm};
 use super::progress::Progress;
 use super::rescore::time;
-use crate::app::{AppError, Stop, hold_data_folder, open_store};
-use crate::clock::{Clock as _, SystemClock};
+use crate::app::{AppError, Stop, clocks_apart, hold_data_folder, open_store};
+use crate::clock::{Clock as _, ClockSkew, SystemClock};
 use crate::lifecycle::Signals;
 use crate::store::{Aged, Pruning, Store};
 
@@ -28,9 +28,10 @@ const YOUNGEST: TimeDelta = TimeDelta::days(1);
     long_about = "Delete old jobs, sessions and judge calls from the database that DATABASE_URL names, else from the data folder. \
                   Workers do the same by themselves where retention.jobs_days and its kin say so. It goes in short steps beside a \
                   running service; Ctrl-C ends it with 130, and what is deleted stays so. Active jobs, batches that go on and what \
-                  belongs to them stay, and so do costs by day. A batch goes whole, with its report.",
+                  belongs to them stay, and so do costs by day. A batch goes whole, with its report. More than half of a kind is deleted \
+                  only with --more-than-half, and nothing while the clocks of database and machine are more than 5 minutes apart.",
     after_help = "Examples:\n  gavel prune --jobs --older-than 365d --dry-run\n  gavel prune --jobs --sessions --older-than 2024-01-01",
-    group = ArgGroup::new("what").args(["jobs", "sessions", "calls"]).required(true).multiple(true)
+    group = ArgGroup::new("what").args(["jobs", "sessions", "calls", "deliveries", "imports"]).required(true).multiple(true)
 )]
 pub(super) struct Prune {
     /// Jobs and batches that ended before that, with their calls and the scores of cases; scores of sessions stay
@@ -42,9 +43,18 @@ pub(super) struct Prune {
     /// Judge calls that were sent before that, with their raw replies
     #[arg(long)]
     calls: bool,
+    /// Deliveries of webhooks, whether they arrived or not, of events before that
+    #[arg(long)]
+    deliveries: bool,
+    /// Imports that ended before that, with the reasons of what failed
+    #[arg(long)]
+    imports: bool,
     /// What is older than an age (365d), a date (2024-01-31) or a time; a day at least
     #[arg(long, value_name = "AGE", value_parser = time)]
     older_than: DateTime<Utc>,
+    /// Delete also where that is more than half of what is stored of a kind
+    #[arg(long)]
+    more_than_half: bool,
     /// Say how many there are, and delete nothing
     #[arg(long)]
     dry_run: bool,
@@ -99,18 +109,37 @@ impl Prune {
         if pending > 0 {
             return Err(AppError::Unmigrated { pending }.into());
         }
+        if let Some(time) = store.database_time().await? {
+            let skew = ClockSkew::of(time);
+            if skew.is_too_large() {
+                return Err(CliError::usage(clocks_apart(skew)));
+            }
+        }
         let kinds = [
             (self.jobs, "jobs", [Aged::Batches, Aged::Jobs].as_slice()),
             (self.sessions, "sessions", &[Aged::Sessions]),
             (self.calls, "calls", &[Aged::Calls]),
+            (self.deliveries, "deliveries", &[Aged::Deliveries]),
+            (self.imports, "imports", &[Aged::Imports]),
         ];
+        let wanted = || kinds.iter().filter(|(wanted, ..)| *wanted);
+        if !self.more_than_half && !self.dry_run {
+            for aged in wanted().flat_map(|(_, _, of_it)| *of_it) {
+                let expired = store.retention().expired(*aged, self.older_than).await?;
+                if expired.is_implausible() {
+                    return Err(CliError::usage(format!(
+                        "{expired}: nothing is deleted; if that is right, add --more-than-half"
+                    )));
+                }
+            }
+        }
         let mut answer = json!({"before": self.older_than, "dry_run": self.dry_run});
         let mut words = Vec::new();
         if self.sessions && !self.dry_run {
             // Days are counted before their sessions go. A worker does so all the time, if there is one.
             while store.analytics().roll_up_days().await?.more {}
         }
-        for (_, name, of_it) in kinds.iter().filter(|(wanted, ..)| *wanted) {
+        for (_, name, of_it) in wanted() {
             let mut rows = 0;
             for aged in *of_it {
                 rows += store.retention().count(*aged, self.older_than).await?;
@@ -154,6 +183,7 @@ impl Prune {
                 rows += step.deleted;
                 progress.at([rows, 0, expected.max(rows)], "");
                 if !step.more {
+                    store.retention().approve(*aged, self.older_than).await?;
                     break;
                 }
                 let rest = tokio::time::sleep(began.elapsed());

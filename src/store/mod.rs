@@ -75,7 +75,7 @@ pub use provider_batches::chunks::{ChunkRow, NewChunk};
 pub use provider_batches::{ProviderBatchRow, ProviderBatches};
 pub use ratings::{GivenBy, NewRating, RatingOf, Ratings, RatingsMet, Unrated};
 pub use retention::erasure::{Erased, Erasure};
-pub use retention::{Aged, PruneStep, Pruning, Retention};
+pub use retention::{Aged, Expired, PruneStep, Pruning, Retention};
 pub use scores::{GoodScores, NewEvaluation, NewSessionScore, Scores, SessionScoreRow};
 pub use sessions::classify::{ClassifyRules, Disposition, Found, FoundPage, SessionPlace};
 pub use sessions::facts::{KnownScore, ScoringFacts};

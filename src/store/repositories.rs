@@ -7,8 +7,8 @@ use chrono::{DateTime, Utc};
 
 use super::{
     Analytics, Batches, Budgets, Calls, CriteriaVersions, Holds, IdempotencyKeys, Imports, Jobs,
-    Judges, ProviderBatches, Ratings, Retention, Scores, Sessions, SignIns, Store, StoreError,
-    Webhooks, Workers,
+    Judges, ProviderBatches, Ratings, Retention, Scores, Sessions, SignIns, Store, Webhooks,
+    Workers,
 };
 use crate::judge::{CacheKey, CallLog, CallRecord};
 
@@ -46,20 +46,6 @@ repositories! {
     provider_batches: ProviderBatches { ; calls },
     webhooks: Webhooks { ; batches },
     retention: Retention { call_log; batches; imports },
-}
-
-impl Store {
-    /// Deletes what is past its time: see [`Retention::prune`].
-    ///
-    /// # Errors
-    /// `Unavailable` when the database is away; what was deleted before stays deleted.
-    pub async fn prune(
-        &self,
-        now: DateTime<Utc>,
-        calls_before: DateTime<Utc>,
-    ) -> Result<u64, StoreError> {
-        self.retention().prune(now, calls_before).await
-    }
 }
 
 #[async_trait]

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::leadership::Leadership;
-use crate::clock::Clock;
-use crate::store::{Aged, CancelStep, Cancelling, DaysRolledUp, Pruning, Store};
+use crate::clock::{Clock, ClockSkew};
+use crate::store::{Aged, CancelStep, Cancelling, DaysRolledUp, Pruning, Store, StoreError};
 
 /// How long roll-up rests when no other day is dirty: a day that changes all the time is rolled up so often.
 const ROLLUP_REST: Duration = Duration::from_secs(15);
@@ -23,6 +23,9 @@ const ROLLUP_RESTS: u32 = 19;
 const LOOK: Duration = Duration::from_secs(1);
 const PRUNE_PERIOD: Duration = Duration::from_secs(3600);
 
+/// How long an import that has ended is known.
+const IMPORTS_KEPT: TimeDelta = TimeDelta::days(90);
+
 /// How long things are kept; `None`: for ever.
 #[derive(Debug, Clone, Copy)]
 pub struct RetentionPeriods {
@@ -31,6 +34,23 @@ pub struct RetentionPeriods {
     /// Jobs and batches that have ended.
     pub jobs: Option<TimeDelta>,
     pub sessions: Option<TimeDelta>,
+    /// Deliveries of webhooks.
+    pub deliveries: TimeDelta,
+}
+
+impl RetentionPeriods {
+    fn by_kind(self) -> impl Iterator<Item = (Aged, Option<TimeDelta>)> {
+        Aged::ALL.iter().map(move |aged| {
+            let kept = match aged {
+                Aged::Batches | Aged::Jobs => self.jobs,
+                Aged::Sessions => self.sessions,
+                Aged::Calls => Some(self.calls),
+                Aged::Deliveries => Some(self.deliveries),
+                Aged::Imports => Some(IMPORTS_KEPT),
+            };
+            (*aged, kept)
+        })
+    }
 }
 
 #[derive(Clone)]
@@ -92,10 +112,9 @@ impl Chores {
         }
     }
 
-    /// Keeps the database from growing for ever: expired replies and sign-ins, old judge calls, imports that ended long ago, workers that are
-    /// long gone, deliveries of webhooks; the counts of finished days become one row for each judge and model. Jobs and sessions go
-    /// where a setting says so.
-    pub(super) async fn prune(self, kept: RetentionPeriods, deliveries_kept: TimeDelta) {
+    /// Keeps the database from growing for ever: rows that have expired, and those older than a setting allows; the counts of finished
+    /// days become one row for each judge and model.
+    pub(super) async fn prune(self, kept: RetentionPeriods) {
         let mut pruned_at: Option<Instant> = None;
         while !self.is_over_after(LOOK).await {
             let waits = pruned_at.is_some_and(|at| at.elapsed() < PRUNE_PERIOD);
@@ -103,52 +122,78 @@ impl Chores {
                 continue;
             }
             pruned_at = Some(Instant::now());
-            let now = self.clock.now();
-            match self.store.prune(now, now - kept.calls).await {
-                Ok(0) => {}
-                Ok(rows) => tracing::info!(rows, "pruned what is past its time"),
-                Err(error) => tracing::warn!(%error, "could not prune; it tries again in an hour"),
+            // Whole seconds, because an operator repeats a refused limit as text.
+            let now = self.clock.now().trunc_subsecs(0);
+            let skew = ClockSkew::of(now);
+            if skew.is_too_large() {
+                tracing::error!(%skew, "nothing is deleted by its age: the clocks are too far apart");
+                continue;
             }
-            if let Err(error) = self.store.webhooks().prune(now - deliveries_kept).await {
-                tracing::warn!(%error, "could not prune deliveries of webhooks; it tries again in an hour");
-            }
-            if let Err(error) = self.store.budgets().roll_up_usage(now.date_naive()).await {
-                tracing::warn!(%error, "could not sum up what calls came to; it tries again in an hour");
-            }
-            // Without a setting, too: a deletion by hand that broke off is finished, since its batch is hidden already.
-            let before = kept.jobs.map_or(DateTime::UNIX_EPOCH, |kept| now - kept);
-            self.delete_aged(Aged::Batches, before).await;
-            for (aged, kept) in [(Aged::Jobs, kept.jobs), (Aged::Sessions, kept.sessions)] {
-                if let Some(kept) = kept {
-                    self.delete_aged(aged, now - kept).await;
+            self.prune_expired(now).await;
+            for (aged, kept) in kept.by_kind() {
+                let pruned = match kept {
+                    Some(kept) => self.delete_older(aged, now - kept).await,
+                    None => self.keep(aged).await,
+                };
+                if let Err(error) = pruned {
+                    tracing::warn!(%error, %aged, "could not delete what is past its time; it tries again in an hour");
                 }
             }
         }
     }
 
-    /// Step by step, for as long as this worker leads.
-    async fn delete_aged(&self, aged: Aged, before: DateTime<Utc>) {
+    async fn prune_expired(&self, now: DateTime<Utc>) {
+        match self.store.retention().prune(now).await {
+            Ok(0) => {}
+            Ok(rows) => tracing::info!(rows, "pruned what has expired"),
+            Err(error) => tracing::warn!(%error, "could not prune; it tries again in an hour"),
+        }
+        if let Err(error) = self.store.budgets().roll_up_usage(now.date_naive()).await {
+            tracing::warn!(%error, "could not sum up what calls came to; it tries again in an hour");
+        }
+    }
+
+    /// Deletes the rows of a kind older than a limit, unless the limit is refused.
+    async fn delete_older(&self, aged: Aged, before: DateTime<Utc>) -> Result<(), StoreError> {
+        let retention = self.store.retention();
+        if let Some(expired) = retention.refusal(aged, before).await? {
+            tracing::error!(%expired, "nothing of this kind is deleted until an operator runs gavel prune: see /readyz");
+            return Ok(());
+        }
+        if self.delete(aged, before).await? {
+            retention.complete(aged, before).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes nothing of a kind that is kept for ever but batches whose deletion by hand was interrupted, because they are hidden
+    /// already.
+    async fn keep(&self, aged: Aged) -> Result<(), StoreError> {
+        self.store.retention().forget_limits(aged).await?;
+        if aged == Aged::Batches {
+            self.delete(aged, DateTime::UNIX_EPOCH).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes step by step for as long as this worker leads; returns whether it finished.
+    async fn delete(&self, aged: Aged, before: DateTime<Utc>) -> Result<bool, StoreError> {
         let mut pruning = Pruning::new(aged, before);
         let mut rows = 0;
-        while self.leadership.leads() {
+        let mut more = true;
+        while more && self.leadership.leads() {
             let began = Instant::now();
-            let more = match self.store.retention().step(&mut pruning).await {
-                Ok(step) => {
-                    rows += step.deleted;
-                    step.more
-                }
-                Err(error) => {
-                    tracing::warn!(%error, ?aged, "could not delete what is past its time; it tries again in an hour");
-                    false
-                }
-            };
-            if !more || self.is_over_after(began.elapsed()).await {
+            let step = self.store.retention().step(&mut pruning).await?;
+            rows += step.deleted;
+            more = step.more;
+            if more && self.is_over_after(began.elapsed()).await {
                 break;
             }
         }
         if rows > 0 {
-            tracing::info!(rows, ?aged, "deleted what is past its time");
+            tracing::info!(rows, %aged, "deleted what is past its time");
         }
+        Ok(!more)
     }
 
     async fn is_over_after(&self, pause: Duration) -> bool {

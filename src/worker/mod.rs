@@ -328,7 +328,7 @@ fn keep_house(
         parts.queue.lease(),
     );
     background.spawn(webhooks.run());
-    background.spawn(chores.prune(options.kept, options.webhooks.kept));
+    background.spawn(chores.prune(options.kept));
 }
 
 fn push_of(job: DueJob) -> Push {

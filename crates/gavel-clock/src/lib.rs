@@ -2,6 +2,7 @@
 //!
 //! Processes that share a database share its clock: [`DatabaseClock`]. The machine's own is used where nothing is shared.
 
+use std::fmt;
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,42 @@ impl Clock for SystemClock {
     )]
     fn now(&self) -> DateTime<Utc> {
         Utc::now().trunc_subsecs(6)
+    }
+}
+
+/// How far the database's clock may be from this machine's. Synchronized clocks are within a second and an unsynchronized
+/// one drifts by seconds a day, so a greater difference means that one of them was set wrong.
+pub const MAX_SKEW: TimeDelta = TimeDelta::minutes(5);
+
+/// How far the database's clock is ahead of this machine's; negative if it is behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockSkew(TimeDelta);
+
+impl ClockSkew {
+    /// Compares a reading of the database's clock with this machine's clock.
+    #[must_use]
+    pub fn of(database: DateTime<Utc>) -> Self {
+        Self(database - SystemClock.now())
+    }
+
+    /// Whether it exceeds [`MAX_SKEW`].
+    #[must_use]
+    pub fn is_too_large(self) -> bool {
+        self.0.abs() > MAX_SKEW
+    }
+}
+
+impl fmt::Display for ClockSkew {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let side = match self.0 < TimeDelta::zero() {
+            true => "behind",
+            false => "ahead of",
+        };
+        let seconds = self.0.abs().as_seconds_f64();
+        write!(
+            f,
+            "the database's clock is {seconds:.1} s {side} this machine's"
+        )
     }
 }
 
@@ -169,6 +206,24 @@ mod tests {
         let drifted = reading(noon + hour + 100 * MS, begin + hour, 20 * MS);
         assert_eq!(clock.correct(drifted), None, "0.1 s in an hour is drift");
         assert_eq!(clock.0.read().unwrap().error, 10 * MS);
+    }
+
+    #[test]
+    fn clocks_more_than_five_minutes_apart_are_too_far_apart() {
+        for (seconds, is_too_large) in [(0, false), (290, false), (-290, false), (310, true)] {
+            let skew = ClockSkew::of(SystemClock.now() + TimeDelta::seconds(seconds));
+            assert_eq!(skew.is_too_large(), is_too_large, "{skew}");
+        }
+        let days = |days| ClockSkew(TimeDelta::days(days));
+        assert!(days(60).is_too_large() && days(-60).is_too_large());
+        assert_eq!(
+            days(60).to_string(),
+            "the database's clock is 5184000.0 s ahead of this machine's"
+        );
+        assert_eq!(
+            days(-1).to_string(),
+            "the database's clock is 86400.0 s behind this machine's"
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::exposition::{Family, MetricType};
 use crate::api::ApiState;
-use crate::store::{HoldTarget, JudgeRow, JudgeTotal, StoreError, WorkerRow};
+use crate::store::{Aged, Expired, HoldTarget, JudgeRow, JudgeTotal, StoreError, WorkerRow};
 use crate::wire::WorkerState;
 
 /// How long figures are kept at least.
@@ -101,6 +101,7 @@ async fn figures(state: &ApiState) -> Result<String, StoreError> {
     let workers = state.store.workers().list(state.worker_stale_after).await?;
     tell_workers(&mut text, &workers, now);
     holds(&mut text, state, now).await?;
+    refused_limits(&mut text, &state.store.retention().refused().await?);
     let judges = state.store.judges().list(state.worker_stale_after).await?;
     tell_judges(&mut text, &judges);
     tell_totals(&mut text, &state.store.judges().totals().await?);
@@ -211,6 +212,19 @@ async fn holds(text: &mut String, state: &ApiState, now: DateTime<Utc>) -> Resul
     }
     stopped.write(text);
     Ok(())
+}
+
+fn refused_limits(text: &mut String, refused: &[Expired]) {
+    let mut stopped = Family::new(
+        "gavel_cluster_retention_stopped",
+        MetricType::Gauge,
+        "1 for each kind of rows that retention doesn't delete until an operator runs gavel prune, else 0.",
+    );
+    for aged in Aged::ALL {
+        let is_refused = refused.iter().any(|expired| expired.aged == *aged);
+        stopped.raise(&[("kind", aged.as_str())], f64::from(u8::from(is_refused)));
+    }
+    stopped.write(text);
 }
 
 /// What live workers' gates say. Workers that share a pace say the same of it, so that the largest counts.

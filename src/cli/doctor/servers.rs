@@ -1,8 +1,10 @@
 //! Database, migrations, clock and Redis.
 
+use std::time::Duration;
+
 use super::Check;
-use crate::app::{App, AppError, Migrations, Mode, open_store};
-use crate::clock::{Clock as _, SystemClock};
+use crate::app::{App, AppError, Migrations, Mode, clocks_apart, open_store};
+use crate::clock::ClockSkew;
 use crate::config::{Settings, redacted_url};
 use crate::store::Store;
 
@@ -28,6 +30,10 @@ pub(super) async fn check(settings: &Settings) -> Vec<Check> {
             migrated = found.is_ok();
             checks.push(Check::new("migrations", found));
             checks.push(Check::new("clock", clock(&store).await));
+            if migrated {
+                let lease = Duration::from_secs_f64(settings.worker.lease_s);
+                checks.push(Check::new("workers", workers(&store, lease).await));
+            }
             store.close().await;
         }
     }
@@ -35,20 +41,29 @@ pub(super) async fn check(settings: &Settings) -> Vec<Check> {
     checks
 }
 
-/// No fault, however far: the database's clock decides what is due and who is alive.
 async fn clock(store: &Store) -> Result<String, String> {
-    let theirs = store
+    let time = store
         .database_time()
         .await
         .map_err(|error| error.to_string())?;
-    let Some(theirs) = theirs else {
+    let Some(time) = time else {
         return Ok("the database is on this machine".to_owned());
     };
-    let apart = (SystemClock.now() - theirs).abs();
-    Ok(format!(
-        "{:.1} s apart from the database's, which decides what is due",
-        apart.as_seconds_f64()
-    ))
+    let skew = ClockSkew::of(time);
+    match skew.is_too_large() {
+        true => Err(clocks_apart(skew)),
+        false => Ok(format!("{skew}; the database's decides what is due")),
+    }
+}
+
+/// No fault without any, because doctor also runs before the first start.
+async fn workers(store: &Store, lease: Duration) -> Result<String, String> {
+    let listed = store.workers().list(lease).await;
+    let workers = listed.map_err(|error| error.to_string())?;
+    Ok(match workers.iter().filter(|worker| worker.alive).count() {
+        0 => "none is alive: jobs wait until one is started (`gavel worker`)".to_owned(),
+        alive => format!("{alive} alive"),
+    })
 }
 
 async fn redis(settings: &Settings, migrated: bool) -> Result<String, String> {

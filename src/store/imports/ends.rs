@@ -1,9 +1,9 @@
 //! How an import ends, and what is forgotten then.
 //!
 //! An import of a million sessions has seen a million ids: they go in slices after its end, so that nobody waits for one long
-//! delete. What a death leaves of them goes when the database is pruned, and so do imports that ended long ago.
+//! delete. What a death leaves of them goes when the database is pruned.
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::ImportRow;
@@ -12,10 +12,6 @@ use crate::store::{Imports, StoreError};
 
 /// How many rows one delete takes.
 const SLICE: u64 = 10_000;
-/// How many imports one delete takes, each with up to 1,000 reasons.
-const FEW: u64 = 10;
-/// How long an import that has ended is known.
-const KEPT: TimeDelta = TimeDelta::days(90);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImportEnd {
@@ -78,17 +74,11 @@ impl Imports<'_> {
         Ok(self.get(id).await?.map(|row| (row, ended)))
     }
 
-    /// Deletes imports that ended long ago, and what imports that have ended had seen. Answers how many rows went.
+    /// Deletes what imports that have ended had seen. Answers how many rows went.
     ///
     /// # Errors
     /// `Unavailable` when the database is away; what was deleted before stays deleted.
-    pub(in crate::store) async fn prune(self, now: DateTime<Utc>) -> Result<u64, StoreError> {
-        let old = sql!(
-            "delete from session_imports where import_id in (
-                select import_id from session_imports where finished_at < $1 limit $2)",
-            now - KEPT,
-            i64::try_from(FEW).unwrap_or(i64::MAX)
-        );
+    pub(in crate::store) async fn prune(self) -> Result<u64, StoreError> {
         let seen = sql!(
             "delete from session_import_items where (import_id, item) in (
                 select i.import_id, i.item from session_import_items i
@@ -96,7 +86,7 @@ impl Imports<'_> {
                 where s.finished_at is not null and i.reason is null limit $1)",
             i64::try_from(SLICE).unwrap_or(i64::MAX)
         );
-        Ok(self.delete_in_slices(&old, FEW).await? + self.delete_in_slices(&seen, SLICE).await?)
+        self.delete_in_slices(&seen).await
     }
 
     /// The end stands already: what can't be deleted now is left to [`Imports::prune`].
@@ -107,12 +97,12 @@ impl Imports<'_> {
             id,
             i64::try_from(SLICE).unwrap_or(i64::MAX)
         );
-        if let Err(error) = self.delete_in_slices(&seen, SLICE).await {
+        if let Err(error) = self.delete_in_slices(&seen).await {
             tracing::warn!(import_id = %id, %error, "could not forget what an import has seen; it is pruned later");
         }
     }
 
-    async fn delete_in_slices(self, slice: &Sql, most: u64) -> Result<u64, StoreError> {
+    async fn delete_in_slices(self, slice: &Sql) -> Result<u64, StoreError> {
         let mut gone = 0;
         loop {
             let deleted = self
@@ -120,7 +110,7 @@ impl Imports<'_> {
                 .execute_long("deleting what imports have seen", slice)
                 .await?;
             gone += deleted;
-            if deleted < most {
+            if deleted < SLICE {
                 return Ok(gone);
             }
         }

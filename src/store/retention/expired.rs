@@ -1,26 +1,22 @@
-//! Deletes what is kept for a time that its row says, that is fixed, or that the caller names.
+//! Deletes what is kept for a time that its row says or that is fixed.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{SLICE, calls_statement};
+use super::SLICE;
 use crate::store::database::sql::{Sql, sql};
 use crate::store::{Retention, StoreError};
 
 /// How long a worker that isn't heard any more is kept.
 const WORKERS_KEPT: TimeDelta = TimeDelta::days(7);
-const PRUNING: &str = "pruning replies and calls";
+const PRUNING: &str = "pruning what has expired";
 
 impl Retention<'_> {
-    /// Deletes expired replies and idempotency keys, calls older than `calls_before`, workers that weren't heard for a week with what they
-    /// knew of judges, what was written of erased sessions, and imports that ended 90 days ago; in slices. Answers how many rows went.
+    /// Deletes expired replies, sign-ins and idempotency keys, workers that weren't heard for a week with what they knew of judges, deliveries
+    /// of webhooks that are gone, and what was written of erased sessions; in slices. Answers how many rows went.
     ///
     /// # Errors
     /// `Unavailable` when the database is away; what was deleted before stays deleted.
-    pub async fn prune(
-        self,
-        now: DateTime<Utc>,
-        calls_before: DateTime<Utc>,
-    ) -> Result<u64, StoreError> {
+    pub async fn prune(self, now: DateTime<Utc>) -> Result<u64, StoreError> {
         // What a release before this one cached, which may still run beside it.
         let replies = sql!(
             "delete from judge_replies where cache_key in (
@@ -28,7 +24,6 @@ impl Retention<'_> {
             now,
             SLICE
         );
-        let calls = calls_statement(calls_before);
         let gone = now - WORKERS_KEPT;
         let judges = sql!(
             "delete from judges where (name, worker_id) in (
@@ -54,12 +49,18 @@ impl Retention<'_> {
             now,
             SLICE
         );
+        let orphaned = sql!(
+            "delete from webhook_deliveries where delivery_id in (
+                select d.delivery_id from webhook_deliveries d
+                where not exists (select 1 from webhook_endpoints e where e.endpoint_id = d.endpoint_id) limit $1)",
+            SLICE
+        );
         let mut rows = 0;
-        for slice in [&replies, &calls, &judges, &workers, &keys, &sign_ins] {
+        for slice in [&replies, &judges, &workers, &keys, &sign_ins, &orphaned] {
             rows += self.delete_all(slice).await?;
         }
         rows += self.forget_erased(now).await?;
-        Ok(rows + self.imports.prune(now).await?)
+        Ok(rows + self.imports.prune().await?)
     }
 
     async fn delete_all(self, slice: &Sql) -> Result<u64, StoreError> {

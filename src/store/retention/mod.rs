@@ -6,17 +6,23 @@
 
 pub(super) mod erasure;
 mod expired;
+mod limits;
+mod rows;
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use self::erasure::{delete_made_by, delete_sessions};
+use self::rows::{CALLS, DELIVERIES, IMPORTS, Rows};
 use super::analytics::days::day;
 use super::batches::ids_of;
 use super::calls::CallSender;
 use super::database::db::{Conn, Db, Tx, retry_once};
 use super::database::sql::{Sql, all, first, sql};
 use super::{Batches, Dialect, Imports, StoreError};
+use crate::job::text_enum;
+
+pub use limits::Expired;
 
 /// How many jobs, or judge calls, one step takes.
 const SLICE: i64 = 1_000;
@@ -32,17 +38,22 @@ macro_rules! batch_may_go {
     };
 }
 
-/// What is kept for so long, by a setting or by hand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+text_enum! {
+/// Kinds of rows that are deleted by age.
 pub enum Aged {
     /// Batches with their items, by when they ended.
-    Batches,
+    Batches = "batch_items",
     /// Jobs that belong to no batch, by when they ended, with their calls and the scores of cases.
-    Jobs,
+    Jobs = "jobs",
     /// Sessions with all that was made of them, by when they completed (else came) and were last put.
-    Sessions,
+    Sessions = "sessions",
     /// Judge calls with their replies, by when they were sent.
-    Calls,
+    Calls = "judge_calls",
+    /// Deliveries of webhooks, whether they arrived or not, by when the event happened.
+    Deliveries = "webhook_deliveries",
+    /// Imports with the reasons of what failed, by when they ended.
+    Imports = "imports",
+}
 }
 
 /// How far the deletion of one kind is.
@@ -96,17 +107,18 @@ impl Retention<'_> {
             Aged::Batches => self.batch_step(pruning).await,
             Aged::Jobs => self.job_step(pruning).await,
             Aged::Sessions => self.session_step(pruning).await,
-            Aged::Calls => {
-                let deleted = self
-                    .db
-                    .execute_long(ATTEMPTED, &calls_statement(pruning.before))
-                    .await?;
-                Ok(PruneStep {
-                    deleted,
-                    more: deleted >= SLICE.unsigned_abs(),
-                })
-            }
+            Aged::Calls => self.row_step(&CALLS, pruning.before).await,
+            Aged::Deliveries => self.row_step(&DELIVERIES, pruning.before).await,
+            Aged::Imports => self.row_step(&IMPORTS, pruning.before).await,
         }
+    }
+
+    async fn row_step(self, rows: &Rows, before: DateTime<Utc>) -> Result<PruneStep, StoreError> {
+        let deleted = self.db.execute_long(ATTEMPTED, &rows.slice(before)).await?;
+        Ok(PruneStep {
+            deleted,
+            more: deleted > 0,
+        })
     }
 
     /// How many of a kind the steps would delete now; of batches, how many items.
@@ -133,10 +145,9 @@ impl Retention<'_> {
                 statement.push(SESSION_MAY_GO);
                 statement
             }
-            Aged::Calls => sql!(
-                "select count(*) as n from judge_calls where called_at < $1",
-                before
-            ),
+            Aged::Calls => CALLS.count(before),
+            Aged::Deliveries => DELIVERIES.count(before),
+            Aged::Imports => IMPORTS.count(before),
         };
         let rows = self.db.read_long(COUNTING, &statement).await?;
         let counted: Option<i64> = first(COUNTING, &rows, |row| row.get("n"))?;
@@ -144,7 +155,7 @@ impl Retention<'_> {
     }
 
     async fn job_step(self, pruning: &mut Pruning) -> Result<PruneStep, StoreError> {
-        // Behind what it has looked at: items of batches stay among them.
+        // Behind what it has looked at: batch_items stay among them.
         let from = pruning.place.map_or(DateTime::UNIX_EPOCH, |(at, _)| at);
         let slice = jobs_statement(from, pruning.before);
         let rows = self.db.read_long(ATTEMPTED, &slice).await?;
@@ -300,7 +311,7 @@ impl Retention<'_> {
             jobs_statement(DateTime::UNIX_EPOCH, before),
             sessions_statement(Some(place), before),
             chosen_statement(self.db.dialect(), nobody.into_iter(), before),
-            calls_statement(before),
+            CALLS.slice(before),
         ];
         let made = erasure::statements(&nobody);
         for statement in statements.into_iter().chain(made) {
@@ -370,16 +381,6 @@ fn chosen_statement(
         Dialect::Sqlite => &mut statement,
     };
     statement
-}
-
-/// A slice of the calls that were sent before then, to be deleted.
-fn calls_statement(before: DateTime<Utc>) -> Sql {
-    sql!(
-        "delete from judge_calls where call_id in (
-            select call_id from judge_calls where called_at < $1 order by called_at limit $2)",
-        before,
-        SLICE
-    )
 }
 
 async fn deleted_jobs(tx: &mut Tx<'_>, statement: &Sql) -> sqlx::Result<Vec<Uuid>> {

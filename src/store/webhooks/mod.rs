@@ -74,8 +74,6 @@ const DELIVERY: &str = "select d.delivery_no, d.delivery_id, d.endpoint_id, e.na
      from webhook_deliveries d join webhook_endpoints e on e.endpoint_id = d.endpoint_id";
 /// The list's name in its cursors.
 const LIST: char = 'w';
-/// How many rows one statement deletes.
-const SLICE: i64 = 1_000;
 
 /// Who is told of what.
 #[derive(Clone, Copy)]
@@ -335,34 +333,6 @@ impl Webhooks<'_> {
             .execute("forgetting a delivery", &statement)
             .await
             .map(drop)
-    }
-
-    /// Deletes deliveries of what happened before `before`, whether they arrived or not, and those of endpoints that are gone; answers how
-    /// many.
-    pub async fn prune(self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        let old = sql!(
-            "delete from webhook_deliveries where delivery_id in (
-                select d.delivery_id from webhook_deliveries d where d.happened_at < $1 limit $2)",
-            before,
-            SLICE
-        );
-        let orphaned = sql!(
-            "delete from webhook_deliveries where delivery_id in (
-                select d.delivery_id from webhook_deliveries d
-                where not exists (select 1 from webhook_endpoints e where e.endpoint_id = d.endpoint_id) limit $1)",
-            SLICE
-        );
-        let mut gone = 0;
-        for slice in [old, orphaned] {
-            loop {
-                let deleted = self.db.execute_long("pruning deliveries", &slice).await?;
-                gone += deleted;
-                if deleted < SLICE.unsigned_abs() {
-                    break;
-                }
-            }
-        }
-        Ok(gone)
     }
 }
 

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::TimeDelta;
 use futures::future::join_all;
 use serde_json::json;
 use tokio::task::{JoinError, JoinSet};
@@ -37,8 +36,6 @@ pub struct WebhookOptions {
     pub targets: Targets,
     /// By how much a mean must be lower than the one before, 0-1.
     pub mean_drop: f64,
-    /// How long deliveries are kept that ended.
-    pub kept: TimeDelta,
 }
 
 pub(super) struct Webhooks {

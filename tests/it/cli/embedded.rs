@@ -608,6 +608,16 @@ async fn old_things_are_counted_and_pruned_and_a_session_is_deleted_by_hand() {
     assert_eq!(counts(&prune(&[])), [1, 0, 0], "it went with its job");
     assert_eq!(counts(&prune(&["--dry-run"])), [0, 0, 0]);
 
+    let many = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 30)
+        insert into judge_calls (call_id, job_id, judge, model, called_at, latency_us, tokens_in, tokens_in_cached, tokens_out)
+        select randomblob(16), randomblob(16), 'a', 'm', '2020-01-01T00:00:00.000000+00:00', 1, 1, 0, 1 from n";
+    crate::support::execute(&url, many).await.unwrap();
+    assert_eq!(counts(&prune(&["--dry-run"])), [0, 0, 30]);
+    let most = ["prune", "--calls", "--older-than", "30d", "--json"];
+    drop(place.run(&most).ends(2).says("--more-than-half"));
+    assert_eq!(counts(&prune(&["--dry-run"])), [0, 0, 30]);
+    assert_eq!(counts(&prune(&["--more-than-half"])), [0, 0, 30]);
+
     let delete = ["sessions", "delete", &young.to_string()];
     drop(place.run(&delete).ends(0).prints("is deleted"));
     drop(place.run(&delete).ends(2).says("is not known"));

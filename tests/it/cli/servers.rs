@@ -61,6 +61,7 @@ async fn a_worker_without_a_judge_is_exit_2_with_the_remedy() {
     drop(
         run.prints("ok     migrations")
             .prints("ok     clock")
+            .prints("ok     workers: none is alive")
             .prints("FAULT  judge"),
     );
 }

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::fleet::end;
-use super::{all_scored_once, enqueue, number, shared};
+use super::{all_scored_once, enqueue, number, on_its_own_postgres, shared};
 use crate::support::judge_server::{JudgeServer, Say};
-use crate::support::process::Fleet;
+use crate::support::process::{Fleet, run};
 use crate::support::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -84,5 +84,74 @@ async fn a_host_that_is_days_ahead_ends_no_wait() {
     let waits = fleet.api.job(job).await;
     assert_eq!(waits["state"], "waiting", "{waits:#}");
     ahead.stop().await;
+    end(fleet).await;
+}
+
+/// Waits until the API is degraded for the sake of these, and nothing else.
+async fn degraded_by(fleet: &Fleet, parts: &[&str]) {
+    eventually(
+        super::DEADLINE,
+        &format!("/readyz names {parts:?}"),
+        || async {
+            let ready = fleet.api.try_send("GET", "/readyz", None, &[]).await?;
+            let reasons = ready.body["reasons"].as_array()?.clone();
+            let reasons = reasons.iter().map(|reason| reason.as_str().unwrap());
+            let is_named = reasons
+                .zip(parts)
+                .all(|(reason, part)| reason.contains(part));
+            let count = ready.body["reasons"].as_array()?.len();
+            (ready.status == 200 && is_named && count == parts.len()).then_some(())
+        },
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_whose_clock_leaps_makes_no_worker_delete_anything() {
+    const SESSIONS: usize = 30;
+    let Some((mut home, mut postgres)) = on_its_own_postgres().await else {
+        return;
+    };
+    home.set("GAVEL_RETENTION_SESSIONS_DAYS", 30);
+    home.set("GAVEL_RETENTION_JOBS_DAYS", 30);
+    let judge = JudgeServer::start(Say::Score(70)).await;
+    let fleet = Fleet::start(home).await;
+    degraded_by(&fleet, &["no worker is alive"]).await;
+    let mut worker = fleet.worker("before", &judge.url("before"), 4);
+    enqueue(&fleet.api, SESSIONS).await;
+    all_scored_once(&fleet.home, SESSIONS).await;
+    degraded_by(&fleet, &[]).await;
+    worker.stop().await;
+
+    if postgres.again_at("+60d").await.is_none() {
+        return;
+    }
+    let mut worker = fleet.worker("leapt", &judge.url("leapt"), 4);
+    eventually(
+        super::DEADLINE,
+        "the worker's retention has run",
+        || async {
+            let log = worker.output();
+            (log.contains("nothing is deleted by its age") || log.contains("deleted what is past"))
+                .then_some(())
+        },
+    )
+    .await;
+    let (code, doctor) = run(&fleet.home, &["doctor", "--no-probe"]).await;
+    assert_eq!(code, Some(3), "{doctor}");
+    for part in [
+        "FAULT  clock: the database's clock is 5184",
+        "ahead of",
+        "NTP",
+    ] {
+        assert!(doctor.contains(part), "{part}: {doctor}");
+    }
+    let before = ["prune", "--sessions", "--older-than", "30d"];
+    let (code, pruned) = run(&fleet.home, &before).await;
+    assert_eq!(code, Some(2), "{pruned}");
+    assert!(pruned.contains("the database's clock is"), "{pruned}");
+    degraded_by(&fleet, &["the database's clock is 5184"]).await;
+    all_scored_once(&fleet.home, SESSIONS).await;
+    worker.stop().await;
     end(fleet).await;
 }

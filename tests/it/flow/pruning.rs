@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 use gavel::job::{Failure, FailureClass, JobId, Kind, NewJob, Usage};
 use gavel::judge::CallLog as _;
-use gavel::store::{Ending, Fence, Record};
+use gavel::store::{Aged, Ending, Fence, Record};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -17,6 +17,7 @@ use crate::support::world::World;
 on_every_setup!(
     a_worker_prunes_judge_calls_that_are_older_than_they_are_kept,
     a_worker_deletes_jobs_that_ended_before_they_are_kept,
+    a_worker_that_would_delete_most_judge_calls_waits_for_an_operator,
 );
 
 async fn a_worker_prunes_judge_calls_that_are_older_than_they_are_kept(mut home: Home) {
@@ -89,5 +90,41 @@ async fn a_worker_deletes_jobs_that_ended_before_they_are_kept(mut home: Home) {
     })
     .await;
     assert!(store.jobs().get(ended[1]).await.unwrap().is_some());
+    world.end().await;
+}
+
+async fn a_worker_that_would_delete_most_judge_calls_waits_for_an_operator(mut home: Home) {
+    home.set("GAVEL_RETENTION_JUDGE_CALLS_DAYS", "30");
+    let mut world = World::idle(home, Say::Score(70)).await;
+    let store = world.app().store().clone();
+    for age in [31; 30].into_iter().chain([29; 29]) {
+        let mut call = crate::support::call(JobId::new());
+        call.at -= TimeDelta::days(age);
+        store.log(call);
+    }
+    assert!(store.calls().of_job(JobId::new()).await.unwrap().is_empty());
+    world.work();
+    let reason = eventually(PATIENCE, "retention has stopped", || async {
+        let ready = world.api.get("/readyz?verbose").await.expect(200);
+        let checks = ready["checks"].as_array().unwrap().clone();
+        checks
+            .into_iter()
+            .find(|check| check["name"] == "retention")
+    })
+    .await;
+    let reason = reason["detail"].as_str().unwrap();
+    let expired = store.retention().refused().await.unwrap()[0];
+    assert_eq!((expired.rows, expired.stored), (30, 59));
+    for part in [
+        "30 of 59 judge calls are older than",
+        "`gavel prune --calls --older-than 20",
+    ] {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+    let page = world.api.get("/system").await.expect(200);
+    let page = page.as_str().unwrap();
+    assert!(page.contains("30 of 59 judge calls"), "{page}");
+    let stored = store.retention().expired(Aged::Calls, expired.before);
+    assert_eq!(stored.await.unwrap(), expired, "nothing is deleted");
     world.end().await;
 }

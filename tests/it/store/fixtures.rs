@@ -6,8 +6,8 @@ use gavel::job::{
 };
 use gavel::score::session::{AlternativeApproach, Flag, Message, MissingTool, SessionScore};
 use gavel::store::{
-    Accepted, Ending, Fence, NewSessionScore, Record, Recorded, SessionRecord, SessionScoreRow,
-    Store,
+    Accepted, Aged, Ending, Fence, NewSessionScore, Pruning, Record, Recorded, SessionRecord,
+    SessionScoreRow, Store,
 };
 use gavel::wire::SessionStatus;
 use serde_json::json;
@@ -232,4 +232,19 @@ pub(super) async fn scored_session(store: &Store, total_score: u8) -> Uuid {
     let claimed = claim(store, id, Uuid::now_v7()).await;
     record(store, &claimed, scored(session_id, total_score)).await;
     session_id
+}
+
+/// Deletes what is older than `before` of a kind and may go; answers how many rows went.
+pub(super) async fn delete_older(store: &Store, aged: Aged, before: DateTime<Utc>) -> u64 {
+    let counted = store.retention().count(aged, before).await.unwrap();
+    let mut pruning = Pruning::new(aged, before);
+    let mut gone = 0;
+    loop {
+        let step = store.retention().step(&mut pruning).await.unwrap();
+        gone += step.deleted;
+        if !step.more {
+            assert!(gone <= counted, "{gone} of {counted}");
+            return gone;
+        }
+    }
 }

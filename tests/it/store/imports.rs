@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use gavel::store::{ImportEnd, ImportStep, NewImport, Store, WalkPlace, Walked};
+use gavel::store::{Aged, ImportEnd, ImportStep, NewImport, Store, WalkPlace, Walked};
 use gavel::wire::{ImportCounts, ImportState, SessionStatus};
 use uuid::Uuid;
 
-use super::fixtures::{minutes, now, session};
+use super::fixtures::{delete_older, minutes, now, session};
 use crate::support;
 use crate::support::wait::eventually;
 
@@ -373,7 +373,9 @@ async fn an_import_that_ended_long_ago_is_pruned_with_its_reasons_and_one_that_r
         let left = "insert into session_import_items (import_id, item, outcome)
                     select import_id, 'left', 'new' from session_imports where state = 'completed'";
         support::execute(&test.url, left).await.unwrap();
-        assert_eq!(store.prune(now(), long_ago).await.unwrap(), 2);
+        assert_eq!(store.retention().prune(now()).await.unwrap(), 2);
+        let limit = long_ago + minutes(1);
+        assert_eq!(delete_older(store, Aged::Imports, limit).await, 1);
         assert!(store.imports().get(old).await.unwrap().is_none());
         assert!(store.imports().failures(old).await.unwrap().is_empty());
         assert_eq!(store.imports().failures(young).await.unwrap().len(), 1);

@@ -1,5 +1,6 @@
 //! What is past its time goes, with all that was made of it, and nothing that is still needed does.
 
+use chrono::{SecondsFormat, SubsecRound as _};
 use gavel::job::{JobId, JobState, Kind, NewJob};
 use gavel::judge::{CacheKey, CallLog as _, CallRecord};
 use gavel::score::trust::Given;
@@ -10,25 +11,14 @@ use gavel::store::{
 use uuid::Uuid;
 
 use super::fixtures::{
-    accept, claim, current_score, failed, job, minutes, new_job, now, record, record_of, scored,
-    session, session_with_job,
+    accept, claim, current_score, delete_older, failed, job, minutes, new_job, now, record,
+    record_of, scored, session, session_with_job,
 };
 use crate::support::{self, call};
 
-/// Runs the steps to their end; answers how many went.
+/// Deletes everything of a kind that may go; answers how many went.
 async fn prune(store: &Store, aged: Aged) -> u64 {
-    let before = now() + minutes(1);
-    let counted = store.retention().count(aged, before).await.unwrap();
-    let mut pruning = Pruning::new(aged, before);
-    let mut gone = 0;
-    loop {
-        let step = store.retention().step(&mut pruning).await.unwrap();
-        gone += step.deleted;
-        if !step.more {
-            assert!(gone <= counted, "{gone} of {counted}");
-            return gone;
-        }
-    }
+    delete_older(store, aged, now() + minutes(1)).await
 }
 
 /// As analytics count them.
@@ -193,6 +183,89 @@ async fn sessions_go_with_all_that_was_made_of_them_and_their_days_stay() {
 }
 
 #[tokio::test]
+async fn a_limit_that_leaps_over_most_rows_is_refused_until_an_operator_deletes_them() {
+    for test in support::stores().await {
+        let retention = test.store.retention();
+        for (day, of_day) in [(100, 10), (50, 30), (1, 20)] {
+            for _ in 0..of_day {
+                let mut old = call(JobId::new());
+                old.at = now() - minutes(60 * 24 * day);
+                test.store.log(old);
+            }
+        }
+        assert_eq!(calls(&test.store, JobId::new()).await, 0, "all are written");
+        let limit = |days: i64| (now() - minutes(60 * 24 * days)).trunc_subsecs(0);
+        let refusal = async |before| retention.refusal(Aged::Calls, before).await.unwrap();
+
+        // 10 of 60, as kept for 90 days.
+        let right = limit(90);
+        assert_eq!(refusal(right).await, None);
+        assert_eq!(delete_older(&test.store, Aged::Calls, right).await, 10);
+        retention.complete(Aged::Calls, right).await.unwrap();
+        // An hour later it isn't counted again.
+        assert_eq!(refusal(right + minutes(60)).await, None);
+
+        // The clock is 60 days ahead: 30 of 50.
+        let leapt = limit(30);
+        let expired = refusal(leapt).await.unwrap();
+        assert_eq!((expired.rows, expired.stored), (30, 50));
+        assert_eq!(retention.refused().await.unwrap(), [expired]);
+        assert_eq!(
+            expired.to_string(),
+            format!(
+                "30 of 50 judge calls are older than {}, which is more than half",
+                leapt.to_rfc3339_opts(SecondsFormat::Secs, true)
+            )
+        );
+        // It is right again.
+        assert_eq!(refusal(right).await, None);
+        retention.complete(Aged::Calls, right).await.unwrap();
+        assert_eq!(retention.refused().await.unwrap(), []);
+
+        // An operator deletes fewer, then as many as were refused.
+        assert_eq!(refusal(leapt).await, Some(expired));
+        retention
+            .approve(Aged::Calls, leapt - minutes(1))
+            .await
+            .unwrap();
+        assert_eq!(retention.refused().await.unwrap(), [expired]);
+        assert_eq!(delete_older(&test.store, Aged::Calls, leapt).await, 30);
+        retention.approve(Aged::Calls, leapt).await.unwrap();
+        assert_eq!(retention.refused().await.unwrap(), []);
+        assert_eq!(refusal(leapt + minutes(60)).await, None);
+    }
+}
+
+#[tokio::test]
+async fn few_rows_and_at_most_half_are_deleted_without_an_operator() {
+    for test in support::stores().await {
+        let retention = test.store.retention();
+        let refusal = async || {
+            let limit = now() - minutes(60);
+            retention.refusal(Aged::Calls, limit).await.unwrap()
+        };
+        let log = async |number: usize, age: i64| {
+            for _ in 0..number {
+                let mut call = call(JobId::new());
+                call.at = now() - minutes(age);
+                test.store.log(call);
+            }
+            assert_eq!(calls(&test.store, JobId::new()).await, 0, "all are written");
+        };
+        log(20, 90).await;
+        assert_eq!(refusal().await, None, "20 of 20");
+        log(1, 90).await;
+        assert!(refusal().await.is_some(), "21 of 21");
+        log(21, 1).await;
+        assert_eq!(refusal().await, None, "21 of 42");
+        log(1, 90).await;
+        assert!(refusal().await.is_some(), "22 of 43");
+        retention.forget_limits(Aged::Calls).await.unwrap();
+        assert_eq!(retention.refused().await.unwrap(), []);
+    }
+}
+
+#[tokio::test]
 async fn a_deletion_that_broke_off_is_finished_whatever_is_kept() {
     for test in support::stores().await {
         let store = &test.store;
@@ -271,7 +344,7 @@ async fn an_erased_session_leaves_nothing_behind() {
             stale.unwrap().committed().await.unwrap(),
             gavel::store::Recorded::Stale
         );
-        store.prune(now(), now() - minutes(9)).await.unwrap();
+        store.retention().prune(now()).await.unwrap();
         assert_eq!(calls(store, run.job_id).await, 0);
     }
 }
@@ -359,7 +432,7 @@ async fn a_score_of_a_session_that_is_gone_is_refused() {
         // Its call was written, and nobody asks for that session again.
         store.log(call(late));
         assert_eq!(calls(store, late).await, 1);
-        store.prune(now(), now() - minutes(9)).await.unwrap();
+        store.retention().prune(now()).await.unwrap();
         assert_eq!(calls(store, late).await, 0);
         // Its job goes when it is asked for again.
         let erased = Erased {

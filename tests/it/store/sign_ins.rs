@@ -35,7 +35,7 @@ async fn a_sign_in_is_found_until_its_end_and_then_pruned() {
             assert_eq!(found.as_ref(), is_there.then_some(of), "{later} h");
         }
         let past = now + TimeDelta::hours(1);
-        assert_eq!(store.prune(past, now).await.unwrap(), 1);
+        assert_eq!(store.retention().prune(past).await.unwrap(), 1);
         let kept = store.sign_ins().find(&short.id_hash, now).await.unwrap();
         assert_eq!(kept, None);
     }

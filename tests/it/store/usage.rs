@@ -3,10 +3,11 @@
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use gavel::job::JobId;
 use gavel::judge::{CallLog as _, CallRecord, CallUsage, ErrorClass};
-use gavel::store::{Store, UsageSum};
+use gavel::store::{Aged, Store, UsageSum};
 use gavel::wire::UsageBy;
 use sqlx::Connection as _;
 
+use super::fixtures::delete_older;
 use super::judge_memory::refuse_bad_calls;
 use crate::support::{self, call};
 
@@ -145,7 +146,7 @@ async fn the_sums_outlive_the_calls() {
         let now = old.at + TimeDelta::days(400);
         test.store.log(old);
         let before = january(&test.store, UsageBy::Day).await;
-        assert_eq!(test.store.prune(now, now).await.unwrap(), 1);
+        assert_eq!(delete_older(&test.store, Aged::Calls, now).await, 1);
         assert_eq!(january(&test.store, UsageBy::Day).await, before);
     }
 }

@@ -109,7 +109,7 @@ async fn a_worker_that_is_silent_for_a_week_is_forgotten_with_what_it_knew() {
         let aged = "update workers set heartbeat_at = '2020-01-01T00:00:00.000000+00:00' where name = 'old'";
         support::execute(&test.url, aged).await.unwrap();
 
-        assert_eq!(store.prune(now, now).await.unwrap(), 2);
+        assert_eq!(store.retention().prune(now).await.unwrap(), 2);
         let left = store.workers().list(Duration::from_secs(60)).await.unwrap();
         assert_eq!(
             left.iter().map(|w| w.name.as_str()).collect::<Vec<_>>(),

@@ -77,17 +77,9 @@ impl Home {
     /// Shows the program another wall clock than this machine's, such as "+6s"; "" for this machine's again. `None`, with a
     /// line that says so, where there is no libfaketime.
     pub(crate) fn set_clock(&mut self, offset: &str) -> Option<&mut Self> {
-        const LIBRARY: &str = "faketime/libfaketime.so.1";
-        if offset.is_empty() {
-            return Some(self.unset("LD_PRELOAD").unset("FAKETIME"));
-        }
-        let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"];
-        let Some(library) = super::process::program(LIBRARY, &folders) else {
-            eprintln!("NOT TESTED: there is no libfaketime (Debian: apt install faketime)");
-            return None;
-        };
-        self.set("LD_PRELOAD", library.display());
-        Some(self.set("FAKETIME", offset))
+        self.unset("LD_PRELOAD").unset("FAKETIME");
+        self.env.extend(super::process::clock_at(offset)?);
+        Some(self)
     }
 
     /// Writes the judges' file: one judge at this address. `more` are further lines of the entry.

@@ -149,6 +149,25 @@ pub(crate) fn free_address() -> SocketAddr {
     }
 }
 
+/// The environment in which a process sees a wall clock this far off; empty for this machine's. `None`, with a line that says so,
+/// where there is no libfaketime.
+pub(crate) fn clock_at(offset: &str) -> Option<BTreeMap<String, String>> {
+    const LIBRARY: &str = "faketime/libfaketime.so.1";
+    if offset.is_empty() {
+        return Some(BTreeMap::new());
+    }
+    let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"];
+    let Some(library) = program(LIBRARY, &folders) else {
+        eprintln!("NOT TESTED: there is no libfaketime (Debian: apt install faketime)");
+        return None;
+    };
+    let preload = ("LD_PRELOAD".to_owned(), library.display().to_string());
+    Some(BTreeMap::from([
+        preload,
+        ("FAKETIME".to_owned(), offset.to_owned()),
+    ]))
+}
+
 /// Several processes over one database and one queue.
 pub(crate) struct Fleet {
     pub(crate) home: Home,
@@ -354,6 +373,7 @@ pub(crate) struct PrivatePostgres {
     program: PathBuf,
     dir: tempfile::TempDir,
     address: SocketAddr,
+    clock: BTreeMap<String, String>,
     process: Option<Process>,
 }
 
@@ -411,6 +431,7 @@ impl PrivatePostgres {
             program: postgres,
             dir,
             address: free_address(),
+            clock: BTreeMap::new(),
             process: None,
         };
         server.again().await;
@@ -437,10 +458,27 @@ impl PrivatePostgres {
         process.exit_code().await;
     }
 
+    /// Starts it again with a wall clock this far off, as [`Home::set_clock`].
+    pub(crate) async fn again_at(&mut self, offset: &str) -> Option<()> {
+        self.clock = clock_at(offset)?;
+        self.kill().await;
+        self.again().await;
+        Some(())
+    }
+
     /// Starts it again on the same data.
     pub(crate) async fn again(&mut self) {
-        let mut command = unprivileged(&self.program);
-        command.arg("-D").arg(self.dir.path().join("data"));
+        // The library's semaphore belongs to whoever loads it first: not to root.
+        let mut command = unprivileged(Path::new("/usr/bin/env"));
+        command.args(
+            self.clock
+                .iter()
+                .map(|(name, value)| format!("{name}={value}")),
+        );
+        command
+            .arg(&self.program)
+            .arg("-D")
+            .arg(self.dir.path().join("data"));
         command.args([
             "-p",
             &self.address.port().to_string(),
