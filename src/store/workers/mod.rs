@@ -211,9 +211,11 @@ impl Workers<'_> {
         self.db
             .dialect()
             .push_column_ago(&mut statement, "lease_s", stale_after);
-        statement.push(
-            ") and not swept then 1 else 0 end as alive from workers where not (heartbeat_at < ",
-        );
+        // A heartbeat from the future was written before the clock was set back, and would count for as long as it was ahead.
+        statement
+            .push(") and not (heartbeat_at > ")
+            .push(self.db.dialect().now())
+            .push(") and not swept then 1 else 0 end as alive from workers where not (heartbeat_at < ");
         self.db.dialect().push_ago(&mut statement, DAY);
         statement.push(") order by started_at desc, worker_id desc limit 1000");
         let rows = self.db.read(ATTEMPTED, &statement).await?;

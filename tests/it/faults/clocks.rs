@@ -153,5 +153,8 @@ async fn a_database_whose_clock_leaps_makes_no_worker_delete_anything() {
     degraded_by(&fleet, &["the database's clock is 5184"]).await;
     all_scored_once(&fleet.home, SESSIONS).await;
     worker.stop().await;
+
+    postgres.again_at("").await.unwrap();
+    degraded_by(&fleet, &["no worker is alive"]).await;
     end(fleet).await;
 }

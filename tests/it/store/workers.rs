@@ -92,6 +92,25 @@ async fn forgotten_workers_are_stopped() {
 }
 
 #[tokio::test]
+async fn a_worker_whose_heartbeat_is_in_the_future_is_not_alive() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let id = Uuid::now_v7();
+        let is_alive = async || {
+            let listed = store.workers().list(Duration::from_secs(60)).await;
+            listed.unwrap()[0].alive
+        };
+        support::heartbeat(store, &support::beat(id, "a")).await;
+        assert!(is_alive().await);
+        let ahead = "update workers set heartbeat_at = '2999-01-01T00:00:00.000000+00:00'";
+        support::execute(&test.url, ahead).await.unwrap();
+        assert!(!is_alive().await);
+        support::heartbeat(store, &support::beat(id, "a")).await;
+        assert!(is_alive().await, "the next heartbeat counts");
+    }
+}
+
+#[tokio::test]
 async fn a_worker_that_is_silent_for_a_week_is_forgotten_with_what_it_knew() {
     for test in support::stores().await {
         let store = &test.store;
