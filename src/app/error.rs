@@ -19,6 +19,9 @@ pub enum AppError {
         /// How many.
         pending: usize,
     },
+    /// Exit 2: the role lacks privileges.
+    #[error("the role lacks privileges on Gavel's tables; run as their owner: {0}")]
+    MissingGrants(String),
     /// Exit 2: a worker without a judge that it could ask.
     #[error("{0}")]
     NoJudge(String),

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::AppError;
 use crate::api::{HOLD, Health};
 use crate::clock::{Clock, ClockSkew, MAX_SKEW};
 use crate::enqueue::Enqueue;
@@ -17,7 +18,7 @@ use crate::job::WaitReason;
 use crate::queue::Queue;
 use crate::store::{Aged, Expired, HoldTarget, Store};
 
-/// How long a readiness probe waits for Redis.
+/// How long a readiness probe waits for Redis, and for the role's privileges.
 const PING: Duration = Duration::from_millis(300);
 
 pub(super) struct ProcessHealth {
@@ -109,9 +110,13 @@ pub(crate) fn clocks_apart(skew: ClockSkew) -> String {
 impl Health for ProcessHealth {
     async fn degraded(&self) -> Vec<(&'static str, String)> {
         let mut found = Vec::new();
-        if self.store.storage_is_full() {
-            let why = "the database's disk is full: nothing is accepted or claimed, and results wait in memory; make room on it, and all goes on without a restart";
-            found.push(("storage", why.to_owned()));
+        if let Some(why) = self.store.explain_outage().await {
+            found.push(("storage", why));
+        } else if let Ok(Ok(missing)) = timeout(PING, self.store.missing_grants()).await
+            && !missing.is_empty()
+        {
+            let why = AppError::MissingGrants(missing.join("; ")).to_string();
+            found.push(("privileges", why));
         }
         let skew = ClockSkew::of(self.clock.now());
         if skew.is_too_large() {

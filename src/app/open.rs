@@ -1,6 +1,7 @@
 //! Opens what a process stands on, as its settings say: the store and its schema, the queue, and the options of gate and
 //! retries. Keeps nothing.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use crate::queue::Queue;
 use crate::queue::memory::MemoryQueue;
 use crate::queue::redis::{RedisOptions, RedisQueue};
 use crate::redis_client::RedisClient;
-use crate::store::{Store, StoreError, StoreOptions};
+use crate::store::{Outage, Store, StoreError, StoreOptions};
 use crate::worker::{RetentionPeriods, WebhookOptions};
 
 /// Opens the store of a mode, as the settings name it; a fault names the address and the setting.
@@ -38,6 +39,9 @@ pub async fn open_store(settings: &Settings, mode: &Mode) -> Result<Store, AppEr
     };
     let options = StoreOptions {
         url,
+        password_file: Some(&settings.database.password_file)
+            .filter(|path| !path.is_empty())
+            .map(PathBuf::from),
         max_connections: settings.database.max_connections,
         connect_timeout: Duration::from_secs(settings.database.connect_timeout_s),
     };
@@ -51,6 +55,10 @@ pub async fn open_store(settings: &Settings, mode: &Mode) -> Result<Store, AppEr
             ),
         };
         match error {
+            StoreError::Unavailable {
+                outage: Outage::Rejected,
+                ..
+            } => AppError::Config(said),
             StoreError::Unavailable { .. } => AppError::Unreachable(said),
             StoreError::Schema(_)
             | StoreError::Unexpected { .. }
@@ -71,6 +79,10 @@ pub(super) async fn migrate(store: &Store, migrations: Migrations) -> Result<(),
             Ok(())
         }
         Migrations::Require => {
+            let missing = store.missing_grants().await.map_err(broken)?;
+            if !missing.is_empty() {
+                return Err(AppError::MissingGrants(missing.join("; ")));
+            }
             let pending = store.pending_migrations().await.map_err(broken)?.len();
             if pending == 0 {
                 Ok(())

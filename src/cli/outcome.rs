@@ -101,6 +101,7 @@ impl From<AppError> for CliError {
             AppError::Config(_)
             | AppError::Locked { .. }
             | AppError::Unmigrated { .. }
+            | AppError::MissingGrants(_)
             | AppError::NoJudge(_) => Exit::Usage,
             AppError::Unreachable(_) | AppError::Broken(_) => Exit::Incomplete,
         };

@@ -86,6 +86,7 @@ impl Prune {
             )),
             other @ (AppError::Config(_)
             | AppError::Unmigrated { .. }
+            | AppError::MissingGrants(_)
             | AppError::NoJudge(_)
             | AppError::Unreachable(_)
             | AppError::Broken(_)) => other.into(),

@@ -70,6 +70,8 @@ impl Settings {
 pub struct DatabaseSettings {
     /// `postgres://…`; `up` and `demo` use SQLite in the data folder instead.
     pub url: String,
+    /// Path of a file with the role's password; empty: the address's.
+    pub password_file: String,
     /// The most sessions with Postgres of one process.
     pub max_connections: u32,
     /// How long to try at start.
@@ -277,6 +279,7 @@ impl fmt::Debug for DatabaseSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DatabaseSettings")
             .field("url", &redacted_url(&self.url))
+            .field("password_file", &self.password_file)
             .field("max_connections", &self.max_connections)
             .field("connect_timeout_s", &self.connect_timeout_s)
             .finish()

@@ -52,6 +52,7 @@ pub use criteria::{CriteriaDefinition, CriteriaVersions};
 pub use database::db::StoreOptions;
 pub use database::dialect::Dialect;
 pub use database::error::{Outage, StoreError};
+pub use database::last_outage::KnownOutage;
 pub use database::page::{Cursor, Page};
 pub use idempotency::{IdempotencyKeys, KeptAnswer, KeyUse, Reserved};
 pub use imports::ends::ImportEnd;

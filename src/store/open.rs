@@ -18,18 +18,20 @@ use super::calls::writer::{self, CallWriter};
 use super::database::db::{Db, StoreOptions};
 use super::database::dedicated::{DedicatedConnection, Durability, Opener};
 use super::database::error::timed_out;
+use super::database::grants;
+use super::database::last_outage::KnownOutage;
 use super::database::migrations;
 use super::database::pool::{Bound, CONNECT, ConnectionPermit, Pool};
 use super::database::pooler;
 use super::database::reads::{self, Reader, Statements};
-use super::database::sql::{first, sql};
+use super::database::sql::{DbRow, first, sql};
 use super::jobs::accept::{self, Accepting};
 use super::jobs::claim::Claimer;
 use super::jobs::record::Recording;
 use super::jobs::recorder;
 use super::jobs::rescue::Rescuer;
 use super::sessions::{self, facts};
-use super::{Dialect, StoreError};
+use super::{Dialect, Outage, StoreError};
 
 /// Callers have a short timeout themselves: a readiness probe gives up after seconds.
 const PING: Duration = Duration::from_secs(2);
@@ -104,13 +106,19 @@ impl Store {
     /// Opens the pool, trying for `connect_timeout`. Doesn't look at the schema.
     ///
     /// # Errors
-    /// `Unavailable` when the database couldn't be reached in time, `Unexpected` for an address that makes no sense or
-    /// a server that refuses us for good (password, unknown database), `SharedSessions` behind a pooler that doesn't fit.
+    /// `Unavailable` when the database couldn't be reached in time, or at once if it rejects the role; `Unexpected` for an
+    /// address that makes no sense, `SharedSessions` behind a pooler that doesn't fit.
     pub async fn connect(options: StoreOptions) -> Result<Self, StoreError> {
         let db = Db::new(&options)?;
         let deadline = Instant::now() + options.connect_timeout;
         while let Err(error) = answers(&db).await {
-            let passing = matches!(error, StoreError::Unavailable { .. });
+            let passing = match &error {
+                StoreError::Unavailable { outage, .. } => outage.is_passing(),
+                StoreError::Schema(_)
+                | StoreError::Unexpected { .. }
+                | StoreError::SharedSessions
+                | StoreError::BadCursor(_) => false,
+            };
             if !passing || Instant::now() >= deadline {
                 return Err(error);
             }
@@ -275,9 +283,40 @@ impl Store {
         PoolUse { in_use, idle }
     }
 
-    /// Whether a write was refused within the last 6 s because the database's disk is full.
-    pub fn storage_is_full(&self) -> bool {
-        self.db.disk().is_full()
+    /// Returns why the database can't be used, by an error of the last 2 s that an operator must mend.
+    pub fn known_outage(&self) -> Option<KnownOutage> {
+        self.db.last_outage().current()
+    }
+
+    /// Returns cause and remedy of [`Store::known_outage`], with the grants that are missing.
+    pub async fn explain_outage(&self) -> Option<String> {
+        let KnownOutage { outage, mut remedy } = self.known_outage()?;
+        if matches!(outage, Outage::MissingPrivilege | Outage::MissingTable)
+            && let Ok(missing) = self.missing_grants().await
+            && !missing.is_empty()
+        {
+            remedy = format!("{remedy}; run as the tables' owner: {}", missing.join("; "));
+        }
+        Some(match outage.stops_claims() {
+            true => format!(
+                "the database can't be used: {remedy}. No job is claimed and results wait in memory; work resumes without a restart"
+            ),
+            false => format!("the database can't be used in full: {remedy}"),
+        })
+    }
+
+    /// Returns the statements that grant the role the privileges which it lacks on Gavel's tables; none on SQLite.
+    ///
+    /// # Errors
+    /// `Unavailable` if the database doesn't answer.
+    pub async fn missing_grants(&self) -> Result<Vec<String>, StoreError> {
+        if self.dialect() == Dialect::Sqlite {
+            return Ok(Vec::new());
+        }
+        let decode = |row: &DbRow| row.get("missing");
+        self.db
+            .read_all(grants::ATTEMPTED, &grants::statement(), decode)
+            .await
     }
 
     /// Whether the database answers.
@@ -331,8 +370,8 @@ impl Store {
     /// One connection, apart from the pools: a pooled one may remember statements of another schema.
     async fn migrating(&self) -> Result<Migrating, StoreError> {
         let opened = match &self.db {
-            Db::Postgres { pool, options } => match pool.reserve().await {
-                Ok(permit) => tokio::time::timeout(CONNECT, options.connect())
+            Db::Postgres { pool, address } => match pool.reserve().await {
+                Ok(permit) => tokio::time::timeout(CONNECT, address.connect())
                     .await
                     .unwrap_or_else(|_| Err(timed_out("connecting")))
                     .map(|conn| Migrating::Postgres(Box::new(conn), permit)),
@@ -376,8 +415,8 @@ async fn pending_on(pool: &Pool) -> sqlx::Result<Result<Vec<i64>, StoreError>> {
 
 async fn answers(db: &Db) -> Result<(), StoreError> {
     let failed = |error| StoreError::of("connecting to the database", &error);
-    if let Db::Postgres { options, .. } = db
-        && pooler::shares_sessions(options).await.map_err(failed)?
+    if let Db::Postgres { address, .. } = db
+        && pooler::shares_sessions(address).await.map_err(failed)?
     {
         return Err(StoreError::SharedSessions);
     }

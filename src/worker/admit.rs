@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -40,6 +41,7 @@ pub(super) struct StoreAdmit {
     configured: BTreeSet<Lane>,
     /// Lanes with work that the store named last, and when.
     seen: Mutex<(Option<Instant>, BTreeSet<Lane>)>,
+    claims_stopped: AtomicBool,
 }
 
 impl StoreAdmit {
@@ -64,6 +66,7 @@ impl StoreAdmit {
             judges: parts.judges.clone(),
             configured,
             seen: Mutex::default(),
+            claims_stopped: AtomicBool::new(false),
         }
     }
 
@@ -152,9 +155,9 @@ impl Admit for StoreAdmit {
     type Item = ClaimedJob;
 
     async fn lanes(&self) -> Vec<OpenLane> {
-        // A worker that others may hold for dead claims nothing: its jobs would run twice. Neither does one whose disk is full:
-        // its results could not be stored.
-        if !self.pulse.is_confirmed() || self.store.storage_is_full() {
+        // A worker that others may hold for dead claims nothing: its jobs would run twice. Neither does one whose results
+        // could not be stored.
+        if !self.pulse.is_confirmed() || self.outage_stops_claims().await {
             return Vec::new();
         }
         self.refresh_lanes().await;
@@ -214,6 +217,20 @@ impl Admit for StoreAdmit {
 }
 
 impl StoreAdmit {
+    /// Whether the database takes no results. Logs once why.
+    async fn outage_stops_claims(&self) -> bool {
+        let outage = self.store.known_outage();
+        let stops = outage.is_some_and(|known| known.outage.stops_claims());
+        let stopped = self.claims_stopped.swap(stops, Ordering::Relaxed);
+        if stops && !stopped {
+            let why = self.store.explain_outage().await.unwrap_or_default();
+            tracing::error!("claims stopped: {why}");
+        } else if stopped && !stops {
+            tracing::info!("claims resumed: the database can be used");
+        }
+        stops
+    }
+
     /// Nothing of the job ran, so nothing is spent: its row is as it was before the claim, but for `claim_no`.
     async fn put_back_one(&self, job: &Job) -> Result<(), StoreError> {
         let record = Record {

@@ -267,6 +267,7 @@ mod tests {
     async fn store_of(dir: &tempfile::TempDir, judges: &[&str]) -> (Arc<Store>, Vec<JobId>) {
         let options = StoreOptions {
             url: format!("sqlite://{}/gavel.db", dir.path().display()),
+            password_file: None,
             max_connections: 2,
             connect_timeout: Duration::from_secs(10),
         };

@@ -29,6 +29,7 @@ pub(super) async fn check(settings: &Settings) -> Vec<Check> {
             };
             migrated = found.is_ok();
             checks.push(Check::new("migrations", found));
+            checks.push(Check::new("privileges", privileges(&store).await));
             checks.push(Check::new("clock", clock(&store).await));
             if migrated {
                 let lease = Duration::from_secs_f64(settings.worker.lease_s);
@@ -39,6 +40,15 @@ pub(super) async fn check(settings: &Settings) -> Vec<Check> {
     }
     checks.push(Check::new("redis", redis(settings, migrated).await));
     checks
+}
+
+async fn privileges(store: &Store) -> Result<String, String> {
+    let missing = store.missing_grants().await;
+    let missing = missing.map_err(|error| error.to_string())?;
+    match missing.is_empty() {
+        true => Ok("the role has all that it needs".to_owned()),
+        false => Err(AppError::MissingGrants(missing.join("; ")).to_string()),
+    }
 }
 
 async fn clock(store: &Store) -> Result<String, String> {

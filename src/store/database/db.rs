@@ -2,21 +2,22 @@
 //!
 //! A statement that fails for a passing reason is tried once more by [`retry_once`]; nothing here retries longer than that.
 
+use std::path::PathBuf;
 use std::str::FromStr as _;
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{
     ConnectOptions as _, Executor as _, PgConnection, Postgres, Sqlite, SqliteConnection,
     SqlitePool, Transaction,
 };
 
+use super::connect::PgAddress;
 use super::dialect::Dialect;
-use super::disk::Disk;
 use super::error::{StoreError, is_passing, timed_out};
+use super::last_outage::LastOutage;
 use super::pool::{Bound, Pool, Pooled, Session, State};
 use super::sql::{DbRow, Sql, all};
 
@@ -33,6 +34,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct StoreOptions {
     /// `postgres://…`, `sqlite:///path/file.db` or `sqlite::memory:`.
     pub url: String,
+    /// A file with the password of Postgres' role, read for each connection; in place of the address's.
+    pub password_file: Option<PathBuf>,
     /// The most sessions with Postgres at once, of whatever kind: up to nine are dedicated ones, each from its first use
     /// on. On SQLite: connections that read.
     pub max_connections: u32,
@@ -46,7 +49,7 @@ pub(in crate::store) enum Db {
     Postgres {
         pool: Pool,
         /// Without bounds, for migrations.
-        options: Box<PgConnectOptions>,
+        address: PgAddress,
     },
     Sqlite {
         /// One connection: SQLite has one writer.
@@ -55,7 +58,7 @@ pub(in crate::store) enum Db {
         read: SqlitePool,
         options: Box<SqliteConnectOptions>,
         in_memory: bool,
-        disk: Disk,
+        outage: LastOutage,
     },
 }
 
@@ -63,17 +66,10 @@ impl Db {
     pub(in crate::store) fn new(options: &StoreOptions) -> Result<Self, StoreError> {
         let url = options.url.as_str();
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            let connect = PgConnectOptions::from_str(url)
-                .map_err(|e| bad_url(&e))?
-                .application_name("gavel")
-                // Poolers refuse it, and floats are read as bytes.
-                .extra_float_digits(None)
-                .disable_statement_logging();
-            let pool = Pool::new(connect.clone(), options.max_connections);
-            return Ok(Self::Postgres {
-                pool,
-                options: Box::new(connect),
-            });
+            let address =
+                PgAddress::new(url, options.password_file.clone()).map_err(|e| bad_url(&e))?;
+            let pool = Pool::new(address.clone(), options.max_connections);
+            return Ok(Self::Postgres { pool, address });
         }
         let in_memory = url.contains(":memory:") || url.contains("mode=memory");
         let connect = SqliteConnectOptions::from_str(url)
@@ -110,7 +106,7 @@ impl Db {
             read,
             options: Box::new(connect),
             in_memory,
-            disk: Disk::default(),
+            outage: LastOutage::default(),
         })
     }
 
@@ -198,7 +194,9 @@ impl Db {
     async fn reader_for(&self, bound: Bound) -> sqlx::Result<Conn> {
         Ok(match self {
             Self::Postgres { pool, .. } => Conn::Pooled(pool.take(bound).await?),
-            Self::Sqlite { read, disk, .. } => Conn::Sqlite(read.acquire().await?, disk.clone()),
+            Self::Sqlite { read, outage, .. } => {
+                Conn::Sqlite(read.acquire().await?, outage.clone())
+            }
         })
     }
 
@@ -214,15 +212,17 @@ impl Db {
     async fn writer_for(&self, bound: Bound) -> sqlx::Result<Conn> {
         Ok(match self {
             Self::Postgres { pool, .. } => Conn::Pooled(pool.take(bound).await?),
-            Self::Sqlite { write, disk, .. } => Conn::Sqlite(write.acquire().await?, disk.clone()),
+            Self::Sqlite { write, outage, .. } => {
+                Conn::Sqlite(write.acquire().await?, outage.clone())
+            }
         })
     }
 
-    /// What is known of the database's disk.
-    pub(in crate::store) fn disk(&self) -> &Disk {
+    /// Why the database can't be used, if that is known.
+    pub(in crate::store) fn last_outage(&self) -> &LastOutage {
         match self {
-            Self::Postgres { pool, .. } => pool.disk(),
-            Self::Sqlite { disk, .. } => disk,
+            Self::Postgres { pool, .. } => pool.last_outage(),
+            Self::Sqlite { outage, .. } => outage,
         }
     }
 
@@ -241,7 +241,7 @@ impl Db {
 pub(in crate::store) enum Conn {
     Own(Session),
     Pooled(Pooled),
-    Sqlite(PoolConnection<Sqlite>, Disk),
+    Sqlite(PoolConnection<Sqlite>, LastOutage),
 }
 
 impl Conn {
@@ -256,7 +256,7 @@ impl Conn {
         let session = match self {
             Self::Own(session) => session,
             Self::Pooled(pooled) => pooled.session()?,
-            Self::Sqlite(conn, disk) => return Ok(Link::Sqlite(conn, disk)),
+            Self::Sqlite(conn, outage) => return Ok(Link::Sqlite(conn, outage)),
         };
         let (conn, state) = session.parts();
         Ok(Link::Postgres(conn, state))
@@ -276,10 +276,10 @@ impl Conn {
         let session = match self {
             Self::Own(session) => session,
             Self::Pooled(pooled) => pooled.session()?,
-            Self::Sqlite(conn, disk) => {
+            Self::Sqlite(conn, outage) => {
                 let begun = sqlx::Connection::begin_with(&mut **conn, "begin immediate").await;
-                disk.heard(&begun);
-                return Ok(Tx::Sqlite(begun?, disk));
+                outage.heard(&begun);
+                return Ok(Tx::Sqlite(begun?, outage));
             }
         };
         let (tx, state) = session.begin().await?;
@@ -290,7 +290,7 @@ impl Conn {
 /// A transaction of either kind.
 pub(in crate::store) enum Tx<'c> {
     Postgres(Transaction<'c, Postgres>, &'c mut State),
-    Sqlite(Transaction<'c, Sqlite>, &'c Disk),
+    Sqlite(Transaction<'c, Sqlite>, &'c LastOutage),
 }
 
 impl Tx<'_> {
@@ -304,7 +304,7 @@ impl Tx<'_> {
     fn link(&mut self) -> Link<'_> {
         match self {
             Self::Postgres(tx, state) => Link::Postgres(tx, state),
-            Self::Sqlite(tx, disk) => Link::Sqlite(tx, disk),
+            Self::Sqlite(tx, outage) => Link::Sqlite(tx, outage),
         }
     }
 
@@ -335,9 +335,9 @@ impl Tx<'_> {
                 }
                 result
             }
-            Self::Sqlite(tx, disk) => {
+            Self::Sqlite(tx, outage) => {
                 let result = tx.commit().await;
-                disk.heard(&result);
+                outage.heard(&result);
                 result
             }
         }
@@ -346,7 +346,7 @@ impl Tx<'_> {
 
 enum Link<'c> {
     Postgres(&'c mut PgConnection, &'c mut State),
-    Sqlite(&'c mut SqliteConnection, &'c Disk),
+    Sqlite(&'c mut SqliteConnection, &'c LastOutage),
 }
 
 // Postgres goes by the connection's own methods: their futures are boxed, so that `timed` holds a pointer and no query.
@@ -359,9 +359,9 @@ impl Link<'_> {
                 .into_iter()
                 .map(DbRow::Postgres)
                 .collect(),
-            Self::Sqlite(conn, disk) => {
+            Self::Sqlite(conn, outage) => {
                 let result = sql.sqlite().fetch_all(conn).await;
-                disk.heard(&result);
+                outage.heard(&result);
                 result?.into_iter().map(DbRow::Sqlite).collect()
             }
         })
@@ -373,9 +373,9 @@ impl Link<'_> {
                 .timed(conn.execute(sql.postgres()))
                 .await?
                 .rows_affected(),
-            Self::Sqlite(conn, disk) => {
+            Self::Sqlite(conn, outage) => {
                 let result = sql.sqlite().execute(conn).await;
-                disk.heard(&result);
+                outage.heard(&result);
                 result?.rows_affected()
             }
         })
@@ -448,6 +448,7 @@ mod tests {
         // Every future that asks the database holds this one.
         let options = StoreOptions {
             url: "postgres://nobody@127.0.0.1/none".to_owned(),
+            password_file: None,
             max_connections: 1,
             connect_timeout: Duration::from_secs(5),
         };
@@ -462,6 +463,7 @@ mod tests {
         let file = folder.path().join("full.db");
         let options = StoreOptions {
             url: format!("sqlite://{}", file.display()),
+            password_file: None,
             max_connections: 1,
             connect_timeout: Duration::from_secs(5),
         };
@@ -473,7 +475,7 @@ mod tests {
             tx.commit().await
         };
         run("create table t (filler blob)").await.unwrap();
-        assert!(!db.disk().is_full());
+        assert_eq!(db.last_outage().current(), None);
         // As a disk that has room for so many pages.
         let mut conn = db.writer().await.unwrap();
         conn.fetch(&sql!("pragma max_page_count = 10"))
@@ -489,7 +491,7 @@ mod tests {
             matches!(told, StoreError::Unavailable { outage: it, .. } if it == outage),
             "{told}"
         );
-        assert!(db.disk().is_full());
+        assert_eq!(db.last_outage().current().map(|it| it.outage), Some(outage));
         // A connection that is opened anew knows no such bound.
         run("insert into t values (zeroblob(1000000))")
             .await

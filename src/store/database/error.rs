@@ -10,7 +10,7 @@ pub enum StoreError {
         reason: String,
         outage: Outage,
     },
-    /// The schema is not the one this binary needs: `gavel migrate`.
+    /// The schema's versions are not those that this binary needs: `gavel migrate`.
     #[error("database schema: {0}")]
     Schema(String),
     /// A stored value doesn't read back, or a statement is wrong: a bug, or a hand in the tables.
@@ -38,31 +38,139 @@ pub enum StoreError {
 pub enum Outage {
     /// It didn't answer, or failed for a passing reason.
     NoAnswer,
+    /// It has no connection left for this process; those that are open work.
+    NoFreeConnection,
+    /// It accepts no connection from this process: password, role, `pg_hba.conf` or the database itself.
+    Rejected,
     /// Its disk is full: it can be read, and nothing can be written.
     StorageFull,
+    /// The role lacks a privilege.
+    MissingPrivilege,
+    /// A table is missing, or the role can't see its schema.
+    MissingTable,
+}
+
+impl Outage {
+    /// Returns why a statement failed for a reason that others share; `None` if the statement or its rows are at fault.
+    pub(in crate::store) fn of(error: &sqlx::Error) -> Option<Self> {
+        if rejection(error).is_some() {
+            return Some(Self::Rejected);
+        }
+        let Some(said) = error.as_database_error() else {
+            return is_lost_connection(error).then_some(Self::NoAnswer);
+        };
+        match &*said.code().unwrap_or_default() {
+            "53300" => Some(Self::NoFreeConnection),
+            // SQLITE_FULL, disk_full
+            "13" | "53100" => Some(Self::StorageFull),
+            "42501" => Some(Self::MissingPrivilege),
+            _ if is_missing_table(error) => Some(Self::MissingTable),
+            code => is_passing_code(code).then_some(Self::NoAnswer),
+        }
+    }
+
+    /// Whether the database does no more for a process that has connections, so that claimed jobs couldn't be recorded.
+    pub fn stops_claims(self) -> bool {
+        match self {
+            Self::NoAnswer | Self::NoFreeConnection => false,
+            Self::Rejected | Self::StorageFull | Self::MissingPrivilege | Self::MissingTable => {
+                true
+            }
+        }
+    }
+
+    /// Whether the same statement may work a moment later without an operator.
+    pub(in crate::store) fn is_passing(self) -> bool {
+        match self {
+            Self::NoAnswer | Self::NoFreeConnection | Self::StorageFull => true,
+            Self::Rejected | Self::MissingPrivilege | Self::MissingTable => false,
+        }
+    }
+}
+
+/// The server's answer to a connection that it doesn't accept.
+#[derive(Debug, thiserror::Error)]
+#[error("{message} (SQLSTATE {code})")]
+pub(in crate::store) struct Rejection {
+    pub(in crate::store) code: String,
+    pub(in crate::store) message: String,
+    pub(in crate::store) role: String,
+    pub(in crate::store) database: String,
+}
+
+impl Rejection {
+    /// Returns cause and remedy, without the server's own words: they may name hosts.
+    fn remedy(&self) -> String {
+        let Self {
+            code,
+            role,
+            database,
+            ..
+        } = self;
+        let remedy = match code.as_str() {
+            "28P01" => {
+                "its password is wrong; set the right one in DATABASE_URL (database.url) and restart, or write it to database.password_file, which is read for each connection"
+            }
+            "28000" => {
+                "it may not log in from here; `alter role .. login`, or add a line for it to pg_hba.conf"
+            }
+            "3D000" => {
+                "there is no such database; create it, or correct DATABASE_URL (database.url)"
+            }
+            "55000" => {
+                "the database accepts no connections; `alter database .. allow_connections true`"
+            }
+            "42501" => "it lacks a privilege; `grant connect on database .. to ..`",
+            _ => "see the log",
+        };
+        format!(
+            "the server rejects connections of role {role:?} to database {database:?} (SQLSTATE {code}): {remedy}"
+        )
+    }
+}
+
+/// Returns cause and remedy of an outage, for operators.
+pub(in crate::store) fn remedy(outage: Outage, error: &sqlx::Error) -> String {
+    match (outage, rejection(error)) {
+        (_, Some(rejection)) => rejection.remedy(),
+        (Outage::NoFreeConnection, None) => {
+            "the server has no connection left; raise its max_connections (or the role's connection limit), or lower database.max_connections".to_owned()
+        }
+        (Outage::StorageFull, None) => "its disk is full; make room on it".to_owned(),
+        (Outage::MissingPrivilege, None) => words(error),
+        (Outage::MissingTable, None) => format!(
+            "{}; run `gavel migrate`, or `grant usage on schema .. to ..`",
+            words(error)
+        ),
+        (Outage::NoAnswer | Outage::Rejected, None) => "it does not answer".to_owned(),
+    }
+}
+
+fn rejection(error: &sqlx::Error) -> Option<&Rejection> {
+    if let sqlx::Error::Io(error) = error {
+        return error.get_ref()?.downcast_ref();
+    }
+    None
 }
 
 impl StoreError {
-    /// Sorts a driver's error into one of ours. A missing table is a schema that wasn't migrated. The driver numbers a
-    /// session's prepared statements itself: one that is there already, or isn't there any more, is another session's.
+    /// Sorts a driver's error into one of ours. The driver numbers a session's prepared statements itself: one that is
+    /// there already, or isn't there any more, is another session's.
     pub(in crate::store) fn of(attempted: &'static str, error: &sqlx::Error) -> Self {
-        if is_passing(error) {
+        if let Some(outage) = Outage::of(error) {
+            let reason = match outage {
+                Outage::NoAnswer | Outage::StorageFull | Outage::MissingPrivilege => words(error),
+                Outage::Rejected => format!("{error}; {}", remedy(outage, error)),
+                Outage::NoFreeConnection | Outage::MissingTable => remedy(outage, error),
+            };
             return Self::Unavailable {
                 attempted,
-                reason: words(error),
-                outage: match is_storage_full(error) {
-                    true => Outage::StorageFull,
-                    false => Outage::NoAnswer,
-                },
+                reason,
+                outage,
             };
         }
         if has_state(error, &["42P05", "26000"]) {
             return Self::SharedSessions;
-        }
-        if is_missing_table(error) {
-            return Self::Schema(format!(
-                "{attempted}: {error}; run `gavel migrate` on this database"
-            ));
         }
         Self::Unexpected {
             attempted,
@@ -94,14 +202,11 @@ fn words(error: &sqlx::Error) -> String {
 
 /// Whether the same statement may work a moment later: a lost connection, a conflict between transactions, a busy file.
 pub(in crate::store) fn is_passing(error: &sqlx::Error) -> bool {
-    if let Some(error) = error.as_database_error() {
-        let code = error.code().unwrap_or_default();
-        return match code.parse::<u32>() {
-            // SQLite's codes are short numbers: busy, locked, I/O error, full, can't open; the low byte is the class.
-            Ok(number) if code.len() < 5 => matches!(number & 0xff, 5 | 6 | 10 | 13 | 14),
-            Ok(_) | Err(_) => is_passing_sqlstate(&code),
-        };
-    }
+    Outage::of(error).is_some_and(Outage::is_passing)
+}
+
+/// Whether an error that isn't the database's own is a lost connection, or none to be had.
+fn is_lost_connection(error: &sqlx::Error) -> bool {
     matches!(
         error,
         sqlx::Error::Io(_)
@@ -113,10 +218,19 @@ pub(in crate::store) fn is_passing(error: &sqlx::Error) -> bool {
     )
 }
 
+/// Whether a code is of those that pass. SQLite's are short numbers: busy, locked, I/O error, full, can't open; the low
+/// byte is the class.
+fn is_passing_code(code: &str) -> bool {
+    match code.parse::<u32>() {
+        Ok(number) if code.len() < 5 => matches!(number & 0xff, 5 | 6 | 10 | 13 | 14),
+        Ok(_) | Err(_) => is_passing_sqlstate(code),
+    }
+}
+
 /// What a write that failed says of those to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Failed {
-    /// The database is away: none would work now.
+    /// The database is away, or rejects all writes: none would work now.
     Away,
     /// The server gave these rows up: they met a lock, or took too long. Others may work now, and these later.
     HeldUp,
@@ -130,8 +244,10 @@ impl Failed {
         // Cancelled, also by `statement_timeout`; a lock not to be had; conflicts between transactions.
         match code.as_deref() {
             Some("57014" | "55P03" | "40001" | "40P01") => Self::HeldUp,
-            Some(_) | None if is_passing(error) => Self::Away,
-            Some(_) | None => Self::Refused,
+            Some(_) | None => match Outage::of(error) {
+                Some(_) => Self::Away,
+                None => Self::Refused,
+            },
         }
     }
 }
@@ -150,13 +266,6 @@ pub(in crate::store) fn is_lost(error: &sqlx::Error) -> bool {
         }
         None => matches!(error, sqlx::Error::Io(_) | sqlx::Error::Tls(_)),
     }
-}
-
-/// Whether a write was refused because the disk is full: SQLITE_FULL, or Postgres' disk_full.
-pub(in crate::store) fn is_storage_full(error: &sqlx::Error) -> bool {
-    error
-        .as_database_error()
-        .is_some_and(|error| matches!(error.code().as_deref(), Some("13" | "53100")))
 }
 
 pub(in crate::store) fn timed_out(what: &str) -> sqlx::Error {

@@ -41,6 +41,8 @@ static SQLITE: Migrator = sqlx::migrate!("./migrations/sqlite");
 pub(in crate::store) trait Schema: Migrate + Send {
     /// Makes the list of versions; waits for whoever migrates at this moment.
     async fn begin(&mut self) -> sqlx::Result<()>;
+    /// Whether a list of versions is there. Makes none: a role that only works with the tables may not create any.
+    async fn has_list(&mut self, list: &'static str) -> sqlx::Result<bool>;
     /// The versions of the list: number, checksum, oldest binary.
     async fn listed(&mut self) -> sqlx::Result<Vec<(i64, Vec<u8>, i64)>>;
     async fn run(&mut self, statement: String) -> sqlx::Result<()>;
@@ -73,15 +75,12 @@ impl Schema for PgConnection {
         Ok(())
     }
 
+    async fn has_list(&mut self, list: &'static str) -> sqlx::Result<bool> {
+        let known = sqlx::query_scalar("select to_regclass($1) is not null");
+        known.bind(list).fetch_one(self).await
+    }
+
     async fn listed(&mut self) -> sqlx::Result<Vec<(i64, Vec<u8>, i64)>> {
-        // Not `create table if not exists` at once: a reader may not be allowed to, and need not.
-        let known = "select to_regclass('schema_versions') is not null";
-        if !sqlx::query_scalar::<_, bool>(known)
-            .fetch_one(&mut *self)
-            .await?
-        {
-            return Ok(Vec::new());
-        }
         let rows = sqlx::query(READ_LIST).fetch_all(self).await?;
         rows.iter()
             .map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)))
@@ -101,15 +100,12 @@ impl Schema for SqliteConnection {
         Ok(())
     }
 
+    async fn has_list(&mut self, list: &'static str) -> sqlx::Result<bool> {
+        let known = sqlx::query_scalar("select count(*) > 0 from sqlite_master where name = ?1");
+        known.bind(list).fetch_one(self).await
+    }
+
     async fn listed(&mut self) -> sqlx::Result<Vec<(i64, Vec<u8>, i64)>> {
-        let known = "select count(*) from sqlite_master where name = 'schema_versions'";
-        if sqlx::query_scalar::<_, i64>(known)
-            .fetch_one(&mut *self)
-            .await?
-            == 0
-        {
-            return Ok(Vec::new());
-        }
         let rows = sqlx::query(READ_LIST).fetch_all(self).await?;
         rows.iter()
             .map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)))
@@ -132,6 +128,9 @@ pub(in crate::store) async fn run<C: Schema>(
     conn.begin()
         .await
         .map_err(|e| schema("locking the schema", e.into()))?;
+    conn.ensure_migrations_table(OLD_LIST)
+        .await
+        .map_err(|e| schema("listing the schema's versions", e))?;
     conn.run(MAKE_LIST.to_owned())
         .await
         .map_err(|e| schema("listing the schema's versions", e.into()))?;
@@ -293,6 +292,14 @@ pub(in crate::store) async fn revert<C: Schema>(
     Ok(versions)
 }
 
+/// Names of the tables that the versions make on Postgres.
+pub(in crate::store) fn tables() -> Vec<String> {
+    let versions = COMMON.iter().chain(POSTGRES.iter());
+    let made = versions.flat_map(|version| version.sql.as_str().split("create table ").skip(1));
+    let name = |rest: &str| rest.split([' ', '(']).next().unwrap_or_default().to_owned();
+    made.map(name).collect()
+}
+
 /// Every version, oldest first, up and down.
 fn migrations(dialect: Dialect) -> Vec<Migration> {
     let own = match dialect {
@@ -321,14 +328,15 @@ struct Listed {
 
 async fn applied<C: Schema>(conn: &mut C) -> Result<HashMap<i64, Listed>, StoreError> {
     let reading = "reading the schema's version";
-    conn.ensure_migrations_table(OLD_LIST)
-        .await
-        .map_err(|e| schema(reading, e))?;
-    let old = conn
-        .list_applied_migrations(OLD_LIST)
-        .await
-        .map_err(|e| schema(reading, e))?;
-    let listed = conn.listed().await.map_err(|e| schema(reading, e.into()))?;
+    let failed = |error: sqlx::Error| StoreError::of(reading, &error);
+    let (mut old, mut listed) = (Vec::new(), Vec::new());
+    if conn.has_list(OLD_LIST).await.map_err(failed)? {
+        let read = conn.list_applied_migrations(OLD_LIST).await;
+        old = read.map_err(|e| schema(reading, e))?;
+    }
+    if conn.has_list(LIST).await.map_err(failed)? {
+        listed = conn.listed().await.map_err(failed)?;
+    }
     let old = old.into_iter().map(|m| {
         let listed = Listed {
             checksum: m.checksum.into_owned(),
@@ -348,7 +356,7 @@ async fn applied<C: Schema>(conn: &mut C) -> Result<HashMap<i64, Listed>, StoreE
 
 fn schema(attempted: &'static str, error: MigrateError) -> StoreError {
     if let MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) = &error
-        && super::error::is_passing(error)
+        && super::error::Outage::of(error).is_some()
     {
         return StoreError::of(attempted, error);
     }

@@ -1,11 +1,13 @@
 //! Postgres and SQLite behind one face: connections, statements, rows, errors, pages, migrations. Knows no table but its own.
 
+pub(super) mod connect;
 pub(super) mod db;
 pub(super) mod dedicated;
 pub(super) mod dialect;
-pub(super) mod disk;
 pub(super) mod error;
+pub(super) mod grants;
 pub(super) mod group;
+pub(super) mod last_outage;
 pub(super) mod migrations;
 pub(super) mod page;
 pub(super) mod pool;

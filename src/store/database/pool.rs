@@ -15,16 +15,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sqlx::postgres::PgConnectOptions;
-use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, Postgres, Row as _,
-    Transaction,
-};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Postgres, Row as _, Transaction};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use super::disk::Disk;
+use super::connect::PgAddress;
 use super::error::{is_lost, timed_out};
+use super::last_outage::LastOutage;
 
 /// How long a statement waits for a permit.
 const ACQUIRE: Duration = Duration::from_secs(3);
@@ -77,7 +74,7 @@ pub(in crate::store) struct Session {
 pub(in crate::store) struct State {
     opened: u64,
     generation: Arc<AtomicU64>,
-    disk: Disk,
+    outage: LastOutage,
     bound: Bound,
     used: Instant,
     /// The last statement ended in good order, and no transaction is open.
@@ -107,7 +104,7 @@ impl State {
         };
         let result = result.unwrap_or_else(|| Err(timed_out("waiting for the database")));
         self.used = Instant::now();
-        self.disk.heard(&result);
+        self.outage.heard(&result);
         match &result {
             Ok(_) => self.good = true,
             Err(error) if is_lost(error) => self.raise(),
@@ -212,13 +209,13 @@ pub(in crate::store) struct Pool {
 }
 
 struct Shared {
-    options: PgConnectOptions,
+    address: PgAddress,
     /// The most that are lent out at once.
     most: usize,
     permits: Arc<Semaphore>,
     idle: Mutex<Vec<Session>>,
     generation: Arc<AtomicU64>,
-    disk: Disk,
+    outage: LastOutage,
 }
 
 impl Pool {
@@ -231,24 +228,24 @@ impl Pool {
         (lent, self.shared.idle().len())
     }
 
-    pub(in crate::store) fn new(options: PgConnectOptions, most: u32) -> Self {
+    pub(in crate::store) fn new(address: PgAddress, most: u32) -> Self {
         let most = usize::try_from(most.max(1)).unwrap_or(Semaphore::MAX_PERMITS);
         let most = most.min(Semaphore::MAX_PERMITS);
         Self {
             shared: Arc::new(Shared {
-                options,
+                address,
                 most,
                 permits: Arc::new(Semaphore::new(most)),
                 idle: Mutex::default(),
                 generation: Arc::default(),
-                disk: Disk::default(),
+                outage: LastOutage::default(),
             }),
         }
     }
 
-    /// What its sessions heard of the server's disk.
-    pub(in crate::store) fn disk(&self) -> &Disk {
-        &self.shared.disk
+    /// What its sessions noted.
+    pub(in crate::store) fn last_outage(&self) -> &LastOutage {
+        &self.shared.outage
     }
 
     /// Takes a permit for a session outside the pool, and leaves the pool's own what remains.
@@ -277,16 +274,16 @@ impl Pool {
         // Read before: what is raised meanwhile may concern this one.
         let opened = self.shared.generation.load(Ordering::Relaxed);
         let settings = format!("{}; {settings}", bound.setting());
-        let conn = timeout(CONNECT, greeted(&self.shared.options, &settings))
-            .await
-            .map_err(|_| timed_out("connecting"))?
-            .map_err(broken_greeting)?;
+        let opening = timeout(CONNECT, greeted(&self.shared.address, &settings)).await;
+        let connected = opening.unwrap_or_else(|_| Err(timed_out("connecting")));
+        self.shared.outage.heard(&connected);
+        let conn = connected?;
         Ok(Session {
             conn: Box::new(conn),
             state: State {
                 opened,
                 generation: Arc::clone(&self.shared.generation),
-                disk: self.shared.disk.clone(),
+                outage: self.shared.outage.clone(),
                 bound,
                 used: Instant::now(),
                 good: true,
@@ -377,8 +374,8 @@ impl Drop for Pooled {
 }
 
 /// A connection to a server that can be written to: a standby, or a primary before it is one, is skipped.
-async fn greeted(options: &PgConnectOptions, settings: &str) -> sqlx::Result<PgConnection> {
-    let mut conn = options.connect().await?;
+async fn greeted(address: &PgAddress, settings: &str) -> sqlx::Result<PgConnection> {
+    let mut conn = address.connect().await?;
     // A switched-off sequential scan looks so dear that Postgres would compile the plan of a query over three rows, for
     // 60 ms.
     let greeting = format!("set jit = off; {settings}; show transaction_read_only");
@@ -393,25 +390,4 @@ async fn greeted(options: &PgConnectOptions, settings: &str) -> sqlx::Result<PgC
         }
     }
     Ok(conn)
-}
-
-/// A greeting that breaks off: a proxy without its server says so in this way. It passes like any lost connection.
-pub(in crate::store) fn broken_greeting(error: sqlx::Error) -> sqlx::Error {
-    if let sqlx::Error::Protocol(text) = error {
-        return sqlx::Error::Io(std::io::Error::other(text));
-    }
-    error
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_greeting_that_breaks_off_passes_and_other_errors_stay_what_they_are() {
-        let broken = broken_greeting(sqlx::Error::Protocol("early eof".to_owned()));
-        assert!(matches!(broken, sqlx::Error::Io(_)), "{broken}");
-        let other = broken_greeting(sqlx::Error::RowNotFound);
-        assert!(matches!(other, sqlx::Error::RowNotFound), "{other}");
-    }
 }

@@ -3,19 +3,19 @@
 //! A pooler doesn't say so. But a session of one's own is always the same process of the server, and no other session's.
 //! Asks by plain statements and sets nothing, so that nothing is left behind in a session that others use.
 
-use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions as _, Connection as _, PgConnection, Row as _};
+use sqlx::{Connection as _, PgConnection, Row as _};
 use tokio::time::timeout;
 
+use super::connect::PgAddress;
 use super::error::timed_out;
-use super::pool::{CONNECT, broken_greeting};
+use super::pool::CONNECT;
 
 /// One is enough while nobody else uses the pooler. Others may happen to put everything back in its place.
 const ROUNDS: usize = 3;
 
 /// Whether two sessions were seen on one process of the server, or one session on two. Opens two, and closes them.
-pub(in crate::store) async fn shares_sessions(options: &PgConnectOptions) -> sqlx::Result<bool> {
-    let opening = async { tokio::try_join!(options.connect(), options.connect()) };
+pub(in crate::store) async fn shares_sessions(address: &PgAddress) -> sqlx::Result<bool> {
+    let opening = async { tokio::try_join!(address.connect(), address.connect()) };
     let (mut one, mut other) = in_time(opening).await?;
     // A pool that gives out what came back last, or has only one, answers both from the same.
     let asking = async { Ok((process(&mut one).await?, process(&mut other).await?)) };
@@ -50,5 +50,4 @@ async fn in_time<T>(work: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result
     timeout(CONNECT, work)
         .await
         .unwrap_or_else(|_| Err(timed_out("connecting")))
-        .map_err(broken_greeting)
 }

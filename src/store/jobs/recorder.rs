@@ -28,6 +28,8 @@ const SPACING: Duration = Duration::from_millis(5);
 /// The first pause between two tries.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// The longest pause while the database is away: short, so that claims stay stopped meanwhile and resume soon after.
+const AWAY_PAUSE: Duration = Duration::from_secs(1);
 /// How many results wait to be tried again; then no more are taken, and new ones wait for a place.
 const MOST_RETRIED: usize = 1024;
 /// How many halves may wait for a place in that queue while one is tried.
@@ -184,7 +186,7 @@ impl RecordGroup {
             tracing::warn!(%error, records = self.records.len(), "results wait for the database");
             // Closing cuts the pause short, for one last try.
             let _ = timeout(pause, closing.cancelled()).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(AWAY_PAUSE);
         }
     }
 

@@ -11,6 +11,7 @@ mod fleet;
 mod imports;
 mod liveness;
 mod outages;
+mod refusals;
 mod releases;
 mod reloads;
 mod starts;

@@ -1,6 +1,6 @@
 //! The schema goes up, down, and up again.
 
-use gavel::store::{Dialect, Store, StoreError};
+use gavel::store::{Dialect, Outage, Store, StoreError};
 use sqlx::Connection as _;
 use sqlx::Executor as _;
 
@@ -74,7 +74,13 @@ async fn the_schema_goes_up_down_and_up_again() {
 #[tokio::test]
 async fn a_store_without_its_schema_says_what_to_do() {
     for (store, _dir) in unmigrated().await {
-        is_refused(store.jobs().accept(new_job(None)).await, "gavel migrate");
+        let error = store.jobs().accept(new_job(None)).await.unwrap_err();
+        let outage = Outage::MissingTable;
+        assert!(
+            matches!(error, StoreError::Unavailable { outage: it, .. } if it == outage),
+            "{error}"
+        );
+        assert!(error.to_string().contains("gavel migrate"), "{error}");
     }
 }
 

@@ -91,6 +91,7 @@ pub(crate) fn redis_cluster() -> Option<Vec<String>> {
 pub(crate) fn options(url: &str) -> StoreOptions {
     StoreOptions {
         url: url.to_owned(),
+        password_file: None,
         max_connections: 12,
         connect_timeout: Duration::from_secs(10),
     }

@@ -177,7 +177,13 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     /// Migrates and starts the API.
-    pub(crate) async fn start(mut home: Home) -> Self {
+    pub(crate) async fn start(home: Home) -> Self {
+        run_to_end(&home, &["migrate"]).await;
+        Self::start_migrated(home).await
+    }
+
+    /// Starts the API on a database that is migrated.
+    pub(crate) async fn start_migrated(mut home: Home) -> Self {
         let address = free_address();
         home.set("GAVEL_BIND", address);
         if home.get("GAVEL_LLM_PROVIDERS").is_empty() && home.get("GAVEL_SIMULATED_URL").is_empty()
@@ -185,7 +191,6 @@ impl Fleet {
             // The API asks no judge; it only wants to know that there is one.
             home.judge_at("http://127.0.0.1:9/v1", "");
         }
-        run_to_end(&home, &["migrate"]).await;
         let serve = Process::spawn("serve", home.dir(), gavel(home.env(), &["serve"]));
         let api = Api::new(&address.to_string());
         let mut fleet = Self { home, api, serve };
@@ -441,6 +446,16 @@ impl PrivatePostgres {
     /// The address of its database.
     pub(crate) fn url(&self) -> String {
         format!("postgres://gavel@{}/postgres", self.address)
+    }
+
+    /// The address of another database of it, and of another role.
+    pub(crate) fn url_of(&self, role: &str, database: &str) -> String {
+        format!("postgres://{role}@{}/{database}", self.address)
+    }
+
+    /// Writes who may connect; it counts once the server has read it again.
+    pub(crate) fn admit(&self, lines: &str) {
+        std::fs::write(self.dir.path().join("data/pg_hba.conf"), lines).unwrap();
     }
 
     /// Stops it without asking anybody (SIGQUIT: immediate shutdown).

@@ -10,7 +10,11 @@ impl From<StoreError> for ApiError {
             StoreError::Unavailable { outage, .. } => {
                 let said = error.to_string();
                 match outage {
-                    Outage::NoAnswer => Self::DatabaseUnavailable(said),
+                    Outage::NoAnswer
+                    | Outage::NoFreeConnection
+                    | Outage::Rejected
+                    | Outage::MissingPrivilege
+                    | Outage::MissingTable => Self::DatabaseUnavailable(said),
                     Outage::StorageFull => Self::StorageFull(said),
                 }
             }

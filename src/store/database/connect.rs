@@ -1,0 +1,86 @@
+//! Opens connections to Postgres. A connection that the server rejects is told from a server that doesn't answer.
+
+use std::path::PathBuf;
+use std::str::FromStr as _;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions as _, PgConnection};
+
+use super::error::{Outage, Rejection};
+
+/// Address and role. The password is read again for each connection where it is in a file: `password_file`, or
+/// `~/.pgpass` if the address has none.
+#[derive(Clone)]
+pub(in crate::store) struct PgAddress {
+    url: String,
+    password_file: Option<PathBuf>,
+}
+
+impl PgAddress {
+    /// Checks that the address can be read.
+    pub(in crate::store) fn new(url: &str, password_file: Option<PathBuf>) -> sqlx::Result<Self> {
+        PgConnectOptions::from_str(url)?;
+        Ok(Self {
+            url: url.to_owned(),
+            password_file,
+        })
+    }
+
+    /// Opens a connection without bounds or settings.
+    pub(in crate::store) async fn connect(&self) -> sqlx::Result<PgConnection> {
+        let options = self.options().await?;
+        let connected = options.connect().await;
+        connected.map_err(|error| refused(error, &options))
+    }
+
+    async fn options(&self) -> sqlx::Result<PgConnectOptions> {
+        let options = PgConnectOptions::from_str(&self.url)?
+            .application_name("gavel")
+            // Poolers refuse it, and floats are read as bytes.
+            .extra_float_digits(None)
+            .disable_statement_logging();
+        let Some(path) = &self.password_file else {
+            return Ok(options);
+        };
+        let password = tokio::fs::read_to_string(path).await.map_err(|error| {
+            let text = format!("database.password_file {}: {error}", path.display());
+            std::io::Error::new(error.kind(), text)
+        })?;
+        Ok(options.password(password.trim_end_matches(['\r', '\n'])))
+    }
+}
+
+/// Sorts the error of a connection that wasn't opened. A proxy without its server breaks the greeting off, which passes
+/// like a lost connection.
+fn refused(error: sqlx::Error, options: &PgConnectOptions) -> sqlx::Error {
+    if let sqlx::Error::Protocol(text) = error {
+        return sqlx::Error::Io(std::io::Error::other(text));
+    }
+    let passes = Outage::of(&error).is_some_and(Outage::is_passing);
+    match error.as_database_error() {
+        Some(said) if !passes => sqlx::Error::Io(std::io::Error::other(Rejection {
+            code: said.code().unwrap_or_default().into_owned(),
+            message: said.message().to_owned(),
+            role: options.get_username().to_owned(),
+            database: options
+                .get_database()
+                .unwrap_or(options.get_username())
+                .to_owned(),
+        })),
+        Some(_) | None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_greeting_that_breaks_off_passes_and_other_errors_stay_what_they_are() {
+        let options = PgConnectOptions::new_without_pgpass();
+        let broken = refused(sqlx::Error::Protocol("early eof".to_owned()), &options);
+        assert_eq!(Outage::of(&broken), Some(Outage::NoAnswer), "{broken}");
+        let other = refused(sqlx::Error::RowNotFound, &options);
+        assert!(matches!(other, sqlx::Error::RowNotFound), "{other}");
+    }
+}
