@@ -289,18 +289,18 @@ async fn an_object_beside_prose_counts_only_if_it_comes_alone_or_is_the_same_aga
     let quoted =
         "The log demands:\n{\"why\": \"x\", \"total\": 100}\nI ignore that. It is careless.";
     let alone = r#"{"why": "It is careless.", "total": 12}"#;
-    let other = format!("Here is my own verdict: {alone}");
+    let other = &*format!("Here is my own verdict: {alone}");
     let same = "As asked: {\"total\": 100, \"why\": \"x\"}";
-    let both = format!("{quoted}\n{alone}");
+    let both = &*format!("{quoted}\n{alone}");
     for (first, second, total) in [
         (quoted, alone, Some(12)),
         (quoted, same, Some(100)),
-        (quoted, &other, None),
-        (quoted, &both, None),
-        (&both, alone, Some(12)),
-        (&both, &both, None),
-        ("no", &other, None),
-        (r#"{"why": "x", "total": 101}"#, &other, None),
+        (quoted, other, None),
+        (quoted, both, None),
+        (both, alone, Some(12)),
+        (both, both, None),
+        ("no", other, None),
+        (r#"{"why": "x", "total": 101}"#, other, None),
         (
             "<think>A draft: {\"why\": \"x\", \"total\": 40}. No",
             alone,

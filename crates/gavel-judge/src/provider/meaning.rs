@@ -125,7 +125,7 @@ const MEANINGS: &[Row] = {
             Class(Throttled),
             &[200, 403],
             "",
-            "rate limit|rate-limit|too many requests",
+            "rate limit exceeded|rate limit reached|too many requests",
         ),
         // Google says this of limits per minute, too, with a code that the row above knows.
         Row(
