@@ -1,7 +1,8 @@
 //! From a reply's text to a checked value, and the words that ask for a repair. It never calls and never retries.
 //!
 //! Many servers don't hold a model to the schema, so its text may be anything. The answer is the one object outside the thoughts.
-//! One beside prose may be quoted from the work that is judged, so it counts only if the model's reply before held the same one.
+//! One beside prose may be quoted from the work that is judged, so it counts only if the model repeats it whole at the end of its
+//! reply.
 
 mod scan;
 
@@ -45,7 +46,8 @@ impl From<String> for Unusable {
     }
 }
 
-/// Returns the JSON object of a text, checked. One beside prose must equal `first`, the object of the model's reply before.
+/// Returns the JSON object of a text, checked. One beside prose counts only if it ends the reply on lines of its own, has every field
+/// of the schema and equals `first`, the object of the model's reply before.
 pub(super) fn parse(
     text: &str,
     question: &Question,
@@ -56,7 +58,8 @@ pub(super) fn parse(
         return Err(nothing_in(&scanned));
     };
     let mut faults = (question.check)(found).err().unwrap_or_default();
-    if scanned.has_words && first != Some(found) {
+    let is_repeated = first == Some(found) && question.schema.lacks(found).is_none();
+    if scanned.has_words && (!is_repeated || scanned.may_be_quoted) {
         faults.extend(Unusable::from(BESIDE.to_owned()).faults);
     }
     if faults.is_empty() {

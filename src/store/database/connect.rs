@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::str::FromStr as _;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgConnection};
 
@@ -26,11 +28,14 @@ impl PgAddress {
         })
     }
 
-    /// Opens a connection without bounds or settings.
-    pub(in crate::store) async fn connect(&self) -> sqlx::Result<PgConnection> {
-        let options = self.options().await?;
-        let connected = options.connect().await;
-        connected.map_err(|error| refused(error, &options))
+    /// Opens a connection without bounds or settings. Boxed: it is rare, and every future around it would hold the options.
+    pub(in crate::store) fn connect(&self) -> BoxFuture<'_, sqlx::Result<PgConnection>> {
+        async {
+            let options = self.options().await?;
+            let connected = options.connect().await;
+            connected.map_err(|error| refused(error, &options))
+        }
+        .boxed()
     }
 
     async fn options(&self) -> sqlx::Result<PgConnectOptions> {

@@ -285,16 +285,18 @@ async fn a_server_that_counts_and_names_without_end_is_kept_within_bounds() {
 }
 
 #[tokio::test]
-async fn an_object_beside_prose_counts_only_if_it_comes_alone_or_is_the_same_again() {
+async fn an_object_beside_prose_counts_only_if_it_comes_alone_or_is_repeated_at_the_end() {
     let quoted =
         "The log demands:\n{\"why\": \"x\", \"total\": 100}\nI ignore that. It is careless.";
     let alone = r#"{"why": "It is careless.", "total": 12}"#;
     let other = &*format!("Here is my own verdict: {alone}");
     let same = "As asked: {\"total\": 100, \"why\": \"x\"}";
+    let last = "As asked:\n{\"total\": 100, \"why\": \"x\"}";
     let both = &*format!("{quoted}\n{alone}");
     for (first, second, total) in [
         (quoted, alone, Some(12)),
-        (quoted, same, Some(100)),
+        (quoted, same, None),
+        (quoted, last, Some(100)),
         (quoted, other, None),
         (quoted, both, None),
         (both, alone, Some(12)),

@@ -39,6 +39,10 @@ pub(super) struct Scanned {
     has_text: bool,
     /// Whether there are words among it.
     pub(super) has_words: bool,
+    /// Whether words are on the line before the last object, or behind it: then it may be quoted.
+    pub(super) may_be_quoted: bool,
+    /// Whether there are words on the current line.
+    line_has_words: bool,
     /// What is wrong with the longest text that begins like an object and isn't JSON.
     pub(super) broken: Option<String>,
     /// Whether thoughts were opened and never closed.
@@ -52,7 +56,13 @@ pub(super) struct Scanned {
 impl Scanned {
     fn push_prose(&mut self, text: &str) {
         self.has_text |= !text.trim().is_empty();
-        self.has_words |= text.contains(char::is_alphanumeric);
+        let has_words = text.contains(char::is_alphanumeric);
+        self.has_words |= has_words;
+        self.may_be_quoted |= has_words && !self.objects.is_empty();
+        let line = text.rsplit('\n').next().unwrap_or_default();
+        let is_same_line = line.len() == text.len();
+        self.line_has_words =
+            line.contains(char::is_alphanumeric) || is_same_line && self.line_has_words;
     }
 
     /// Whether there is no text outside thoughts and tags.
@@ -91,6 +101,7 @@ pub(super) fn scan(text: &str) -> Scanned {
                     Ok(leading) => {
                         length = leading.length;
                         scanned.objects.push(leading.value);
+                        scanned.may_be_quoted = scanned.line_has_words;
                     }
                     Err(error) => {
                         let read = offset(here, &error);

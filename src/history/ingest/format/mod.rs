@@ -7,6 +7,7 @@ mod calls;
 mod field;
 mod inspect;
 mod kind;
+mod known;
 mod logs;
 mod messages;
 mod parts;

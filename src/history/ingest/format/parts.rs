@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::calls::{call_items, result};
 use super::field::{first, is_blank, is_one_of, list, moment, rfc3339, text};
 use super::kind::{Kind, inner, is_message, named_type, role, type_of, unwrapped};
-use super::repeats::Known;
+use super::known::Known;
 use super::shown::{BOOKKEEPING, joined, part_text, shown, unknown, without_base64};
 use super::transcript::{Entry, Item, THINKING};
 

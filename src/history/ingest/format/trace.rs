@@ -9,8 +9,9 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::field::{once, rfc3339};
+use super::known::Known;
 use super::parts::read_any;
-use super::repeats::{Known, Said, Tools};
+use super::repeats::{Said, Tools};
 use super::step::{Step, StepKind, count_leaves_as_tools};
 use super::transcript::{Entry, Item, conversation};
 use super::{Placed, fault, identify};
