@@ -172,7 +172,7 @@ fn unique(
     }
 }
 
-pub(super) fn rows(path: &Path, kind: Kind) -> Result<SuiteRows<BufReader<File>>, SuiteError> {
+pub(super) fn rows(path: &Path, kind: Kind) -> Result<SuiteRows, SuiteError> {
     let also = match about(kind).asks_agents {
         true => QUESTION_FIELDS,
         false => &[],
@@ -184,7 +184,7 @@ fn rows_of(
     path: &Path,
     columns: Columns,
     also: &[Field],
-) -> Result<SuiteRows<BufReader<File>>, SuiteError> {
+) -> Result<SuiteRows, SuiteError> {
     let format = Format::of_path(path).ok_or_else(|| {
         SuiteError::whole(
             "its name ends in none of .json, .jsonl (.ndjson), .csv and .xlsx: the ending says how it is read",
