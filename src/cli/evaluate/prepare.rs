@@ -320,7 +320,7 @@ impl Prepared {
     /// What is to be said of answers that no item of the suite asks for; nothing where only its beginning is known.
     pub(super) fn unasked(&self, agents: &Agents) -> Option<String> {
         let is_whole = self.header.options.limit.is_none();
-        let names = agents.unasked(|name| !is_whole || self.plan.names.contains(name));
+        let names = agents.unasked(|name| !is_whole || self.plan.names.contains_key(name));
         let first = names.get(..NAMED).unwrap_or(&names).join(", ");
         let more = if names.len() > NAMED { ", ..." } else { "" };
         (!names.is_empty()).then(|| {
