@@ -12,7 +12,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{ClientBuilder, Response, Url};
 
 pub use public::is_public;
-pub use retry_after::{LONGEST_WAIT, retry_after};
+pub use retry_after::{retry_after, seconds};
 pub use webhook::{
     Targets, Undelivered, WebhookMessage, WebhookSender, check_url, key_of, secret_of,
 };

@@ -38,7 +38,7 @@ pub use question::{
     Weakness,
 };
 pub use reading::MAX_FIELDS;
-pub use row_match::{JsonError, parse_json, readable_json};
+pub use row_match::{JsonError, parse_json, readable_json, unambiguous_json};
 pub use tokens::ModelFamily;
 pub use unasked::score_unasked;
 
