@@ -1,4 +1,4 @@
-//! One entry and model over HTTP: where and how a call goes out, what its end means, and that no error shows a secret. A
+//! One entry and model over HTTP: where and how a call goes out, what its end means, and that neither reply nor error shows a secret. A
 //! [`WireFormat`] says the rest.
 
 pub(super) mod batch;
@@ -175,7 +175,7 @@ impl Endpoint {
         words: &str,
         retry_after: Option<Duration>,
     ) -> JudgeError {
-        let words = self.spec.entry().redact(words);
+        let words = self.spec.entry().redact(words.to_owned());
         // They end up in logs and on terminals, where control characters do things.
         let plain = |c: char| if c.is_control() { ' ' } else { c };
         let words: String = words.chars().map(plain).take(LONGEST_WORDS).collect();
@@ -218,7 +218,9 @@ impl Endpoint {
             status => format!("answered {status}: {}", body.words()),
         };
         JudgeError {
-            raw_reply: body.failed_generation,
+            raw_reply: body
+                .failed_generation
+                .map(|text| self.spec.entry().redact_reply(text)),
             ..self.error(class, Some(exchange.status), &words, retry_after)
         }
     }
@@ -251,6 +253,12 @@ impl Endpoint {
                 };
                 let mut reply = reply.believed(self.spec.model(), exchange.status, error);
                 reply.simulated |= self.spec.simulated();
+                let entry = self.spec.entry();
+                reply.text = entry.redact_reply(reply.text);
+                reply.model = entry.redact_reply(reply.model);
+                if let Stop::Refused(words) | Stop::Other(words) = &mut reply.stop {
+                    *words = entry.redact_reply(std::mem::take(words));
+                }
                 Ok(reply)
             }
             Err(Unreadable::ErrorInside(body)) => Err(inside(body)),
