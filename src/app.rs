@@ -30,8 +30,8 @@ use self::history::FromHistory;
 use self::judge_directory::FileDirectory;
 use self::metrics::MeteredCalls;
 use self::open::{
-    judge_check, migrate, open_events, open_gate, open_queue, open_redis, retry_options,
-    spending_caps,
+    SharedRedis, judge_check, migrate, open_events, open_gate, open_queue, open_redis,
+    retry_options, spending_caps,
 };
 use crate::api;
 use crate::clock::{Clock, SystemClock};
@@ -46,7 +46,6 @@ use crate::judge::gate::Gate;
 use crate::judge::{self, Caps, JudgeWiring, Judges};
 use crate::memory::MemoryBudget;
 use crate::queue::{Depth, Queue, QueueError};
-use crate::redis_client::RedisClient;
 use crate::score::Criteria;
 use crate::store::{Store, StoreError};
 
@@ -109,7 +108,7 @@ pub struct App {
     memory: MemoryBudget,
     feed: Arc<Feed>,
     /// The way to Redis, in a mode that has one.
-    redis: Option<RedisClient>,
+    redis: Option<SharedRedis>,
     /// Where the feed is filled from; `None`: events go into it straight.
     stream: Option<RedisEvents>,
     tokens: api::Tokens,
@@ -148,7 +147,7 @@ impl App {
                 .await
                 .map_err(broken)?;
         }
-        let redis = open_redis(&settings, &mode)?;
+        let redis = open_redis(&settings, &mode, &store).await?;
         let queue = open_queue(&settings, redis.as_ref(), clock.clone())?;
         let (gate, keep_in_step) = open_gate(
             &settings,
@@ -165,7 +164,7 @@ impl App {
                 retry: retry_options(&settings),
             },
         ));
-        let (feed, stream) = open_events(&settings, redis.as_ref());
+        let (feed, stream) = open_events(redis.as_ref());
         let log: Arc<dyn Events> = match &stream {
             Some(stream) => Arc::new(stream.clone()),
             None => feed.clone(),
@@ -284,7 +283,7 @@ impl App {
 
     /// The policy by which a full Redis throws keys away, where it would throw away the queue's.
     pub async fn queue_eviction(&self) -> Option<String> {
-        let policy = self.redis.as_ref()?.maxmemory_policy().await?;
+        let policy = self.redis.as_ref()?.client.maxmemory_policy().await?;
         policy.starts_with("allkeys-").then_some(policy)
     }
 

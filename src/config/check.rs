@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use config::ValueKind;
+use ipnet::IpNet;
 use serde_json::Value;
 
 use super::load::Origin;
@@ -409,7 +410,7 @@ fn addresses(settings: &Settings, faults: &mut SettingFaults<'_>) {
         }
     }
     for network in &settings.http.trusted_proxies {
-        if !is_network(network) {
+        if parse_network(network).is_none() {
             faults.add(
                 "http.trusted_proxies",
                 network,
@@ -420,11 +421,9 @@ fn addresses(settings: &Settings, faults: &mut SettingFaults<'_>) {
     }
 }
 
-fn is_network(text: &str) -> bool {
-    let (address, length) = text.split_once('/').unwrap_or((text, "0"));
-    match (address.parse::<IpAddr>(), length.parse::<u8>()) {
-        (Ok(IpAddr::V4(_)), Ok(length)) => length <= 32,
-        (Ok(IpAddr::V6(_)), Ok(length)) => length <= 128,
-        (Ok(_), Err(_)) | (Err(_), _) => false,
-    }
+/// Reads a network as `address/bits`, or an address alone.
+pub fn parse_network(text: &str) -> Option<IpNet> {
+    let text = text.trim();
+    let address = || text.parse::<IpAddr>().ok().map(IpNet::from);
+    text.parse().ok().or_else(address)
 }

@@ -54,7 +54,7 @@ pub use database::dialect::Dialect;
 pub use database::error::{Outage, StoreError};
 pub use database::last_outage::KnownOutage;
 pub use database::page::{Cursor, Page};
-pub use idempotency::{IdempotencyKeys, KeptAnswer, KeyUse, Reserved};
+pub use idempotency::{IdempotencyKeys, KeptAnswer, KeyReservation, KeyUse, Reserved};
 pub use imports::ends::ImportEnd;
 pub use imports::steps::{ImportStep, Walked};
 pub use imports::{ImportRow, Imports, NewImport, WalkPlace};

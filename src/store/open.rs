@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::budgets::Spent;
 use super::calls::CallSender;
@@ -24,7 +25,7 @@ use super::database::migrations;
 use super::database::pool::{Bound, CONNECT, ConnectionPermit, Pool};
 use super::database::pooler;
 use super::database::reads::{self, Reader, Statements};
-use super::database::sql::{DbRow, first, sql};
+use super::database::sql::{DbRow, Sql, first, sql};
 use super::jobs::accept::{self, Accepting};
 use super::jobs::claim::Claimer;
 use super::jobs::record::Recording;
@@ -310,13 +311,47 @@ impl Store {
     /// # Errors
     /// `Unavailable` if the database doesn't answer.
     pub async fn missing_grants(&self) -> Result<Vec<String>, StoreError> {
-        if self.dialect() == Dialect::Sqlite {
-            return Ok(Vec::new());
-        }
-        let decode = |row: &DbRow| row.get("missing");
-        self.db
-            .read_all(grants::ATTEMPTED, &grants::statement(), decode)
+        self.read_catalog(grants::ATTEMPTED, &grants::statement())
             .await
+    }
+
+    /// Returns the sessions of others that lock Gavel's tables against writes; none on SQLite.
+    ///
+    /// # Errors
+    /// `Unavailable` if the database doesn't answer.
+    pub async fn table_locks(&self) -> Result<Vec<String>, StoreError> {
+        self.read_catalog("reading locks of tables", &grants::locks())
+            .await
+    }
+
+    async fn read_catalog(
+        &self,
+        attempted: &'static str,
+        statement: &Sql,
+    ) -> Result<Vec<String>, StoreError> {
+        match self.dialect() {
+            Dialect::Sqlite => Ok(Vec::new()),
+            Dialect::Postgres => {
+                let decode = |row: &DbRow| row.get("found");
+                self.db.read_all(attempted, statement, decode).await
+            }
+        }
+    }
+
+    /// Returns the id of this database, which the first call makes.
+    ///
+    /// # Errors
+    /// `Unavailable` if the database doesn't answer.
+    pub async fn installation_id(&self) -> Result<Uuid, StoreError> {
+        const ATTEMPTED: &str = "reading the installation's id";
+        let known = sql!(
+            "insert into installation (installation_id) values ($1)
+             on conflict (only_row) do update set only_row = excluded.only_row returning installation_id",
+            Uuid::new_v4()
+        );
+        let rows = self.db.write(ATTEMPTED, &known).await?;
+        let id = first(ATTEMPTED, &rows, |row| row.get("installation_id"))?;
+        id.ok_or_else(|| StoreError::no_answer(ATTEMPTED, "it was not stored"))
     }
 
     /// Whether the database answers.

@@ -48,6 +48,8 @@ class Row:
         self.jobs = self.lost = self.twice = self.most = 0
         self.calls = self.recovered = self.served = self.rest = 0.0
         self.failed, self.refused, self.notes = "", "", []
+        # Whether no answered call may be made again, and how often an answer was 500.
+        self.once, self.internal = False, 0
         # Jobs that hadn't ended, and clients that hadn't been served, when the drill's patience was over.
         self.stuck = 0
 
@@ -58,7 +60,8 @@ class Row:
     def bad(self, bounds):
         """Whether the drill fails by it."""
         shouted = any(note.isupper() or "PROBES" in note or "NOTHING" in note for note in self.notes)
-        return bool(self.lost or self.twice or self.stuck or (bounds and (self.late() or shouted or self.failed)))
+        broken = self.internal or (self.once and self.most > 1)
+        return bool(self.lost or self.twice or self.stuck or broken or (bounds and (self.late() or shouted or self.failed)))
 
     def cells(self):
         """The texts of its columns."""
@@ -99,6 +102,7 @@ async def judged(row, run, judge, everything=False):
     found = await cluster.verdict(rows, load, everything)
     row.jobs, row.lost, row.twice = found.jobs, found.lost, found.twice + found.superseded
     row.failed, row.refused = counted(found.failed), counted(load.refusals())
+    row.internal = sum(what.startswith("500") for _, _, what in load.refused)
     row.calls, row.most = judge.calls_per_job(load.sessions.values())
     row.notes = run.notes + found.notes
     return row
@@ -165,6 +169,7 @@ class Drill:
     async def one(self, fault):
         """One fault under load."""
         c, row = self.cluster, Row(fault.name, fault.bound)
+        row.once = fault.once
         run = faults.Run(c, self.load(c.http, self.args.jobs, fault.lasts), c.postgres.control.rows)
         try:
             await fault.act(c, run)

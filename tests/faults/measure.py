@@ -46,7 +46,7 @@ async def skew(args, place, say):
             # All are started anew in every variant, so that they differ by the clock only.
             for each in [c.api, *c.workers]:
                 await each.restart(servers.clock(offset) if each is service else None)
-            await c.is_live(beats=False)
+            await c.is_live()
             load = cluster.Load(c.http, jobs, 20.0, c.chance)
             load.start()
             _, left, verdict = await whole(c, load)

@@ -16,7 +16,7 @@ use sqlx::{
 
 use super::connect::PgAddress;
 use super::dialect::Dialect;
-use super::error::{StoreError, is_passing, timed_out};
+use super::error::{StoreError, has_waited, is_passing, timed_out};
 use super::last_outage::LastOutage;
 use super::pool::{Bound, Pool, Pooled, Session, State};
 use super::sql::{DbRow, Sql, all};
@@ -382,7 +382,7 @@ impl Link<'_> {
     }
 }
 
-/// Does something, and once more if it failed for a passing reason. Each try ends after [`STATEMENT`].
+/// Does something, and once more if it failed for a passing reason other than a long wait. Each try ends after [`STATEMENT`].
 ///
 /// A macro, since a future that borrows can't be both made twice and proved `Send` today.
 macro_rules! retry_once {
@@ -405,7 +405,8 @@ pub(in crate::store) async fn worth_another_try(
     attempted: &'static str,
     error: &sqlx::Error,
 ) -> bool {
-    let worth = is_passing(error) && !matches!(error, sqlx::Error::PoolClosed);
+    let worth =
+        is_passing(error) && !has_waited(error) && !matches!(error, sqlx::Error::PoolClosed);
     if worth {
         tracing::debug!(attempted, %error, "a database statement failed, trying once more");
         tokio::time::sleep(PAUSE).await;

@@ -205,6 +205,11 @@ pub(in crate::store) fn is_passing(error: &sqlx::Error) -> bool {
     Outage::of(error).is_some_and(Outage::is_passing)
 }
 
+/// Whether the statement waited for its whole bound, for a lock or to finish: the next try would wait as long.
+pub(in crate::store) fn has_waited(error: &sqlx::Error) -> bool {
+    has_state(error, &["55P03", "57014"])
+}
+
 /// Whether an error that isn't the database's own is a lost connection, or none to be had.
 fn is_lost_connection(error: &sqlx::Error) -> bool {
     matches!(

@@ -2,7 +2,10 @@
 //!
 //! Never answers before the commit, and never lets one bad row fail the others of its group.
 
+use std::time::Duration;
+
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -15,6 +18,8 @@ use crate::store::database::group;
 use crate::store::database::sql::{Sql, sql};
 use crate::store::{Jobs, StoreError};
 
+/// How long a request waits for its insert.
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How often an accept that met an active job which then ended is tried again.
 const ROUNDS: usize = 5;
 
@@ -27,9 +32,11 @@ pub enum Accepted {
     Active(JobId),
 }
 
+pub(super) type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
+
 /// A job on its way into a group.
 pub(in crate::store) enum Accepting {
-    Any(Box<NewJob>, oneshot::Sender<Result<Accepted, StoreError>>),
+    Any(Box<NewJob>, Answer<Accepted>),
     First(Box<First>),
 }
 
@@ -41,15 +48,30 @@ impl Jobs<'_> {
     /// # Errors
     /// `Unavailable` when the row may not have been committed; `Unexpected` for a row that the database refuses.
     pub async fn accept(self, job: NewJob) -> Result<Accepted, StoreError> {
-        const ATTEMPTED: &str = "accepting a job";
+        let accepting = |done| Accepting::Any(Box::new(job), done);
+        self.ask_flusher("accepting a job", accepting).await
+    }
+
+    /// Hands a job to the flusher and returns its answer. One bound covers the groups before it and its own: a job that has
+    /// not been reached by then is not inserted.
+    pub(super) async fn ask_flusher<T>(
+        self,
+        attempted: &'static str,
+        accepting: impl FnOnce(Answer<T>) -> Accepting,
+    ) -> Result<T, StoreError> {
         let (done, answer) = oneshot::channel();
-        self.accepter
-            .send(Accepting::Any(Box::new(job), done))
-            .await
-            .map_err(|_| StoreError::closed(ATTEMPTED))?;
-        answer
-            .await
-            .unwrap_or_else(|_| Err(StoreError::closed(ATTEMPTED)))
+        let asked = async {
+            self.accepter.send(accepting(done)).await.ok()?;
+            answer.await.ok()
+        };
+        match timeout(ACCEPT_TIMEOUT, asked).await {
+            Ok(Some(answered)) => answered,
+            Ok(None) => Err(StoreError::closed(attempted)),
+            Err(_) => Err(StoreError::no_answer(
+                attempted,
+                "the database took too long; a table may be locked",
+            )),
+        }
     }
 }
 
@@ -72,11 +94,12 @@ async fn flush(connection: &mut DedicatedConnection, group: Vec<Accepting>) {
     let (mut firsts, mut jobs, mut answers) = (Vec::new(), Vec::new(), Vec::new());
     for accepting in group {
         match accepting {
-            Accepting::First(one) => firsts.push(*one),
-            Accepting::Any(job, answer) => {
+            Accepting::First(one) if !one.is_abandoned() => firsts.push(*one),
+            Accepting::Any(job, answer) if !answer.is_closed() => {
                 jobs.push(*job);
                 answers.push(answer);
             }
+            Accepting::First(_) | Accepting::Any(..) => {}
         }
     }
     first::flush(connection, firsts).await;

@@ -3,10 +3,9 @@
 
 use std::collections::HashMap;
 
-use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::accept::Accepting;
+use super::accept::{Accepting, Answer};
 use super::row::push_insert;
 use crate::job::NewJob;
 use crate::store::database::db::retry_once;
@@ -32,7 +31,14 @@ pub(in crate::store) struct First {
     job: NewJob,
     /// The statuses in which sessions are scored.
     statuses: Vec<SessionStatus>,
-    done: oneshot::Sender<Result<FirstOutcome, StoreError>>,
+    done: Answer<FirstOutcome>,
+}
+
+impl First {
+    /// Whether nobody waits for it any more.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.done.is_closed()
+    }
 }
 
 impl Jobs<'_> {
@@ -53,16 +59,14 @@ impl Jobs<'_> {
             let known = facts(&rows).map_err(|error| StoreError::of(ATTEMPTED, &error))?;
             return Ok(FirstOutcome::Known(known.map(Box::new)));
         }
-        let (done, answer) = oneshot::channel();
-        let first = First {
-            job,
-            statuses,
-            done,
+        let first = |done| {
+            Accepting::First(Box::new(First {
+                job,
+                statuses,
+                done,
+            }))
         };
-        let first = Accepting::First(Box::new(first));
-        let closed = || StoreError::closed(ATTEMPTED);
-        self.accepter.send(first).await.map_err(|_| closed())?;
-        answer.await.unwrap_or_else(|_| Err(closed()))
+        self.ask_flusher(ATTEMPTED, first).await
     }
 }
 

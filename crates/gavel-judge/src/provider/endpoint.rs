@@ -1,4 +1,4 @@
-//! One entry and model over HTTP: where and how a call goes out, what its end means, and that no error shows a secret. A
+//! One entry and model over HTTP: where and how a call goes out, what its end means, and that neither reply nor error shows a secret. A
 //! [`WireFormat`] says the rest.
 
 pub(super) mod answers;
@@ -166,7 +166,7 @@ impl Endpoint {
 
     /// Makes a class and a server's words into an error that names the judge and shows no secret.
     fn error(&self, class: ErrorClass, status: Option<u16>, words: &str) -> JudgeError {
-        let words = self.spec.entry().redact(words);
+        let words = self.spec.entry().redact(words.to_owned());
         // They end up in logs and on terminals, where control characters do things.
         let plain = |c: char| if c.is_control() { ' ' } else { c };
         let words: String = words.chars().map(plain).take(LONGEST_WORDS).collect();
@@ -207,7 +207,9 @@ impl Endpoint {
             status => format!("answered {status}: {}{remedy}", body.words()),
         };
         JudgeError {
-            raw_reply: body.failed_generation,
+            raw_reply: body
+                .failed_generation
+                .map(|text| self.spec.entry().redact_reply(text)),
             retry_after,
             ..self.error(class, Some(exchange.status), &words)
         }
@@ -249,13 +251,18 @@ impl Endpoint {
         };
         let model = raw.model.unwrap_or_else(|| self.spec.model().to_owned());
         let is_marked = raw.simulated || model.starts_with(SIMULATED_PREFIX);
+        let entry = self.spec.entry();
+        let mut stop = raw.stop;
+        if let Stop::Refused(words) | Stop::Other(words) = &mut stop {
+            *words = entry.redact_reply(std::mem::take(words));
+        }
         Ok(ProviderReply {
-            text: raw.text,
+            text: entry.redact_reply(raw.text),
             text_in: raw.text_in,
-            stop: raw.stop,
+            stop,
             error,
             simulated: is_marked || self.spec.simulated(),
-            model,
+            model: entry.redact_reply(model),
             usage: raw.usage,
             status: exchange.status,
         })
