@@ -186,6 +186,8 @@ class PostgresServer:
         self.home = os.path.join(place.folder, "postgres")
         self.port, self.proxy_port = free_port(), free_port()
         self.process = self.proxy = None
+        # What the server is started with.
+        self.slots = 300
         # Its own role: what a fault sets on gavel's doesn't hold for it.
         self.control = wire.Postgres(self.port, "drill")
         self.url = f"postgres://gavel@127.0.0.1:{self.proxy_port}/postgres"
@@ -210,7 +212,7 @@ class PostgresServer:
 
     async def again(self, env=None):
         """Starts the server on the data that is there."""
-        settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=300", "fsync=off", "autovacuum=on"]
+        settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", f"max_connections={self.slots}", "fsync=off", "autovacuum=on"]
         command = [self.program, "-D", f"{self.home}/data", "-p", str(self.port)]
         for setting in settings:
             command += ["-c", setting]
