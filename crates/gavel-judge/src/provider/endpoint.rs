@@ -298,6 +298,7 @@ fn unusable(message: &str) -> HttpFailure {
         status: None,
         message: format!("can't be asked: {message}"),
         late: false,
+        unsent: false,
     }
 }
 
