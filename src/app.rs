@@ -2,6 +2,7 @@
 
 mod clock;
 mod data_dir;
+mod descriptors;
 mod error;
 mod files;
 mod health;
@@ -114,6 +115,8 @@ pub struct App {
     tokens: api::Tokens,
     /// What the last reload kept as it was, and what `/readyz` says of that.
     not_reloaded: Arc<parking_lot::Mutex<BTreeMap<&'static str, String>>>,
+    /// What the limit of descriptors lowers.
+    few_descriptors: Option<String>,
     /// The worker that this process runs.
     worker: Arc<Mutex<Option<Uuid>>>,
     pushing: Mutex<Option<JoinHandle<()>>>,
@@ -124,11 +127,16 @@ pub struct App {
 impl App {
     /// Reads the files that the settings name, opens the store, makes the queue, builds the judges.
     pub async fn open(
-        settings: Settings,
+        mut settings: Settings,
         mode: Mode,
         migrations: Migrations,
     ) -> Result<Self, AppError> {
         metrics::install();
+        let limit = descriptors::raise_limit();
+        let few_descriptors = limit.and_then(|limit| descriptors::bound(&mut settings, limit));
+        if let Some(why) = &few_descriptors {
+            tracing::warn!("{why}");
+        }
         let files = Files::read(&settings)?;
         let history = history_options(&settings)?;
         let data_dir = hold_data_folder(&mode)?;
@@ -218,6 +226,7 @@ impl App {
             stream,
             tokens: api::Tokens::default(),
             not_reloaded: Arc::default(),
+            few_descriptors,
             worker: Arc::default(),
             pushing: Mutex::new(Some(tokio::spawn(async {
                 tokio::join!(push, announce, following, keep_in_step, choices);
@@ -393,6 +402,7 @@ impl App {
             enqueue: self.enqueue.clone(),
             queue: matches!(self.mode, Mode::Shared).then(|| self.queue.clone()),
             not_reloaded: self.not_reloaded.clone(),
+            few_descriptors: self.few_descriptors.clone(),
             draining,
             clock: self.clock.clone(),
             stale_after: Duration::from_secs_f64(self.settings.worker.lease_s),

@@ -29,6 +29,8 @@ pub(super) struct ProcessHealth {
     /// `None` where the queue is in this process and can't be away.
     pub(super) queue: Option<Arc<dyn Queue>>,
     pub(super) not_reloaded: Arc<Mutex<BTreeMap<&'static str, String>>>,
+    /// What the limit of descriptors lowers.
+    pub(super) few_descriptors: Option<String>,
     pub(super) draining: CancellationToken,
     pub(super) clock: Arc<dyn Clock>,
     /// The lease of workers that don't say theirs.
@@ -149,6 +151,7 @@ impl Health for ProcessHealth {
             found.push(("judge", why));
         }
         found.extend(self.not_reloaded.lock().clone());
+        found.extend(self.few_descriptors.clone().map(|why| ("descriptors", why)));
         if let Some(queue) = &self.queue {
             // Kubernetes gives a probe a second, and a Redis that is frozen answers nothing.
             let fault = match timeout(PING, queue.ping()).await {

@@ -44,7 +44,7 @@ impl Worker {
         let ended = match require_judge(&app) {
             Ok(()) => {
                 tracing::info!(
-                    concurrency = context.settings.worker.concurrency,
+                    concurrency = app.settings().worker.concurrency,
                     queue = %context.settings.redis.queue,
                     "working"
                 );

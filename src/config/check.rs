@@ -151,8 +151,6 @@ fn whole_numbers(settings: &Settings, faults: &mut SettingFaults<'_>) {
     let size = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     let (http, worker, judge) = (&settings.http, &settings.worker, &settings.judge);
     let database = &settings.database;
-    // Nine of Postgres' sessions are dedicated ones; SQLite has none.
-    let least_connections = if database.url.is_empty() { 1 } else { 11 };
     let whole: [(&str, u64, u64, u64); 24] = [
         (
             "memory_budget_bytes",
@@ -163,7 +161,7 @@ fn whole_numbers(settings: &Settings, faults: &mut SettingFaults<'_>) {
         (
             "database.max_connections",
             database.max_connections.into(),
-            least_connections,
+            1,
             1_000,
         ),
         (

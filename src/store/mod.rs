@@ -70,7 +70,7 @@ pub use judges::holds::{Hold, HoldTarget, Holds};
 pub use judges::past_runs::{PastReplies, RecentPace};
 pub use judges::totals::JudgeTotal;
 pub use judges::{JudgeRow, Judges, MeterRow, PaceRow, wait_reason};
-pub use open::{PoolUse, Store, Use};
+pub use open::{PoolUse, Store};
 pub use provider_batches::answers::ItemAnswer;
 pub use provider_batches::chunks::{ChunkRow, NewChunk};
 pub use provider_batches::{ProviderBatchRow, ProviderBatches};

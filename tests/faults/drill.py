@@ -8,7 +8,7 @@ with default settings; faults are injected under load, one after another; a tabl
   drill.py --jobs 2000 --binary target/release/gavel       every fault; the bounds of recovery must hold, too
   drill.py --mixed --jobs 20000 --seconds 300 --every 2    a random fault every 2 s
   drill.py --only redis,frozen                             faults whose name has one of these words
-  drill.py --measure skew|pace|roll|degraded               figures; roll needs --old BINARY
+  drill.py --measure skew|pace|roll|degraded|connections   figures; roll needs --old BINARY
 
 Exit codes: 0 passed, 1 something was lost, scored twice, or too late, 2 something is missing.
 """
@@ -284,7 +284,7 @@ def parsed():
     parser.add_argument("--old", help="an older gavel, for --measure roll")
     parser.add_argument("--short", action="store_true", help="a few faults; no bounds of recovery")
     parser.add_argument("--mixed", action="store_true", help="random faults, over each other")
-    parser.add_argument("--measure", choices=["skew", "pace", "roll", "degraded"])
+    parser.add_argument("--measure", choices=["skew", "pace", "roll", "degraded", "connections"])
     parser.add_argument("--only", default="", help="words of the faults to run, separated by commas")
     parser.add_argument("--jobs", type=int, help="jobs per fault (short 120, long 2000, mixed 20000)")
     parser.add_argument("--rate", type=float, help="jobs a second at most (short 40, long 100)")

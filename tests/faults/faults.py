@@ -436,6 +436,34 @@ async def postgres_hasty(c, run):
     run.over()
 
 
+@fault("4 connections of Postgres left for 4 processes, 20 s", lasts=22, bound=10, short=True)
+async def postgres_scarce(c, run):
+    """Another application has all but four of the slots, so that each process has to work with one connection."""
+    await run.loaded()
+    rows, others = c.postgres.control.rows, []
+    last = "select count(*) from pg_stat_activity where backend_type = 'client backend' and application_name <> 'gavel'"
+    try:
+        # Gavel's connections end and come back meanwhile, until the others have theirs.
+        while int((await rows(last))[0][0]) < c.postgres.slots - 4:
+            other = wire.Postgres(c.postgres.port, "drill")
+            try:
+                await other.rows("select 1")
+                others.append(other)
+            except wire.Gone:
+                await c.postgres.cut_role()
+        await asyncio.sleep(16.0)
+        silent = await rows("select count(*) from workers where state = 'running' and heartbeat_at < now() - interval '5 s'")
+        if silent != [["0"]]:
+            run.notes.append(f"{silent[0][0]} WORKERS WITHOUT A HEARTBEAT: PROBES")
+        _, _, ready = await c.http.request("GET", "/readyz")
+        if "no connection left" not in str(ready.get("reasons")):
+            run.notes.append(f"NOTHING IN /readyz: {ready.get('reasons')}")
+    finally:
+        for other in others:
+            other.close()
+    run.over()
+
+
 @fault("queued rows locked for 72 s", lasts=10, bound=10)
 async def rows_locked(c, run):
     # A pause, so that there is a queue and every slot is free: claims are what the lock meets, and those that are given up.

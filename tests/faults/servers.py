@@ -200,6 +200,8 @@ class PostgresServer:
         self.home = os.path.join(place.folder, "postgres")
         self.port, self.proxy_port = free_port(), free_port()
         self.process = self.proxy = None
+        # `max_connections` of the server.
+        self.slots = 300
         # The superuser. The role gavel owns the tables and may be refused.
         self.control = wire.Postgres(self.port, "drill")
         self.url = f"postgres://gavel@127.0.0.1:{self.proxy_port}/postgres"
@@ -225,7 +227,7 @@ class PostgresServer:
 
     async def again(self, env=None):
         """Starts the server on the data that is there."""
-        settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=300", "fsync=off", "autovacuum=on"]
+        settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", f"max_connections={self.slots}", "fsync=off", "autovacuum=on"]
         command = [self.program, "-D", f"{self.home}/data", "-p", str(self.port)]
         for setting in settings:
             command += ["-c", setting]

@@ -152,6 +152,22 @@ pub fn innermost(error: &reqwest::Error) -> String {
     innermost.unwrap_or_else(|| "connection failed".to_owned())
 }
 
+/// Whether the process, or the system, has no file descriptor left for a connection.
+pub fn lacks_descriptors(error: &reqwest::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let code = inner
+            .downcast_ref::<std::io::Error>()
+            .and_then(std::io::Error::raw_os_error);
+        // EMFILE, ENFILE
+        if matches!(code, Some(24 | 23)) {
+            return true;
+        }
+        cause = inner.source();
+    }
+    false
+}
+
 /// Why a server's certificate was not accepted, with the remedy; `None` for any other error.
 pub fn distrust(error: &reqwest::Error) -> Option<String> {
     let rustls::Error::InvalidCertificate(found) = tls_error(error)? else {

@@ -13,6 +13,8 @@ use gavel_outbound::{Route, Unread};
 /// A reply larger than this isn't one.
 const LARGEST_BODY: usize = 4 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a call waits before it tries again to get a descriptor.
+const DESCRIPTOR_PAUSE: Duration = Duration::from_secs(1);
 /// Enough for a worker of 1,000 slots to find its connections again.
 const IDLE_CONNECTIONS: usize = 1024;
 
@@ -40,6 +42,8 @@ pub(super) struct HttpFailure {
     pub(super) message: String,
     /// Whether it didn't come in time.
     pub(super) late: bool,
+    /// Whether this process had no descriptor for a connection, so that nothing was sent.
+    pub(super) unsent: bool,
 }
 
 impl HttpFailure {
@@ -49,6 +53,7 @@ impl HttpFailure {
             status,
             message,
             late: false,
+            unsent: false,
         }
     }
 }
@@ -79,8 +84,10 @@ impl Client {
         request: reqwest::Request,
         limit: Duration,
     ) -> impl Future<Output = Result<Exchange, HttpFailure>> {
-        within(limit, async {
-            read_whole(self.execute(request).await?).await
+        once_sent(request, move |request| {
+            within(limit, async {
+                read_whole(self.execute(request).await?).await
+            })
         })
     }
 
@@ -91,6 +98,30 @@ impl Client {
     ) -> Result<reqwest::Response, HttpFailure> {
         let response = self.inner()?.execute(request).await;
         response.map_err(|error| broken(None, "could not be reached", &error))
+    }
+}
+
+/// Sends a request, as soon as the process has a descriptor for it: the lack of one is no fault of the judge's.
+async fn once_sent<T, F>(
+    mut request: reqwest::Request,
+    send: impl Fn(reqwest::Request) -> F,
+) -> Result<T, HttpFailure>
+where
+    F: Future<Output = Result<T, HttpFailure>>,
+{
+    loop {
+        let again = request.try_clone();
+        match (send(request).await, again) {
+            (Err(failure), Some(again)) if failure.unsent => {
+                tracing::warn!(
+                    error = failure.message,
+                    "a judge call waits for a descriptor"
+                );
+                tokio::time::sleep(DESCRIPTOR_PAUSE).await;
+                request = again;
+            }
+            (result, _) => return result,
+        }
     }
 }
 
@@ -137,5 +168,8 @@ pub(super) fn broken(status: Option<u16>, what: &str, error: &reqwest::Error) ->
         None | Some(_) => ErrorClass::Misconfigured,
     };
     let why = distrust.unwrap_or_else(|| gavel_outbound::innermost(error));
-    HttpFailure::new(class, status, format!("{what}: {why}"))
+    HttpFailure {
+        unsent: gavel_outbound::lacks_descriptors(error),
+        ..HttpFailure::new(class, status, format!("{what}: {why}"))
+    }
 }
