@@ -21,7 +21,6 @@ use crate::client::{Client, ClientError};
 use crate::config::{Flag, Settings, redacted_url};
 use crate::history::imports::Whose;
 use crate::lifecycle::Signals;
-use crate::suite::run::thresholds::word;
 
 /// How long a command's own worker may finish what it has in hand after Ctrl-C.
 pub(super) const DRAIN: Duration = Duration::from_secs(5);
@@ -104,10 +103,8 @@ impl Common {
         needs: Needs,
         command: impl AsyncFnOnce(Connection<'_>) -> Result<T, CliError>,
     ) -> Result<Exit, CliError> {
-        let again = self.connection.again(global);
         let command = async |connection: Connection<'_>| {
-            let answer = command(connection).await?;
-            output::print_with_next(&answer, self.form(), &again)
+            output::print(&command(connection).await?, self.form())
         };
         self.connection.run(global, needs, command).await
     }
@@ -213,35 +210,6 @@ impl ConnectionArgs {
 
     fn server(&self) -> Option<&str> {
         self.server.as_deref().filter(|server| !server.is_empty())
-    }
-
-    /// What a further command says to reach the same service, or to open it with the same settings: nothing where the
-    /// environment says it already.
-    pub(super) fn again(&self, global: &Global) -> String {
-        let config = global.config.as_deref();
-        let config = config.map(|path| path.display().to_string());
-        [
-            ("--server", "GAVEL_SERVER", &self.server),
-            ("--data-dir", "GAVEL_DATA_DIR", &self.data_dir),
-            ("--config", "GAVEL_CONFIG", &config),
-            (
-                "--scoring-config",
-                "GAVEL_SCORING_CONFIG",
-                &global.scoring_config,
-            ),
-            (
-                "--llm-providers",
-                "GAVEL_LLM_PROVIDERS",
-                &global.llm_providers,
-            ),
-        ]
-        .into_iter()
-        .filter_map(|(flag, variable, value)| {
-            let value = value.as_deref().filter(|value| !value.is_empty())?;
-            let is_said = std::env::var(variable).as_deref() == Ok(value);
-            (!is_said).then(|| format!(" {flag} {}", word(value)))
-        })
-        .collect()
     }
 
     /// [`ConnectionArgs::run`], with settings that the command changes for the service that this process opens.

@@ -139,11 +139,7 @@ impl CriteriaArgs {
                 let add = async |connection: Connection<'_>| {
                     let criteria = read_for(&connection, file)?;
                     let answer = connection.client.add_criteria(&criteria.content).await?;
-                    Ok(Added {
-                        answer,
-                        file,
-                        again: common.connection.again(global),
-                    })
+                    Ok(Added { answer, file })
                 };
                 common.run(global, Needs::Store, add).await
             }
@@ -210,9 +206,6 @@ struct Added<'a> {
     answer: CriteriaAdded,
     #[serde(skip)]
     file: &'a Path,
-    /// What a further command says to reach the same service.
-    #[serde(skip)]
-    again: String,
 }
 
 impl Printed for Added<'_> {
@@ -233,10 +226,9 @@ impl Printed for Added<'_> {
             }
         };
         output::note(&format!(
-            "stored; not current. Try it: gavel {trying}{}\n\
+            "stored; not current. Try it: gavel {trying}\n\
              Make it current: on its page /criteria/{hash}, or, where nobody did that before, let {variable} of the API name {file}, and \
-             send SIGHUP or restart",
-            self.again
+             send SIGHUP or restart"
         ));
         Ok(())
     }

@@ -80,11 +80,6 @@ impl OutputForm {
 pub(super) trait Printed: Serialize {
     fn print(&self) -> Result<(), CliError>;
 
-    /// What to do next, and the command for it, without its connection.
-    fn next(&self) -> Option<(&'static str, String)> {
-        None
-    }
-
     /// How a command ends that has printed it.
     fn exit(&self) -> Exit {
         Exit::Done
@@ -103,19 +98,6 @@ pub(super) fn print(answer: &impl Printed, form: OutputForm) -> Result<Exit, Cli
         printed => printed?,
     }
     Ok(answer.exit())
-}
-
-/// Prints an answer, and for people the command that goes on from it; `again`: its connection.
-pub(super) fn print_with_next(
-    answer: &impl Printed,
-    form: OutputForm,
-    again: &str,
-) -> Result<Exit, CliError> {
-    let exit = print(answer, form)?;
-    if let (OutputForm::Words, Some((why, next))) = (form, answer.next()) {
-        note(&format!("{why}: {next}{again}"));
-    }
-    Ok(exit)
 }
 
 /// A list, as the API answers one.

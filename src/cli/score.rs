@@ -13,9 +13,8 @@ use super::connection::{Common, Connection, Needs};
 use super::import;
 use super::outcome::{CliError, Exit};
 use super::output::{self, Printed, TableRow};
-use super::scoring::{self, Ask, SessionVerdict, Until, Verdict};
+use super::scoring::{self, ScoringOptions, SessionVerdict, Until, Verdict};
 use super::simulated::SimulatedJudge;
-use crate::job::Force;
 use crate::wire::{self, Job, Rating};
 
 /// Score sessions from files or by id, and print the scores
@@ -63,8 +62,7 @@ impl Score {
                 if target != "-" && !path.exists() {
                     return Err(CliError::usage(format!(
                         "{target}: there is no such file, and it is not the id of a session (a UUID) either; by another tool's id: \
-                         `gavel sessions list --q {target}{}`",
-                        self.common.connection.again(global)
+                         `gavel sessions list --q {target}`"
                     )));
                 }
                 let read = import::read(std::slice::from_ref(&path), None)?.sessions;
@@ -104,8 +102,8 @@ impl Score {
                 !from_file || imported.put.iter().any(|(put, _)| put == id)
             })
             .collect();
-        let ask = Ask {
-            force: if self.force { Force::Yes } else { Force::AsIs },
+        let options = ScoringOptions {
+            force: self.force,
             criteria_hash: self.criteria_hash.clone(),
             until: match self.wait {
                 Some(seconds) => Until::Deadline(Instant::now() + Duration::from_secs(seconds)),
@@ -113,7 +111,7 @@ impl Score {
                 None => Until::Ended,
             },
         };
-        let judged = scoring::score_all(connection.client, &wanted, &ask).await?;
+        let judged = scoring::score_all(connection.client, &wanted, &options).await?;
         let page = connection.is_remote.then(|| match judged.as_slice() {
             [one] => connection
                 .client

@@ -68,12 +68,13 @@ impl Printed for Batch {
         for words in chunks.map(chunk_words).chain(waited).chain(more) {
             output::line(&output::clean(&format!("          {words}")))?;
         }
+        if self.counts.failed > 0 {
+            let id = self.batch_id;
+            output::note(&format!(
+                "why they failed: gavel jobs list --batch {id} --state failed"
+            ));
+        }
         Ok(())
-    }
-
-    fn next(&self) -> Option<(&'static str, String)> {
-        let command = format!("gavel jobs list --batch {} --state failed", self.batch_id);
-        (self.counts.failed > 0).then_some(("why they failed", command))
     }
 }
 

@@ -16,12 +16,12 @@ use super::import::{self, FileSession};
 use super::outcome::{CliError, Exit};
 use super::output::{self, TableRow};
 use super::score::{failure, is_simulated, rating};
-use super::scoring::{self, Ask, SessionVerdict, Until, Verdict, waiting};
+use super::scoring::{self, ScoringOptions, SessionVerdict, Until, Verdict, waiting};
 use super::simulated::{self, SimulatedJudge};
 use crate::app::{App, Migrations, Mode, Stop};
 use crate::client::Client;
 use crate::config::Settings;
-use crate::job::{Force, Kind};
+use crate::job::Kind;
 use crate::lifecycle::Signals;
 use crate::wire::PutOutcome;
 
@@ -203,12 +203,12 @@ impl Show {
                 Some(current.version.criteria_hash)
             }
         };
-        let ask = Ask {
-            force: Force::AsIs,
+        let options = ScoringOptions {
+            force: false,
             criteria_hash,
             until: Until::Stuck,
         };
-        let judged = scoring::score_all(client, &ids, &ask).await?;
+        let judged = scoring::score_all(client, &ids, &options).await?;
         let head = [
             "session",
             "alert type",

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-use super::batches::{exit_of, goes_on, watch};
+use super::batches::{exit_of, follow, watch};
 use super::connection::{Connection, Needs};
 use super::outcome::{CliError, Exit, is_interrupted};
 use super::output::{self, OutputForm, Printed as _};
@@ -65,19 +65,18 @@ impl Rescore {
         };
         let started = OnceCell::new();
         let command = async |connection: Connection<'_>| {
-            self.go(global, &connection, ids.as_deref(), consent, &started)
+            self.go(&connection, ids.as_deref(), consent, &started)
                 .await
         };
         let ended = self.connection.run(global, needs, command).await;
         if let Some(id) = started.get().filter(|_| is_interrupted(&ended)) {
-            output::note(&goes_on(*id, &self.connection, global));
+            output::note(&follow(*id));
         }
         ended
     }
 
     async fn go(
         &self,
-        global: &Global,
         connection: &Connection<'_>,
         ids: Option<&[Uuid]>,
         consent: Consent,
@@ -116,9 +115,8 @@ impl Rescore {
             output::note(&format!("batch {id} is started"));
             batch = watch(client, id).await?;
         }
-        let again = self.connection.again(global);
-        output::print_with_next(&batch, OutputForm::from_flag(self.json), &again)?;
-        self.say_how_to_go_on(client, &batch, global).await?;
+        output::print(&batch, OutputForm::from_flag(self.json))?;
+        self.print_next_steps(client, &batch).await?;
         Ok(match self.how.watch {
             true => exit_of(&batch),
             false => Exit::Done,
@@ -158,45 +156,34 @@ impl Rescore {
         }
     }
 
-    /// The closing words: where the batch is followed, how far its scores lie apart, and how a candidate is compared and made
-    /// current.
-    async fn say_how_to_go_on(
-        &self,
-        client: &Client,
-        batch: &Batch,
-        global: &Global,
-    ) -> Result<(), CliError> {
-        let (id, again) = (batch.batch_id, self.connection.again(global));
+    /// Prints the commands that follow the batch, show its spread, compare a candidate and make it current.
+    async fn print_next_steps(&self, client: &Client, batch: &Batch) -> Result<(), CliError> {
+        let id = batch.batch_id;
         if !self.how.watch {
-            output::note(&match self.connection.is_remote() {
-                true => format!("follow it with: gavel batches watch {id}{again}"),
-                false => format!(
-                    "it runs wherever workers run; over a data folder that is `gavel up`, or: gavel batches watch \
-                     {id}{again}"
-                ),
-            });
+            output::note(&follow(id));
         }
         if self.purpose.repeat.is_some() || !self.purpose.judge.is_empty() {
             if self.how.watch && !self.json {
                 client.spread(id, 0).await?.print()?;
             }
             output::note(&format!(
-                "how far its scores lie apart, session by session: gavel batches spread {id}{again}"
+                "spread of its scores by session: gavel batches spread {id}"
             ));
         }
-        if self.how.watch && self.purpose.preview.is_some() && batch.counts.succeeded == 0 {
+        let Some(file) = &self.purpose.preview else {
+            return Ok(());
+        };
+        if self.how.watch && batch.counts.succeeded == 0 {
             output::note(&format!(
-                "nothing was scored, so there is nothing to compare; why: gavel report {id} --format csv{again}"
+                "nothing was scored, so there is nothing to compare; why: gavel report {id} --format csv"
             ));
-        } else if let Some(file) = &self.purpose.preview
-            && self.purpose.judge.is_empty()
-        {
+        } else if self.purpose.judge.is_empty() {
             let candidate = batch.criteria_hash.as_deref().unwrap_or_default();
+            let file = file.display();
             output::note(&format!(
-                "compare them: gavel criteria compare current {candidate}{again}\n\
-                 make it current: press Make current on the page /criteria/{candidate}, or let GAVEL_SCORING_CONFIG of the API name {} and \
-                 restart it, which counts where nobody pressed that button before; then: gavel rescore --not-current{again}",
-                file.display()
+                "compare them: gavel criteria compare current {candidate}\n\
+                 make it current: press Make current on the page /criteria/{candidate}, or set GAVEL_SCORING_CONFIG of the API to \
+                 {file} and restart it (counts only if that button was never pressed); then: gavel rescore --not-current"
             ));
         }
         Ok(())

@@ -11,12 +11,12 @@ use axum::routing::{get, post};
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use rows::{Control, JobRow, JudgeRow, WorkerRow, held};
+use rows::{Control, JobRow, JudgeRow, WorkerRow};
 
 use super::confirm::{self, Confirmation, is_sure};
 use super::form::Form;
 use super::frame::Frame;
-use super::infrastructure::{self, Infrastructure, JudgeState};
+use super::infrastructure::{self, Infrastructure};
 use super::links::segment;
 use super::page::{Page, PageError, html};
 use super::session::LEFT;
@@ -118,8 +118,9 @@ impl Body {
         user: &SessionUser,
         now: DateTime<Utc>,
     ) -> Self {
-        let (judges, unused): (Vec<Judge>, Vec<Judge>) =
-            judges.into_iter().partition(JudgeState::matters);
+        let (judges, unused): (Vec<Judge>, Vec<Judge>) = judges
+            .into_iter()
+            .partition(|judge| judge.is_used() || judge.stop_reason().is_some());
         let counts = queue.counts;
         // What is said to run and runs nowhere.
         let left = workers
@@ -156,7 +157,7 @@ impl Body {
                 ("scored in 24 h", words::count(counts.succeeded_24h)),
                 ("failed in 24 h", words::count(counts.failed_24h)),
             ],
-            held: queue.hold.map(|hold| held(&hold, now)),
+            held: queue.hold.map(|hold| hold.text()),
             groups: vec![
                 group("Waiting", "Nothing that was begun waits.", waiting),
                 group("Queued", "Nothing is queued.", queued),
