@@ -15,7 +15,7 @@ use super::Global;
 use super::context::{Context, Voice, flag_of, listen};
 use super::daemon::ending;
 use super::outcome::{CliError, Exit};
-use super::output::{self, ItemList, OutputForm, Printed};
+use super::output::{self, ItemList, OutputForm, Printable, Row};
 use crate::app::{App, Migrations, Mode, Stop};
 use crate::client::{Client, ClientError};
 use crate::config::{Flag, Settings, redacted_url};
@@ -87,7 +87,7 @@ impl Common {
     }
 
     /// Asks the service for something that is there, and prints it.
-    pub(super) async fn print<T: Printed>(
+    pub(super) async fn print<T: Printable>(
         &self,
         global: &Global,
         ask: impl AsyncFnOnce(&Client) -> Result<T, ClientError>,
@@ -97,7 +97,7 @@ impl Common {
     }
 
     /// Runs `command` against the service, and prints what comes of it.
-    pub(super) async fn run<T: Printed>(
+    pub(super) async fn run<T: Printable>(
         &self,
         global: &Global,
         needs: Needs,
@@ -112,14 +112,11 @@ impl Common {
 
 impl Listing {
     /// Asks the service for a list, and prints it.
-    pub(super) async fn print<T>(
+    pub(super) async fn print<T: Row>(
         &self,
         global: &Global,
         ask: impl AsyncFnOnce(&Client, usize) -> Result<Vec<T>, ClientError>,
-    ) -> Result<Exit, CliError>
-    where
-        ItemList<T>: Printed,
-    {
+    ) -> Result<Exit, CliError> {
         let ask = async |client: &Client| {
             let items = ask(client, self.limit).await?;
             Ok(ItemList { items })
@@ -131,7 +128,7 @@ impl Listing {
 /// Reads an id.
 pub(super) fn id(text: &str) -> Result<Uuid, String> {
     text.parse().map_err(|_| {
-        "an id is a UUID, such as 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f; the lists show them. `gavel sessions list` finds a session by another tool's id (--q)"
+        "an id is a UUID, such as 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f; the lists show them. `gavel sessions list` finds a session by another tool's id (--search)"
             .to_owned()
     })
 }

@@ -17,7 +17,7 @@ use super::connection::ConnectionArgs;
 use super::context::{Context, Voice};
 use super::criteria;
 use super::outcome::{CliError, Exit};
-use super::output::{self, ItemList, OutputForm, Printed};
+use super::output::{self, OutputForm, Printable, Text};
 use crate::app::read_providers;
 use crate::config::{Settings, criteria_file};
 use crate::job::Kind;
@@ -60,6 +60,11 @@ impl Check {
     }
 }
 
+#[derive(Serialize)]
+struct Checks {
+    items: Vec<Check>,
+}
+
 impl Serialize for Check {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let (Ok(detail) | Err(detail)) = &self.found;
@@ -67,16 +72,15 @@ impl Serialize for Check {
     }
 }
 
-impl Printed for ItemList<Check> {
-    fn print(&self) -> Result<(), CliError> {
+impl Printable for Checks {
+    fn text(&self, out: &mut Text) {
         for Check { what, found } in &self.items {
             let (mark, text) = match found {
                 Ok(detail) => ("ok   ", detail),
                 Err(fault) => ("FAULT", fault),
             };
-            output::line(&output::clean(&format!("{mark}  {what}: {text}")))?;
+            out.line(format!("{mark}  {what}: {text}"));
         }
-        Ok(())
     }
 
     fn exit(&self) -> Exit {
@@ -99,10 +103,7 @@ impl Doctor {
         let mut checks = vec![Check::new("settings", Ok(layers))];
         if let Some(client) = self.connection.client()? {
             checks.extend(remote::check(&client).await);
-            return output::print(
-                &ItemList { items: checks },
-                OutputForm::from_flag(self.json),
-            );
+            return output::print(&Checks { items: checks }, OutputForm::from_flag(self.json));
         }
         let mut wanted: Vec<String> = Vec::new();
         for kind in Kind::ALL {
@@ -141,10 +142,7 @@ impl Doctor {
         } else {
             checks.extend(servers::check(settings).await);
         }
-        output::print(
-            &ItemList { items: checks },
-            OutputForm::from_flag(self.json),
-        )
+        output::print(&Checks { items: checks }, OutputForm::from_flag(self.json))
     }
 }
 

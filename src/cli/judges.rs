@@ -6,7 +6,7 @@ use super::Global;
 use super::connection::Common;
 use super::costs::{usd, without_price};
 use super::outcome::{CliError, Exit};
-use super::output::{self, OneLine, Printed};
+use super::output::{OneLine, Printable, Row, Text};
 use crate::client::Client;
 use crate::wire::{Judge, Judges as Listed, words};
 
@@ -63,10 +63,22 @@ impl Judges {
     }
 }
 
-impl Printed for Listed {
-    fn print(&self) -> Result<(), CliError> {
-        print(&self.items)
+impl Printable for Listed {
+    fn text(&self, out: &mut Text) {
+        text(&self.items, out);
     }
+}
+
+impl Row for Judge {
+    const COLUMNS: &'static [(&'static str, fn(&Self) -> String)] = &[
+        ("judge", |it| it.name.clone()),
+        ("state", |it| it.state_text().0),
+        ("", |it| it.state_text().1),
+        ("in flight", |it| {
+            let calls: i32 = it.gates.iter().map(|gate| gate.in_flight).sum();
+            calls.to_string()
+        }),
+    ];
 }
 
 fn last_error(judge: &Judge) -> String {
@@ -77,29 +89,20 @@ fn last_error(judge: &Judge) -> String {
     }
 }
 
-/// Prints the table of judges: their holds, and what live workers know of each.
-pub(super) fn print(judges: &[Judge]) -> Result<(), CliError> {
-    let row = |judge: &Judge| {
-        let calls: i32 = judge.gates.iter().map(|gate| gate.in_flight).sum();
-        let (state, detail) = judge.state_text();
-        vec![judge.name.clone(), state, detail, calls.to_string()]
-    };
-    let shown: Vec<&Judge> = judges.iter().filter(|judge| is_shown(judge)).collect();
-    output::table(
-        &["judge", "state", "", "in flight"],
-        shown.iter().copied().map(row),
-    )?;
-    for judge in shown {
+/// Adds the table of judges, and what is known of each.
+pub(super) fn text(judges: &[Judge], out: &mut Text) {
+    let shown = || judges.iter().filter(|judge| is_shown(judge));
+    out.rows(shown());
+    for judge in shown() {
         let facts = [
             ("spent", spent(judge)),
             ("pace", judge.pace_text()),
             ("last error", last_error(judge)),
         ];
-        for (name, said) in facts.iter().filter(|(_, said)| !said.is_empty()) {
-            output::line(&output::clean(&format!("{}: {name}: {said}", judge.name)))?;
+        for (name, text) in facts.iter().filter(|(_, text)| !text.is_empty()) {
+            out.line(format!("{}: {name}: {text}", judge.name));
         }
     }
-    Ok(())
 }
 
 /// Another model of an entry is shown where there is something to say of it: it shares the entry's key.

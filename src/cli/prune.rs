@@ -156,8 +156,8 @@ impl Prune {
             false => "deleted",
         };
         Ok(OneLine {
-            answer,
-            words: format!(
+            result: answer,
+            text: format!(
                 "{} older than {} {what}",
                 words.join(", "),
                 output::time(self.older_than)

@@ -212,34 +212,3 @@ pub(super) fn waiting(job: &Job) -> String {
     let wait = job.wait.as_ref();
     wait.map_or_else(String::new, |wait| wait.text(job.judge.as_deref()))
 }
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    #[test]
-    fn a_cap_is_told_apart_from_a_batch_that_has_spent_its_budget_and_nothing_is_said_twice() {
-        let says = |wait: Value| {
-            let job = crate::tests::job(&json!({"state": "queued", "judge": "a", "wait": wait}));
-            waiting(&serde_json::from_value(job).unwrap())
-        };
-        assert_eq!(
-            says(
-                json!({"reason": "budget", "target": "judge", "message": "the daily cap of a, 2 USD, is reached",
-                "until": "2026-01-02T00:00:00Z"})
-            ),
-            "a has reached its spending cap (the daily cap of a, 2 USD, is reached) until 2026-01-02T00:00:00Z"
-        );
-        assert_eq!(
-            says(
-                json!({"reason": "misconfigured", "message": "judge a: 401: no such key", "last_error": "judge a: 401: no such key"})
-            ),
-            "its judge refuses the key, the model or the address (judge a: 401: no such key)"
-        );
-        assert_eq!(
-            says(json!({"reason": "budget", "target": "batch"})),
-            "its batch has spent its budget"
-        );
-    }
-}

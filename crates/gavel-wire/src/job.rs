@@ -274,3 +274,53 @@ impl Job {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn wait_text_names_what_is_stopped_by_whom_until_when_and_each_cause_once() {
+        for (wait, text) in [
+            (
+                json!({"reason": "paused", "target": "queue", "set_by": "ann", "message": "lunch"}),
+                "the queue is paused by ann (lunch)",
+            ),
+            (
+                json!({"reason": "paused", "target": "judge", "set_by": "ann"}),
+                "gpt is paused by ann",
+            ),
+            (
+                json!({"reason": "budget", "target": "batch"}),
+                "its batch has spent its budget",
+            ),
+            (
+                json!({"reason": "budget", "target": "judge", "set_by": "cap", "message": "the daily cap of gpt, 2 USD, is reached",
+                    "until": "2026-01-02T00:00:00Z"}),
+                "gpt has reached its spending cap (the daily cap of gpt, 2 USD, is reached) until 2026-01-02 00:00:00 UTC",
+            ),
+            (
+                json!({"reason": "queued", "position": 1}),
+                "it is the next in line",
+            ),
+            (
+                json!({"reason": "queued", "position": 1_200}),
+                "it waits for its turn, number 1,200 in line",
+            ),
+            (
+                json!({"reason": "breaker_open", "until": "2026-01-02T00:00:00Z", "last_error": "HTTP 503"}),
+                "its judge failed too often in a row and is left alone for a while until 2026-01-02 00:00:00 UTC; \
+                 last error: HTTP 503",
+            ),
+            (
+                json!({"reason": "misconfigured", "message": "judge gpt: 401: no such key", "last_error": "401: no such key"}),
+                "its judge refuses the key, the model or the address (judge gpt: 401: no such key)",
+            ),
+        ] {
+            let wait: Wait = serde_json::from_value(wait).expect("a wait");
+            assert_eq!(wait.text(Some("gpt")), text);
+        }
+    }
+}

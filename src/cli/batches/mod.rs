@@ -14,7 +14,7 @@ use super::Global;
 use super::choice::choice;
 use super::connection::{Common, Connection, Listing, Needs, One, given, id};
 use super::outcome::{CliError, Exit, is_interrupted};
-use super::output::{self, Printed};
+use super::output::{self, Printable, Text};
 use crate::client::Client;
 use crate::job::Kind;
 use crate::wire::{Batch, BatchState};
@@ -199,9 +199,9 @@ async fn watched(one: &One, global: &Global) -> Result<Exit, CliError> {
 #[serde(transparent)]
 pub(super) struct Ended(pub(super) Batch);
 
-impl Printed for Ended {
-    fn print(&self) -> Result<(), CliError> {
-        self.0.print()
+impl Printable for Ended {
+    fn text(&self, out: &mut Text) {
+        self.0.text(out);
     }
 
     fn exit(&self) -> Exit {

@@ -14,7 +14,7 @@ use super::context::{Context, Voice, flag_of};
 use super::daemon::{self, ProcessParts, Work};
 use super::import::{self, FileSession};
 use super::outcome::{CliError, Exit};
-use super::output::{self, TableRow};
+use super::output::{self, TableRow, Text};
 use super::score::{failure, is_simulated, rating};
 use super::scoring::{self, ScoringOptions, SessionVerdict, Until, Verdict, waiting};
 use super::simulated::{self, SimulatedJudge};
@@ -218,7 +218,9 @@ impl Show {
             "flags",
         ];
         let both = sessions.iter().zip(&judged);
-        output::spaced_table(&head, both.map(|(session, one)| row(session, one)))?;
+        let mut out = Text::default();
+        out.spaced_table(&head, both.map(|(session, one)| row(session, one)));
+        out.write()?;
         let failed = judged.iter().any(|one| {
             matches!(
                 one.verdict,

@@ -49,33 +49,31 @@ fn flows(hold: Option<&Hold>) -> Result<String, String> {
     match hold {
         None => Ok("is open".to_owned()),
         Some(hold) => Err(format!(
-            "is {} by {}{}; `gavel queue resume` lets jobs begin again",
+            "is {} {}; `gavel queue resume` lets jobs start again",
             hold.reason,
-            hold.set_by,
-            after_colon(&hold.message)
+            hold.text()
         )),
     }
 }
 
 fn state(judge: &Judge) -> Result<String, String> {
-    match (&judge.hold, judge.configured) {
-        (Some(hold), _) => {
-            let said = after_colon(&hold.message);
-            let remedy = match hold.reason == WaitReason::Budget {
-                true => "it goes on by itself with the next day or month; to go on now, raise the cap and restart the workers".to_owned(),
-                false => format!("`gavel judges resume {}` once that is mended", judge.name),
-            };
-            Err(format!("is stopped ({}){said}; {remedy}", hold.reason))
-        }
-        (None, false) => Err(judge.remedy.clone().unwrap_or_default()),
-        (None, true) => match judge.gates.iter().find(|gate| gate.breaker == "open") {
-            Some(gate) => Err(format!(
-                "its breaker is open: {}",
-                gate.last_error.as_deref().unwrap_or("its calls fail")
-            )),
-            None => Ok("can be asked".to_owned()),
-        },
+    let is_open = judge.gates.iter().any(|gate| gate.breaker == "open");
+    if judge.hold.is_none() && judge.configured && !is_open {
+        return Ok("can be asked".to_owned());
     }
+    let (state, detail) = judge.state_text();
+    let mut text = format!("{state}{}", after_colon(&detail));
+    match (&judge.hold, judge.last_error()) {
+        (Some(hold), _) if hold.reason != WaitReason::Budget => {
+            text.push_str(&format!(
+                "; `gavel judges resume {}` once that is fixed",
+                judge.name
+            ));
+        }
+        (None, Some((error, _))) => text.push_str(&format!("; last error: {error}")),
+        (Some(_), _) | (None, None) => {}
+    }
+    Err(text)
 }
 
 fn refused(what: impl Into<String>, error: ClientError) -> Check {
@@ -100,7 +98,7 @@ mod tests {
         assert_eq!(state(&judge("closed")), Ok("can be asked".to_owned()));
         assert_eq!(
             state(&judge("open")),
-            Err("its breaker is open: 500 from the judge".to_owned())
+            Err("failing: its last 5 calls failed; last error: 500 from the judge".to_owned())
         );
         for (reason, remedy) in [
             ("budget", "raise the cap"),
@@ -121,7 +119,7 @@ mod tests {
         assert_eq!(flows(None), Ok("is open".to_owned()));
         let hold = json!({"reason": "paused", "message": "", "set_by": "ann", "since": "2026-01-01T00:00:00Z", "until": null});
         let hold: Hold = serde_json::from_value(hold).unwrap();
-        let said = "is paused by ann; `gavel queue resume` lets jobs begin again";
+        let said = "is paused by ann since 2026-01-01 00:00:00 UTC; `gavel queue resume` lets jobs start again";
         assert_eq!(flows(Some(&hold)), Err(said.to_owned()));
     }
 }

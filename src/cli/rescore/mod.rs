@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::batches::{exit_of, follow, watch};
 use super::connection::{Connection, Needs};
 use super::outcome::{CliError, Exit, is_interrupted};
-use super::output::{self, OutputForm, Printed as _};
+use super::output::{self, OutputForm};
 use super::{Global, criteria};
 use crate::client::Client;
 use crate::wire::words;
@@ -50,13 +50,13 @@ impl Rescore {
         let consent = self.consent(terminals);
         if consent == Consent::Lacking && !self.how.dry_run {
             return Err(CliError::usage(
-                "--ids -: stdin holds the ids, so that whether the plan is wanted can't be asked: look at it with \
+                "--ids-file -: stdin holds the ids, so that whether the plan is wanted can't be asked: look at it with \
                  --dry-run, then start it with --yes, or give the ids in a file",
             ));
         }
-        let ids = self.which.ids.as_deref().map(read_ids).transpose()?;
+        let ids = self.which.ids_file.as_deref().map(read_ids).transpose()?;
         if ids.as_ref().is_some_and(Vec::is_empty) {
-            output::note("nothing to score: --ids names no session");
+            output::note("nothing to score: --ids-file names no session");
             return Ok(Exit::Nothing);
         }
         let needs = match self.how.watch {
@@ -65,7 +65,7 @@ impl Rescore {
         };
         let started = OnceCell::new();
         let command = async |connection: Connection<'_>| {
-            self.go(&connection, ids.as_deref(), consent, &started)
+            self.execute(&connection, ids.as_deref(), consent, &started)
                 .await
         };
         let ended = self.connection.run(global, needs, command).await;
@@ -75,7 +75,7 @@ impl Rescore {
         ended
     }
 
-    async fn go(
+    async fn execute(
         &self,
         connection: &Connection<'_>,
         ids: Option<&[Uuid]>,
@@ -95,7 +95,7 @@ impl Rescore {
             output::note(match self.takes_comparable() {
                 true => {
                     "nothing to score: --preview takes sessions with a score by the current criteria, to compare with; \
-                         --not-current or --unscored takes others"
+                         --not-current or --scored no takes others"
                 }
                 false => "nothing to score",
             });
@@ -147,7 +147,7 @@ impl Rescore {
 
     /// How it is settled whether the plan is wanted.
     fn consent(&self, terminals: Terminals) -> Consent {
-        let takes_stdin = self.which.ids.as_deref() == Some(Path::new("-"));
+        let takes_stdin = self.which.ids_file.as_deref() == Some(Path::new("-"));
         match (self.how.yes, terminals.stderr, terminals.stdin) {
             (true, _, _) | (false, false, _) => Consent::Given,
             (false, true, _) if takes_stdin => Consent::Lacking,
@@ -164,7 +164,7 @@ impl Rescore {
         }
         if self.purpose.repeat.is_some() || !self.purpose.judge.is_empty() {
             if self.how.watch && !self.json {
-                client.spread(id, 0).await?.print()?;
+                output::print(&client.spread(id, 0).await?, OutputForm::Text)?;
             }
             output::note(&format!(
                 "spread of its scores by session: gavel batches spread {id}"
@@ -240,9 +240,9 @@ fn read_ids(path: &Path) -> Result<Vec<Uuid>, CliError> {
         Some("-") => std::io::read_to_string(stdin().lock()),
         Some(_) | None => std::fs::read_to_string(path),
     };
-    let text =
-        text.map_err(|error| CliError::usage(format!("--ids {name}: can't be read: {error}")))?;
-    ids_of(&text).map_err(|fault| CliError::usage(format!("--ids {name}, {fault}")))
+    let text = text
+        .map_err(|error| CliError::usage(format!("--ids-file {name}: can't be read: {error}")))?;
+    ids_of(&text).map_err(|fault| CliError::usage(format!("--ids-file {name}, {fault}")))
 }
 
 fn ids_of(text: &str) -> Result<Vec<Uuid>, String> {
@@ -295,13 +295,13 @@ mod tests {
         for (flags, stdin, stderr, expected) in [
             ("", true, true, Consent::Asked),
             ("--yes", true, true, Consent::Given),
-            ("--ids ids.txt", true, true, Consent::Asked),
+            ("--ids-file ids.txt", true, true, Consent::Asked),
             // The ids are piped in, and somebody watches.
-            ("--ids -", false, true, Consent::Lacking),
-            ("--ids -", true, true, Consent::Lacking),
-            ("--ids - --yes", false, true, Consent::Given),
+            ("--ids-file -", false, true, Consent::Lacking),
+            ("--ids-file -", true, true, Consent::Lacking),
+            ("--ids-file - --yes", false, true, Consent::Given),
             // A script, a timer, a pipeline: nobody is there.
-            ("--ids -", false, false, Consent::Given),
+            ("--ids-file -", false, false, Consent::Given),
             ("", false, false, Consent::Given),
             ("", false, true, Consent::Given),
             ("", true, false, Consent::Given),

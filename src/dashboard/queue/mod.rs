@@ -450,7 +450,8 @@ mod tests {
     #[test]
     fn what_to_do_about_a_wait_is_told_once() {
         let waits = |reason: &str| {
-            let waits = json!({"state": "queued", "wait": {"reason": reason, "target": "judge", "until": null}, "error": null});
+            let wait = json!({"reason": reason, "target": "judge", "until": null, "remedy": format!("mend {reason}")});
+            let waits = json!({"state": "queued", "wait": wait, "error": null});
             job(&waits)
         };
         let queued = [
@@ -462,19 +463,16 @@ mod tests {
         let text = page(&Value::Null, [&[], &queued, &[], &[]])
             .render()
             .unwrap();
-        assert_eq!(
-            text.matches("until somebody resumes that").count(),
-            1,
-            "{text}"
-        );
-        assert_eq!(text.matches("Correct the judge").count(), 1, "{text}");
+        for remedy in ["mend paused", "mend misconfigured"] {
+            assert_eq!(text.matches(remedy).count(), 1, "{text}");
+        }
         // How to start a worker stands above.
         assert_eq!(
             text.matches("<code>gavel worker</code>").count(),
             1,
             "{text}"
         );
-        assert!(!text.contains("(gavel worker)"), "{text}");
+        assert!(!text.contains("mend no_worker"), "{text}");
     }
 
     #[test]

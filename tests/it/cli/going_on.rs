@@ -169,7 +169,7 @@ async fn a_judge_that_refuses_its_key_ends_an_embedded_run_at_once() {
         let run = run.await.unwrap();
         let told = "correct its key, its model or its address";
         assert_eq!(run.err.matches(told).count(), 1, "{}", run.err);
-        assert!(!run.err.contains("it said last"), "{}", run.err);
+        assert!(!run.err.contains("last error"), "{}", run.err);
     }
 }
 

@@ -82,7 +82,7 @@ async fn what_failed_ends_a_watch_with_3_and_is_retried() {
     let ids = sessions(&world, 2).await;
     let place = place(&world);
     place.write("ids.txt", &format!("# one of two\n{}\n", ids[0]));
-    let args = ["rescore", "--ids", "ids.txt", "--yes", "--watch"];
+    let args = ["rescore", "--ids-file", "ids.txt", "--yes", "--watch"];
     let failed = run_in(place, &args).await.ends(3);
     drop(failed.prints("1 of 1 done: 1 failed"));
     let batch = id(&batches(&world).await[0]);
@@ -299,12 +299,12 @@ fn what_can_not_be_asked_is_said_with_its_remedy() {
     place.write("ids.txt", "session-7\n");
     place.write("none.txt", "# nobody\n");
     place
-        .run(&["rescore", "--ids", "ids.txt"])
+        .run(&["rescore", "--ids-file", "ids.txt"])
         .ends(2)
-        .says("--ids ids.txt, line 1: \"session-7\" is not the id of a session");
-    place.run(&["rescore", "--ids", "none.txt"]).ends(4);
+        .says("--ids-file ids.txt, line 1: \"session-7\" is not the id of a session");
+    place.run(&["rescore", "--ids-file", "none.txt"]).ends(4);
     place
-        .run(&["rescore", "--ids", "nowhere.txt"])
+        .run(&["rescore", "--ids-file", "nowhere.txt"])
         .ends(2)
         .says("can't be read");
     place
