@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::evaluate::{mixed, share};
 use super::outcome::{CliError, Exit};
-use super::output::{self, OutputForm, Printable, Text};
+use super::output::{self, Printable, Text};
 use crate::job::Kind;
 use crate::report::{GateDecision, GateResult, ReportError, ResultLines};
 use crate::suite::run::RunFolder;
@@ -27,7 +27,7 @@ const LISTED: usize = 50;
                   first prints what passed in A and misses in B, then the other way round. Then comes what lost or \
                   gained its score. Means are made of the items that have a score in both runs. The interval is a bootstrap \
                   over the pairs (95 %, the same every time). Runs that were judged by other judges or under other \
-                  criteria are compared with a warning (`judged_otherwise` with --json).\n\nExit codes:\n  0 \
+                  criteria are compared with a warning (`judging_differs` with --json).\n\nExit codes:\n  0 \
                   compared\n  1 the mean fell by more than --max-regression\n  2 a folder is no run, the two are of \
                   two kinds, or only one of them was\n    judged by a simulated judge\n  3 nothing has a score in \
                   both; or, with --max-regression, more items lost\n    their score than --max-errors allows",
@@ -76,7 +76,7 @@ impl Compare {
             found,
             gate_result,
         };
-        output::print(&compared, OutputForm::from_flag(self.json))
+        output::print(&compared, self.json)
     }
 
     /// Totals of two kinds are not of one measure.
@@ -107,7 +107,7 @@ impl Serialize for Compared<'_> {
         let (found, gate_result) = (&self.found, &self.gate_result);
         json!({
             "a": self.asked.a.display().to_string(), "b": self.asked.b.display().to_string(), "comparison": found,
-            "judged_otherwise": found.judged.otherwise(), "decision": gate_result.decision, "reasons": gate_result.reasons,
+            "judging_differs": found.judged.otherwise(), "decision": gate_result.decision, "reasons": gate_result.reasons,
             "exit_code": self.exit().code(),
         })
         .serialize(to)

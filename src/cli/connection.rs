@@ -12,10 +12,10 @@ use tokio::net::TcpListener;
 use uuid::Uuid;
 
 use super::Global;
-use super::context::{Context, Voice, flag_of, listen};
+use super::context::{Context, LogProfile, flag_of, listen};
 use super::daemon::ending;
 use super::outcome::{CliError, Exit};
-use super::output::{self, ItemList, OutputForm, Printable, Row};
+use super::output::{self, ItemList, Printable, Row};
 use crate::app::{App, Migrations, Mode, Stop};
 use crate::client::{Client, ClientError};
 use crate::config::{Flag, Settings, redacted_url};
@@ -82,10 +82,6 @@ pub(super) struct Listing {
 }
 
 impl Common {
-    pub(super) fn form(&self) -> OutputForm {
-        OutputForm::from_flag(self.json)
-    }
-
     /// Asks the service for something that is there, and prints it.
     pub(super) async fn print<T: Printable>(
         &self,
@@ -104,7 +100,7 @@ impl Common {
         command: impl AsyncFnOnce(Connection<'_>) -> Result<T, CliError>,
     ) -> Result<Exit, CliError> {
         let command = async |connection: Connection<'_>| {
-            output::print(&command(connection).await?, self.form())
+            output::print(&command(connection).await?, self.json)
         };
         self.connection.run(global, needs, command).await
     }
@@ -218,9 +214,9 @@ impl ConnectionArgs {
         command: impl AsyncFnOnce(Connection<'_>) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         let voice = match needs {
-            Needs::Worker => Voice::Jobs,
-            Needs::Suite => Voice::Summary,
-            Needs::Existing | Needs::Store | Needs::Imports => Voice::Results,
+            Needs::Worker => LogProfile::Jobs,
+            Needs::Suite => LogProfile::Summary,
+            Needs::Existing | Needs::Store | Needs::Imports => LogProfile::Results,
         };
         let mut context = Context::new(global, self.flags(), voice)?;
         let mut signals = Signals::listen()?;
@@ -249,11 +245,11 @@ impl ConnectionArgs {
             Mode::Shared => format!("store: {}", redacted_url(&context.settings.database.url)),
         });
         let works_here = matches!(needs, Needs::Worker | Needs::Suite) && mode != Mode::Shared;
-        let Here {
+        let EmbeddedService {
             app,
             client,
             listener,
-        } = Here::open(context.settings.clone(), mode).await?;
+        } = EmbeddedService::open(context.settings.clone(), mode).await?;
         let connection = Connection {
             client: &client,
             context: &context,
@@ -267,7 +263,7 @@ impl ConnectionArgs {
                 BackgroundWork::Nothing
             }
         };
-        let work = Box::pin(Here::work(
+        let work = Box::pin(EmbeddedService::work(
             &app,
             listener,
             (part, &stop),
@@ -288,13 +284,13 @@ enum BackgroundWork {
 }
 
 /// A service in this process.
-struct Here {
+struct EmbeddedService {
     app: App,
     client: Client,
     listener: TcpListener,
 }
 
-impl Here {
+impl EmbeddedService {
     /// Opens the store of `mode` and takes a loopback port.
     async fn open(mut settings: Settings, mode: Mode) -> Result<Self, CliError> {
         let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
@@ -392,7 +388,7 @@ mod tests {
         };
         let settings = load(&sources).unwrap().settings;
         let data_dir = dir.path().to_owned();
-        let here = Here::open(settings, Mode::Embedded { data_dir }).await;
+        let here = EmbeddedService::open(settings, Mode::Embedded { data_dir }).await;
         let here = here.unwrap();
         let address = here.listener.local_addr().unwrap();
         let asked = async {
@@ -406,7 +402,7 @@ mod tests {
         };
         let stop = Stop::default();
         let part = (BackgroundWork::Nothing, &stop);
-        let answer = Here::work(&here.app, here.listener, part, asked).await;
+        let answer = EmbeddedService::work(&here.app, here.listener, part, asked).await;
         here.app.close().await;
         let answer = answer.unwrap();
         assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");

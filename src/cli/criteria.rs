@@ -10,9 +10,9 @@ use serde_json::json;
 
 use super::Global;
 use super::connection::{Common, Connection, Needs};
-use super::context::{Context, Voice};
+use super::context::{Context, LogProfile};
 use super::outcome::{CliError, Exit};
-use super::output::{self, OutputForm, Printable, Row, Text, or_empty};
+use super::output::{self, Printable, Row, Text, or_empty};
 use crate::client::Client;
 use crate::config::yaml::{FileError, resolve};
 use crate::config::{Settings, env_with_default};
@@ -144,9 +144,9 @@ impl CriteriaArgs {
                 common.run(global, Needs::Store, add).await
             }
             CriteriaCommand::Check { file, json } => {
-                let context = Context::new(global, Vec::new(), Voice::Results)?;
+                let context = Context::new(global, Vec::new(), LogProfile::Results)?;
                 let criteria = read(&context.settings, file)?;
-                output::print(&Checked { criteria, file }, OutputForm::from_flag(*json))
+                output::print(&Checked { criteria, file }, *json)
             }
             CriteriaCommand::Current { kind, common } => {
                 let current = async |connection: Connection<'_>| {

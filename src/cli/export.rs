@@ -1,7 +1,6 @@
 //! `gavel export`: sessions with their scores as a file, and scores as a table.
 
-use std::fs::File;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -11,7 +10,7 @@ use super::choice::choice;
 use super::connection::{Connection, ConnectionArgs, Needs};
 use super::outcome::{CliError, Exit};
 use super::output;
-use crate::client::{ClientError, Download};
+use crate::client::Download;
 use crate::report;
 use crate::wire::{TableFormat, words};
 
@@ -187,42 +186,8 @@ impl Which {
             .collect()
     }
 
-    /// Writes what arrives to `--output`, whole or not at all, or to stdout. Returns how many lines there were, and the file.
-    async fn write(&self, mut export: Download) -> Result<(u64, Option<File>), CliError> {
-        let broken = |lines: u64, error: ClientError| {
-            let lines = words::counted(lines, "line");
-            CliError::incomplete(format!(
-                "the export broke off after {lines}: {error}; try again"
-            ))
-        };
-        let failed = |error: io::Error| match &self.output {
-            Some(path) => CliError::incomplete(format!("writing {}: {error}", path.display())),
-            None => error.into(),
-        };
-        let file = self.output.as_deref().map(report::beside).transpose();
-        let mut file = file.map_err(failed)?;
-        let (mut lines, mut is_empty) = (0, true);
-        while let Some(chunk) = export.chunk().await.map_err(|e| broken(lines, e))? {
-            lines += chunk.iter().filter(|byte| **byte == b'\n').count() as u64;
-            is_empty &= chunk.is_empty();
-            match &mut file {
-                Some(file) => file.write_all(&chunk),
-                None => io::stdout().write_all(&chunk),
-            }
-            .map_err(failed)?;
-        }
-        let written = file.as_ref().map(|file| file.reopen()).transpose();
-        let written = written.map_err(failed)?;
-        if let (Some(file), Some(path)) = (file, &self.output)
-            && !is_empty
-        {
-            file.persist(path).map_err(|error| failed(error.error))?;
-        }
-        Ok((lines, written))
-    }
-
     async fn table(&self, export: Download, format: TableFormat) -> Result<Exit, CliError> {
-        let (lines, file) = self.write(export).await?;
+        let (lines, file) = output::save(export, self.output.as_deref()).await?;
         let is_empty = match (format, file) {
             // The first line of CSV has the names of the columns.
             (TableFormat::Csv, _) => lines <= 1,
@@ -245,7 +210,7 @@ impl Which {
     }
 
     async fn training(&self, export: Download) -> Result<Exit, CliError> {
-        let (sessions, _) = self.write(export).await?;
+        let (sessions, _) = output::save(export, self.output.as_deref()).await?;
         if sessions == 0 {
             output::note("nothing to export: no current score of a real judge reaches --min-score");
             return Ok(Exit::Nothing);

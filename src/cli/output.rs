@@ -1,6 +1,8 @@
 //! What a command prints: results on stdout, notes on stderr, tables that fit the terminal.
 
+use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use comfy_table::{Cell, ColumnConstraint, ContentArrangement, Table, TableComponent, presets};
@@ -8,8 +10,9 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::outcome::{CliError, Exit};
-use crate::report::GateResult;
-use crate::wire::{Resumed, WordTable};
+use crate::client::Download;
+use crate::report::{self, GateResult};
+use crate::wire::{Resumed, WordTable, words};
 
 /// Width of tables where stdout is no terminal, columns.
 const WIDE: u16 = 160;
@@ -45,22 +48,6 @@ pub(super) fn error(error: &CliError) {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OutputForm {
-    Json,
-    Text,
-}
-
-impl OutputForm {
-    /// The one that `--json` selects.
-    pub(super) fn from_flag(json: bool) -> Self {
-        match json {
-            true => Self::Json,
-            false => Self::Text,
-        }
-    }
-}
-
 /// A result of a command: serialized with `--json`, else printed as text.
 pub(super) trait Printable: Serialize {
     fn text(&self, out: &mut Text);
@@ -88,11 +75,11 @@ impl<T: Row> Printable for ItemList<T> {
     }
 }
 
-/// Prints a result in the form that was asked for.
-pub(super) fn print(result: &impl Printable, form: OutputForm) -> Result<Exit, CliError> {
-    let printed = match form {
-        OutputForm::Json => json(result),
-        OutputForm::Text => {
+/// Prints a result, as JSON or as text.
+pub(super) fn print(result: &impl Printable, as_json: bool) -> Result<Exit, CliError> {
+    let printed = match as_json {
+        true => json(result),
+        false => {
             let mut text = Text::default();
             result.text(&mut text);
             text.write()
@@ -240,6 +227,40 @@ impl Text {
         }
         Ok(())
     }
+}
+
+/// Writes a download to a file, whole or not at all, or to stdout. Returns the number of lines, and the file.
+pub(super) async fn save(
+    mut download: Download,
+    path: Option<&Path>,
+) -> Result<(u64, Option<File>), CliError> {
+    let failed = |error: io::Error| match path {
+        Some(path) => CliError::incomplete(format!("writing {}: {error}", path.display())),
+        None => error.into(),
+    };
+    let mut file = path.map(report::beside).transpose().map_err(failed)?;
+    let (mut lines, mut is_empty) = (0, true);
+    loop {
+        let chunk = download.chunk().await.map_err(|error| {
+            let lines = words::counted(lines, "line");
+            CliError::incomplete(format!("broke off after {lines}: {error}; try again"))
+        })?;
+        let Some(chunk) = chunk else { break };
+        is_empty &= chunk.is_empty();
+        lines += chunk.iter().filter(|byte| **byte == b'\n').count() as u64;
+        match &mut file {
+            Some(file) => file.write_all(&chunk),
+            None => io::stdout().write_all(&chunk),
+        }
+        .map_err(failed)?;
+    }
+    io::stdout().flush().map_err(failed)?;
+    let written = file.as_ref().map(|file| file.reopen()).transpose();
+    let written = written.map_err(failed)?;
+    if let (Some(file), Some(path), false) = (file, path, is_empty) {
+        file.persist(path).map_err(|error| failed(error.error))?;
+    }
+    Ok((lines, written))
 }
 
 /// A table as wide as the terminal, else [`WIDE`].

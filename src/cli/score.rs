@@ -82,7 +82,7 @@ impl Score {
             return self.common.run(global, Needs::Worker, command).await;
         }
         let command = async |connection: Connection<'_>| {
-            output::print(&command(connection).await?, self.common.form())
+            output::print(&command(connection).await?, self.common.json)
         };
         SimulatedJudge::run(&self.common.connection, (global, Needs::Worker), command).await
     }

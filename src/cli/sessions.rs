@@ -115,7 +115,7 @@ impl Sessions {
                 let delete = async |client: &Client| {
                     client.delete_session(*id).await.map(|()| OneLine {
                         result: json!({ "session_id": id, "deleted": true }),
-                        text: format!("session {id} and everything made of it deleted"),
+                        text: format!("session {id} is deleted with everything made of it"),
                         exit: Exit::Done,
                     })
                 };

@@ -264,7 +264,7 @@ impl Judge {
             (|pace| &pace.output_tokens, "answer tokens"),
         ];
         let mut parts = Vec::new();
-        for (meter, name) in meters {
+        for (at, (meter, name)) in meters.into_iter().enumerate() {
             let limits = paces.iter().filter_map(|pace| meter(pace).limit);
             // One limit for all workers, or one for each.
             let limit = match together {
@@ -278,7 +278,8 @@ impl Judge {
                     grouped(used),
                     grouped(limit)
                 )),
-                None if used > 0 => parts.push(format!("{} {name}/min", grouped(used))),
+                // Prompts and answers are counted in the tokens.
+                None if used > 0 && at < 2 => parts.push(format!("{} {name}/min", grouped(used))),
                 None => {}
             }
         }

@@ -173,7 +173,7 @@ async fn pushed(
             output::note("nothing to send: the run has no case");
             return Ok(Exit::Nothing);
         };
-        output::print(&batch, common.form())?;
+        output::print(&batch, common.json)?;
         output::note(&match connection.is_remote {
             true => client.address(&format!("/batches/{}", batch.batch_id)),
             false => follow(batch.batch_id),

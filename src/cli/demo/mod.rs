@@ -10,7 +10,7 @@ use secrecy::SecretString;
 use uuid::Uuid;
 
 use super::Global;
-use super::context::{Context, Voice, flag_of};
+use super::context::{Context, LogProfile, flag_of};
 use super::daemon::{self, ProcessParts, Work};
 use super::import::{self, FileSession};
 use super::outcome::{CliError, Exit};
@@ -58,7 +58,7 @@ impl Demo {
             flag_of("--judge", "default_llm_provider", self.judge.clone()),
         ];
         let flags = flags.into_iter().flatten().collect();
-        let mut context = Context::new(global, flags, Voice::Jobs)?;
+        let mut context = Context::new(global, flags, LogProfile::Jobs)?;
         context.check_access()?;
         let mut signals = Signals::listen()?;
         let listener = context.listen().await?;

@@ -57,23 +57,25 @@ fn flows(hold: Option<&Hold>) -> Result<String, String> {
 }
 
 fn state(judge: &Judge) -> Result<String, String> {
-    let is_open = judge.gates.iter().any(|gate| gate.breaker == "open");
-    if judge.hold.is_none() && judge.configured && !is_open {
-        return Ok("can be asked".to_owned());
-    }
     let (state, detail) = judge.state_text();
-    let mut text = format!("{state}{}", after_colon(&detail));
-    match (&judge.hold, judge.last_error()) {
-        (Some(hold), _) if hold.reason != WaitReason::Budget => {
-            text.push_str(&format!(
-                "; `gavel judges resume {}` once that is fixed",
-                judge.name
-            ));
-        }
-        (None, Some((error, _))) => text.push_str(&format!("; last error: {error}")),
-        (Some(_), _) | (None, None) => {}
+    let text = format!("{state}{}", after_colon(&detail));
+    match &judge.hold {
+        Some(hold) if hold.reason == WaitReason::Budget => Err(text),
+        Some(_) => Err(format!(
+            "{text}; `gavel judges resume {}` once that is fixed",
+            judge.name
+        )),
+        None if !judge.configured => Err(text),
+        None => match judge.gates.iter().any(|gate| gate.breaker == "open") {
+            true => Err(format!(
+                "its breaker is open: {}",
+                judge
+                    .last_error()
+                    .map_or("its calls fail", |(error, _)| error)
+            )),
+            false => Ok("can be asked".to_owned()),
+        },
     }
-    Err(text)
 }
 
 fn refused(what: impl Into<String>, error: ClientError) -> Check {
@@ -98,7 +100,7 @@ mod tests {
         assert_eq!(state(&judge("closed")), Ok("can be asked".to_owned()));
         assert_eq!(
             state(&judge("open")),
-            Err("failing: its last 5 calls failed; last error: 500 from the judge".to_owned())
+            Err("its breaker is open: 500 from the judge".to_owned())
         );
         for (reason, remedy) in [
             ("budget", "raise the cap"),

@@ -20,11 +20,11 @@ use self::prepare::Prepared;
 use super::Global;
 use super::batches::push;
 use super::connection::{Connection, Needs};
-use super::context::{Context, Voice};
+use super::context::{Context, LogProfile};
 use super::daemon::ending;
 use super::outage::retried;
 use super::outcome::{CliError, Exit};
-use super::output::{self, OutputForm};
+use super::output;
 use super::progress::Progress;
 use super::simulated::SimulatedJudge;
 use crate::app::{Stop, criteria_of};
@@ -121,7 +121,7 @@ impl Evaluate {
         prepared: &Prepared,
         opened: &OnceCell<RunFolder>,
     ) -> Result<(), CliError> {
-        let context = Context::new(global, Vec::new(), Voice::Summary)?;
+        let context = Context::new(global, Vec::new(), LogProfile::Summary)?;
         let mut signals = Signals::listen()?;
         let stop = Stop::default();
         let work = async {
@@ -324,7 +324,7 @@ impl Evaluate {
             page: prepared.page.get().map(String::as_str),
             exit,
         };
-        output::print(&shown, OutputForm::from_flag(self.json))?;
+        output::print(&shown, self.json)?;
         if let Err(error) = &ended {
             output::error(error);
         }

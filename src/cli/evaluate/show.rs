@@ -41,7 +41,7 @@ impl Serialize for RunSummary<'_> {
             "run": self.path.display().to_string(), "run_id": self.header.run_id, "suite": self.header.suite, "kind": self.header.kind,
             "decision": self.gate_result.decision, "reasons": self.gate_result.reasons, "exit_code": self.exit.code(),
             "figures": self.figures, "comparison": self.against,
-            "judged_otherwise": self.against.map(|against| against.judged.otherwise()),
+            "judging_differs": self.against.map(|against| against.judged.otherwise()),
             "page": self.page,
             "reports": REPORTS.map(|name| self.path.join(name).display().to_string()),
         })

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::batches::{exit_of, follow, watch};
 use super::connection::{Connection, Needs};
 use super::outcome::{CliError, Exit, is_interrupted};
-use super::output::{self, OutputForm};
+use super::output;
 use super::{Global, criteria};
 use crate::client::Client;
 use crate::wire::words;
@@ -87,7 +87,7 @@ impl Rescore {
         let request = self.request(ids, hash.as_deref());
         let plan = client.plan_rescore(&request).await?;
         if self.how.dry_run {
-            output::print(&plan, OutputForm::from_flag(self.json))?;
+            output::print(&plan, self.json)?;
         } else {
             output::note(&plan::lines(&plan).join("\n"));
         }
@@ -115,7 +115,7 @@ impl Rescore {
             output::note(&format!("batch {id} is started"));
             batch = watch(client, id).await?;
         }
-        output::print(&batch, OutputForm::from_flag(self.json))?;
+        output::print(&batch, self.json)?;
         self.print_next_steps(client, &batch).await?;
         Ok(match self.how.watch {
             true => exit_of(&batch),
@@ -164,7 +164,7 @@ impl Rescore {
         }
         if self.purpose.repeat.is_some() || !self.purpose.judge.is_empty() {
             if self.how.watch && !self.json {
-                output::print(&client.spread(id, 0).await?, OutputForm::Text)?;
+                output::print(&client.spread(id, 0).await?, false)?;
             }
             output::note(&format!(
                 "spread of its scores by session: gavel batches spread {id}"

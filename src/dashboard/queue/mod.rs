@@ -373,7 +373,7 @@ mod tests {
         let text = body.render().unwrap();
         assert!(text.contains("Resume the queue") && !text.contains("Pause the queue"));
         assert!(
-            text.contains("by ann 1 h ago") && !text.contains("<b>move"),
+            text.contains("by ann since 2026-11-23 11:00:00 UTC") && !text.contains("<b>move"),
             "{text}"
         );
     }

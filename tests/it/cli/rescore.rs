@@ -220,7 +220,7 @@ async fn a_candidate_is_tried_on_a_sample_and_replaces_no_score() {
     let previewed = previewed
         .prints("2 of 2 done: 2 scored")
         .says("gavel criteria compare ")
-        .says("let GAVEL_SCORING_CONFIG of the API name candidate.yaml");
+        .says("set GAVEL_SCORING_CONFIG of the API to candidate.yaml");
     assert!(previewed.out.contains("preview"), "{}", previewed.out);
     for (id, before) in ids.into_iter().zip(before) {
         let current = world.api.score(id).await.expect(200);
@@ -238,7 +238,7 @@ async fn repeats_end_with_how_far_their_scores_lie_apart() {
     let done = run_in(Sandbox::new(), &args).await.ends(0);
     let done = done.prints("6 scores of 2 sessions, 2 of which with all of theirs");
     let batch = id(&batches(&world).await[0]);
-    let spread = format!("gavel batches spread {batch} --server {base}");
+    let spread = format!("gavel batches spread {batch}");
     drop(done.says(&spread));
     let shown = run(&world, &["batches", "spread", &batch]).await.ends(0);
     drop(
@@ -284,7 +284,7 @@ fn over_a_data_folder_the_batch_runs_while_the_command_watches() {
     let import = ["sessions", "import", "session.json"];
     drop(place.run(&import).ends(0));
     let started = place.run(&["rescore"]).ends(0);
-    drop(started.says("`gavel up`, or: gavel batches watch"));
+    drop(started.says("`gavel up`").says("gavel batches watch"));
     let listed = place.run(&["batches", "list", "--json"]).ends(0).json();
     let batch = id(&listed["items"][0]);
     let watched = place.run(&["batches", "watch", &batch]).ends(0);
