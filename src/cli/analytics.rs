@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use super::Global;
 use super::connection::{Common, given};
 use super::outcome::{CliError, Exit};
-use super::output::{self, Printable, Row, Text};
+use super::output::{self, Column, Printable, Row, Text};
 use crate::client::Client;
 use crate::clock::{Clock as _, SystemClock};
 use crate::wire::words;
@@ -132,7 +132,7 @@ impl Printable for NameList {
 }
 
 impl Row for NameItem {
-    const COLUMNS: &'static [(&'static str, fn(&Self) -> String)] = &[
+    const COLUMNS: &'static [Column<Self>] = &[
         ("name", |it| it.name.clone()),
         ("sessions", |it| it.sessions.to_string()),
         ("of all", |it| percent(it.share)),
@@ -145,14 +145,14 @@ impl Row for NameItem {
 }
 
 impl Row for Bucket {
-    const COLUMNS: &'static [(&'static str, fn(&Self) -> String)] = &[
+    const COLUMNS: &'static [Column<Self>] = &[
         ("total", |it| format!("{}-{}", it.from, it.to)),
         ("scores", |it| it.scores.to_string()),
     ];
 }
 
 impl Row for RatingShare {
-    const COLUMNS: &'static [(&'static str, fn(&Self) -> String)] = &[
+    const COLUMNS: &'static [Column<Self>] = &[
         ("rating", |it| it.rating.to_string()),
         ("scores", |it| it.scores.to_string()),
         ("of all", |it| percent(it.share)),

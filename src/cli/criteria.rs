@@ -12,7 +12,7 @@ use super::Global;
 use super::connection::{Common, Connection, Needs};
 use super::context::{Context, LogProfile};
 use super::outcome::{CliError, Exit};
-use super::output::{self, Printable, Row, Text, or_empty};
+use super::output::{self, Column, Printable, Row, Text, or_empty};
 use crate::client::Client;
 use crate::config::yaml::{FileError, resolve};
 use crate::config::{Settings, env_with_default};
@@ -290,7 +290,7 @@ impl Printable for CriteriaList {
 }
 
 impl Row for CriteriaVersion {
-    const COLUMNS: &'static [(&'static str, fn(&Self) -> String)] = &[
+    const COLUMNS: &'static [Column<Self>] = &[
         ("criteria", |it| {
             let short: String = it.criteria_hash.chars().take(SHORT).collect();
             let name = it.name.as_deref().map(|name| words::clip(name, NAMED));

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::Global;
 use super::connection::{Listing, One, given};
 use super::outcome::{CliError, Exit};
-use super::output::{self, Printable, Row, Text, or_empty};
+use super::output::{self, Column, Printable, Row, Text, or_empty};
 use super::scoring::waiting;
 use crate::client::Client;
 use crate::job::{JobId, JobState};
@@ -94,7 +94,7 @@ impl Jobs {
 }
 
 impl Row for Job {
-    const COLUMNS: &'static [(&'static str, fn(&Self) -> String)] = &[
+    const COLUMNS: &'static [Column<Self>] = &[
         ("job", |job| job.job_id.to_string()),
         ("state", |job| job.state.to_string()),
         ("session", |job| or_empty(job.subject_id)),

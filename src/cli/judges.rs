@@ -6,7 +6,7 @@ use super::Global;
 use super::connection::Common;
 use super::costs::{usd, without_price};
 use super::outcome::{CliError, Exit};
-use super::output::{OneLine, Printable, Row, Text};
+use super::output::{Column, OneLine, Printable, Row, Text};
 use crate::client::Client;
 use crate::wire::{Judge, Judges as Listed, words};
 
@@ -70,7 +70,7 @@ impl Printable for Listed {
 }
 
 impl Row for Judge {
-    const COLUMNS: &'static [(&'static str, fn(&Self) -> String)] = &[
+    const COLUMNS: &'static [Column<Self>] = &[
         ("judge", |it| it.name.clone()),
         ("state", |it| it.state_text().0),
         ("", |it| it.state_text().1),

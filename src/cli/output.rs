@@ -58,9 +58,12 @@ pub(super) trait Printable: Serialize {
     }
 }
 
-/// A row of a table, as its columns: titles, and the cell below each.
+/// The title of a column, and the cell of a row in it.
+pub(super) type Column<T> = (&'static str, fn(&T) -> String);
+
+/// A row of a table.
 pub(super) trait Row: Serialize + 'static {
-    const COLUMNS: &'static [(&'static str, fn(&Self) -> String)];
+    const COLUMNS: &'static [Column<Self>];
 }
 
 /// A list, as in the API.

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 use super::connection::Common;
 use super::outcome::{CliError, Exit};
-use super::output::{OneLine, Printable, Row, Text, or_empty, time};
+use super::output::{Column, OneLine, Printable, Row, Text, or_empty, time};
 use super::{Global, judges};
 use crate::client::Client;
 use crate::wire::{self, WorkerState};
@@ -93,7 +93,7 @@ impl Printable for Status {
 }
 
 impl Row for wire::Worker {
-    const COLUMNS: &'static [(&'static str, fn(&Self) -> String)] = &[
+    const COLUMNS: &'static [Column<Self>] = &[
         ("worker", |it| it.name.clone()),
         ("state", |it| {
             // The jobs of a dead worker belong to others by now.

@@ -11,7 +11,7 @@ use super::connection::{Common, Connection, Listing, Needs, One, given};
 use super::history_import::FromTarsy;
 use super::import::{self, FileSessions};
 use super::outcome::{CliError, Exit};
-use super::output::{self, OneLine, Printable, Row, Text, or_empty};
+use super::output::{self, Column, OneLine, Printable, Row, Text, or_empty};
 use crate::client::Client;
 use crate::wire::{PutOutcome, Score, Session, SessionFormat, SessionItem};
 
@@ -162,7 +162,7 @@ async fn import_files(
 }
 
 impl Row for SessionItem {
-    const COLUMNS: &'static [(&'static str, fn(&Self) -> String)] = &[
+    const COLUMNS: &'static [Column<Self>] = &[
         ("session", |it| it.session_id.to_string()),
         ("status", |it| it.status.to_string()),
         ("alert type or id", |it| {

@@ -165,6 +165,9 @@ pub struct Cap {
     pub spent: Spent,
 }
 
+/// One of the meters of a pace.
+type MeterOf = fn(&JudgePace) -> &Meter;
+
 impl Hold {
     /// Who set it, since when, until when, and why.
     pub fn text(&self) -> String {
@@ -226,13 +229,10 @@ impl Judge {
         let gate = self.gates.iter().find(|gate| gate.reason.is_some());
         match (&self.hold, gate) {
             (Some(hold), _) => {
-                let detail = match hold.reason {
-                    WaitReason::Budget => format!(
-                        "{}. To continue before, raise the cap and restart the workers.",
-                        hold.text()
-                    ),
-                    _ => hold.text(),
-                };
+                let mut detail = hold.text();
+                if hold.reason == WaitReason::Budget {
+                    detail.push_str(". To continue before, raise the cap and restart the workers.");
+                }
                 (hold.reason.summary().to_owned(), detail)
             }
             (None, Some(gate)) => {
@@ -257,7 +257,7 @@ impl Judge {
         let paces = self.gates.iter().filter_map(|gate| gate.pace.as_ref());
         let paces: Vec<&JudgePace> = paces.collect();
         let together = paces.iter().any(|pace| pace.together);
-        let meters: [(fn(&JudgePace) -> &Meter, &str); 4] = [
+        let meters: [(MeterOf, &str); 4] = [
             (|pace| &pace.requests, "requests"),
             (|pace| &pace.tokens, "tokens"),
             (|pace| &pace.input_tokens, "prompt tokens"),

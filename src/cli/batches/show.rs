@@ -2,7 +2,7 @@
 
 use crate::cli::costs::without_price;
 use crate::cli::outcome::Exit;
-use crate::cli::output::{Printable, Row, Text, or_empty, time};
+use crate::cli::output::{Column, Printable, Row, Text, or_empty, time};
 use crate::wire::words::{counted, duration};
 use crate::wire::{
     Batch, BatchCounts, BatchOrigin, BatchPause, BatchProgress, BatchRetried, BatchState,
@@ -13,7 +13,7 @@ use crate::wire::{
 const NAMED: usize = 5;
 
 impl Row for Batch {
-    const COLUMNS: &'static [(&'static str, fn(&Self) -> String)] = &[
+    const COLUMNS: &'static [Column<Self>] = &[
         ("batch", |it| it.batch_id.to_string()),
         ("name", |it| or_empty(it.name.as_deref())),
         ("kind", |it| it.kind.to_string()),

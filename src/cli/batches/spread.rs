@@ -1,7 +1,7 @@
 //! How the spread of a batch reads: all of its sessions together, each judge, each session.
 
 use crate::cli::outcome::Exit;
-use crate::cli::output::{self, Printable, Row, TableRow, Text, or_empty, rounded};
+use crate::cli::output::{self, Column, Printable, Row, TableRow, Text, or_empty, rounded};
 use crate::job::Purpose;
 use crate::wire::words::{self, counted};
 use crate::wire::{Agreement, Panel, PanelJudge, PanelSummary, Rating, Spread};
@@ -73,7 +73,7 @@ fn whole(summary: &PanelSummary) -> Vec<String> {
 }
 
 impl Row for PanelJudge {
-    const COLUMNS: &'static [(&'static str, fn(&Self) -> String)] = &[
+    const COLUMNS: &'static [Column<Self>] = &[
         ("judge", |it| it.judge.clone()),
         ("scores", |it| it.scores.to_string()),
         ("mean", |it| format!("{:.1}", it.mean)),
@@ -101,7 +101,7 @@ fn against_people(judge: &PanelJudge) -> Vec<TableRow> {
 }
 
 impl Row for Panel {
-    const COLUMNS: &'static [(&'static str, fn(&Self) -> String)] = &[
+    const COLUMNS: &'static [Column<Self>] = &[
         ("session", |it| it.session_id.to_string()),
         ("asked", |it| it.asked.to_string()),
         ("scores", |it| {

@@ -1,7 +1,7 @@
 //! Two definitions beside each other, printed: what they make of the same sessions, and how their texts differ.
 
 use crate::cli::outcome::Exit;
-use crate::cli::output::{Printable, Row, Text, rounded};
+use crate::cli::output::{Column, Printable, Row, Text, rounded};
 use crate::wire::words;
 use crate::wire::{CriteriaComparison, CriteriaDiff, Mover};
 
@@ -58,7 +58,7 @@ fn figures(found: &CriteriaComparison, out: &mut Text) {
 }
 
 impl Row for Mover {
-    const COLUMNS: &'static [(&'static str, fn(&Self) -> String)] = &[
+    const COLUMNS: &'static [Column<Self>] = &[
         ("moved most", |it| it.session_id.to_string()),
         ("a", |it| it.a.to_string()),
         ("b", |it| it.b.to_string()),

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::Global;
 use super::connection::{Common, Connection, Listing, Needs};
 use super::outcome::{CliError, Exit};
-use super::output::{self, OneLine, Printable, Row, Text, or_empty};
+use super::output::{self, Column, OneLine, Printable, Row, Text, or_empty};
 use crate::client::{Client, Rated, RatingPut};
 use crate::clock::{Clock as _, SystemClock};
 use crate::wire::words;
@@ -149,7 +149,7 @@ impl Import {
 }
 
 impl Row for HumanRating {
-    const COLUMNS: &'static [(&'static str, fn(&Self) -> String)] = &[
+    const COLUMNS: &'static [Column<Self>] = &[
         ("at", |it| output::time(it.at)),
         ("by", |it| it.by.clone()),
         ("gave", |it| {
