@@ -173,7 +173,7 @@ impl Printable for Distribution {
             ("max", self.max.map(f64::from)),
         ];
         let figures = figures.map(|(name, figure)| format!("{name} {}", number(figure)));
-        out.line(&figures.join(", "));
+        out.line(figures.join(", "));
         let Coverage {
             scored,
             sessions,

@@ -160,7 +160,7 @@ impl Printable for RunComparison {
             }
             out.line(format!("{title}: {}", changes.len()));
             for change in changes.iter().take(LISTED) {
-                out.line(&line_of(change));
+                out.line(line_of(change));
             }
             rest(changes.len(), out);
         }
@@ -172,7 +172,7 @@ impl Printable for RunComparison {
             out.line(format!("{title}: {n} ({listed})"));
             rest(n, out);
         }
-        out.line(&mean(self));
+        out.line(mean(self));
         for difference in self.judged.otherwise() {
             out.line(format!("NOTE     {difference}"));
         }

@@ -7,7 +7,7 @@ use crate::wire::words::duration;
 
 impl Printable for RescorePlan {
     fn text(&self, out: &mut Text) {
-        out.line(&lines(self).join("\n"));
+        out.line(lines(self).join("\n"));
     }
 }
 
