@@ -145,15 +145,8 @@ impl App {
         let stop_pushing = CancellationToken::new();
         let (clock, following) = clock::open(&store, stop_pushing.clone()).await?;
         if data_dir.is_some() {
-            // The lock proves that whoever ran jobs here is gone: take them back at once.
             let broken = |error: StoreError| AppError::Broken(error.to_string());
-            store.workers().forget().await.map_err(broken)?;
-            store.imports().release_all().await.map_err(broken)?;
-            store
-                .idempotency_keys()
-                .release_all()
-                .await
-                .map_err(broken)?;
+            release_everything(&store).await.map_err(broken)?;
         }
         let redis = open_redis(&settings, &mode, &store).await?;
         let queue = open_queue(&settings, redis.as_ref(), clock.clone())?;
@@ -442,6 +435,13 @@ impl App {
             bind,
         }
     }
+}
+
+/// Takes back jobs, imports and idempotency keys at once, because the lock on the data folder proves that their process has ended.
+async fn release_everything(store: &Store) -> Result<(), StoreError> {
+    store.workers().forget().await?;
+    store.imports().release_all().await?;
+    store.idempotency_keys().release_all().await
 }
 
 /// Whoever names a file expects its criteria to be current. The built-in ones are nobody's choice.

@@ -186,10 +186,10 @@ fn cause(error: &sqlx::Error) -> &sqlx::Error {
 }
 
 fn inner<T: std::error::Error + 'static>(error: &sqlx::Error) -> Option<&T> {
-    match error {
-        sqlx::Error::Io(error) => error.get_ref()?.downcast_ref(),
-        _ => None,
-    }
+    let sqlx::Error::Io(error) = error else {
+        return None;
+    };
+    error.get_ref()?.downcast_ref()
 }
 
 fn rejection(error: &sqlx::Error) -> Option<&Rejection> {

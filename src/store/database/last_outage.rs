@@ -49,9 +49,10 @@ impl LastOutage {
             remedy: remedy(outage, error),
         };
         if before.is_none_or(|before| before.outage != outage) {
-            match outage {
-                Outage::NoFreeConnection => tracing::warn!(%error, "{}", known.remedy),
-                _ => tracing::error!(%error, "database can't be used: {}", known.remedy),
+            if outage == Outage::NoFreeConnection {
+                tracing::warn!(%error, "{}", known.remedy);
+            } else {
+                tracing::error!(%error, "database can't be used: {}", known.remedy);
             }
         }
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), known));

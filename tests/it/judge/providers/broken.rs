@@ -133,7 +133,10 @@ async fn a_redirect_to_another_server_names_its_host_and_the_key_never_goes_ther
     for family in FAMILIES {
         let other = serving(vec![super::answers(family, Reply::Says(GOOD))]).await;
         for status in [301, 302, 307, 308] {
-            let target = format!("http://localhost:{}/v1?token=SECRET", other.address().port());
+            let target = format!(
+                "http://localhost:{}/v1?token=SECRET",
+                other.address().port()
+            );
             let moved = ResponseTemplate::new(status).insert_header("location", target);
             let stage = stage(family, vec![moved]).await;
             let (error, ..) = error_of(stage.ask().await);

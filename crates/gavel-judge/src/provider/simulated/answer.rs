@@ -71,7 +71,8 @@ fn fill(schema: &Value, name: &str, random: &mut Rng) -> Value {
 /// A whole number of 40-85 % of the maximum, which stands in the description as "from 0 to N", else is 100; a fraction where that is 1.
 fn number(schema: &Value, random: &mut Rng) -> Value {
     let description = schema["description"].as_str().unwrap_or_default();
-    let described = description.split_once("from 0 to ");
+    // Without the first letter, because a description may begin with it.
+    let described = description.split_once("rom 0 to ");
     let digits = described.and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next());
     let maximum: u64 = digits.and_then(|digits| digits.parse().ok()).unwrap_or(100);
     if maximum == 1 && schema["type"] == "number" {
@@ -186,7 +187,7 @@ mod tests {
             "type": "object",
             "properties": {
                 "verdict": { "enum": ["yes", "no"] },
-                "grade": { "type": "number", "description": "The grade, from 0 to 1." },
+                "grade": { "type": "number", "description": "From 0 to 1, with two decimals." },
                 "bare": { "type": "integer" },
                 "flag": { "type": "boolean" },
             },
