@@ -593,8 +593,8 @@ async def api_ahead(c, run):
     await skewed(c.api, "+6s", run)
 
 
-@fault("the database's clock steps +1 h and back", lasts=14, needs=faketime_missing)
-async def database_steps(c, run):
+async def steppable_clock(c, run):
+    """Restarts the database with a clock that the returned function shifts, until the fault is over."""
     path = f"{c.postgres.home}/offset"
 
     def step(offset):
@@ -608,6 +608,18 @@ async def database_steps(c, run):
     await c.postgres.again(env)
     await c.is_live()
     await run.loaded()
+
+    async def afterwards():
+        await c.postgres.stop(signal.SIGINT)
+        await c.postgres.again()
+
+    run.afterwards = afterwards
+    return step
+
+
+@fault("the database's clock steps +1 h and back", lasts=14, needs=faketime_missing)
+async def database_steps(c, run):
+    step = await steppable_clock(c, run)
     step("+3600s")
     seen = await c.postgres.control.rows("select extract(epoch from clock_timestamp())")
     if abs(float(seen[0][0]) - time.time() - 3600) > 60:
@@ -617,32 +629,14 @@ async def database_steps(c, run):
     await asyncio.sleep(5.0)
     run.over()
 
-    async def afterwards():
-        await c.postgres.stop(signal.SIGINT)
-        await c.postgres.again()
-
-    run.afterwards = afterwards
-
 
 @fault("the database's clock leaps 100 days ahead while every worker starts", lasts=20, needs=faketime_missing)
 async def database_leaps(c, run):
-    path = f"{c.postgres.home}/offset"
-
-    def step(offset):
-        with open(path, "w") as file:
-            file.write(offset + "\n")
-
     async def history():
         counts = await c.postgres.control.rows("select count(*) from alert_sessions union all select count(*) from judge_calls")
         return [int(count) for count, in counts]
 
-    step("+0s")
-    await c.postgres.stop(signal.SIGINT)
-    env = servers.clock("") | {"FAKETIME_TIMESTAMP_FILE": path, "FAKETIME_NO_CACHE": "1"}
-    del env["FAKETIME"]
-    await c.postgres.again(env)
-    await c.is_live()
-    await run.loaded()
+    step = await steppable_clock(c, run)
     before = await history()
     step("+8640000s")
     for worker in c.workers:
@@ -661,12 +655,6 @@ async def database_leaps(c, run):
         run.notes.append("HISTORY WAS DELETED")
     step("+0s")
     run.over()
-
-    async def afterwards():
-        await c.postgres.stop(signal.SIGINT)
-        await c.postgres.again()
-
-    run.afterwards = afterwards
 
 
 # The judge. A breaker stays open for 30 s, so that work goes on at most so long after it is well.
