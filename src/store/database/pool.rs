@@ -1,7 +1,8 @@
 //! The pool of sessions with Postgres: the one way to a session, whatever it is for.
 //!
 //! Sessions are opened on demand. A caller waits for one that comes back before another is opened, unless there are fewer
-//! than [`BASE`]; what the last seconds didn't need is closed. A session that can't be opened is no error while the
+//! than [`BASE`]; sessions that were idle for [`REVIEW`] are closed. Where the server has room, each frequent purpose gets a
+//! session, because changing a session's settings costs a round trip. A session that can't be opened is no error while the
 //! process has others: callers wait for those, and opening is tried again later. So a process works with one session, and
 //! since no statement needs a second one while it has one, callers can't wait for each other.
 //!
@@ -30,11 +31,15 @@ use super::session::{Purpose, Server, Session};
 const ACQUIRE: Duration = Duration::from_secs(3);
 /// Sessions that are opened as soon as they are needed; any more, after a caller waited for [`PATIENCE`].
 const BASE: usize = 2;
+/// Sessions up to which a frequent purpose gets another one: one for each of their settings, and one for all else.
+const SPECIALIZED: usize = 5;
+/// Free slots of the server below which no session is opened only to save a change of settings.
+const ROOM: i64 = 60;
 /// Several times what a short statement takes: one that comes back is sooner there than a new one.
 const PATIENCE: Duration = Duration::from_millis(20);
 /// How often a caller looks again at most.
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
-/// How often the sessions that weren't needed since the last time are closed.
+/// How long a session may be idle, and how often that is checked.
 const REVIEW: Duration = Duration::from_secs(10);
 /// The pauses between two tries to open a session, from the first that failed on.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -64,11 +69,11 @@ struct Places {
     lent: [usize; 4],
     /// Callers that wait, by rank.
     waiting: [usize; 4],
-    /// The one used last is the last.
+    /// The most recently used one is the last.
     idle: Vec<Session>,
     refused: Option<Refused>,
-    /// The most that were lent at once since the last review.
-    peak: usize,
+    /// Free slots of the server when the last session was opened.
+    free_slots: i64,
     review: Instant,
     closed: bool,
 }
@@ -90,7 +95,7 @@ impl Pool {
             waiting: [0; 4],
             idle: Vec::new(),
             refused: None,
-            peak: 0,
+            free_slots: i64::MAX,
             review: Instant::now() + REVIEW,
             closed: false,
         };
@@ -151,8 +156,8 @@ impl Pool {
 }
 
 impl Places {
-    /// Takes out the idle session that was used last, of those with the right settings if there are any; none while callers
-    /// of the ranks `before` wait.
+    /// Takes out the most recently used idle session with the right settings, else another one, unless one may be opened for
+    /// it; none while callers of the ranks `before` wait. Rare purposes share sessions with each other first.
     fn lend(&mut self, purpose: Purpose, before: RangeTo<usize>) -> Option<Session> {
         let rank = purpose.rank();
         let room = match self.refused {
@@ -171,24 +176,39 @@ impl Places {
         if !is_next || !has_share {
             return None;
         }
-        let session = match self.idle.iter().rposition(|session| session.fits(purpose)) {
-            Some(at) => self.idle.remove(at),
-            None => self.idle.pop()?,
-        };
+        let fitting = self.idle.iter().rposition(|session| session.fits(purpose));
+        if fitting.is_none() && (self.idle.is_empty() || self.may_specialize(purpose)) {
+            return None;
+        }
+        let mut idle = self.idle.iter();
+        let shared = idle.position(|session| rank > 1 && session.rank() > 1);
         add(&mut self.lent, rank, 1);
-        self.peak = self.peak.max(self.lent.iter().sum());
-        Some(session)
+        // With few sessions the others may grow idle and be closed; with one for each purpose, the rarest is changed.
+        let other = match self.open < SPECIALIZED {
+            true => self.idle.len() - 1,
+            false => 0,
+        };
+        Some(self.idle.remove(fitting.or(shared).unwrap_or(other)))
+    }
+
+    /// Whether a session is opened for a purpose rather than changed.
+    fn may_specialize(&self, purpose: Purpose) -> bool {
+        purpose.rank() <= 1
+            && self.refused.is_none()
+            && self.free_slots >= ROOM
+            && self.open < self.max.min(SPECIALIZED)
     }
 
     /// Takes a place for another session, for a caller that waits since then.
-    fn grow(&mut self, since: Instant) -> bool {
-        let is_due = self.open < BASE || since.elapsed() >= PATIENCE;
+    fn grow(&mut self, purpose: Purpose, since: Instant) -> bool {
+        let specializes = self.may_specialize(purpose);
+        let is_due = self.open < BASE || specializes || since.elapsed() >= PATIENCE;
         let may_try = self
             .refused
             .as_ref()
             .is_none_or(|it| it.at.elapsed() >= it.pause);
-        let grows =
-            is_due && may_try && !self.is_opening && self.idle.is_empty() && self.open < self.max;
+        let is_needed = self.idle.is_empty() || specializes;
+        let grows = is_due && may_try && is_needed && !self.is_opening && self.open < self.max;
         if grows {
             self.open += 1;
             self.is_opening = true;
@@ -203,6 +223,7 @@ impl Places {
             Ok(_) if self.closed => self.open -= 1,
             Ok(session) => {
                 self.refused = None;
+                self.free_slots = session.free_slots;
                 self.idle.push(session);
             }
             Err(error) => {
@@ -233,15 +254,17 @@ impl Places {
         }
     }
 
-    /// Takes out the idle sessions that aren't needed.
+    /// Takes out the sessions that were idle for long, except the last session of all.
     fn surplus(&mut self) -> Vec<Session> {
         if Instant::now() < self.review {
             return Vec::new();
         }
-        let lent: usize = self.lent.iter().sum();
-        let kept = self.peak.max(1).saturating_sub(lent);
-        let surplus = self.idle.len().saturating_sub(kept);
-        (self.peak, self.review) = (lent, Instant::now() + REVIEW);
+        self.review = Instant::now() + REVIEW;
+        let idle = self.idle.iter();
+        let stale = idle
+            .take_while(|session| session.idle_for() >= REVIEW)
+            .count();
+        let surplus = stale.min(self.open.saturating_sub(1));
         self.open -= surplus;
         self.idle.drain(..surplus).collect()
     }
@@ -279,7 +302,7 @@ impl Shared {
             }
             let (failed, grows) = {
                 let mut places = self.places();
-                (places.failed(since, deadline), places.grow(since))
+                (places.failed(since, deadline), places.grow(purpose, since))
             };
             if grows {
                 tokio::spawn(Arc::clone(self).open(purpose));

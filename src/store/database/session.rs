@@ -102,6 +102,8 @@ impl Purpose {
 pub(in crate::store) struct Session {
     conn: Box<PgConnection>,
     state: State,
+    /// Free slots of the server when it was opened.
+    pub(super) free_slots: i64,
 }
 
 /// What the sessions of a process share.
@@ -200,8 +202,10 @@ impl Server {
         let opening = timeout(CONNECT, greeted(&self.address, purpose, is_first)).await;
         let connected = opening.unwrap_or_else(|_| Err(timed_out("connecting")));
         self.outage.heard(&connected);
+        let (conn, free_slots) = connected?;
         Ok(Session {
-            conn: Box::new(connected?),
+            conn: Box::new(conn),
+            free_slots,
             state: State {
                 opened,
                 server: self.clone(),
@@ -214,6 +218,16 @@ impl Server {
 }
 
 impl Session {
+    /// The rank of the purpose that its settings are for.
+    pub(super) fn rank(&self) -> usize {
+        self.state.purpose.rank()
+    }
+
+    /// Returns how long ago it was used.
+    pub(super) fn idle_for(&self) -> Duration {
+        self.state.used.elapsed()
+    }
+
     /// Whether it has the settings of a purpose.
     pub(super) fn fits(&self, purpose: Purpose) -> bool {
         self.state.purpose.settings() == purpose.settings()
@@ -280,7 +294,7 @@ async fn greeted(
     address: &PgAddress,
     purpose: Purpose,
     is_first: bool,
-) -> sqlx::Result<PgConnection> {
+) -> sqlx::Result<(PgConnection, i64)> {
     // Parallel workers and those of autovacuum count, too: it may be few too soon. -1: no limit.
     const LEFT: &str = "select least(
         current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint
@@ -305,8 +319,9 @@ async fn greeted(
         let read_only = std::io::Error::other("the server is read-only");
         return Err(sqlx::Error::Io(read_only));
     }
-    if !is_first && left.try_get::<i64, _>(0)? < SPARED {
+    let left = left.try_get(0)?;
+    if !is_first && left < SPARED {
         return Err(NoneToSpare.into());
     }
-    Ok(conn)
+    Ok((conn, left))
 }
