@@ -11,7 +11,7 @@ const MAX_DIFF_LINES: usize = 400;
 
 /// The folder of the golden files.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens/snapshots")
 }
 
 /// Compares a text with one golden file.
