@@ -396,7 +396,6 @@ impl App {
             not_reloaded: self.not_reloaded.clone(),
             draining,
             clock: self.clock.clone(),
-            stale_after: Duration::from_secs_f64(self.settings.worker.lease_s),
         })
     }
 
@@ -428,7 +427,6 @@ impl App {
                 Arc::new(move |name| providers.fallback(name))
             },
             caps: spending_caps(&self.caps),
-            worker_stale_after: Duration::from_secs_f64(self.settings.worker.lease_s),
             max_wait: Duration::from_secs(self.settings.worker.max_wait_s),
             bind,
         }

@@ -116,6 +116,9 @@ pub struct Batch {
     /// What its items are held against where they name nothing themselves.
     pub threshold: Option<f64>,
     pub created_by: String,
+    /// Name of the token that authenticated the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authenticated_as: Option<String>,
     /// Where to go from here.
     pub links: BatchLinks,
     pub times: BatchTimes,

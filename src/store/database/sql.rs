@@ -314,9 +314,11 @@ impl DbRow {
         }
     }
 
-    /// A whole number that the code holds in fewer bits.
+    /// An `integer` or `bigint`, as the type that the code uses.
     pub(in crate::store) fn int<T: TryFrom<i64>>(&self, column: &str) -> sqlx::Result<T> {
-        let value: i64 = self.get(column)?;
+        let value = self
+            .get::<i64>(column)
+            .or_else(|_| self.get::<i32>(column).map(i64::from))?;
         T::try_from(value).map_err(|_| decode(column, &format!("{value} is out of range")))
     }
 

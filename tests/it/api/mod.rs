@@ -227,7 +227,6 @@ impl Server {
             judges: setup.judges,
             fallback_of: Arc::new(|judge| (judge == "judge-a").then(|| "judge-b".to_owned())),
             caps: setup.caps,
-            worker_stale_after: Duration::from_secs(600),
             max_wait: Duration::from_secs(86_400),
             events: events.clone(),
             streams: streams.clone(),
