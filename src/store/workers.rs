@@ -12,10 +12,10 @@ use uuid::Uuid;
 use crate::store::StoreError;
 use crate::store::database::db::Db;
 use crate::store::database::dedicated::DedicatedConnection;
-use crate::store::database::sql::{DbRow, all, decode, sql};
+use crate::store::database::sql::{DbRow, decode, sql};
 use crate::wire::WorkerState;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct WorkerRow {
     /// Unique per start.
     pub worker_id: Uuid,
@@ -26,9 +26,12 @@ pub struct WorkerRow {
     pub started_at: DateTime<Utc>,
     /// When it was last heard.
     pub heartbeat_at: DateTime<Utc>,
+    #[sqlx(try_from = "i64")]
     pub in_hand: i32,
+    #[sqlx(try_from = "String")]
     pub state: WorkerState,
     /// Judges that it can call: their names, and `entry:*` for an entry that takes any model; `None`: not reported yet.
+    #[sqlx(json(nullable))]
     pub judges: Option<Vec<String>>,
     /// Whether it was heard within its lease, and hasn't stopped.
     pub alive: bool,
@@ -201,22 +204,22 @@ impl Workers<'_> {
 
     /// Lists workers heard in the last 24 h, newest first; at most 1,000.
     pub async fn list(self) -> Result<Vec<WorkerRow>, StoreError> {
-        const ATTEMPTED: &str = "listing workers";
         const DAY: Duration = Duration::from_secs(24 * 60 * 60);
         let mut statement = sql!(
             "select worker_id, name, version, started_at, heartbeat_at, in_hand, state, judges,
-                case when state <> 'stopped' and not (heartbeat_at < "
+                state <> 'stopped' and not (heartbeat_at < "
         );
         self.db.dialect().push_column_ago(&mut statement, "lease_s");
         // A heartbeat from the future was written before the clock was set back, and would count for as long as it was ahead.
         statement
             .push(") and not (heartbeat_at > ")
             .push(self.db.dialect().now())
-            .push(") and not declared_dead then 1 else 0 end as alive from workers where not (heartbeat_at < ");
+            .push(") and not declared_dead as alive from workers where not (heartbeat_at < ");
         self.db.dialect().push_ago(&mut statement, DAY);
         statement.push(") order by started_at desc, worker_id desc limit 1000");
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, worker)
+        self.db
+            .read_all("listing workers", &statement, DbRow::decode)
+            .await
     }
 
     /// Embedded set-ups only, where a lock on the data folder proves that no other process lives: marks all as stopped.
@@ -238,19 +241,5 @@ fn pulse(row: &DbRow) -> sqlx::Result<WorkerPulse> {
             .map_err(|error| decode("lease_s", &error.to_string()))?,
         state: row.text_enum("state")?,
         queue_away: row.get("queue_away")?,
-    })
-}
-
-fn worker(row: &DbRow) -> sqlx::Result<WorkerRow> {
-    Ok(WorkerRow {
-        worker_id: row.get("worker_id")?,
-        name: row.get("name")?,
-        version: row.get("version")?,
-        started_at: row.get("started_at")?,
-        heartbeat_at: row.get("heartbeat_at")?,
-        in_hand: row.int("in_hand")?,
-        state: row.text_enum("state")?,
-        judges: row.json_as_or_default("judges")?,
-        alive: row.get::<i32>("alive")? == 1,
     })
 }

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use crate::job::WaitReason;
 use crate::store::database::db::{Conn, Db, Tx, retry_once};
-use crate::store::database::sql::{DbRow, Sql, all, decode, sql};
+use crate::store::database::sql::{DbRow, Sql, decode, sql};
 use crate::store::{Dialect, StoreError};
 
 /// What a hold stops.
@@ -23,22 +23,28 @@ impl HoldTarget {
             Self::Judge(name) => format!("judge:{name}"),
         }
     }
+}
 
-    fn of_text(text: &str) -> sqlx::Result<Self> {
+impl TryFrom<String> for HoldTarget {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
         match text.strip_prefix("judge:") {
             Some(name) => Ok(Self::Judge(name.to_owned())),
             None if text == "queue" => Ok(Self::Queue),
-            None => Err(decode("target", "neither `queue` nor `judge:NAME`")),
+            None => Err("neither `queue` nor `judge:NAME`"),
         }
     }
 }
 
 /// A lane, or all of them, closed until somebody opens it or `until` passes.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct Hold {
     /// What it stops.
+    #[sqlx(try_from = "String")]
     pub target: HoldTarget,
     /// `paused` (an operator), `exhausted` or `misconfigured` (a worker that met it), `budget` (a worker that saw a cap reached).
+    #[sqlx(try_from = "String")]
     pub reason: WaitReason,
     /// The operator's or the provider's words.
     pub message: String,
@@ -201,14 +207,14 @@ impl Holds<'_> {
 
     /// Every hold that is set and hasn't passed its `until`; at most 1,000.
     pub async fn list(self, now: DateTime<Utc>) -> Result<Vec<Hold>, StoreError> {
-        const ATTEMPTED: &str = "listing holds";
         let statement = sql!(
             "select target, reason, message, set_by, since, until from holds
              where until is null or until > $1 order by target limit 1000",
             now
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, hold)
+        self.db
+            .read_all("listing holds", &statement, DbRow::decode)
+            .await
     }
 }
 
@@ -220,7 +226,8 @@ async fn take_away(
 ) -> sqlx::Result<Vec<HoldTarget>> {
     let mut gone = Vec::new();
     for row in tx.fetch(delete).await? {
-        let target = HoldTarget::of_text(&row.get::<String>("target")?)?;
+        let target =
+            HoldTarget::try_from(row.get::<String>("target")?).map_err(|e| decode("target", e))?;
         wake(tx, &target, now).await?;
         gone.push(target);
     }
@@ -248,15 +255,4 @@ async fn wake(tx: &mut Tx<'_>, target: &HoldTarget, now: DateTime<Utc>) -> sqlx:
         Dialect::Sqlite => ")",
     });
     tx.execute(&statement).await.map(drop)
-}
-
-fn hold(row: &DbRow) -> sqlx::Result<Hold> {
-    Ok(Hold {
-        target: HoldTarget::of_text(&row.get::<String>("target")?)?,
-        reason: row.text_enum("reason")?,
-        message: row.get("message")?,
-        set_by: row.get("set_by")?,
-        since: row.get("since")?,
-        until: row.get("until")?,
-    })
 }

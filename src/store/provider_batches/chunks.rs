@@ -14,7 +14,7 @@ use crate::store::{ProviderBatches, StoreError};
 use crate::wire::ChunkState;
 
 /// A chunk of a batch, as it is handed over to a provider.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct ChunkRow {
     /// Our name for it.
     pub chunk_id: Uuid,
@@ -24,6 +24,7 @@ pub struct ChunkRow {
     /// The provider's name for it, once it is known.
     pub provider_id: Option<String>,
     /// Where it stands.
+    #[sqlx(try_from = "String")]
     pub state: ChunkState,
     /// How many items it holds.
     pub requests: i64,
@@ -98,7 +99,7 @@ impl ProviderBatches<'_> {
             id
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, chunk)
+        all(ATTEMPTED, &rows, DbRow::decode)
     }
 
     /// Items of a batch that haven't ended, are in no chunk and wait for one, behind the place `after`, in their order. `limit` 1-500.
@@ -352,19 +353,4 @@ fn items_statement(chunk_id: Uuid, items: &[Placed<'_>]) -> Sql {
 
 fn jobs(attempted: &'static str, rows: &[DbRow]) -> Result<Vec<Job>, StoreError> {
     all(attempted, rows, job)
-}
-
-fn chunk(row: &DbRow) -> sqlx::Result<ChunkRow> {
-    Ok(ChunkRow {
-        chunk_id: row.get("chunk_id")?,
-        batch_id: row.get("batch_id")?,
-        judge: row.get("judge")?,
-        provider_id: row.get("provider_id")?,
-        state: row.text_enum("state")?,
-        requests: row.get("requests")?,
-        done: row.get("done")?,
-        made_at: row.get("made_at")?,
-        submitted_at: row.get("submitted_at")?,
-        error: row.get("error")?,
-    })
 }
