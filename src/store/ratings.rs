@@ -56,7 +56,7 @@ pub struct Unrated {
     #[sqlx(rename = "total_score", try_from = "i32")]
     pub total: u8,
     /// How far the totals lie apart that it ever got.
-    #[sqlx(rename = "apart", try_from = "i64")]
+    #[sqlx(rename = "apart", try_from = "i32")]
     pub range: u8,
 }
 
