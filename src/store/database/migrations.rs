@@ -223,21 +223,23 @@ fn is_locked(error: &MigrateError) -> bool {
 }
 
 fn schema(attempted: &'static str, error: MigrateError) -> StoreError {
-    match error {
-        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)
-            if Outage::of(&error).is_some() =>
-        {
-            StoreError::of(attempted, &error)
-        }
-        MigrateError::VersionMismatch(version) => StoreError::Schema(format!(
+    if let MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) = &error
+        && Outage::of(error).is_some()
+    {
+        return StoreError::of(attempted, error);
+    }
+    StoreError::Schema(if let MigrateError::VersionMismatch(version) = error {
+        format!(
             "version {version} was applied with another text than this binary's, by a build from between releases; use that build, or \
              start with an empty database"
-        )),
-        MigrateError::VersionMissing(version) => StoreError::Schema(format!(
+        )
+    } else if let MigrateError::VersionMissing(version) = error {
+        format!(
             "version {version} is unknown to this binary: revert it with the release that applied it"
-        )),
-        error => StoreError::Schema(format!("{attempted}: {error}")),
-    }
+        )
+    } else {
+        format!("{attempted}: {error}")
+    })
 }
 
 #[cfg(test)]
