@@ -117,7 +117,6 @@ pub struct Batch {
     pub threshold: Option<f64>,
     pub created_by: String,
     /// Name of the token that authenticated the request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authenticated_as: Option<String>,
     /// Where to go from here.
     pub links: BatchLinks,

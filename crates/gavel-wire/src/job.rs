@@ -91,7 +91,6 @@ pub struct Job {
     /// The user that a trusted proxy names, else the token's name, else `api-client`.
     pub triggered_by: String,
     /// Name of the token that authenticated the request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authenticated_as: Option<String>,
     /// Whether an existing score and cached replies are skipped.
     pub force_rescore: bool,

@@ -29,7 +29,6 @@ pub struct Score {
     /// The user that a trusted proxy names, else the token's name, else `api-client`.
     pub scored_triggered_by: String,
     /// Name of the token that authenticated the request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authenticated_as: Option<String>,
     pub scored_at: DateTime<Utc>,
     /// Whether its criteria are the ones that new requests get.

@@ -380,6 +380,14 @@ impl Server {
             },
             at: SystemClock.now(),
         };
+        let define = format!(
+            "insert into scoring_criteria_definitions (criteria_hash, kind, criteria_content, created_at)
+             values ('{}', 'session', '{{}}', '2026-01-01T00:00:00.000000+00:00') on conflict do nothing",
+            job.criteria_hash
+        );
+        crate::support::execute(&self.db.url, define.leak())
+            .await
+            .unwrap();
         let ticket = self.store().jobs().record(record).await.unwrap();
         assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
     }
