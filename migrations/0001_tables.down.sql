@@ -1,3 +1,4 @@
+drop table installation;
 drop table retention_limits;
 drop table sign_ins;
 drop table webhook_judges;

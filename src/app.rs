@@ -2,6 +2,7 @@
 
 mod clock;
 mod data_dir;
+mod descriptors;
 mod error;
 mod files;
 mod health;
@@ -30,8 +31,8 @@ use self::history::FromHistory;
 use self::judge_directory::FileDirectory;
 use self::metrics::MeteredCalls;
 use self::open::{
-    judge_check, migrate, open_events, open_gate, open_queue, open_redis, retry_options,
-    spending_caps,
+    SharedRedis, judge_check, migrate, open_events, open_gate, open_queue, open_redis,
+    retry_options, spending_caps,
 };
 use crate::api;
 use crate::clock::{Clock, SystemClock};
@@ -46,7 +47,6 @@ use crate::judge::gate::Gate;
 use crate::judge::{self, Caps, JudgeWiring, Judges};
 use crate::memory::MemoryBudget;
 use crate::queue::{Depth, Queue, QueueError};
-use crate::redis_client::RedisClient;
 use crate::score::Criteria;
 use crate::store::{Store, StoreError};
 
@@ -109,12 +109,14 @@ pub struct App {
     memory: MemoryBudget,
     feed: Arc<Feed>,
     /// The way to Redis, in a mode that has one.
-    redis: Option<RedisClient>,
+    redis: Option<SharedRedis>,
     /// Where the feed is filled from; `None`: events go into it straight.
     stream: Option<RedisEvents>,
     tokens: api::Tokens,
     /// What the last reload kept as it was, and what `/readyz` says of that.
     not_reloaded: Arc<parking_lot::Mutex<BTreeMap<&'static str, String>>>,
+    /// What the limit of descriptors lowers.
+    few_descriptors: Option<String>,
     /// The worker that this process runs.
     worker: Arc<Mutex<Option<Uuid>>>,
     pushing: Mutex<Option<JoinHandle<()>>>,
@@ -125,11 +127,16 @@ pub struct App {
 impl App {
     /// Reads the files that the settings name, opens the store, makes the queue, builds the judges.
     pub async fn open(
-        settings: Settings,
+        mut settings: Settings,
         mode: Mode,
         migrations: Migrations,
     ) -> Result<Self, AppError> {
         metrics::install();
+        let limit = descriptors::raise_limit();
+        let few_descriptors = limit.and_then(|limit| descriptors::bound(&mut settings, limit));
+        if let Some(why) = &few_descriptors {
+            tracing::warn!("{why}");
+        }
         let files = Files::read(&settings)?;
         let history = history_options(&settings)?;
         let data_dir = hold_data_folder(&mode)?;
@@ -138,17 +145,10 @@ impl App {
         let stop_pushing = CancellationToken::new();
         let (clock, following) = clock::open(&store, stop_pushing.clone()).await?;
         if data_dir.is_some() {
-            // The lock proves that whoever ran jobs here is gone: take them back at once.
             let broken = |error: StoreError| AppError::Broken(error.to_string());
-            store.workers().forget().await.map_err(broken)?;
-            store.imports().release_all().await.map_err(broken)?;
-            store
-                .idempotency_keys()
-                .release_all()
-                .await
-                .map_err(broken)?;
+            release_everything(&store).await.map_err(broken)?;
         }
-        let redis = open_redis(&settings, &mode)?;
+        let redis = open_redis(&settings, &mode, &store).await?;
         let queue = open_queue(&settings, redis.as_ref(), clock.clone())?;
         let (gate, keep_in_step) = open_gate(
             &settings,
@@ -165,7 +165,7 @@ impl App {
                 retry: retry_options(&settings),
             },
         ));
-        let (feed, stream) = open_events(&settings, redis.as_ref());
+        let (feed, stream) = open_events(redis.as_ref());
         let log: Arc<dyn Events> = match &stream {
             Some(stream) => Arc::new(stream.clone()),
             None => feed.clone(),
@@ -219,6 +219,7 @@ impl App {
             stream,
             tokens: api::Tokens::default(),
             not_reloaded: Arc::default(),
+            few_descriptors,
             worker: Arc::default(),
             pushing: Mutex::new(Some(tokio::spawn(async {
                 tokio::join!(push, announce, following, keep_in_step, choices);
@@ -284,7 +285,7 @@ impl App {
 
     /// The policy by which a full Redis throws keys away, where it would throw away the queue's.
     pub async fn queue_eviction(&self) -> Option<String> {
-        let policy = self.redis.as_ref()?.maxmemory_policy().await?;
+        let policy = self.redis.as_ref()?.client.maxmemory_policy().await?;
         policy.starts_with("allkeys-").then_some(policy)
     }
 
@@ -394,6 +395,7 @@ impl App {
             enqueue: self.enqueue.clone(),
             queue: matches!(self.mode, Mode::Shared).then(|| self.queue.clone()),
             not_reloaded: self.not_reloaded.clone(),
+            few_descriptors: self.few_descriptors.clone(),
             draining,
             clock: self.clock.clone(),
         })
@@ -431,6 +433,13 @@ impl App {
             bind,
         }
     }
+}
+
+/// Takes back jobs, imports and idempotency keys at once, because the lock on the data folder proves that their process has ended.
+async fn release_everything(store: &Store) -> Result<(), StoreError> {
+    store.workers().forget().await?;
+    store.imports().release_all().await?;
+    store.idempotency_keys().release_all().await
 }
 
 /// Whoever names a file expects its criteria to be current. The built-in ones are nobody's choice.

@@ -41,6 +41,7 @@ use crate::memory::MemoryBudget;
 use crate::store::Store;
 use batches::reports::ReportPermits;
 use http::browsers::Browsers;
+use http::idempotency::KeyLeases;
 use http::{body_memory, guard, idempotency, layers, openapi};
 use operate::cluster_metrics::ClusterMetrics;
 
@@ -90,6 +91,7 @@ struct Shared {
     parts: ApiParts,
     report_permits: ReportPermits,
     cluster_metrics: ClusterMetrics,
+    key_leases: KeyLeases,
 }
 
 impl std::ops::Deref for ApiState {
@@ -107,6 +109,7 @@ impl ApiState {
             parts,
             report_permits,
             cluster_metrics: ClusterMetrics::default(),
+            key_leases: KeyLeases::default(),
         }))
     }
 
@@ -116,6 +119,10 @@ impl ApiState {
 
     fn cluster_metrics(&self) -> &ClusterMetrics {
         &self.0.cluster_metrics
+    }
+
+    fn key_leases(&self) -> &KeyLeases {
+        &self.0.key_leases
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::SecondsFormat;
 use parking_lot::Mutex;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::AppError;
@@ -18,8 +18,10 @@ use crate::job::WaitReason;
 use crate::queue::Queue;
 use crate::store::{Aged, Expired, HoldTarget, Store};
 
-/// How long a readiness probe waits for Redis, and for the role's privileges.
+/// How long a readiness probe waits for Redis.
 const PING: Duration = Duration::from_millis(300);
+/// How long it waits for all that it reads from the store; what isn't known by then is left out.
+const STORE_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(super) struct ProcessHealth {
     pub(super) store: Arc<Store>,
@@ -27,6 +29,8 @@ pub(super) struct ProcessHealth {
     /// `None` where the queue is in this process and can't be away.
     pub(super) queue: Option<Arc<dyn Queue>>,
     pub(super) not_reloaded: Arc<Mutex<BTreeMap<&'static str, String>>>,
+    /// What the limit of descriptors lowers.
+    pub(super) few_descriptors: Option<String>,
     pub(super) draining: CancellationToken,
     pub(super) clock: Arc<dyn Clock>,
 }
@@ -108,33 +112,44 @@ pub(crate) fn clocks_apart(skew: ClockSkew) -> String {
 impl Health for ProcessHealth {
     async fn degraded(&self) -> Vec<(&'static str, String)> {
         let mut found = Vec::new();
+        let by = Instant::now() + STORE_TIMEOUT;
         if let Some(why) = self.store.explain_outage().await {
             found.push(("storage", why));
-        } else if let Ok(Ok(missing)) = timeout(PING, self.store.missing_grants()).await
+        } else if let Ok(Ok(missing)) = timeout_at(by, self.store.missing_grants()).await
             && !missing.is_empty()
         {
             let why = AppError::MissingGrants(missing.join("; ")).to_string();
             found.push(("privileges", why));
         }
+        if let Ok(Ok(locks)) = timeout_at(by, self.store.table_locks()).await
+            && !locks.is_empty()
+        {
+            let why = format!("a table is locked: {}", locks.join("; "));
+            found.push(("storage", why));
+        }
         let skew = ClockSkew::of(self.clock.now());
         if skew.is_too_large() {
             found.push(("clock", clocks_apart(skew)));
         }
-        let (refused, no_worker) = tokio::join!(self.refused_limits(), self.no_worker());
-        found.extend(refused.into_iter().map(|why| ("retention", why)));
-        found.extend(no_worker.map(|why| ("workers", why.to_owned())));
+        let refused = timeout_at(by, self.refused_limits()).await;
+        let refused = refused.unwrap_or_default().into_iter();
+        found.extend(refused.map(|why| ("retention", why)));
+        if let Ok(Some(why)) = timeout_at(by, self.no_worker()).await {
+            found.push(("workers", why.to_owned()));
+        }
         let criteria = self.enqueue.current_criteria();
         if !criteria.enabled {
             let why = "scoring is disabled: set SCORING_ENABLED=true and reload";
             found.push(("scoring", why.to_owned()));
         } else if let Err(problem) = self.enqueue.check_judge(&criteria.judge) {
             found.push(("judge", problem.remedy));
-        } else if let Some(why) = self.closed(&criteria.judge).await {
+        } else if let Ok(Some(why)) = timeout_at(by, self.closed(&criteria.judge)).await {
             found.push((HOLD, why));
-        } else if let Some(why) = self.broken(&criteria.judge).await {
+        } else if let Ok(Some(why)) = timeout_at(by, self.broken(&criteria.judge)).await {
             found.push(("judge", why));
         }
         found.extend(self.not_reloaded.lock().clone());
+        found.extend(self.few_descriptors.clone().map(|why| ("descriptors", why)));
         if let Some(queue) = &self.queue {
             // Kubernetes gives a probe a second, and a Redis that is frozen answers nothing.
             let fault = match timeout(PING, queue.ping()).await {

@@ -93,34 +93,48 @@ pub(super) async fn migrate(store: &Store, migrations: Migrations) -> Result<(),
     }
 }
 
+/// The way to Redis, and what its keys begin with.
+#[derive(Clone)]
+pub(super) struct SharedRedis {
+    pub(super) client: RedisClient,
+    /// The queue's name and the installation's id, so that two databases never share lanes or breakers.
+    namespace: String,
+}
+
 /// The way to Redis, in a mode that has one.
-pub(super) fn open_redis(
+pub(super) async fn open_redis(
     settings: &Settings,
     mode: &Mode,
-) -> Result<Option<RedisClient>, AppError> {
+    store: &Store,
+) -> Result<Option<SharedRedis>, AppError> {
     match mode {
         Mode::Embedded { .. } => Ok(None),
         Mode::Shared if settings.redis.url.is_empty() => Err(AppError::Config(
             "no queue: set REDIS_URL to redis://host:6379, or run everything in one process with `gavel up`".to_owned(),
         )),
-        Mode::Shared => RedisClient::new(&settings.redis.url)
-            .map(Some)
-            .map_err(|error| AppError::Config(format!("REDIS_URL: {error}"))),
+        Mode::Shared => {
+            let client = RedisClient::new(&settings.redis.url)
+                .map_err(|error| AppError::Config(format!("REDIS_URL: {error}")))?;
+            let id = store.installation_id().await;
+            let id = id.map_err(|error| AppError::Unreachable(error.to_string()))?;
+            let namespace = format!("{}:{}", settings.redis.queue, id.simple());
+            Ok(Some(SharedRedis { client, namespace }))
+        }
     }
 }
 
 pub(super) fn open_queue(
     settings: &Settings,
-    redis: Option<&RedisClient>,
+    redis: Option<&SharedRedis>,
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn Queue>, AppError> {
     let lease = Duration::from_secs_f64(settings.worker.lease_s);
-    let Some(client) = redis else {
+    let Some(redis) = redis else {
         return Ok(Arc::new(MemoryQueue::new(lease, clock)));
     };
     let options = RedisOptions {
-        client: client.clone(),
-        queue: settings.redis.queue.clone(),
+        client: redis.client.clone(),
+        queue: redis.namespace.clone(),
         lease,
     };
     let queue = RedisQueue::new(options, clock)
@@ -129,14 +143,11 @@ pub(super) fn open_queue(
 }
 
 /// The feed of events, and the stream that fills it where there is one.
-pub(super) fn open_events(
-    settings: &Settings,
-    redis: Option<&RedisClient>,
-) -> (Arc<Feed>, Option<RedisEvents>) {
+pub(super) fn open_events(redis: Option<&SharedRedis>) -> (Arc<Feed>, Option<RedisEvents>) {
     match redis {
         None => (Arc::new(Feed::new()), None),
-        Some(client) => {
-            let stream = RedisEvents::new(client.clone(), &settings.redis.queue);
+        Some(redis) => {
+            let stream = RedisEvents::new(redis.client.clone(), &redis.namespace);
             (Arc::new(Feed::unfilled()), Some(stream))
         }
     }
@@ -145,15 +156,15 @@ pub(super) fn open_events(
 /// The gate, and what keeps it in step with those of other processes until `stop`.
 pub(super) fn open_gate(
     settings: &Settings,
-    redis: Option<&RedisClient>,
+    redis: Option<&SharedRedis>,
     providers: &Providers,
     stop: CancellationToken,
 ) -> (Arc<Gate>, BoxFuture<'static, ()>) {
     let options = gate_options(settings, providers);
     match redis {
         None => (Arc::new(Gate::new(options)), std::future::ready(()).boxed()),
-        Some(client) => {
-            let (gate, keeping) = shared_gate(client, &settings.redis.queue, options, stop);
+        Some(redis) => {
+            let (gate, keeping) = shared_gate(&redis.client, &redis.namespace, options, stop);
             (gate, keeping.boxed())
         }
     }

@@ -13,7 +13,6 @@ use crate::api;
 use crate::dashboard;
 use crate::events::follow;
 use crate::history::imports::Whose;
-use crate::store::Use;
 use crate::worker::{self, ProviderBatchOptions, WorkerOptions, WorkerParts};
 
 impl App {
@@ -22,7 +21,6 @@ impl App {
         let bind = listener
             .local_addr()
             .map_err(|error| AppError::Broken(error.to_string()))?;
-        self.store.warm(Use::Requests).await;
         let state = self.api_state(bind, stop.soft.clone());
         let pages = dashboard::pages(dashboard::About {
             clock: self.clock.clone(),
@@ -71,7 +69,6 @@ impl App {
             judge_names: self.askable_judges(),
             published_judges: self.providers.askable(),
         };
-        self.store.warm(Use::Runs).await;
         let worker = &self.settings.worker;
         let worker_id = Uuid::now_v7();
         *self.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some(worker_id);

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use super::Global;
 use super::connection::{Common, given};
 use super::outcome::{CliError, Exit};
-use super::output::{self, Printed};
+use super::output::{self, Column, Printable, Row, Text};
 use crate::client::Client;
 use crate::clock::{Clock as _, SystemClock};
 use crate::wire::words;
@@ -107,7 +107,7 @@ impl Analytics {
 
 impl ScoreArgs {
     /// Asks for `route`, the last part of a path, with one more pair in the query.
-    async fn show<T: DeserializeOwned + Printed>(
+    async fn show<T: DeserializeOwned + Printable>(
         &self,
         global: &Global,
         route: &str,
@@ -123,42 +123,46 @@ impl ScoreArgs {
     }
 }
 
-impl Printed for NameList {
-    fn print(&self) -> Result<(), CliError> {
-        let row = |item: &NameItem| {
-            let others = item.spellings.iter().skip(1);
-            let others: Vec<&str> = others.map(|spelling| spelling.name.as_str()).collect();
-            vec![
-                item.name.clone(),
-                item.sessions.to_string(),
-                percent(item.share),
-                others.join(", "),
-            ]
-        };
-        let head = ["name", "sessions", "of all", "also spelled"];
-        output::table(&head, self.items.iter().map(row))?;
-        output::line(&format!("{} scored sessions", self.scores))?;
-        output::warnings(&self.warnings);
-        Ok(())
+impl Printable for NameList {
+    fn text(&self, out: &mut Text) {
+        out.rows(&self.items);
+        out.line(format!("{} scored sessions", self.scores));
+        out.warnings(&self.warnings);
     }
 }
 
-impl Printed for Distribution {
-    fn print(&self) -> Result<(), CliError> {
-        let row = |bucket: &Bucket| {
-            let total = format!("{}-{}", bucket.from, bucket.to);
-            vec![total, bucket.scores.to_string()]
-        };
-        output::table(&["total", "scores"], self.histogram.iter().map(row))?;
-        let row = |of: &RatingShare| {
-            vec![
-                of.rating.to_string(),
-                of.scores.to_string(),
-                percent(of.share),
-            ]
-        };
-        let head = ["rating", "scores", "of all"];
-        output::table(&head, self.ratings.iter().map(row))?;
+impl Row for NameItem {
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("name", |it| it.name.clone()),
+        ("sessions", |it| it.sessions.to_string()),
+        ("of all", |it| percent(it.share)),
+        ("also spelled", |it| {
+            let others = it.spellings.iter().skip(1);
+            let others: Vec<&str> = others.map(|spelling| spelling.name.as_str()).collect();
+            others.join(", ")
+        }),
+    ];
+}
+
+impl Row for Bucket {
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("total", |it| format!("{}-{}", it.from, it.to)),
+        ("scores", |it| it.scores.to_string()),
+    ];
+}
+
+impl Row for RatingShare {
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("rating", |it| it.rating.to_string()),
+        ("scores", |it| it.scores.to_string()),
+        ("of all", |it| percent(it.share)),
+    ];
+}
+
+impl Printable for Distribution {
+    fn text(&self, out: &mut Text) {
+        out.rows(&self.histogram);
+        out.rows(&self.ratings);
         let figures = [
             ("mean", self.mean),
             ("median", self.median),
@@ -169,7 +173,7 @@ impl Printed for Distribution {
             ("max", self.max.map(f64::from)),
         ];
         let figures = figures.map(|(name, figure)| format!("{name} {}", number(figure)));
-        output::line(&figures.join(", "))?;
+        out.line(figures.join(", "));
         let Coverage {
             scored,
             sessions,
@@ -177,14 +181,13 @@ impl Printed for Distribution {
             ..
         } = self.coverage;
         let share = percent(share);
-        output::line(&format!("{scored} of {sessions} sessions ({share})"))?;
-        output::warnings(&self.warnings);
-        Ok(())
+        out.line(format!("{scored} of {sessions} sessions ({share})"));
+        out.warnings(&self.warnings);
     }
 }
 
-impl Printed for Trend {
-    fn print(&self) -> Result<(), CliError> {
+impl Printable for Trend {
+    fn text(&self, out: &mut Text) {
         let row = |item: &TrendItem| {
             vec![
                 item.period.to_string(),
@@ -195,9 +198,8 @@ impl Printed for Trend {
             ]
         };
         let head = [self.every.as_str(), "criteria", "scores", "mean", "median"];
-        output::table(&head, self.items.iter().map(row))?;
-        output::warnings(&self.warnings);
-        Ok(())
+        out.table(&head, self.items.iter().map(row));
+        out.warnings(&self.warnings);
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::evaluate::{mixed, share};
 use super::outcome::{CliError, Exit};
-use super::output::{self, OutputForm, Printed};
+use super::output::{self, Printable, Text};
 use crate::job::Kind;
 use crate::report::{GateDecision, GateResult, ReportError, ResultLines};
 use crate::suite::run::RunFolder;
@@ -27,7 +27,7 @@ const LISTED: usize = 50;
                   first prints what passed in A and misses in B, then the other way round. Then comes what lost or \
                   gained its score. Means are made of the items that have a score in both runs. The interval is a bootstrap \
                   over the pairs (95 %, the same every time). Runs that were judged by other judges or under other \
-                  criteria are compared with a warning (`judged_otherwise` with --json).\n\nExit codes:\n  0 \
+                  criteria are compared with a warning (`judging_differs` with --json).\n\nExit codes:\n  0 \
                   compared\n  1 the mean fell by more than --max-regression\n  2 a folder is no run, the two are of \
                   two kinds, or only one of them was\n    judged by a simulated judge\n  3 nothing has a score in \
                   both; or, with --max-regression, more items lost\n    their score than --max-errors allows",
@@ -76,7 +76,7 @@ impl Compare {
             found,
             gate_result,
         };
-        output::print(&compared, OutputForm::from_flag(self.json))
+        output::print(&compared, self.json)
     }
 
     /// Totals of two kinds are not of one measure.
@@ -107,20 +107,19 @@ impl Serialize for Compared<'_> {
         let (found, gate_result) = (&self.found, &self.gate_result);
         json!({
             "a": self.asked.a.display().to_string(), "b": self.asked.b.display().to_string(), "comparison": found,
-            "judged_otherwise": found.judged.otherwise(), "decision": gate_result.decision, "reasons": gate_result.reasons,
+            "judging_differs": found.judged.otherwise(), "decision": gate_result.decision, "reasons": gate_result.reasons,
             "exit_code": self.exit().code(),
         })
         .serialize(to)
     }
 }
 
-impl Printed for Compared<'_> {
-    fn print(&self) -> Result<(), CliError> {
-        self.found.print()?;
+impl Printable for Compared<'_> {
+    fn text(&self, out: &mut Text) {
+        self.found.text(out);
         if self.asked.max_regression.is_some() {
-            output::decision(&self.gate_result)?;
+            out.decision(&self.gate_result);
         }
-        Ok(())
     }
 
     fn exit(&self) -> Exit {
@@ -148,8 +147,8 @@ fn unreadable(error: ReportError) -> CliError {
     ))
 }
 
-impl Printed for RunComparison {
-    fn print(&self) -> Result<(), CliError> {
+impl Printable for RunComparison {
+    fn text(&self, out: &mut Text) {
         for (title, changes) in [
             ("passed, and misses now", &self.pass_to_fail),
             ("missed, and passes now", &self.fail_to_pass),
@@ -159,30 +158,29 @@ impl Printed for RunComparison {
             if changes.is_empty() {
                 continue;
             }
-            output::line(&format!("{title}: {}", changes.len()))?;
+            out.line(format!("{title}: {}", changes.len()));
             for change in changes.iter().take(LISTED) {
-                output::line(&output::clean(&line_of(change)))?;
+                out.line(line_of(change));
             }
-            rest(changes.len())?;
+            rest(changes.len(), out);
         }
         for (title, ids) in [("only in B", &self.new), ("only in A", &self.gone)] {
             if ids.is_empty() {
                 continue;
             }
             let (n, listed) = (ids.len(), output::joined(ids.get(..LISTED).unwrap_or(ids)));
-            output::line(&output::clean(&format!("{title}: {n} ({listed})")))?;
-            rest(n)?;
+            out.line(format!("{title}: {n} ({listed})"));
+            rest(n, out);
         }
-        output::line(&mean(self))?;
+        out.line(mean(self));
         for difference in self.judged.otherwise() {
-            output::line(&output::clean(&format!("NOTE     {difference}")))?;
+            out.line(format!("NOTE     {difference}"));
         }
         if self.mixes_simulated() {
-            output::line("SIMULATED: only one of the two runs was scored by a real judge")?;
+            out.line("SIMULATED: only one of the two runs was scored by a real judge");
         } else if self.simulated_a > 0 {
-            output::line("SIMULATED: both runs were scored by a simulated judge")?;
+            out.line("SIMULATED: both runs were scored by a simulated judge");
         }
-        Ok(())
     }
 }
 
@@ -210,9 +208,8 @@ fn line_of(change: &Change) -> String {
     )
 }
 
-fn rest(n: usize) -> Result<(), CliError> {
+fn rest(n: usize, out: &mut Text) {
     if n > LISTED {
-        output::line(&format!("  and {} more; --json lists them all", n - LISTED))?;
+        out.line(format!("  and {} more; --json lists them all", n - LISTED));
     }
-    Ok(())
 }

@@ -12,16 +12,15 @@ use tokio::net::TcpListener;
 use uuid::Uuid;
 
 use super::Global;
-use super::context::{Context, Voice, flag_of, listen};
+use super::context::{Context, LogProfile, flag_of, listen};
 use super::daemon::ending;
 use super::outcome::{CliError, Exit};
-use super::output::{self, ItemList, OutputForm, Printed};
+use super::output::{self, ItemList, Printable, Row};
 use crate::app::{App, Migrations, Mode, Stop};
 use crate::client::{Client, ClientError};
 use crate::config::{Flag, Settings, redacted_url};
 use crate::history::imports::Whose;
 use crate::lifecycle::Signals;
-use crate::suite::run::thresholds::word;
 
 /// How long a command's own worker may finish what it has in hand after Ctrl-C.
 pub(super) const DRAIN: Duration = Duration::from_secs(5);
@@ -83,12 +82,8 @@ pub(super) struct Listing {
 }
 
 impl Common {
-    pub(super) fn form(&self) -> OutputForm {
-        OutputForm::from_flag(self.json)
-    }
-
     /// Asks the service for something that is there, and prints it.
-    pub(super) async fn print<T: Printed>(
+    pub(super) async fn print<T: Printable>(
         &self,
         global: &Global,
         ask: impl AsyncFnOnce(&Client) -> Result<T, ClientError>,
@@ -98,16 +93,14 @@ impl Common {
     }
 
     /// Runs `command` against the service, and prints what comes of it.
-    pub(super) async fn run<T: Printed>(
+    pub(super) async fn run<T: Printable>(
         &self,
         global: &Global,
         needs: Needs,
         command: impl AsyncFnOnce(Connection<'_>) -> Result<T, CliError>,
     ) -> Result<Exit, CliError> {
-        let again = self.connection.again(global);
         let command = async |connection: Connection<'_>| {
-            let answer = command(connection).await?;
-            output::print_with_next(&answer, self.form(), &again)
+            output::print(&command(connection).await?, self.json)
         };
         self.connection.run(global, needs, command).await
     }
@@ -115,14 +108,11 @@ impl Common {
 
 impl Listing {
     /// Asks the service for a list, and prints it.
-    pub(super) async fn print<T>(
+    pub(super) async fn print<T: Row>(
         &self,
         global: &Global,
         ask: impl AsyncFnOnce(&Client, usize) -> Result<Vec<T>, ClientError>,
-    ) -> Result<Exit, CliError>
-    where
-        ItemList<T>: Printed,
-    {
+    ) -> Result<Exit, CliError> {
         let ask = async |client: &Client| {
             let items = ask(client, self.limit).await?;
             Ok(ItemList { items })
@@ -134,7 +124,7 @@ impl Listing {
 /// Reads an id.
 pub(super) fn id(text: &str) -> Result<Uuid, String> {
     text.parse().map_err(|_| {
-        "an id is a UUID, such as 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f; the lists show them. `gavel sessions list` finds a session by another tool's id (--q)"
+        "an id is a UUID, such as 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f; the lists show them. `gavel sessions list` finds a session by another tool's id (--search)"
             .to_owned()
     })
 }
@@ -215,35 +205,6 @@ impl ConnectionArgs {
         self.server.as_deref().filter(|server| !server.is_empty())
     }
 
-    /// What a further command says to reach the same service, or to open it with the same settings: nothing where the
-    /// environment says it already.
-    pub(super) fn again(&self, global: &Global) -> String {
-        let config = global.config.as_deref();
-        let config = config.map(|path| path.display().to_string());
-        [
-            ("--server", "GAVEL_SERVER", &self.server),
-            ("--data-dir", "GAVEL_DATA_DIR", &self.data_dir),
-            ("--config", "GAVEL_CONFIG", &config),
-            (
-                "--scoring-config",
-                "GAVEL_SCORING_CONFIG",
-                &global.scoring_config,
-            ),
-            (
-                "--llm-providers",
-                "GAVEL_LLM_PROVIDERS",
-                &global.llm_providers,
-            ),
-        ]
-        .into_iter()
-        .filter_map(|(flag, variable, value)| {
-            let value = value.as_deref().filter(|value| !value.is_empty())?;
-            let is_said = std::env::var(variable).as_deref() == Ok(value);
-            (!is_said).then(|| format!(" {flag} {}", word(value)))
-        })
-        .collect()
-    }
-
     /// [`ConnectionArgs::run`], with settings that the command changes for the service that this process opens.
     pub(super) async fn run_with<T>(
         &self,
@@ -253,9 +214,9 @@ impl ConnectionArgs {
         command: impl AsyncFnOnce(Connection<'_>) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         let voice = match needs {
-            Needs::Worker => Voice::Jobs,
-            Needs::Suite => Voice::Summary,
-            Needs::Existing | Needs::Store | Needs::Imports => Voice::Results,
+            Needs::Worker => LogProfile::Jobs,
+            Needs::Suite => LogProfile::Summary,
+            Needs::Existing | Needs::Store | Needs::Imports => LogProfile::Results,
         };
         let mut context = Context::new(global, self.flags(), voice)?;
         let mut signals = Signals::listen()?;
@@ -284,11 +245,11 @@ impl ConnectionArgs {
             Mode::Shared => format!("store: {}", redacted_url(&context.settings.database.url)),
         });
         let works_here = matches!(needs, Needs::Worker | Needs::Suite) && mode != Mode::Shared;
-        let Here {
+        let EmbeddedService {
             app,
             client,
             listener,
-        } = Here::open(context.settings.clone(), mode).await?;
+        } = EmbeddedService::open(context.settings.clone(), mode).await?;
         let connection = Connection {
             client: &client,
             context: &context,
@@ -302,7 +263,7 @@ impl ConnectionArgs {
                 BackgroundWork::Nothing
             }
         };
-        let work = Box::pin(Here::work(
+        let work = Box::pin(EmbeddedService::work(
             &app,
             listener,
             (part, &stop),
@@ -323,13 +284,13 @@ enum BackgroundWork {
 }
 
 /// A service in this process.
-struct Here {
+struct EmbeddedService {
     app: App,
     client: Client,
     listener: TcpListener,
 }
 
-impl Here {
+impl EmbeddedService {
     /// Opens the store of `mode` and takes a loopback port.
     async fn open(mut settings: Settings, mode: Mode) -> Result<Self, CliError> {
         let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
@@ -427,7 +388,7 @@ mod tests {
         };
         let settings = load(&sources).unwrap().settings;
         let data_dir = dir.path().to_owned();
-        let here = Here::open(settings, Mode::Embedded { data_dir }).await;
+        let here = EmbeddedService::open(settings, Mode::Embedded { data_dir }).await;
         let here = here.unwrap();
         let address = here.listener.local_addr().unwrap();
         let asked = async {
@@ -441,7 +402,7 @@ mod tests {
         };
         let stop = Stop::default();
         let part = (BackgroundWork::Nothing, &stop);
-        let answer = Here::work(&here.app, here.listener, part, asked).await;
+        let answer = EmbeddedService::work(&here.app, here.listener, part, asked).await;
         here.app.close().await;
         let answer = answer.unwrap();
         assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");

@@ -13,7 +13,7 @@ use crate::telemetry;
 
 /// Whether a command talks through its results or through its log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Voice {
+pub(super) enum LogProfile {
     /// A server: logs as the settings say.
     Log,
     /// A command: warnings only, unless somebody asked for more.
@@ -34,16 +34,20 @@ pub(super) struct Context {
 
 impl Context {
     /// Reads the settings with `flags` on top, and sets up the logs.
-    pub(super) fn new(global: &Global, flags: Vec<Flag>, voice: Voice) -> Result<Self, CliError> {
+    pub(super) fn new(
+        global: &Global,
+        flags: Vec<Flag>,
+        voice: LogProfile,
+    ) -> Result<Self, CliError> {
         let sources = sources(global, flags);
         let mut settings_and_warnings = config::load(&sources)?;
         let log = &mut settings_and_warnings.settings.log;
         let asked = global.log.is_some() || std::env::var_os("GAVEL_LOG_FILTER").is_some();
         let filter = match voice {
-            Voice::Log => "info",
-            Voice::Results => "warn",
-            Voice::Jobs => "warn,gavel::worker::handle=error",
-            Voice::Summary => {
+            LogProfile::Log => "info",
+            LogProfile::Results => "warn",
+            LogProfile::Jobs => "warn,gavel::worker::handle=error",
+            LogProfile::Summary => {
                 "warn,gavel::worker::handle=error,gavel::worker::endings=off,gavel::suite::run::computed=off"
             }
         };

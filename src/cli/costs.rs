@@ -6,7 +6,7 @@ use clap::Args;
 use super::Global;
 use super::connection::Common;
 use super::outcome::{CliError, Exit};
-use super::output::{self, Printed, TableRow};
+use super::output::{Printable, TableRow, Text};
 use crate::client::Client;
 use crate::clock::{Clock as _, SystemClock};
 use crate::wire::words;
@@ -45,8 +45,8 @@ impl Costs {
     }
 }
 
-impl Printed for CostList {
-    fn print(&self) -> Result<(), CliError> {
+impl Printable for CostList {
+    fn text(&self, out: &mut Text) {
         let total = cells("total".to_owned(), &self.total);
         let head = [
             self.by.as_str(),
@@ -59,7 +59,7 @@ impl Printed for CostList {
             "unpriced calls",
         ];
         let rows = self.items.iter().map(row).chain([total]);
-        Ok(output::table(&head, rows)?)
+        out.table(&head, rows);
     }
 }
 

@@ -10,9 +10,9 @@ use serde_json::json;
 
 use super::Global;
 use super::connection::{Common, Connection, Needs};
-use super::context::{Context, Voice};
+use super::context::{Context, LogProfile};
 use super::outcome::{CliError, Exit};
-use super::output::{self, OutputForm, Printed, or_empty};
+use super::output::{self, Column, Printable, Row, Text, or_empty};
 use crate::client::Client;
 use crate::config::yaml::{FileError, resolve};
 use crate::config::{Settings, env_with_default};
@@ -139,18 +139,14 @@ impl CriteriaArgs {
                 let add = async |connection: Connection<'_>| {
                     let criteria = read_for(&connection, file)?;
                     let answer = connection.client.add_criteria(&criteria.content).await?;
-                    Ok(Added {
-                        answer,
-                        file,
-                        again: common.connection.again(global),
-                    })
+                    Ok(Added { answer, file })
                 };
                 common.run(global, Needs::Store, add).await
             }
             CriteriaCommand::Check { file, json } => {
-                let context = Context::new(global, Vec::new(), Voice::Results)?;
+                let context = Context::new(global, Vec::new(), LogProfile::Results)?;
                 let criteria = read(&context.settings, file)?;
-                output::print(&Checked { criteria, file }, OutputForm::from_flag(*json))
+                output::print(&Checked { criteria, file }, *json)
             }
             CriteriaCommand::Current { kind, common } => {
                 let current = async |connection: Connection<'_>| {
@@ -182,24 +178,23 @@ impl Serialize for Checked<'_> {
     }
 }
 
-impl Printed for Checked<'_> {
-    fn print(&self) -> Result<(), CliError> {
+impl Printable for Checked<'_> {
+    fn text(&self, out: &mut Text) {
         let criteria = &self.criteria;
         let dimensions = criteria.dimensions.iter();
         let dimensions: Vec<String> = dimensions
             .map(|dimension| format!("{} {}", dimension.name, dimension.max))
             .collect();
-        output::line(&format!("{}: good", self.file.display()))?;
-        output::facts(&[
+        out.line(format!("{}: good", self.file.display()));
+        out.facts(&[
             ("hash", criteria.hash.to_string()),
             ("kind", criteria.kind.to_string()),
             ("judge", criteria.judge.clone()),
             ("dimensions", dimensions.join(", ")),
-        ])?;
+        ]);
         if !criteria.enabled {
-            output::note("scoring.enabled is false: nothing of this kind would be scored");
+            out.note("scoring.enabled is false: nothing of this kind would be scored");
         }
-        Ok(())
     }
 }
 
@@ -210,15 +205,12 @@ struct Added<'a> {
     answer: CriteriaAdded,
     #[serde(skip)]
     file: &'a Path,
-    /// What a further command says to reach the same service.
-    #[serde(skip)]
-    again: String,
 }
 
-impl Printed for Added<'_> {
-    fn print(&self) -> Result<(), CliError> {
+impl Printable for Added<'_> {
+    fn text(&self, out: &mut Text) {
         let hash = &self.answer.criteria_hash;
-        output::line(hash)?;
+        out.line(hash);
         let file = self.file.display();
         let (trying, variable) = match self.answer.kind.is_case() {
             // A preview leaves each session's current score as it is.
@@ -232,13 +224,11 @@ impl Printed for Added<'_> {
                 (trying, format!("GAVEL_CRITERIA_{kind}"))
             }
         };
-        output::note(&format!(
-            "stored; not current. Try it: gavel {trying}{}\n\
+        out.note(format!(
+            "stored; not current. Try it: gavel {trying}\n\
              Make it current: on its page /criteria/{hash}, or, where nobody did that before, let {variable} of the API name {file}, and \
-             send SIGHUP or restart",
-            self.again
+             send SIGHUP or restart"
         ));
-        Ok(())
     }
 }
 
@@ -293,45 +283,40 @@ pub(super) fn parse(settings: &Settings, name: &str, text: &str) -> Result<Crite
     })
 }
 
-impl Printed for CriteriaList {
-    fn print(&self) -> Result<(), CliError> {
-        let row = |version: &CriteriaVersion| {
-            let current = if version.is_current { "current" } else { "" };
-            let short: String = version.criteria_hash.chars().take(SHORT).collect();
-            let name = version.name.as_deref().map(|name| words::clip(name, NAMED));
-            vec![
-                format!("{short} {}", output::clean(&or_empty(name)))
-                    .trim_end()
-                    .to_owned(),
-                version.kind.to_string(),
-                version.judge.clone(),
-                current.to_owned(),
-                version.scores.to_string(),
-                version.mean_in_words(),
-                or_empty(version.created_at.map(|at| at.date_naive())),
-            ]
-        };
-        let head = [
-            "criteria",
-            "kind",
-            "judge",
-            "",
-            "scores",
-            "real mean",
-            "stored",
-        ];
-        Ok(output::table(&head, self.items.iter().map(row))?)
+impl Printable for CriteriaList {
+    fn text(&self, out: &mut Text) {
+        out.rows(&self.items);
     }
 }
 
-impl Printed for CriteriaDetail {
-    fn print(&self) -> Result<(), CliError> {
+impl Row for CriteriaVersion {
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("criteria", |it| {
+            let short: String = it.criteria_hash.chars().take(SHORT).collect();
+            let name = it.name.as_deref().map(|name| words::clip(name, NAMED));
+            format!("{short} {}", or_empty(name)).trim_end().to_owned()
+        }),
+        ("kind", |it| it.kind.to_string()),
+        ("judge", |it| it.judge.clone()),
+        ("", |it| {
+            if it.is_current { "current" } else { "" }.to_owned()
+        }),
+        ("scores", |it| it.scores.to_string()),
+        ("real mean", CriteriaVersion::mean_in_words),
+        ("stored", |it| {
+            or_empty(it.created_at.map(|at| at.date_naive()))
+        }),
+    ];
+}
+
+impl Printable for CriteriaDetail {
+    fn text(&self, out: &mut Text) {
         let version = &self.version;
         let at = |at: Option<_>| or_empty(at.map(output::time));
-        output::facts(&[
+        out.facts(&[
             ("hash", version.criteria_hash.clone()),
-            ("name", or_empty(version.name.as_deref().map(output::clean))),
-            ("note", or_empty(version.note.as_deref().map(output::clean))),
+            ("name", or_empty(version.name.as_deref())),
+            ("note", or_empty(version.note.as_deref())),
             ("kind", version.kind.to_string()),
             ("current", version.is_current.to_string()),
             ("judge", version.judge.clone()),
@@ -339,12 +324,11 @@ impl Printed for CriteriaDetail {
             ("real mean", version.mean_in_words()),
             ("first score", at(version.first_scored_at)),
             ("stored", at(version.created_at)),
-        ])?;
+        ]);
         let judge = self.judge_prompt().unwrap_or_default();
         for prompt in [Some(judge), self.answer_prompt()].into_iter().flatten() {
-            output::line("")?;
-            output::line(&output::clean(prompt))?;
+            out.line("");
+            out.line(prompt);
         }
-        Ok(())
     }
 }

@@ -14,14 +14,11 @@ use serde_json::json;
 
 use super::Global;
 use super::connection::ConnectionArgs;
-use super::context::{Context, Voice};
-use super::criteria;
+use super::context::{Context, LogProfile};
 use super::outcome::{CliError, Exit};
-use super::output::{self, ItemList, OutputForm, Printed};
-use crate::app::read_providers;
-use crate::config::{Settings, criteria_file};
+use super::output::{self, Printable, Text};
+use crate::app::{criteria_of, read_providers};
 use crate::job::Kind;
-use crate::score::Criteria;
 
 /// Less free space than this is a fault, bytes.
 const LEAST_SPACE: u64 = 512 * 1024 * 1024;
@@ -60,6 +57,11 @@ impl Check {
     }
 }
 
+#[derive(Serialize)]
+struct Checks {
+    items: Vec<Check>,
+}
+
 impl Serialize for Check {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let (Ok(detail) | Err(detail)) = &self.found;
@@ -67,16 +69,15 @@ impl Serialize for Check {
     }
 }
 
-impl Printed for ItemList<Check> {
-    fn print(&self) -> Result<(), CliError> {
+impl Printable for Checks {
+    fn text(&self, out: &mut Text) {
         for Check { what, found } in &self.items {
             let (mark, text) = match found {
                 Ok(detail) => ("ok   ", detail),
                 Err(fault) => ("FAULT", fault),
             };
-            output::line(&output::clean(&format!("{mark}  {what}: {text}")))?;
+            out.line(format!("{mark}  {what}: {text}"));
         }
-        Ok(())
     }
 
     fn exit(&self) -> Exit {
@@ -89,7 +90,7 @@ impl Printed for ItemList<Check> {
 
 impl Doctor {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        let context = Context::new(global, self.connection.flags(), Voice::Results)?;
+        let context = Context::new(global, self.connection.flags(), LogProfile::Results)?;
         let settings = &context.settings;
         let file = global.config.as_ref();
         let layers = file.map_or_else(
@@ -99,10 +100,7 @@ impl Doctor {
         let mut checks = vec![Check::new("settings", Ok(layers))];
         if let Some(client) = self.connection.client()? {
             checks.extend(remote::check(&client).await);
-            return output::print(
-                &ItemList { items: checks },
-                OutputForm::from_flag(self.json),
-            );
+            return output::print(&Checks { items: checks }, self.json);
         }
         let mut wanted: Vec<String> = Vec::new();
         for kind in Kind::ALL {
@@ -116,7 +114,9 @@ impl Doctor {
                 true => format!("criteria file of {kind}"),
                 false => "criteria file".to_owned(),
             };
-            let found = criteria.map(|criteria| format!("hash {}", criteria.hash));
+            let found = criteria
+                .map(|criteria| format!("hash {}", criteria.hash))
+                .map_err(|error| error.to_string());
             checks.push(Check::new(what, found));
         }
         let providers = read_providers(settings).map_err(|error| error.to_string());
@@ -141,27 +141,8 @@ impl Doctor {
         } else {
             checks.extend(servers::check(settings).await);
         }
-        output::print(
-            &ItemList { items: checks },
-            OutputForm::from_flag(self.json),
-        )
+        output::print(&Checks { items: checks }, self.json)
     }
-}
-
-/// The text of a file that a setting names, else the built-in one.
-fn text_of(path: &str, built_in: &str, name: &str) -> Result<(String, String), String> {
-    if path.is_empty() {
-        return Ok((format!("{name} (built in)"), built_in.to_owned()));
-    }
-    std::fs::read_to_string(path)
-        .map(|text| (path.to_owned(), text))
-        .map_err(|error| format!("{path}: can't be read: {error}"))
-}
-
-fn criteria_of(settings: &Settings, kind: Kind) -> Result<Criteria, String> {
-    let (path, name, built_in) = criteria_file(settings, kind);
-    let (name, text) = text_of(path, built_in, name)?;
-    criteria::parse(settings, &name, &text)
 }
 
 /// The data folder, or the one that it would be made in: can it be written, is there room.

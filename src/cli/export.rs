@@ -1,6 +1,6 @@
 //! `gavel export`: sessions with their scores as a file, and scores as a table.
 
-use std::io::{IsTerminal as _, Write};
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -10,7 +10,7 @@ use super::choice::choice;
 use super::connection::{Connection, ConnectionArgs, Needs};
 use super::outcome::{CliError, Exit};
 use super::output;
-use crate::client::{ClientError, Download};
+use crate::client::Download;
 use crate::report;
 use crate::wire::{TableFormat, words};
 
@@ -92,7 +92,7 @@ impl TableArgs {
             ))),
         };
         let format = self.format.map_or_else(by_name, Ok)?;
-        if format == TableFormat::Parquet && output.is_none() && std::io::stdout().is_terminal() {
+        if format == TableFormat::Parquet && output.is_none() && io::stdout().is_terminal() {
             return Err(CliError::usage(
                 "a Parquet file is no text: name a file with --output, or send stdout to one",
             ));
@@ -144,9 +144,10 @@ impl Export {
             &self.command;
         let command = async |connection: Connection<'_>| match &self.command {
             ExportCommand::Training { min_score, which } => {
-                let mut query = which.query(*min_score);
-                query.push(("end", "true".to_owned()));
-                which.write(connection.client.training(&query).await?).await
+                let query = which.query(*min_score);
+                which
+                    .training(connection.client.training(&query).await?)
+                    .await
             }
             ExportCommand::Scores {
                 min_score,
@@ -185,187 +186,40 @@ impl Which {
             .collect()
     }
 
-    async fn table(&self, mut export: Download, format: TableFormat) -> Result<Exit, CliError> {
-        let broke_off = |error: ClientError| {
-            CliError::incomplete(format!("the export broke off: {error}; try again"))
-        };
-        // The first line of CSV names the columns.
-        let is_empty = |lines: usize| format == TableFormat::Csv && lines <= 1;
-        let lines_of = |chunk: &[u8]| chunk.iter().filter(|byte| **byte == b'\n').count();
-        let mut lines = 0;
-        let Some(path) = &self.output else {
-            while let Some(chunk) = export.chunk().await.map_err(broke_off)? {
-                lines += lines_of(&chunk);
-                std::io::stdout().write_all(&chunk)?;
+    async fn table(&self, export: Download, format: TableFormat) -> Result<Exit, CliError> {
+        let (lines, file) = output::save(export, self.output.as_deref()).await?;
+        let is_empty = match (format, file) {
+            // The first line of CSV has the names of the columns.
+            (TableFormat::Csv, _) => lines <= 1,
+            (TableFormat::Parquet, Some(file)) => {
+                let rows = report::rows_of(file);
+                rows.map_err(|error| CliError::incomplete(error.to_string()))? == 0
             }
-            if is_empty(lines) {
-                output::note(&format!("there is no row: {NO_ROW}"));
-            }
-            return Ok(Exit::Done);
+            (TableFormat::Parquet, None) => false,
         };
-        let failed = |error: &dyn std::fmt::Display| {
-            CliError::incomplete(format!("writing {}: {error}", path.display()))
-        };
-        let mut file = report::beside(path).map_err(|e| failed(&e))?;
-        while let Some(chunk) = export.chunk().await.map_err(broke_off)? {
-            lines += lines_of(&chunk);
-            file.write_all(&chunk).map_err(|e| failed(&e))?;
-        }
-        let rows = match format {
-            TableFormat::Csv => i64::from(!is_empty(lines)),
-            TableFormat::Parquet => {
-                let written = file.reopen().map_err(|e| failed(&e))?;
-                report::rows_of(written).map_err(|e| failed(&e))?
-            }
-        };
-        file.persist(path).map_err(|e| failed(&e.error))?;
-        let path = path.display();
-        let why = match rows == 0 {
+        let why = match is_empty {
             true => format!(" without a row: {NO_ROW}"),
             false => String::new(),
         };
-        output::note(&format!("wrote {path}{why}"));
+        match &self.output {
+            Some(path) => output::note(&format!("wrote {}{why}", path.display())),
+            None if is_empty => output::note(&format!("wrote a table{why}")),
+            None => {}
+        }
         Ok(Exit::Done)
     }
 
-    async fn write(&self, export: Download) -> Result<Exit, CliError> {
-        let Some(path) = &self.output else {
-            // Unlocked between the lines: whoever else writes isn't held up by a slow service.
-            let count = copy(export, |line| std::io::stdout().write_all(line)).await?;
-            return Ok(said(count, None));
-        };
-        let failed = |error: &dyn std::fmt::Display| {
-            CliError::incomplete(format!("writing {}: {error}", path.display()))
-        };
-        let mut file = report::beside(path).map_err(|e| failed(&e))?;
-        let count = copy(export, |line| file.write_all(line)).await?;
-        if count > 0 {
-            file.persist(path).map_err(|e| failed(&e.error))?;
-        }
-        Ok(said(count, Some(path)))
-    }
-}
-
-fn said(count: u64, path: Option<&Path>) -> Exit {
-    let sessions = words::counted(count, "session");
-    match path {
-        _ if count == 0 => {
+    async fn training(&self, export: Download) -> Result<Exit, CliError> {
+        let (sessions, _) = output::save(export, self.output.as_deref()).await?;
+        if sessions == 0 {
             output::note("nothing to export: no current score of a real judge reaches --min-score");
-            return Exit::Nothing;
+            return Ok(Exit::Nothing);
         }
-        Some(path) => output::note(&format!("wrote {sessions} to {}", path.display())),
-        None => output::note(&format!("wrote {sessions}")),
-    }
-    Exit::Done
-}
-
-/// Hands on whole lines, but for the last one, which says how many there are.
-async fn copy(
-    mut export: Download,
-    mut write: impl FnMut(&[u8]) -> std::io::Result<()>,
-) -> Result<u64, CliError> {
-    let mut lines = LineCutter::default();
-    while let Some(chunk) = export
-        .chunk()
-        .await
-        .map_err(|error| lines.broke_off(&format!(": {error}")))?
-    {
-        for line in lines.cut(chunk) {
-            write(&line)?;
-        }
-    }
-    lines.count()
-}
-
-/// Cuts what comes into lines, and holds the last one back.
-#[derive(Debug, Default)]
-struct LineCutter {
-    /// What came since the last line's end.
-    rest: Vec<u8>,
-    held: Option<Vec<u8>>,
-    handed_on: u64,
-}
-
-impl LineCutter {
-    fn cut(&mut self, chunk: Vec<u8>) -> Vec<Vec<u8>> {
-        let mut whole = Vec::new();
-        for part in chunk.split_inclusive(|byte| *byte == b'\n') {
-            self.rest.extend_from_slice(part);
-            if part.ends_with(b"\n") {
-                let line = std::mem::take(&mut self.rest);
-                whole.extend(self.held.replace(line));
-            }
-        }
-        self.handed_on += whole.len() as u64;
-        whole
-    }
-
-    /// How many lines were handed on, if the service says that these are all.
-    fn count(self) -> Result<u64, CliError> {
-        /// The last line of an export, as `end=true` asks for it.
-        #[derive(serde::Deserialize)]
-        struct End {
-            end: bool,
-            count: u64,
-        }
-        let last: Option<End> = self
-            .held
-            .as_ref()
-            .and_then(|line| serde_json::from_slice(line).ok());
-        match last.filter(|last| last.end).map(|last| last.count) {
-            Some(count) if count == self.handed_on && self.rest.is_empty() => Ok(count),
-            Some(_) | None => Err(self.broke_off("")),
-        }
-    }
-
-    fn broke_off(&self, why: &str) -> CliError {
-        let sessions = words::counted(self.handed_on, "session");
-        CliError::incomplete(format!(
-            "the export broke off after {sessions}{why}; try again"
-        ))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn cut(chunks: &[&str]) -> (Vec<String>, Result<u64, String>) {
-        let mut lines = LineCutter::default();
-        let mut whole = Vec::new();
-        for chunk in chunks {
-            for line in lines.cut(chunk.as_bytes().to_vec()) {
-                whole.push(String::from_utf8(line).unwrap());
-            }
-        }
-        (whole, lines.count().map_err(|error| error.message))
-    }
-
-    #[test]
-    fn lines_are_handed_on_whole_and_the_last_one_is_not() {
-        let (lines, count) = cut(&[
-            "{\"a\":",
-            "1}\n{\"b\":2}",
-            "\n{\"end\":true,",
-            "\"count\":2}\n",
-        ]);
-        assert_eq!(lines, ["{\"a\":1}\n", "{\"b\":2}\n"]);
-        assert_eq!(count, Ok(2));
-        assert_eq!(cut(&["{\"end\":true,\"count\":0}\n"]), (vec![], Ok(0)));
-    }
-
-    #[test]
-    fn an_export_without_its_last_line_broke_off() {
-        let broken: [&[&str]; 5] = [
-            &[],
-            &["{\"a\":1}\n"],
-            &["{\"a\":1}\n{\"end\":true"],
-            &["{\"a\":1}\n{\"end\":true,\"count\":2}\n"],
-            &["{\"a\":1}\n{\"end\":true,\"count\":1}\n{"],
-        ];
-        for chunks in broken {
-            let (_, count) = cut(chunks);
-            assert!(count.unwrap_err().contains("broke off"), "{chunks:?}");
-        }
+        let sessions = words::counted(sessions, "session");
+        output::note(&match &self.output {
+            Some(path) => format!("wrote {sessions} to {}", path.display()),
+            None => format!("wrote {sessions}"),
+        });
+        Ok(Exit::Done)
     }
 }

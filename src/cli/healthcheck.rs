@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use clap::Args;
 
 use super::Global;
-use super::context::{Context, Voice, flag_of};
+use super::context::{Context, LogProfile, flag_of};
 use super::outcome::{CliError, Exit};
 use super::output;
 use crate::client::{Client, ClientError};
@@ -36,7 +36,7 @@ pub(super) struct Healthcheck {
 impl Healthcheck {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         let flags = flag_of("--bind", "bind", self.bind.clone());
-        let context = Context::new(global, flags.into_iter().collect(), Voice::Results)?;
+        let context = Context::new(global, flags.into_iter().collect(), LogProfile::Results)?;
         let server = match self.server.as_deref().filter(|server| !server.is_empty()) {
             _ if self.worker => worker_url(&context)?,
             Some(server) => server.to_owned(),

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::Global;
 use super::connection::{Listing, One, given};
 use super::outcome::{CliError, Exit};
-use super::output::{self, ItemList, Printed, or_empty};
+use super::output::{self, Column, Printable, Row, Text, or_empty};
 use super::scoring::waiting;
 use crate::client::Client;
 use crate::job::{JobId, JobState};
@@ -93,31 +93,25 @@ impl Jobs {
     }
 }
 
-impl Printed for ItemList<Job> {
-    fn print(&self) -> Result<(), CliError> {
-        let row = |job: &Job| {
-            vec![
-                job.job_id.to_string(),
-                job.state.to_string(),
-                or_empty(job.subject_id),
-                or_empty(job.judge.as_deref()),
-                output::time(job.times.created_at),
-                match &job.error {
-                    None => waiting(job),
-                    Some(error) => format!("{}: {}", error.class, error.message),
-                },
-            ]
-        };
-        let head = ["job", "state", "session", "judge", "created", "why"];
-        Ok(output::table(&head, self.items.iter().map(row))?)
-    }
+impl Row for Job {
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("job", |job| job.job_id.to_string()),
+        ("state", |job| job.state.to_string()),
+        ("session", |job| or_empty(job.subject_id)),
+        ("judge", |job| or_empty(job.judge.as_deref())),
+        ("created", |job| output::time(job.times.created_at)),
+        ("why", |job| match &job.error {
+            None => waiting(job),
+            Some(error) => format!("{}: {}", error.class, error.message),
+        }),
+    ];
 }
 
-impl Printed for Job {
-    fn print(&self) -> Result<(), CliError> {
+impl Printable for Job {
+    fn text(&self, out: &mut Text) {
         let (job, wait, error) = (self, self.wait.as_ref(), self.error.as_ref());
         let at = |at: Option<_>| or_empty(at.map(output::time));
-        Ok(output::facts(&[
+        out.facts(&[
             ("job", job.job_id.to_string()),
             ("kind", job.kind.to_string()),
             ("state", job.state.to_string()),
@@ -145,23 +139,22 @@ impl Printed for Job {
             ("created", output::time(job.times.created_at)),
             ("started", at(job.times.started_at)),
             ("finished", at(job.times.finished_at)),
-        ])?)
+        ]);
     }
 }
 
-impl Printed for JobDetail {
-    fn print(&self) -> Result<(), CliError> {
-        self.job.print()?;
+impl Printable for JobDetail {
+    fn text(&self, out: &mut Text) {
+        self.job.text(out);
         for (index, call) in self.calls.iter().flatten().enumerate() {
-            output::line(&format!("\ncall {}", index + 1))?;
-            print_call(call)?;
+            out.line(format!("\ncall {}", index + 1));
+            call_text(call, out);
         }
-        Ok(())
     }
 }
 
-fn print_call(call: &Call) -> std::io::Result<()> {
-    output::facts(&[
+fn call_text(call: &Call, out: &mut Text) {
+    out.facts(&[
         ("  judge", call.judge.clone()),
         ("  model", call.model.clone()),
         ("  at", output::time(call.at)),

@@ -1,16 +1,14 @@
 //! `gavel judges`: who can be asked, and the hold of each.
 
-use std::collections::BTreeSet;
-
 use clap::{Args, Subcommand};
 
 use super::Global;
 use super::connection::Common;
 use super::costs::{usd, without_price};
 use super::outcome::{CliError, Exit};
-use super::output::{self, OneLine, Printed, time};
+use super::output::{Column, OneLine, Printable, Row, Text};
 use crate::client::Client;
-use crate::wire::{Gate, Judge, JudgePace, Judges as Listed, Meter};
+use crate::wire::{Judge, Judges as Listed, words};
 
 /// List, pause and resume judges
 #[derive(Debug, Args)]
@@ -65,82 +63,52 @@ impl Judges {
     }
 }
 
-impl Printed for Listed {
-    fn print(&self) -> Result<(), CliError> {
-        print(&self.items)
+impl Printable for Listed {
+    fn text(&self, out: &mut Text) {
+        text(&self.items, out);
     }
 }
 
-/// The newest error that any worker knows of, with its time.
-fn last_error(gates: &[Gate]) -> String {
-    let with_error = gates.iter().filter(|gate| gate.last_error.is_some());
-    let newest = with_error.max_by_key(|gate| gate.last_error_at);
-    let said = newest.and_then(|gate| gate.last_error.clone());
-    let at = newest.and_then(|gate| gate.last_error_at);
-    match (said, at) {
-        (Some(said), Some(at)) => format!("{said} ({})", time(at)),
-        (said, _) => said.unwrap_or_default(),
+impl Row for Judge {
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("judge", |it| it.name.clone()),
+        ("state", |it| it.state_text().0),
+        ("", |it| it.state_text().1),
+        ("in flight", |it| {
+            let calls: i32 = it.gates.iter().map(|gate| gate.in_flight).sum();
+            calls.to_string()
+        }),
+    ];
+}
+
+fn last_error(judge: &Judge) -> String {
+    match judge.last_error() {
+        Some((error, Some(at))) => format!("{error} ({})", words::time(at)),
+        Some((error, None)) => error.to_owned(),
+        None => String::new(),
     }
 }
 
-/// What the gates say of a thing, each answer once.
-fn known(gates: &[Gate], of: impl Fn(&Gate) -> Option<String>) -> String {
-    let said: BTreeSet<String> = gates.iter().filter_map(of).collect();
-    said.into_iter().collect::<Vec<_>>().join("; ")
-}
-
-/// Prints the table of judges: their holds, and what live workers know of each.
-pub(super) fn print(judges: &[Judge]) -> Result<(), CliError> {
-    let row = |judge: &Judge| {
-        let calls: i32 = judge.gates.iter().map(|gate| gate.in_flight).sum();
-        vec![judge.name.clone(), state(judge), calls.to_string()]
-    };
-    let shown: Vec<&Judge> = judges.iter().filter(|judge| is_shown(judge)).collect();
-    output::table(
-        &["judge", "state", "in flight"],
-        shown.iter().copied().map(row),
-    )?;
-    for judge in shown {
+/// Adds the table of judges, and what is known of each.
+pub(super) fn text(judges: &[Judge], out: &mut Text) {
+    let shown = || judges.iter().filter(|judge| is_shown(judge));
+    out.rows(shown());
+    for judge in shown() {
         let facts = [
             ("spent", spent(judge)),
-            ("pace", pace(&judge.gates)),
-            ("last error", last_error(&judge.gates)),
+            ("pace", judge.pace_text()),
+            ("last error", last_error(judge)),
         ];
-        for (name, said) in facts.iter().filter(|(_, said)| !said.is_empty()) {
-            output::line(&output::clean(&format!("{}: {name}: {said}", judge.name)))?;
+        for (name, text) in facts.iter().filter(|(_, text)| !text.is_empty()) {
+            out.line(format!("{}: {name}: {text}", judge.name));
         }
     }
-    Ok(())
 }
 
 /// Another model of an entry is shown where there is something to say of it: it shares the entry's key.
 fn is_shown(judge: &Judge) -> bool {
     let is_used = !judge.kinds.is_empty() || !judge.gates.is_empty() || judge.hold.is_some();
     is_used || !judge.name.contains(':') || !spent(judge).is_empty()
-}
-
-/// Whether a judge can be asked, else why not and until when.
-fn state(judge: &Judge) -> String {
-    let gates = judge.gates.as_slice();
-    let until = known(gates, |gate| gate.until.map(time));
-    match (&judge.remedy, &judge.hold) {
-        (Some(remedy), None) if !judge.configured => remedy.clone(),
-        (Some(remedy), Some(hold)) if !judge.configured => {
-            format!("{remedy}; and {} by {}", hold.reason, hold.set_by)
-        }
-        (_, Some(hold)) if hold.message.is_empty() => format!("{} by {}", hold.reason, hold.set_by),
-        (_, Some(hold)) => format!("{} by {}: {}", hold.reason, hold.set_by, hold.message),
-        (_, None) => {
-            let mut said = known(gates, |gate| gate.reason.map(|reason| reason.to_string()));
-            if !until.is_empty() {
-                said.push_str(&format!(" until {until}"));
-            }
-            match said.is_empty() {
-                true => judge.health().to_string(),
-                false => said,
-            }
-        }
-    }
 }
 
 /// What a judge spent today and this month; where its entry has a cap, what the entry spent of it.
@@ -167,40 +135,6 @@ fn spent(judge: &Judge) -> String {
     let today = part("today", spent.today_usd, spent.today_unpriced_calls, daily);
     let month = part("month", spent.month_usd, spent.unpriced_calls, monthly);
     format!("{today}; {month}")
-}
-
-/// One of a pace's meters.
-type MeterOf = fn(&JudgePace) -> &Meter;
-
-/// What the workers' paces come to: used and allowed in a minute, over all of them, and what slows them down. Empty where
-/// nothing is limited.
-fn pace(gates: &[Gate]) -> String {
-    let paces: Vec<&JudgePace> = gates.iter().filter_map(|gate| gate.pace.as_ref()).collect();
-    let together = paces.iter().any(|pace| pace.together);
-    let meters: [(MeterOf, &str); 4] = [
-        (|pace| &pace.requests, "requests"),
-        (|pace| &pace.tokens, "tokens"),
-        (|pace| &pace.input_tokens, "prompt tokens"),
-        (|pace| &pace.output_tokens, "answer tokens"),
-    ];
-    let mut parts = Vec::new();
-    for (meter, name) in meters {
-        let limits = paces.iter().filter_map(|pace| meter(pace).limit);
-        // One limit for all of them, or each its own.
-        let limit = match together {
-            true => limits.max(),
-            false => limits.reduce(u64::saturating_add),
-        };
-        let used: u64 = paces.iter().map(|pace| meter(pace).used_last_minute).sum();
-        parts.extend(limit.map(|limit| format!("{used} of {limit} {name}/min")));
-    }
-    let shrunk = paces.iter().filter_map(|pace| pace.shrunk_until).max();
-    parts.extend(shrunk.map(|until| format!("slowed by 429s until {}", time(until))));
-    let held = paces.iter().filter_map(|pace| pace.held_until).max();
-    parts.extend(held.map(|until| format!("used up until {}", time(until))));
-    let workers = paces.iter().filter_map(|pace| pace.part_of).max();
-    parts.extend(workers.map(|workers| format!("Redis is away: a part of {workers} each")));
-    parts.join("; ")
 }
 
 #[cfg(test)]
@@ -246,27 +180,5 @@ mod tests {
         ] {
             assert_eq!(spent(&judge(&own, &cap)), told);
         }
-    }
-
-    #[test]
-    fn a_pace_adds_up_the_workers_and_says_what_slows_them() {
-        let meter = |limit: Value, used: u64| json!({ "limit": limit, "configured": null, "learned": null, "used_last_minute": used });
-        let gate = |used: u64, together: bool| -> Gate {
-            serde_json::from_value(json!({ "worker_id": uuid::Uuid::nil(), "breaker": "closed", "reason": null, "until": null,
-                "failures_in_row": 0, "in_flight": 0, "last_error": null, "last_error_at": null, "updated_at": "2026-01-01T00:00:00Z",
-                "pace": {
-                    "requests": meter(json!(30), used),
-                    "tokens": meter(Value::Null, 9_000),
-                    "input_tokens": meter(Value::Null, 0),
-                    "output_tokens": meter(Value::Null, 0),
-                    "shrunk_until": "2026-01-01T00:02:30Z", "held_until": null, "together": together, "part_of": null,
-                }}))
-            .unwrap()
-        };
-        let expected = "41 of 60 requests/min; slowed by 429s until 2026-01-01T00:02:30Z";
-        assert_eq!(pace(&[gate(29, false), gate(12, false)]), expected);
-        let expected = "24 of 30 requests/min; slowed by 429s until 2026-01-01T00:02:30Z";
-        assert_eq!(pace(&[gate(12, true), gate(12, true)]), expected);
-        assert_eq!(pace(&[]), "");
     }
 }

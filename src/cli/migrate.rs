@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Global;
-use super::context::{Context, Voice, flag_of};
+use super::context::{Context, LogProfile, flag_of};
 use super::outcome::{CliError, Exit};
 use super::output;
 use crate::app::{Mode, hold_data_folder, open_store};
@@ -33,7 +33,7 @@ pub(super) struct Migrate {
 impl Migrate {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         let flags = flag_of("--data-dir", "data_dir", self.data_dir.clone());
-        let context = Context::new(global, flags.into_iter().collect(), Voice::Results)?;
+        let context = Context::new(global, flags.into_iter().collect(), LogProfile::Results)?;
         let (mode, name) = store_of(&context.settings)?;
         let _held = hold_data_folder(&mode)?;
         let store = open_store(&context.settings, &mode).await?;

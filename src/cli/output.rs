@@ -1,6 +1,8 @@
-//! What a command writes: results to stdout, words to stderr, tables that fit the terminal.
+//! What a command prints: results on stdout, notes on stderr, tables that fit the terminal.
 
+use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use comfy_table::{Cell, ColumnConstraint, ContentArrangement, Table, TableComponent, presets};
@@ -8,20 +10,21 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::outcome::{CliError, Exit};
-use crate::report::GateResult;
-use crate::wire::{Resumed, WordTable};
+use crate::client::Download;
+use crate::report::{self, GateResult};
+use crate::wire::{Resumed, WordTable, words};
 
-/// Width of tables that nobody sees on a terminal, columns.
+/// Width of tables where stdout is no terminal, columns.
 const WIDE: u16 = 160;
-/// A first column that is no wider than this isn't broken into lines: it names its rows, and names are copied.
-const NAMES: usize = 40;
+/// A first column up to this width isn't wrapped: it has the names of rows, and names are copied.
+const NAME_WIDTH: usize = 40;
 
 pub(super) fn line(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")
 }
 
-/// Writes results as JSON: indented for people, in one line for programs.
+/// Writes results as JSON: indented on a terminal, else in one line.
 pub(super) fn json(value: &impl Serialize) -> io::Result<()> {
     let text = match io::stdout().is_terminal() {
         true => serde_json::to_string_pretty(value)?,
@@ -34,15 +37,9 @@ pub(super) fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// Says something to the person, beside the results. It may quote files and answers from outside.
+/// Writes a note to stderr. It may quote files and replies from outside.
 pub(super) fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{}", clean(text)); // nobody may be listening
-}
-
-pub(super) fn warnings(warnings: &[String]) {
-    for warning in warnings {
-        note(&format!("note: {warning}"));
-    }
+    let _ = writeln!(io::stderr().lock(), "{}", clean(text)); // stderr may be closed
 }
 
 pub(super) fn error(error: &CliError) {
@@ -51,119 +48,93 @@ pub(super) fn error(error: &CliError) {
     }
 }
 
-/// Writes what was decided, and why.
-pub(super) fn decision(gate_result: &GateResult) -> io::Result<()> {
-    line(&format!("\n{}", gate_result.decision.as_str()))?;
-    for reason in &gate_result.reasons {
-        line(&clean(&format!("  {reason}")))?;
-    }
-    Ok(())
-}
+/// A result of a command: serialized with `--json`, else printed as text.
+pub(super) trait Printable: Serialize {
+    fn text(&self, out: &mut Text);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OutputForm {
-    Json,
-    Words,
-}
-
-impl OutputForm {
-    /// The one that `--json` asks for.
-    pub(super) fn from_flag(json: bool) -> Self {
-        match json {
-            true => Self::Json,
-            false => Self::Words,
-        }
-    }
-}
-
-/// What a command prints: as JSON, or for people.
-pub(super) trait Printed: Serialize {
-    fn print(&self) -> Result<(), CliError>;
-
-    /// What to do next, and the command for it, without its connection.
-    fn next(&self) -> Option<(&'static str, String)> {
-        None
-    }
-
-    /// How a command ends that has printed it.
+    /// The exit code of a command that printed it.
     fn exit(&self) -> Exit {
         Exit::Done
     }
 }
 
-/// Prints an answer in the form that was asked for.
-pub(super) fn print(answer: &impl Printed, form: OutputForm) -> Result<Exit, CliError> {
-    let printed = match form {
-        OutputForm::Json => json(answer).map_err(CliError::from),
-        OutputForm::Words => answer.print(),
-    };
-    match printed {
-        // A reader that has seen enough (`| head`) changes nothing of what the answer is.
-        Err(error) if error.exit == Exit::Done => {}
-        printed => printed?,
-    }
-    Ok(answer.exit())
+/// The title of a column, and the cell of a row in it.
+pub(super) type Column<T> = (&'static str, fn(&T) -> String);
+
+/// A row of a table.
+pub(super) trait Row: Serialize + 'static {
+    const COLUMNS: &'static [Column<Self>];
 }
 
-/// Prints an answer, and for people the command that goes on from it; `again`: its connection.
-pub(super) fn print_with_next(
-    answer: &impl Printed,
-    form: OutputForm,
-    again: &str,
-) -> Result<Exit, CliError> {
-    let exit = print(answer, form)?;
-    if let (OutputForm::Words, Some((why, next))) = (form, answer.next()) {
-        note(&format!("{why}: {next}{again}"));
-    }
-    Ok(exit)
-}
-
-/// A list, as the API answers one.
+/// A list, as in the API.
 #[derive(Serialize)]
 pub(super) struct ItemList<T> {
     pub(super) items: Vec<T>,
 }
 
-/// An answer that people are told in a line of its own.
+impl<T: Row> Printable for ItemList<T> {
+    fn text(&self, out: &mut Text) {
+        out.rows(&self.items);
+    }
+}
+
+/// Prints a result, as JSON or as text.
+pub(super) fn print(result: &impl Printable, as_json: bool) -> Result<Exit, CliError> {
+    let printed = match as_json {
+        true => json(result),
+        false => {
+            let mut text = Text::default();
+            result.text(&mut text);
+            text.write()
+        }
+    };
+    match printed.map_err(CliError::from) {
+        // A reader that has read enough (`| head`) doesn't change the result.
+        Err(error) if error.exit == Exit::Done => {}
+        printed => printed?,
+    }
+    Ok(result.exit())
+}
+
+/// A result whose text is one line.
 #[derive(Serialize)]
 #[serde(transparent)]
 pub(super) struct OneLine<T> {
-    pub(super) answer: T,
+    pub(super) result: T,
     #[serde(skip)]
-    pub(super) words: String,
+    pub(super) text: String,
     #[serde(skip)]
     pub(super) exit: Exit,
 }
 
 impl<T> OneLine<T> {
-    /// Wraps an answer whose words need nothing of it.
-    pub(super) fn done(words: impl Into<String>) -> impl FnOnce(T) -> Self {
-        let words = words.into();
-        |answer| Self {
-            answer,
-            words,
+    /// Wraps a result whose text doesn't depend on it.
+    pub(super) fn done(text: impl Into<String>) -> impl FnOnce(T) -> Self {
+        let text = text.into();
+        |result| Self {
+            result,
+            text,
             exit: Exit::Done,
         }
     }
 }
 
 impl OneLine<Resumed> {
-    /// Says whether there was a hold to release.
+    /// Reports whether there was a hold to release.
     pub(super) fn resumed(what: &str) -> impl FnOnce(Resumed) -> Self {
-        move |answer| {
-            let did = if answer.released {
-                "resumed"
-            } else {
-                "nothing held it"
+        move |result| {
+            let did = match result.released {
+                true => "resumed",
+                false => "nothing held it",
             };
-            Self::done(format!("{what}: {did}"))(answer)
+            Self::done(format!("{what}: {did}"))(result)
         }
     }
 }
 
-impl<T: Serialize> Printed for OneLine<T> {
-    fn print(&self) -> Result<(), CliError> {
-        Ok(line(&self.words)?)
+impl<T: Serialize> Printable for OneLine<T> {
+    fn text(&self, out: &mut Text) {
+        out.line(&self.text);
     }
 
     fn exit(&self) -> Exit {
@@ -171,30 +142,131 @@ impl<T: Serialize> Printed for OneLine<T> {
     }
 }
 
-/// A row of a table: its cells in the order of the head.
+/// The cells of a row, in the order of the head.
 pub(super) type TableRow = Vec<String>;
 
-/// Writes a table with a line per row.
-pub(super) fn table(head: &[&str], rows: impl IntoIterator<Item = TableRow>) -> io::Result<()> {
-    let mut table = filled(head, rows);
-    if table.is_empty() {
-        return line("none");
+/// The text of a result: its lines for stdout, then its notes for stderr. Control characters are removed.
+#[derive(Default)]
+pub(super) struct Text {
+    lines: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl Text {
+    pub(super) fn line(&mut self, text: impl AsRef<str>) {
+        self.lines.push(clean(text.as_ref()));
     }
-    table
-        .remove_style(TableComponent::HorizontalLines)
-        .remove_style(TableComponent::MiddleIntersections);
-    line(&table.trim_fmt())
+
+    pub(super) fn note(&mut self, text: impl Into<String>) {
+        self.notes.push(text.into());
+    }
+
+    pub(super) fn warnings(&mut self, warnings: &[String]) {
+        let warnings = warnings.iter();
+        let notes = warnings.map(|warning| format!("note: {warning}"));
+        self.notes.extend(notes);
+    }
+
+    /// Adds `name  value` lines; empty values are skipped.
+    pub(super) fn facts(&mut self, facts: &[(&str, String)]) {
+        let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
+            self.line(format!("{name:width$}  {value}"));
+        }
+    }
+
+    /// Adds a table of the columns of `T`.
+    pub(super) fn rows<'a, T: Row>(&mut self, items: impl IntoIterator<Item = &'a T>) {
+        let head: Vec<&str> = T::COLUMNS.iter().map(|(title, _)| *title).collect();
+        let cells = |item| T::COLUMNS.iter().map(|(_, cell)| cell(item)).collect();
+        self.table(&head, items.into_iter().map(cells));
+    }
+
+    /// Adds a table with a line per row.
+    pub(super) fn table(&mut self, head: &[&str], rows: impl IntoIterator<Item = TableRow>) {
+        let mut table = filled(head, rows);
+        if table.is_empty() {
+            return self.line("none");
+        }
+        table
+            .remove_style(TableComponent::HorizontalLines)
+            .remove_style(TableComponent::MiddleIntersections);
+        self.lines.push(table.trim_fmt());
+    }
+
+    /// Adds a table whose cells have many lines.
+    pub(super) fn spaced_table(&mut self, head: &[&str], rows: impl IntoIterator<Item = TableRow>) {
+        self.lines.push(filled(head, rows).trim_fmt());
+    }
+
+    /// Adds counts by two lists of words: a row for each word of one list, a column for each of the other.
+    pub(super) fn counts(&mut self, corner: &str, counted: &WordTable) {
+        let word = |label: &String| label.replace('_', " ");
+        let columns: Vec<String> = counted.labels.iter().map(word).collect();
+        let head: Vec<&str> = std::iter::once(corner)
+            .chain(columns.iter().map(String::as_str))
+            .collect();
+        let rows = columns.iter().zip(&counted.table).map(|(word, row)| {
+            let cells = row.iter().map(u64::to_string);
+            std::iter::once(word.clone()).chain(cells).collect()
+        });
+        self.table(&head, rows);
+    }
+
+    /// Adds the decision of gates with its reasons.
+    pub(super) fn decision(&mut self, gate_result: &GateResult) {
+        self.line(format!("\n{}", gate_result.decision.as_str()));
+        for reason in &gate_result.reasons {
+            self.line(format!("  {reason}"));
+        }
+    }
+
+    pub(super) fn write(&self) -> io::Result<()> {
+        for text in &self.lines {
+            line(text)?;
+        }
+        for text in &self.notes {
+            note(text);
+        }
+        Ok(())
+    }
 }
 
-/// Writes a table whose cells hold text of many lines.
-pub(super) fn spaced_table(
-    head: &[&str],
-    rows: impl IntoIterator<Item = TableRow>,
-) -> io::Result<()> {
-    line(&filled(head, rows).trim_fmt())
+/// Writes a download to a file, whole or not at all, or to stdout. Returns the number of lines, and the file.
+pub(super) async fn save(
+    mut download: Download,
+    path: Option<&Path>,
+) -> Result<(u64, Option<File>), CliError> {
+    let failed = |error: io::Error| match path {
+        Some(path) => CliError::incomplete(format!("writing {}: {error}", path.display())),
+        None => error.into(),
+    };
+    let mut file = path.map(report::beside).transpose().map_err(failed)?;
+    let (mut lines, mut is_empty) = (0, true);
+    loop {
+        let chunk = download.chunk().await.map_err(|error| {
+            let lines = words::counted(lines, "line");
+            CliError::incomplete(format!("broke off after {lines}: {error}; try again"))
+        })?;
+        let Some(chunk) = chunk else { break };
+        is_empty &= chunk.is_empty();
+        lines += chunk.iter().filter(|byte| **byte == b'\n').count() as u64;
+        match &mut file {
+            Some(file) => file.write_all(&chunk),
+            None => io::stdout().write_all(&chunk),
+        }
+        .map_err(failed)?;
+    }
+    io::stdout().flush().map_err(failed)?;
+    let written = file.as_ref().map(|file| file.reopen()).transpose();
+    let written = written.map_err(failed)?;
+    if let (Some(file), Some(path), false) = (file, path, is_empty) {
+        file.persist(path).map_err(|error| failed(error.error))?;
+    }
+    Ok((lines, written))
 }
 
-/// As wide as the terminal; elsewhere, wide.
+/// A table as wide as the terminal, else [`WIDE`].
 fn filled(head: &[&str], rows: impl IntoIterator<Item = TableRow>) -> Table {
     let mut table = Table::new();
     table
@@ -208,13 +280,13 @@ fn filled(head: &[&str], rows: impl IntoIterator<Item = TableRow>) -> Table {
     for row in &rows {
         table.add_row(row.iter().map(|cell| Cell::new(clean(cell))));
     }
-    // What names a row, and ids that somebody may copy, stay in one piece.
+    // Names of rows and ids are not wrapped, so that they can be copied.
     for at in 0..head.len() {
         let cells = || rows.iter().filter_map(|row| row.get(at));
         let longest = cells().map(|cell| cell.chars().count()).max();
         let is_name = at == 0 || cells().any(|cell| cell.parse::<Uuid>().is_ok());
         if is_name
-            && longest.unwrap_or(0) <= NAMES
+            && longest.unwrap_or(0) <= NAME_WIDTH
             && let Some(column) = table.column_mut(at)
         {
             column.set_constraint(ColumnConstraint::ContentWidth);
@@ -223,42 +295,19 @@ fn filled(head: &[&str], rows: impl IntoIterator<Item = TableRow>) -> Table {
     table
 }
 
-/// Text from outside without control characters: it must not move the cursor or colour the terminal.
+/// Text without control characters: text from outside must not move the cursor or colour the terminal.
 pub(super) fn clean(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() && c != '\n' { ' ' } else { c })
         .collect()
 }
 
-/// A number with so many decimals; nothing for none.
+/// A number with this number of decimals; empty for `None`.
 pub(super) fn rounded(number: Option<f64>, decimals: usize) -> String {
     number.map_or_else(String::new, |number| format!("{number:.decimals$}"))
 }
 
-/// Writes counts by two lists of words: a row for each word of the one, a column for each of the other.
-pub(super) fn counts(corner: &str, counted: &WordTable) -> io::Result<()> {
-    let word = |label: &String| label.replace('_', " ");
-    let columns: Vec<String> = counted.labels.iter().map(word).collect();
-    let head: Vec<&str> = std::iter::once(corner)
-        .chain(columns.iter().map(String::as_str))
-        .collect();
-    let rows = columns.iter().zip(&counted.table).map(|(word, row)| {
-        let cells = row.iter().map(u64::to_string);
-        std::iter::once(word.clone()).chain(cells).collect()
-    });
-    table(&head, rows)
-}
-
-/// Writes `name  value` lines; what has no value is left out.
-pub(super) fn facts(facts: &[(&str, String)]) -> io::Result<()> {
-    let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
-        line(&format!("{name:width$}  {}", clean(value)))?;
-    }
-    Ok(())
-}
-
-/// Words behind what they explain, if there are any.
+/// `: TEXT`, or nothing for an empty text.
 pub(super) fn after_colon(words: &str) -> String {
     match words {
         "" => String::new(),

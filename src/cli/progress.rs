@@ -27,7 +27,7 @@ struct Plain {
     /// Why nothing moves at the moment.
     away: Option<String>,
     said: Instant,
-    /// What [`Progress::say_once`] has said.
+    /// Keys of [`Progress::print_once`].
     once: BTreeSet<String>,
 }
 
@@ -102,18 +102,18 @@ impl Progress {
         bar.set_message(format!("{}{failed}{beside}", self.what));
     }
 
-    /// Says something beside the bar.
-    pub(super) fn say(&self, text: &str) {
+    /// Prints a line above the bar.
+    pub(super) fn println(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| output::note(text)),
             None => output::note(text),
         }
     }
 
-    /// Says something that many things have in common; again only if it is something else.
-    pub(super) fn say_once(&self, text: &str) {
-        if self.lock().once.insert(text.to_owned()) {
-            self.say(text);
+    /// Prints a text that many items share; once for each `key`.
+    pub(super) fn print_once(&self, key: &str, text: &str) {
+        if self.lock().once.insert(key.to_owned()) {
+            self.println(text);
         }
     }
 
@@ -125,7 +125,7 @@ impl Progress {
         }
         plain.away = Some(why.to_owned());
         drop(plain);
-        self.say(&format!(
+        self.println(&format!(
             "the service is away ({why}): it is asked again for up to {} s",
             budget.as_secs()
         ));

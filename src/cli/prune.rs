@@ -7,11 +7,11 @@ use clap::{ArgGroup, Args};
 use serde_json::json;
 
 use super::Global;
-use super::context::{Context, Voice, flag_of};
+use super::context::{Context, LogProfile, flag_of};
 use super::daemon::ending;
 use super::migrate::store_of;
 use super::outcome::{CliError, Exit};
-use super::output::{self, OneLine, OutputForm};
+use super::output::{self, OneLine};
 use super::progress::Progress;
 use super::rescore::time;
 use crate::app::{AppError, Stop, clocks_apart, hold_data_folder, open_store};
@@ -74,7 +74,7 @@ impl Prune {
             ));
         }
         let flags = flag_of("--data-dir", "data_dir", self.data_dir.clone());
-        let context = Context::new(global, flags.into_iter().collect(), Voice::Results)?;
+        let context = Context::new(global, flags.into_iter().collect(), LogProfile::Results)?;
         let (mode, name) = store_of(&context.settings)?;
         output::note(&format!("store: {name}"));
         let mut signals = Signals::listen()?;
@@ -102,7 +102,7 @@ impl Prune {
         let said = pruned
             .output
             .unwrap_or_else(|| Err(CliError::interrupted()))?;
-        output::print(&said, OutputForm::from_flag(self.json))
+        output::print(&said, self.json)
     }
 
     async fn on(&self, store: &Store, stop: &Stop) -> Result<OneLine<serde_json::Value>, CliError> {
@@ -156,8 +156,8 @@ impl Prune {
             false => "deleted",
         };
         Ok(OneLine {
-            answer,
-            words: format!(
+            result: answer,
+            text: format!(
                 "{} older than {} {what}",
                 words.join(", "),
                 output::time(self.older_than)

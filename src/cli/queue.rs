@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 use super::connection::Common;
 use super::outcome::{CliError, Exit};
-use super::output::{self, OneLine, Printed, after_colon, or_empty, time};
+use super::output::{Column, OneLine, Printable, Row, Text, or_empty, time};
 use super::{Global, judges};
 use crate::client::Client;
 use crate::wire::{self, WorkerState};
@@ -70,23 +70,15 @@ struct Status {
     judges: Vec<wire::Judge>,
 }
 
-impl Printed for Status {
-    fn print(&self) -> Result<(), CliError> {
+impl Printable for Status {
+    fn text(&self, out: &mut Text) {
         let queue = &self.queue;
-        match &queue.hold {
-            None => output::line("the queue is open")?,
-            Some(hold) => {
-                let since = time(hold.since);
-                let why = after_colon(&hold.message);
-                let said = format!(
-                    "the queue is {} by {} since {since}{why}",
-                    hold.reason, hold.set_by
-                );
-                output::line(&output::clean(&said))?;
-            }
-        }
+        out.line(match &queue.hold {
+            None => "the queue is open".to_owned(),
+            Some(hold) => format!("the queue is {} {}", hold.reason, hold.text()),
+        });
         let counts = &queue.counts;
-        output::line(&format!(
+        out.line(format!(
             "jobs: {} queued, {} running, {} waiting; in the last 24 h {} succeeded, {} failed, {} cancelled",
             counts.queued,
             counts.running,
@@ -94,23 +86,24 @@ impl Printed for Status {
             counts.succeeded_24h,
             counts.failed_24h,
             counts.cancelled_24h,
-        ))?;
-        let row = |worker: &wire::Worker| {
-            // Whoever died says nothing: what it had is another's by now.
-            let is_silent = !worker.alive && worker.state != WorkerState::Stopped;
-            vec![
-                worker.name.clone(),
-                match is_silent {
-                    true => "silent".to_owned(),
-                    false => worker.state.to_string(),
-                },
-                or_empty(worker.alive.then_some(worker.in_hand)),
-                time(worker.heartbeat_at),
-                worker.version.clone(),
-            ]
-        };
-        let head = ["worker", "state", "in hand", "heard", "version"];
-        output::table(&head, self.workers.iter().map(row))?;
-        judges::print(&self.judges)
+        ));
+        out.rows(&self.workers);
+        judges::text(&self.judges, out);
     }
+}
+
+impl Row for wire::Worker {
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("worker", |it| it.name.clone()),
+        ("state", |it| {
+            // The jobs of a dead worker belong to others by now.
+            match it.alive || it.state == WorkerState::Stopped {
+                true => it.state.to_string(),
+                false => "silent".to_owned(),
+            }
+        }),
+        ("in hand", |it| or_empty(it.alive.then_some(it.in_hand))),
+        ("heard", |it| time(it.heartbeat_at)),
+        ("version", |it| it.version.clone()),
+    ];
 }

@@ -208,26 +208,13 @@ impl Report {
     async fn of_batch(&self, client: &Client, id: Uuid, format: Format) -> Result<(), CliError> {
         let mut query = vec![("allow_simulated", self.allow_simulated.to_string())];
         query.extend(self.outcome.map(|it| ("outcome", it.to_string())));
-        let mut report = client
+        let report = client
             .report(id, &format!("report.{format}"), &query)
             .await?;
-        let Some(path) = &self.output else {
-            let mut out = io::stdout().lock();
-            while let Some(chunk) = report.chunk().await? {
-                out.write_all(&chunk)?;
-            }
-            out.flush()?;
-            return Ok(());
-        };
-        let failed = |error: &dyn std::fmt::Display| {
-            CliError::incomplete(format!("writing {}: {error}", path.display()))
-        };
-        let mut file = report::beside(path).map_err(|e| failed(&e))?;
-        while let Some(chunk) = report.chunk().await? {
-            file.write_all(&chunk).map_err(|e| failed(&e))?;
+        output::save(report, self.output.as_deref()).await?;
+        if let Some(path) = &self.output {
+            said(path);
         }
-        file.persist(path).map_err(|e| failed(&e.error))?;
-        said(path);
         Ok(())
     }
 }

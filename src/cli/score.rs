@@ -12,10 +12,9 @@ use super::Global;
 use super::connection::{Common, Connection, Needs};
 use super::import;
 use super::outcome::{CliError, Exit};
-use super::output::{self, Printed, TableRow};
-use super::scoring::{self, Ask, SessionVerdict, Until, Verdict};
+use super::output::{self, Printable, TableRow, Text};
+use super::scoring::{self, ScoringOptions, SessionVerdict, Until, Verdict};
 use super::simulated::SimulatedJudge;
-use crate::job::Force;
 use crate::wire::{self, Job, Rating};
 
 /// Score sessions from files or by id, and print the scores
@@ -63,8 +62,7 @@ impl Score {
                 if target != "-" && !path.exists() {
                     return Err(CliError::usage(format!(
                         "{target}: there is no such file, and it is not the id of a session (a UUID) either; by another tool's id: \
-                         `gavel sessions list --q {target}{}`",
-                        self.common.connection.again(global)
+                         `gavel sessions list --search {target}`"
                     )));
                 }
                 let read = import::read(std::slice::from_ref(&path), None)?.sessions;
@@ -84,7 +82,7 @@ impl Score {
             return self.common.run(global, Needs::Worker, command).await;
         }
         let command = async |connection: Connection<'_>| {
-            output::print(&command(connection).await?, self.common.form())
+            output::print(&command(connection).await?, self.common.json)
         };
         SimulatedJudge::run(&self.common.connection, (global, Needs::Worker), command).await
     }
@@ -104,8 +102,8 @@ impl Score {
                 !from_file || imported.put.iter().any(|(put, _)| put == id)
             })
             .collect();
-        let ask = Ask {
-            force: if self.force { Force::Yes } else { Force::AsIs },
+        let options = ScoringOptions {
+            force: self.force,
             criteria_hash: self.criteria_hash.clone(),
             until: match self.wait {
                 Some(seconds) => Until::Deadline(Instant::now() + Duration::from_secs(seconds)),
@@ -113,7 +111,7 @@ impl Score {
                 None => Until::Ended,
             },
         };
-        let judged = scoring::score_all(connection.client, &wanted, &ask).await?;
+        let judged = scoring::score_all(connection.client, &wanted, &options).await?;
         let page = connection.is_remote.then(|| match judged.as_slice() {
             [one] => connection
                 .client
@@ -146,8 +144,8 @@ struct ScoreResults {
     exit: Exit,
 }
 
-impl Printed for ScoreResults {
-    fn print(&self) -> Result<(), CliError> {
+impl Printable for ScoreResults {
+    fn text(&self, out: &mut Text) {
         if let [
             SessionVerdict {
                 verdict: Verdict::Scored { score },
@@ -155,15 +153,15 @@ impl Printed for ScoreResults {
             },
         ] = self.items.as_slice()
         {
-            score.print()?;
-            return self.print_page();
+            score.text(out);
+            return self.print_page(out);
         }
         let head = ["session", "score", "rating", "flags", "judge", "note"];
-        output::table(&head, self.items.iter().map(row))?;
+        out.table(&head, self.items.iter().map(row));
         if self.items.iter().any(is_simulated) {
-            output::note("scores marked SIMULATED were made up by a simulated judge");
+            out.note("scores marked SIMULATED were made up by a simulated judge");
         }
-        self.print_page()
+        self.print_page(out);
     }
 
     fn exit(&self) -> Exit {
@@ -176,14 +174,14 @@ impl Printed for ScoreResults {
 }
 
 impl ScoreResults {
-    fn print_page(&self) -> Result<(), CliError> {
+    fn print_page(&self, out: &mut Text) {
         if self.other_criteria {
-            output::note(
+            out.note(
                 "by other criteria than the current ones; it is the session's current score now, and an earlier one stays in its history",
             );
         }
         let page = self.page.clone().unwrap_or_default();
-        Ok(output::facts(&[("page", page)])?)
+        out.facts(&[("page", page)]);
     }
 }
 
@@ -257,19 +255,19 @@ pub(super) fn failure(job: &Job) -> String {
     }
 }
 
-impl Printed for wire::Score {
-    fn print(&self) -> Result<(), CliError> {
+impl Printable for wire::Score {
+    fn text(&self, out: &mut Text) {
         let mark = match self.simulated {
             true => "  SIMULATED: made up by a simulated judge",
             false => "",
         };
         let (total, word) = (self.total_score, rating(self.rating));
-        output::line(&format!("{total} / 100  {word}{mark}"))?;
+        out.line(format!("{total} / 100  {word}{mark}"));
         for (dimension, points) in &self.score_breakdown {
-            output::line(&output::clean(&format!("  {dimension}: {points}")))?;
+            out.line(format!("  {dimension}: {points}"));
         }
-        output::line("")?;
-        output::line(&output::clean(&self.score_reasoning))?;
+        out.line("");
+        out.line(&self.score_reasoning);
         let tools = self.missing_tools.iter();
         let tools = tools.map(|tool| (&tool.tool_name, &tool.rationale));
         let others = self.alternative_approaches.iter();
@@ -279,20 +277,20 @@ impl Printed for wire::Score {
             ("alternative approaches", others.collect()),
         ] {
             if !items.is_empty() {
-                output::line(&format!("\n{title}:"))?;
+                out.line(format!("\n{title}:"));
             }
             for (name, words) in items {
-                output::line(&output::clean(&format!("  {name}: {words}")))?;
+                out.line(format!("  {name}: {words}"));
             }
         }
-        output::line("")?;
-        Ok(output::facts(&[
+        out.line("");
+        out.facts(&[
             ("session", self.session_id.to_string()),
             ("flags", output::joined(&self.flags)),
             ("judge", self.judge.model.clone()),
             ("criteria", self.criteria_hash.clone()),
             ("scored at", output::time(self.scored_at)),
             ("job", self.job_id.to_string()),
-        ])?)
+        ]);
     }
 }

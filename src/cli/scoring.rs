@@ -1,29 +1,30 @@
-//! Asking for scores and waiting for them, many sessions at a time. `score` and `demo` share it.
+//! Requests scores and waits for their jobs: `score`, `demo` and `evaluate`.
 
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
 use serde::Serialize;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::outage::retried;
 use super::outcome::CliError;
-use super::output;
 use super::progress::Progress;
 use crate::client::{Client, ClientError, ScoreOrJob};
-use crate::job::{Force, JobId, JobState};
-use crate::wire::{Job, JobWaitReason, Problem, Score};
+use crate::job::{JobId, JobState};
+use crate::wire::{Job, Problem, Score, WaitReason};
 
-const AT_ONCE: usize = 32;
-/// The shortest time between two looks at a job, where the server doesn't hold its answer back.
-const PAUSE: Duration = Duration::from_secs(1);
-/// How long the first look at a job lasts, and a later one, seconds: from then on a person is told what it waits for.
-pub(super) const FIRST_LOOK_S: u64 = 3;
-const LOOK_S: u64 = 20;
+const MAX_CONCURRENT: usize = 32;
+/// The shortest time between two polls of a job, where the server answers at once.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// How long the first poll of a job waits for its end. After it the user is told what the job waits for.
+const FIRST_POLL: Duration = Duration::from_secs(3);
+const LONG_POLL: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Clone)]
-pub(super) struct Ask {
-    pub(super) force: Force,
+pub(super) struct ScoringOptions {
+    pub(super) force: bool,
     pub(super) criteria_hash: Option<String>,
     pub(super) until: Until,
 }
@@ -33,9 +34,8 @@ pub(super) struct Ask {
 pub(super) enum Until {
     /// Until all have ended.
     Ended,
-    /// That, or wait for what somebody has to mend in this process's own settings.
+    /// Until all have ended, or wait for a correction of this process's own settings.
     Stuck,
-    /// For all until then.
     Deadline(Instant),
 }
 
@@ -48,11 +48,11 @@ pub(super) enum Verdict {
     Failed {
         job: Box<Job>,
     },
-    /// Its job goes on; the wait is over.
+    /// The wait ended before its job did.
     Unfinished {
         job: Box<Job>,
     },
-    /// It isn't scored as it is.
+    /// The service rejected this session.
     Refused {
         problem: Box<Problem>,
     },
@@ -65,18 +65,18 @@ pub(super) struct SessionVerdict {
     pub(super) verdict: Verdict,
 }
 
-/// Asks for every session's score and waits. Problems of one session are its verdict; those of the service end it all.
+/// Requests the score of every session and waits. Problems of one session are its verdict; those of the service are errors.
 pub(super) async fn score_all(
     client: &Client,
     sessions: &[Uuid],
-    ask: &Ask,
+    options: &ScoringOptions,
 ) -> Result<Vec<SessionVerdict>, CliError> {
     let progress = Progress::new("sessions", sessions.len());
     let mut verdicts = stream::iter(sessions.iter().copied())
         .map(|session_id| {
             let progress = &progress;
             async move {
-                let verdict = score_one(client, session_id, ask, progress).await?;
+                let verdict = score_one(client, session_id, options, progress).await?;
                 progress.one(matches!(verdict, Verdict::Scored { .. }));
                 Ok::<_, CliError>(SessionVerdict {
                     session_id,
@@ -84,7 +84,7 @@ pub(super) async fn score_all(
                 })
             }
         })
-        .buffered(AT_ONCE);
+        .buffered(MAX_CONCURRENT);
     let mut judged = Vec::with_capacity(sessions.len());
     while let Some(one) = verdicts.next().await {
         judged.push(one?);
@@ -95,20 +95,19 @@ pub(super) async fn score_all(
 async fn score_one(
     client: &Client,
     session_id: Uuid,
-    ask: &Ask,
+    options: &ScoringOptions,
     progress: &Progress,
 ) -> Result<Verdict, CliError> {
-    let force = ask.force == Force::Yes;
-    let hash = ask.criteria_hash.as_deref();
-    let job_id = match client.ask_score(session_id, force, hash).await {
+    let hash = options.criteria_hash.as_deref();
+    let job_id = match client.ask_score(session_id, options.force, hash).await {
         Ok(ScoreOrJob::Score(score)) => return Ok(Verdict::Scored { score }),
         Ok(ScoreOrJob::Job(job_id)) => job_id,
-        Err(ClientError::Refused(problem)) if of_this_session(problem.name()) => {
+        Err(ClientError::Refused(problem)) if is_of_session(problem.name()) => {
             return Ok(Verdict::Refused { problem });
         }
         Err(error) => return Err(error.into()),
     };
-    let job = Box::new(wait(client, job_id, ask.until, progress).await?);
+    let job = Box::new(wait(client, job_id, options.until, progress).await?);
     match job.state {
         JobState::Succeeded => Ok(match client.score(session_id).await? {
             Some(score) => Verdict::Scored {
@@ -121,8 +120,8 @@ async fn score_one(
     }
 }
 
-/// Problems that say something of one session, and nothing of the service.
-fn of_this_session(name: &str) -> bool {
+/// Problems of one session, not of the service.
+fn is_of_session(name: &str) -> bool {
     matches!(
         name,
         "session-not-found"
@@ -135,104 +134,81 @@ fn of_this_session(name: &str) -> bool {
     )
 }
 
-/// The job when it has ended, or as it is when the wait is over.
+/// Returns the job when it has ended, or unfinished when the wait is over.
 async fn wait(
     client: &Client,
     id: JobId,
     until: Until,
     progress: &Progress,
-) -> Result<Job, CliError> {
-    let deadline = match until {
-        Until::Deadline(deadline) => Some(deadline),
-        Until::Ended | Until::Stuck => None,
+) -> Result<Job, ClientError> {
+    let hurry = CancellationToken::new();
+    let stop = |job: &Job, _| {
+        let is_stuck =
+            (job.wait.as_ref()).is_some_and(|wait| wait.reason == WaitReason::Misconfigured);
+        if is_stuck && matches!(until, Until::Stuck) {
+            return Some(());
+        }
+        match &job.wait {
+            Some(wait) => {
+                let text = format!("waiting: {}", waiting(job));
+                progress.print_once(wait.reason.as_str(), &text);
+            }
+            None => {
+                let judge = job.judge.as_deref().unwrap_or("none");
+                progress.print_once(judge, &format!("waiting for judge {judge}"));
+            }
+        }
+        None
     };
-    let mut look_s = FIRST_LOOK_S;
+    let ended = poll(client, id, progress, (&hurry, LONG_POLL), stop);
+    let polled = match until {
+        Until::Ended | Until::Stuck => ended.await,
+        Until::Deadline(deadline) => match timeout_at(deadline, ended).await {
+            Ok(polled) => polled,
+            Err(_) => return client.job(id).await,
+        },
+    };
+    polled.map(|(job, _)| job)
+}
+
+/// Polls a job until it has ended, or until `stop` gives a reason to wait no longer; `stop` gets the job and the time of its poll.
+/// A poll lasts at most `longest`. Cancelling `hurry` ends a poll early; from then on polls are short.
+pub(super) async fn poll<T>(
+    client: &Client,
+    id: JobId,
+    progress: &Progress,
+    (hurry, longest): (&CancellationToken, Duration),
+    mut stop: impl FnMut(&Job, Instant) -> Option<T>,
+) -> Result<(Job, Option<T>), ClientError> {
+    let mut next = FIRST_POLL;
     loop {
         let begun = Instant::now();
-        let looking = client.job_ended_within(id, std::mem::replace(&mut look_s, LOOK_S));
-        let job = match deadline {
-            Some(deadline) => match tokio::time::timeout_at(deadline, looking).await {
-                Ok(job) => job?,
-                Err(_) => return Ok(client.job(id).await?),
-            },
-            None => looking.await?,
+        let hurried = hurry.is_cancelled();
+        let wait = match hurried {
+            true => POLL_INTERVAL,
+            false => std::mem::replace(&mut next, LONG_POLL).min(longest),
+        };
+        let seconds = wait.as_secs().max(1);
+        let polled = retried(progress, async || {
+            client.job_ended_within(id, seconds).await
+        });
+        let job = tokio::select! {
+            job = polled => job?,
+            () = hurry.cancelled(), if !hurried => continue,
         };
         if job.state.is_terminal() {
-            return Ok(job);
+            return Ok((job, None));
         }
-        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return Ok(job);
+        if let Some(reason) = stop(&job, begun) {
+            return Ok((job, Some(reason)));
         }
-        if matches!(until, Until::Stuck) && is_stuck(&job) {
-            return Ok(job);
-        }
-        progress.say_once(&match waiting(&job) {
-            why if why.is_empty() => format!(
-                "waiting for judge {}",
-                job.judge.as_deref().unwrap_or("none")
-            ),
-            why => format!("waiting: {why}"),
-        });
         progress.still();
-        if begun.elapsed() < PAUSE {
-            tokio::time::sleep(PAUSE).await;
-        }
+        sleep(POLL_INTERVAL.saturating_sub(begun.elapsed())).await;
     }
 }
 
-/// Whether a job waits until somebody corrects its judge's key, model or address.
-fn is_stuck(job: &Job) -> bool {
-    (job.wait.as_ref()).is_some_and(|wait| wait.reason == JobWaitReason::Misconfigured)
-}
-
-/// Why a job waits, until when, and what its judge said last; empty if it doesn't.
+/// Why a job waits, until when, and its judge's last error; empty if it doesn't wait.
 pub(super) fn waiting(job: &Job) -> String {
-    let Some(wait) = &job.wait else {
-        return String::new();
-    };
-    let mut said = wait.in_short(job.judge.as_deref());
-    for (before, more) in [
-        (" until ", wait.until.map(output::time)),
-        ("; it said last: ", wait.last_error.clone()),
-        ("; to go on: ", wait.remedy.clone()),
-    ] {
-        // A hold is often set with the very words that the judge said last.
-        if let Some(more) = more.filter(|more| !said.contains(more.as_str())) {
-            said.push_str(before);
-            said.push_str(&more);
-        }
-    }
-    said
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    #[test]
-    fn a_cap_is_told_apart_from_a_batch_that_has_spent_its_budget_and_nothing_is_said_twice() {
-        let says = |wait: Value| {
-            let job = crate::tests::job(&json!({"state": "queued", "judge": "a", "wait": wait}));
-            waiting(&serde_json::from_value(job).unwrap())
-        };
-        assert_eq!(
-            says(
-                json!({"reason": "budget", "target": "judge", "message": "the daily cap of a, 2 USD, is reached",
-                "until": "2026-01-02T00:00:00Z"})
-            ),
-            "a has reached its spending cap (the daily cap of a, 2 USD, is reached) until 2026-01-02T00:00:00Z"
-        );
-        assert_eq!(
-            says(
-                json!({"reason": "misconfigured", "message": "judge a: 401: no such key", "last_error": "judge a: 401: no such key"})
-            ),
-            "its judge refuses the key, the model or the address (judge a: 401: no such key)"
-        );
-        assert_eq!(
-            says(json!({"reason": "budget", "target": "batch"})),
-            "its batch has spent its budget"
-        );
-    }
+    let wait = job.wait.as_ref();
+    wait.map_or_else(String::new, |wait| wait.text(job.judge.as_deref()))
 }

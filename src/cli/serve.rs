@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::Global;
-use super::context::{Context, Voice};
+use super::context::{Context, LogProfile};
 use super::daemon::{self, ApiArgs, Work};
 use super::outcome::{CliError, Exit};
 use crate::app::{App, Migrations, Mode};
@@ -27,7 +27,7 @@ pub(super) struct Serve {
 impl Serve {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         let flags = self.api.flags().into_iter().flatten().collect();
-        let context = Context::new(global, flags, Voice::Log)?;
+        let context = Context::new(global, flags, LogProfile::Log)?;
         require_servers(&context, "serve")?;
         context.check_access()?;
         let mut signals = Signals::listen()?;

@@ -11,7 +11,7 @@ use super::connection::{Common, Connection, Listing, Needs, One, given};
 use super::history_import::FromTarsy;
 use super::import::{self, FileSessions};
 use super::outcome::{CliError, Exit};
-use super::output::{self, ItemList, OneLine, Printed, TableRow, or_empty};
+use super::output::{self, Column, OneLine, Printable, Row, Text, or_empty};
 use crate::client::Client;
 use crate::wire::{PutOutcome, Score, Session, SessionFormat, SessionItem};
 
@@ -61,7 +61,7 @@ enum SessionsCommand {
         rating: Option<String>,
         /// Part of an alert type, agent or author, or what an id or an external id begins with
         #[arg(long)]
-        q: Option<String>,
+        search: Option<String>,
         #[command(flatten)]
         list: Listing,
     },
@@ -90,14 +90,14 @@ impl Sessions {
                 status,
                 scored,
                 rating,
-                q,
+                search,
                 list,
             } => {
                 let filter = given([
                     ("status", status.clone()),
                     ("scored", scored.clone()),
                     ("rating", rating.clone()),
-                    ("q", q.clone()),
+                    ("q", search.clone()),
                 ]);
                 list.print(global, async |client: &Client, limit| {
                     client.sessions(&filter, limit).await
@@ -114,8 +114,8 @@ impl Sessions {
             SessionsCommand::Delete(One { id, common }) => {
                 let delete = async |client: &Client| {
                     client.delete_session(*id).await.map(|()| OneLine {
-                        answer: json!({ "session_id": id, "deleted": true }),
-                        words: format!("session {id} is deleted, with all that was made of it"),
+                        result: json!({ "session_id": id, "deleted": true }),
+                        text: format!("session {id} is deleted with everything made of it"),
                         exit: Exit::Done,
                     })
                 };
@@ -148,10 +148,10 @@ async fn import_files(
         let unchanged = imported.put.len() - new - updated;
         let failed = imported.refused + unread;
         Ok(OneLine {
-            answer: json!({
+            result: json!({
                 "new": new, "updated": updated, "unchanged": unchanged, "failed": failed,
             }),
-            words: format!("{new} new, {updated} updated, {unchanged} unchanged, {failed} failed"),
+            text: format!("{new} new, {updated} updated, {unchanged} unchanged, {failed} failed"),
             exit: match failed {
                 0 => Exit::Done,
                 _ => Exit::Usage,
@@ -161,40 +161,28 @@ async fn import_files(
     common.run(global, Needs::Store, command).await
 }
 
-impl Printed for ItemList<SessionItem> {
-    fn print(&self) -> Result<(), CliError> {
-        let head = [
-            "session",
-            "status",
-            "alert type or id",
-            "agent",
-            "score",
-            "rating",
-            "completed",
-        ];
-        Ok(output::table(&head, self.items.iter().map(row))?)
-    }
-}
-
-fn row(session: &SessionItem) -> TableRow {
-    let score = session.score.as_ref();
-    vec![
-        session.session_id.to_string(),
-        session.status.to_string(),
-        or_empty(
-            session
-                .alert_type
-                .as_deref()
-                .or(session.external_id.as_deref()),
-        ),
-        or_empty(session.agent.as_deref()),
-        or_empty(score.map(|score| {
-            let mark = if score.simulated { " (simulated)" } else { "" };
-            format!("{}{mark}", score.total_score)
-        })),
-        or_empty(score.map(|score| super::score::rating(score.rating))),
-        or_empty(session.completed_at.map(output::time)),
-    ]
+impl Row for SessionItem {
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("session", |it| it.session_id.to_string()),
+        ("status", |it| it.status.to_string()),
+        ("alert type or id", |it| {
+            or_empty(it.alert_type.as_ref().or(it.external_id.as_ref()))
+        }),
+        ("agent", |it| or_empty(it.agent.as_ref())),
+        ("score", |it| {
+            let score = it.score.as_ref();
+            or_empty(score.map(|score| match score.simulated {
+                true => format!("{} (simulated)", score.total_score),
+                false => score.total_score.to_string(),
+            }))
+        }),
+        ("rating", |it| {
+            or_empty(it.score.as_ref().map(|score| score.rating.in_words()))
+        }),
+        ("completed", |it| {
+            or_empty(it.completed_at.map(output::time))
+        }),
+    ];
 }
 
 /// A session with its score.
@@ -204,11 +192,11 @@ struct Scored {
     score: Option<Score>,
 }
 
-impl Printed for Scored {
-    fn print(&self) -> Result<(), CliError> {
+impl Printable for Scored {
+    fn text(&self, out: &mut Text) {
         let session = &self.session;
         let at = |at: Option<_>| or_empty(at.map(output::time));
-        output::facts(&[
+        out.facts(&[
             ("session", session.session_id.to_string()),
             ("status", session.status.to_string()),
             ("source", session.source.clone()),
@@ -220,16 +208,16 @@ impl Printed for Scored {
             ("started", at(session.started_at)),
             ("completed", at(session.completed_at)),
             ("messages", session.conversation.len().to_string()),
-        ])?;
+        ]);
         match &self.score {
             Some(score) => {
-                output::line("")?;
-                score.print()
+                out.line("");
+                score.text(out);
             }
-            None => Ok(output::line(&format!(
+            None => out.line(format!(
                 "score     none yet: gavel score {}",
                 session.session_id
-            ))?),
+            )),
         }
     }
 }

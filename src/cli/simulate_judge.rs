@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::Global;
-use super::context::{Context, Voice};
+use super::context::{Context, LogProfile};
 use super::daemon::ending;
 use super::outcome::{CliError, Exit};
 use crate::app::Stop;
@@ -44,7 +44,7 @@ pub(super) struct SimulateJudge {
 
 impl SimulateJudge {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        let _logs = Context::new(global, Vec::new(), Voice::Log)?;
+        let _logs = Context::new(global, Vec::new(), LogProfile::Log)?;
         let mut signals = Signals::listen()?;
         let address = SocketAddr::from((self.host, self.port));
         let listener = tokio::net::TcpListener::bind(address)

@@ -56,7 +56,12 @@ impl SimulatedJudge {
         (global, needs): (&Global, Needs),
         command: impl AsyncFnOnce(Connection<'_>) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
-        Self::check(service)?;
+        // Checked here and not by clap, whose message would not name a server from the environment.
+        if service.is_remote() {
+            return Err(CliError::usage(
+                "--simulate uses a judge in this process, but --server (GAVEL_SERVER) names another process: leave out one of the two",
+            ));
+        }
         let judge = Self::open().await?;
         let judged = judge.for_everything();
         let adjust = |settings: &mut Settings| {
@@ -65,16 +70,6 @@ impl SimulatedJudge {
         };
         let running = service.run_with(global, needs, adjust, command);
         judge.beside(Box::pin(running)).await
-    }
-
-    /// Refuses a service beside it. The environment may name one, of which a parser's message would know nothing.
-    pub(super) fn check(service: &ConnectionArgs) -> Result<(), CliError> {
-        match service.is_remote() {
-            true => Err(CliError::usage(
-                "--simulate asks a judge in this process, and --server (or GAVEL_SERVER) names another that would do the work: leave out one of the two",
-            )),
-            false => Ok(()),
-        }
     }
 
     /// Answers until the work beside it has ended.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Global;
-use super::context::{Context, Voice, flag_of};
+use super::context::{Context, LogProfile, flag_of};
 use super::daemon::{self, ApiArgs, Work};
 use super::outcome::{CliError, Exit};
 use super::simulated::SimulatedJudge;
@@ -42,7 +42,7 @@ impl Up {
             flag_of("--concurrency", "worker.concurrency", concurrency),
         ];
         let flags = flags.into_iter().chain(self.api.flags());
-        let mut context = Context::new(global, flags.flatten().collect(), Voice::Log)?;
+        let mut context = Context::new(global, flags.flatten().collect(), LogProfile::Log)?;
         context.check_access()?;
         let shared = &context.settings;
         if !shared.database.url.is_empty() || !shared.redis.url.is_empty() {

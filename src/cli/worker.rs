@@ -4,7 +4,7 @@ use clap::Args;
 use tokio::net::TcpListener;
 
 use super::Global;
-use super::context::{Context, Voice, flag_of};
+use super::context::{Context, LogProfile, flag_of};
 use super::daemon::{self, ProcessParts, Work};
 use super::outcome::{CliError, Exit};
 use super::serve::require_servers;
@@ -36,7 +36,11 @@ impl Worker {
             flag_of("--concurrency", "worker.concurrency", concurrency),
             flag_of("--health-bind", "worker.health_bind", health_bind),
         ];
-        let context = Context::new(global, flags.into_iter().flatten().collect(), Voice::Log)?;
+        let context = Context::new(
+            global,
+            flags.into_iter().flatten().collect(),
+            LogProfile::Log,
+        )?;
         require_servers(&context, "worker")?;
         let health = health_listener(&context).await?;
         let mut signals = Signals::listen()?;
@@ -44,7 +48,7 @@ impl Worker {
         let ended = match require_judge(&app) {
             Ok(()) => {
                 tracing::info!(
-                    concurrency = context.settings.worker.concurrency,
+                    concurrency = app.settings().worker.concurrency,
                     queue = %context.settings.redis.queue,
                     "working"
                 );

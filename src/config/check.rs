@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use config::ValueKind;
+use ipnet::IpNet;
 use serde_json::Value;
 
 use super::load::Origin;
@@ -150,8 +151,6 @@ fn whole_numbers(settings: &Settings, faults: &mut SettingFaults<'_>) {
     let size = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     let (http, worker, judge) = (&settings.http, &settings.worker, &settings.judge);
     let database = &settings.database;
-    // Nine of Postgres' sessions are dedicated ones; SQLite has none.
-    let least_connections = if database.url.is_empty() { 1 } else { 11 };
     let whole: [(&str, u64, u64, u64); 24] = [
         (
             "memory_budget_bytes",
@@ -162,7 +161,7 @@ fn whole_numbers(settings: &Settings, faults: &mut SettingFaults<'_>) {
         (
             "database.max_connections",
             database.max_connections.into(),
-            least_connections,
+            1,
             1_000,
         ),
         (
@@ -409,7 +408,7 @@ fn addresses(settings: &Settings, faults: &mut SettingFaults<'_>) {
         }
     }
     for network in &settings.http.trusted_proxies {
-        if !is_network(network) {
+        if parse_network(network).is_none() {
             faults.add(
                 "http.trusted_proxies",
                 network,
@@ -420,11 +419,9 @@ fn addresses(settings: &Settings, faults: &mut SettingFaults<'_>) {
     }
 }
 
-fn is_network(text: &str) -> bool {
-    let (address, length) = text.split_once('/').unwrap_or((text, "0"));
-    match (address.parse::<IpAddr>(), length.parse::<u8>()) {
-        (Ok(IpAddr::V4(_)), Ok(length)) => length <= 32,
-        (Ok(IpAddr::V6(_)), Ok(length)) => length <= 128,
-        (Ok(_), Err(_)) | (Err(_), _) => false,
-    }
+/// Reads a network as `address/bits`, or an address alone.
+pub fn parse_network(text: &str) -> Option<IpNet> {
+    let text = text.trim();
+    let address = || text.parse::<IpAddr>().ok().map(IpNet::from);
+    text.parse().ok().or_else(address)
 }

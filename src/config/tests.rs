@@ -167,23 +167,23 @@ fn every_fault_is_told_at_once_with_the_name_that_was_used() {
 }
 
 #[test]
-fn postgres_needs_a_connection_for_each_dedicated_one_and_two_more() {
-    let loaded = |most: &str, url: &str| {
+fn one_connection_to_postgres_is_enough() {
+    let loaded = |most: &str| {
         load(&Sources {
             env: env(&[
                 ("GAVEL_DATABASE_MAX_CONNECTIONS", most),
-                ("DATABASE_URL", url),
+                ("DATABASE_URL", "postgres://h/db"),
             ]),
             ..Sources::default()
         })
     };
-    for (most, url) in [("11", "postgres://h/db"), ("1", "")] {
-        assert!(loaded(most, url).is_ok(), "{most} {url}");
-    }
-    let fault = loaded("10", "postgres://h/db").expect_err("too few");
-    assert_eq!(
-        fault.to_string(),
-        "GAVEL_DATABASE_MAX_CONNECTIONS (database.max_connections): \"10\" is out of range; give a whole number from 11 to 1000"
+    assert!(loaded("1").is_ok());
+    let fault = loaded("0").expect_err("none");
+    assert!(
+        fault
+            .to_string()
+            .contains("give a whole number from 1 to 1000"),
+        "{fault}"
     );
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 
 use super::batches::BatchWords as _;
-use super::infrastructure::JudgeState as _;
+use super::infrastructure::trouble;
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
@@ -49,18 +49,18 @@ pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Ale
     let judges = &found.judges;
     for judge in judges {
         if let Some(hold) = &judge.hold
-            && !judge.is_reported_by_its_entry(judges)
+            && !judge.is_stopped_with_its_entry(judges)
         {
             alerts.push(stopped(&format!("Judge {}", judge.name), hold, now));
         }
     }
     // What calls say of those that nobody has stopped.
     for judge in judges {
-        if judge.hold.is_some() || judge.is_reported_by_its_entry(judges) {
+        if judge.hold.is_some() || judge.is_stopped_with_its_entry(judges) {
             continue;
         }
-        let found = judge.stopped().or_else(|| judge.failing());
-        if let Some((name, why)) = found.filter(|_| judge.configured) {
+        if let Some(why) = trouble(judge).filter(|_| judge.configured) {
+            let name = &judge.name;
             let until = judge.gates.iter().filter_map(|gate| gate.until).max();
             let again = until.map_or_else(String::new, |at| {
                 format!(
@@ -95,7 +95,7 @@ pub(super) fn alert(text: String, to: &str) -> Alert {
 }
 
 fn stopped(what: &str, hold: &Hold, now: DateTime<Utc>) -> Alert {
-    let word = hold.reason.brief();
+    let word = hold.reason.summary();
     let since = words::moment(hold.since, now).ago;
     // What no person did was done by a worker, whose name says nothing.
     let mut text = match hold.reason.as_str() {

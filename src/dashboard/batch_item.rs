@@ -18,7 +18,6 @@ use super::page::found;
 use super::page::{Page, go, html};
 use super::state::PageState;
 use super::user::SessionUser;
-use super::waits::WaitWords as _;
 use super::words;
 use crate::api::{batches, jobs};
 use crate::job::Kind;

@@ -79,7 +79,7 @@ impl ItemLine {
             None => own,
         };
         let waits = match (&answer.job.wait, answer.job.state) {
-            (Some(wait), _) => wait.in_short(answer.job.judge.as_deref()),
+            (Some(wait), _) => wait.text(answer.job.judge.as_deref()),
             (None, JobState::Running) => "its judge is asked".to_owned(),
             (None, _) => String::new(),
         };

@@ -8,9 +8,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::words;
 use crate::api::{ApiError, ApiState, judges, operate};
 use crate::job::WaitReason;
-use crate::wire::{
-    Check, Health, Judge, Queue, Readiness, ReadinessStatus, Spent, Worker, WorkerState,
-};
+use crate::wire::{Check, Judge, Queue, Readiness, ReadinessStatus, Spent, Worker, WorkerState};
 
 /// How long a worker may be silent before pages call it gone.
 const HEARD: TimeDelta = TimeDelta::seconds(60);
@@ -106,83 +104,33 @@ pub(super) fn today(spent: &Spent) -> String {
     words::usd_at_least(spent.today_usd, spent.today_unpriced_calls)
 }
 
-/// What pages make of a judge.
-pub(super) trait JudgeState {
-    /// Whether it is set up, asked for, or stopped.
-    fn matters(&self) -> bool;
-    /// How many of its calls failed, if nothing has stopped it yet.
-    fn failing(&self) -> Option<(String, String)>;
-    /// What keeps its jobs waiting; `None`: nothing, as far as its calls say.
-    fn alert(&self) -> Option<Alert>;
-    /// The entry that it is of: `gpt` of `gpt:mini`.
-    fn entry(&self) -> &str;
-    /// Whether what stops it is what stops the entry that it is a model of, and is told there.
-    fn is_reported_by_its_entry(&self, judges: &[Judge]) -> bool;
-    /// Why it lets nothing through, if it is one that is used.
-    fn stopped(&self) -> Option<(String, String)>;
-}
-
-impl JudgeState for Judge {
-    fn matters(&self) -> bool {
-        is_used(self) || reason(self).is_some()
-    }
-
-    fn failing(&self) -> Option<(String, String)> {
-        match self.health() {
-            health @ Health::Fails(_) if self.stopped().is_none() => {
-                Some((self.name.clone(), health.to_string()))
-            }
-            Health::Fails(_) | Health::Answers | Health::Unasked => None,
-        }
-    }
-
-    fn alert(&self) -> Option<Alert> {
-        let Some(reason) = reason(self) else {
-            return match self.stopped() {
-                Some(_) => Some(Alert::Unset),
-                None => self.failing().map(|_| Alert::Silent),
-            };
+/// What keeps a judge's jobs waiting; `None`: nothing, as far as its calls tell.
+pub(super) fn alert(judge: &Judge) -> Option<Alert> {
+    let Some(reason) = judge.stop_reason() else {
+        return match judge.stopped() {
+            Some(_) => Some(Alert::Unset),
+            None => judge.failing().map(|_| Alert::Silent),
         };
-        Some(match reason {
-            WaitReason::Paused => Alert::Paused,
-            WaitReason::Budget => Alert::Capped,
-            WaitReason::Misconfigured | WaitReason::Exhausted => Alert::Refused,
-            WaitReason::Throttled | WaitReason::Paced => Alert::Slow,
-            WaitReason::BreakerOpen | WaitReason::Storage | WaitReason::Fallback => Alert::Silent,
-        })
-    }
-
-    fn entry(&self) -> &str {
-        self.name.split(':').next().unwrap_or(&self.name)
-    }
-
-    fn is_reported_by_its_entry(&self, judges: &[Judge]) -> bool {
-        let why = |judge: &Judge| judge.stopped().map(|(_, why)| why);
-        let entry = judges.iter().find(|judge| judge.name == self.entry());
-        entry.is_some_and(|entry| {
-            entry.name != self.name && why(entry).is_some() && why(entry) == why(self)
-        })
-    }
-
-    fn stopped(&self) -> Option<(String, String)> {
-        let why = match reason(self) {
-            Some(reason) => reason.brief(),
-            None if !self.configured && is_used(self) => "not configured",
-            None => return None,
-        };
-        Some((self.name.clone(), why.to_owned()))
-    }
+    };
+    Some(match reason {
+        WaitReason::Paused => Alert::Paused,
+        WaitReason::Budget => Alert::Capped,
+        WaitReason::Misconfigured | WaitReason::Exhausted => Alert::Refused,
+        WaitReason::Throttled | WaitReason::Paced => Alert::Slow,
+        WaitReason::BreakerOpen
+        | WaitReason::Storage
+        | WaitReason::Fallback
+        | WaitReason::Queued
+        | WaitReason::NoWorker
+        | WaitReason::NoWorkerForJudge
+        | WaitReason::Economy => Alert::Silent,
+    })
 }
 
-fn is_used(judge: &Judge) -> bool {
-    judge.configured || !judge.kinds.is_empty()
-}
-
-/// The reason that stops a judge, as the API names it. A cap of all judges holds those that nobody uses, too: nothing waits for them.
-fn reason(judge: &Judge) -> Option<WaitReason> {
-    let stops = |reason: &WaitReason| *reason != WaitReason::Budget || is_used(judge);
-    let held = judge.hold.as_ref().map(|hold| hold.reason).filter(stops);
-    held.or_else(|| judge.gates.iter().find_map(|gate| gate.reason))
+/// Why a judge lets nothing through, else how many of its calls failed.
+pub(super) fn trouble(judge: &Judge) -> Option<String> {
+    let stopped = judge.stopped().map(str::to_owned);
+    stopped.or_else(|| judge.failing().map(|health| health.to_string()))
 }
 
 #[cfg(test)]
@@ -240,8 +188,9 @@ pub(super) mod tests {
         ];
         let told: Vec<&str> = judges
             .iter()
-            .filter(|judge| !judge.is_reported_by_its_entry(&judges))
-            .filter_map(|judge| judge.stopped().map(|_| judge.name.as_str()))
+            .filter(|judge| !judge.is_stopped_with_its_entry(&judges))
+            .filter(|judge| judge.stopped().is_some())
+            .map(|judge| judge.name.as_str())
             .collect();
         assert_eq!(told, ["a", "a:m2", "b:m1"]);
     }

@@ -50,7 +50,6 @@ mod suite_templates;
 mod system;
 mod upload;
 mod user;
-mod waits;
 mod webhooks;
 mod words;
 

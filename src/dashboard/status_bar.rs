@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::infrastructure::{self, Infrastructure, JudgeState};
+use super::infrastructure::{self, Infrastructure};
 use super::page::PageError;
 use super::words;
 use crate::api::ApiError;
@@ -74,10 +74,13 @@ impl StatusBar {
             redis_away: found.failed("queue").next().is_some(),
             stopped: judges
                 .iter()
-                .filter(|judge| !judge.is_reported_by_its_entry(judges))
-                .filter_map(JudgeState::stopped)
+                .filter(|judge| !judge.is_stopped_with_its_entry(judges))
+                .filter_map(|judge| Some((judge.name.clone(), judge.stopped()?.to_owned())))
                 .collect(),
-            failing: judges.iter().filter_map(JudgeState::failing).collect(),
+            failing: judges
+                .iter()
+                .filter_map(|judge| Some((judge.name.clone(), judge.failing()?.to_string())))
+                .collect(),
             all_answer: {
                 let mut used = judges.iter().filter(|j| !j.kinds.is_empty()).peekable();
                 used.peek().is_some() && used.all(|judge| judge.health() == Health::Answers)

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::routing::get;
 
 use super::frame::Frame;
-use super::infrastructure::{Alert, Infrastructure, JudgeState as _};
+use super::infrastructure::{Alert, Infrastructure, alert, trouble};
 use super::page::{Page, html};
 use super::state::PageState;
 use super::status_bar::StatusBar;
@@ -29,8 +29,8 @@ struct Troubled {
 
 fn troubled(judges: &[Judge]) -> Vec<Troubled> {
     let troubled = judges.iter().filter_map(|judge| {
-        let (name, why) = judge.stopped().or_else(|| judge.failing())?;
-        let (remedy, colour) = match judge.alert()? {
+        let why = trouble(judge)?;
+        let (remedy, colour) = match alert(judge)? {
             Alert::Paused => ("Its jobs wait until somebody resumes it, in", "waiting"),
             Alert::Capped => (
                 "Its jobs wait until the cap's day or month is over, or the cap is raised:",
@@ -48,7 +48,7 @@ fn troubled(judges: &[Judge]) -> Vec<Troubled> {
             Alert::Silent => ("Its jobs wait. Why, and what to do:", "failed"),
         };
         Some(Troubled {
-            name,
+            name: judge.name.clone(),
             why,
             remedy,
             colour,
@@ -78,7 +78,7 @@ fn verdict(status: &str, workers: &Check, judges: &[Judge]) -> String {
     }
     let mut found: BTreeMap<Alert, BTreeSet<&str>> = BTreeMap::new();
     for judge in judges {
-        if let Some(alert) = judge.alert() {
+        if let Some(alert) = alert(judge) {
             // A model that is asked for by name is no judge of its own.
             found.entry(alert).or_default().insert(judge.entry());
         }

@@ -20,6 +20,7 @@ pub(super) async fn push_committed(
     shutdown: CancellationToken,
 ) {
     let mut group = Vec::with_capacity(PUSH_GROUP);
+    let mut away = false;
     loop {
         tokio::select! {
             biased;
@@ -32,13 +33,17 @@ pub(super) async fn push_committed(
                 continue;
             }
         }
-        if let Err(error) = queue.push(&group).await {
-            tracing::warn!(%error, ids = group.len(), "could not push; rescue will");
+        let pushed = queue.push(&group).await;
+        if let Err(error) = &pushed {
+            if !away {
+                tracing::error!(%error, "ids can't be pushed; workers find their jobs in the database");
+            }
             if shutdown.is_cancelled() {
                 // What is left would hold up the shutdown, a timeout for each group.
                 return;
             }
         }
+        away = pushed.is_err();
         group.clear();
     }
 }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{Item, ItemError, Outcome};
 use crate::job::{Kind, Usage};
-use crate::score::{About, about};
+use crate::score::{About, about, name_of};
 
 /// What gavel knows of an item beyond the line's own fields.
 #[derive(Serialize, Deserialize)]
@@ -141,7 +141,7 @@ fn foreign(mut line: Map<String, Value>, nth: u64) -> Item {
     Item {
         item_no: nth,
         kind,
-        id: name_in(&line, about(kind).name),
+        id: name_of(kind, &line),
         outcome: Outcome::from_total(total),
         total,
         passed,
@@ -154,18 +154,12 @@ fn foreign(mut line: Map<String, Value>, nth: u64) -> Item {
     }
 }
 
-/// What a case calls itself, without reading it whole: it was checked when it was taken. A number counts as its digits.
+/// The name of a case, without reading it whole: it was checked when it was taken.
 pub fn id_of(kind: Kind, payload: &Value) -> Option<String> {
-    let field = Some(about(kind).name).filter(|_| kind.is_case())?;
-    name_in(payload.as_object()?, field)
-}
-
-fn name_in(fields: &Map<String, Value>, field: &str) -> Option<String> {
-    match fields.get(field)? {
-        Value::String(id) => Some(id.trim().to_owned()).filter(|id| !id.is_empty()),
-        Value::Number(id) => Some(id.to_string()),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-    }
+    payload
+        .as_object()
+        .filter(|_| kind.is_case())
+        .and_then(|fields| name_of(kind, fields))
 }
 
 #[cfg(test)]

@@ -35,19 +35,23 @@ pub struct KeyUse {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reserved {
     /// The holder works on it.
-    Mine {
-        /// The id that the effect gets: of the first try.
-        effect_id: Uuid,
-        /// When the first try began.
-        since: DateTime<Utc>,
-        /// Whether an earlier try died or failed, and may have had its effect.
-        repeated: bool,
-    },
+    Mine(KeyReservation),
     Kept(KeptAnswer),
     /// Somebody works on it.
     InUse,
     /// The key stands for another request.
     OtherRequest,
+}
+
+/// A key that its holder works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyReservation {
+    /// The id that the effect gets: of the first try.
+    pub effect_id: Uuid,
+    /// When the first try began.
+    pub since: DateTime<Utc>,
+    /// Whether an earlier try died or failed, and may have had its effect.
+    pub repeated: bool,
 }
 
 /// An answer that is given again.
@@ -140,21 +144,32 @@ impl IdempotencyKeys<'_> {
         self.db.execute(ATTEMPTED, &statement).await.map(drop)
     }
 
-    /// Holds the key for longer.
-    pub async fn hold(
+    /// Locks keys for longer, each for its holder.
+    pub async fn renew(
         self,
-        key_hash: &str,
-        holder: Uuid,
+        held: &[(String, Uuid)],
         locked_until: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        let statement = sql!(
-            "update idempotency_keys set locked_until = $3 where key_hash = $1 and holder = $2 and status is null",
-            key_hash,
-            holder,
+        let mut statement = sql!(
+            "update idempotency_keys set locked_until = $1 where status is null and key_hash in ",
             locked_until
         );
-        let held = self.db.execute("holding an idempotency key", &statement);
-        held.await.map(drop)
+        statement.push_list(held.iter().map(|(key, _)| key.as_str()));
+        statement.push(" and holder in ");
+        statement.push_list(held.iter().map(|(_, holder)| *holder));
+        let renewed = self.db.execute("renewing idempotency keys", &statement);
+        renewed.await.map(drop)
+    }
+
+    /// Unlocks a key without an answer, so that the same request may go on.
+    pub async fn release(self, key_hash: &str, holder: Uuid) -> Result<(), StoreError> {
+        let statement = sql!(
+            "update idempotency_keys set locked_until = created_at where key_hash = $1 and holder = $2 and status is null",
+            key_hash,
+            holder
+        );
+        let released = self.db.execute("releasing an idempotency key", &statement);
+        released.await.map(drop)
     }
 
     /// Lets go of every key that somebody works on, so that the same requests may go on at once. Only for who knows that
@@ -197,11 +212,11 @@ fn reserved(row: &DbRow, wish: &KeyUse) -> sqlx::Result<Reserved> {
     // Also when the first try of the statement was committed and its answer lost.
     if row.get::<Uuid>("holder")? == wish.holder {
         let effect_id: Uuid = row.get("effect_id")?;
-        return Ok(Reserved::Mine {
+        return Ok(Reserved::Mine(KeyReservation {
             effect_id,
             since: row.get("created_at")?,
             repeated: effect_id != wish.effect_id,
-        });
+        }));
     }
     Ok(Reserved::InUse)
 }

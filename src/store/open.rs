@@ -5,31 +5,31 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use sqlx::pool::PoolConnection;
-use sqlx::{ConnectOptions as _, PgConnection, Sqlite, SqliteConnection};
+use sqlx::{ConnectOptions as _, Sqlite, SqliteConnection};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::budgets::Spent;
 use super::calls::CallSender;
 use super::calls::cache;
 use super::calls::writer::{self, CallWriter};
 use super::database::db::{Db, StoreOptions};
-use super::database::dedicated::{DedicatedConnection, Durability, Opener};
-use super::database::error::timed_out;
 use super::database::grants;
 use super::database::last_outage::KnownOutage;
 use super::database::migrations;
-use super::database::pool::{Bound, CONNECT, ConnectionPermit, Pool};
+use super::database::pool::{Pool, Pooled};
 use super::database::pooler;
 use super::database::reads::{self, Reader, Statements};
-use super::database::sql::{DbRow, first, sql};
+use super::database::session::Purpose;
+use super::database::sql::{DbRow, Sql, first, sql};
 use super::jobs::accept::{self, Accepting};
 use super::jobs::claim::Claimer;
 use super::jobs::record::Recording;
 use super::jobs::recorder;
-use super::jobs::rescue::Rescuer;
+use super::jobs::rescue::LookedAt;
 use super::sessions::{self, facts};
 use super::{Dialect, Outage, StoreError};
 
@@ -38,52 +38,17 @@ const PING: Duration = Duration::from_secs(2);
 
 /// How many accepts, and how many records, may wait for their group; the next one waits for a place.
 const CHANNEL: usize = 1024;
-/// Connections that read in groups: one takes what gathers while the other reads.
+/// Tasks that read in groups: one takes what gathers while the other reads.
 const READERS: usize = 2;
-/// What the dedicated connections' statements are about.
-const JOBS: &[&str] = &["scoring_jobs"];
-const READ: &[&str] = &[
-    "alert_sessions",
-    "session_scores",
-    "scoring_jobs",
-    "judge_calls",
-];
-const RECORDED: &[&str] = &[
-    "scoring_jobs",
-    "session_scores",
-    "score_missing_tools",
-    "score_alternative_approaches",
-    "score_alternative_approach_steps",
-];
-const LOGGED: &[&str] = &[
-    "judge_calls",
-    "judge_usage_daily",
-    "judge_latency_daily",
-    "scoring_jobs",
-    "scoring_batches",
-    "scoring_batch_usage",
-];
-/// How long a start waits for the connections that are opened ahead.
-const WARMING: Duration = Duration::from_secs(5);
 /// The pause between two tries to reach the database at start.
 const CONNECT_PAUSE: Duration = Duration::from_millis(250);
 
 /// Connections to the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolUse {
-    /// In use, dedicated ones included.
     pub in_use: usize,
     /// Open, and in nobody's.
     pub idle: usize,
-}
-
-/// What a process will use the store for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Use {
-    /// Clients' requests.
-    Requests,
-    /// Runs of jobs.
-    Runs,
 }
 
 pub struct Store {
@@ -93,11 +58,8 @@ pub struct Store {
     pub(super) call_log: CallSender,
     pub(super) reader: Reader,
     pub(super) claimer: Claimer,
-    pub(super) rescuer: Rescuer,
-    pub(super) pulse: tokio::sync::Mutex<DedicatedConnection>,
+    pub(super) looked_at: LookedAt,
     pub(super) spent: Spent,
-    for_requests: Vec<Opener>,
-    for_runs: Vec<Opener>,
     closing: CancellationToken,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -125,23 +87,6 @@ impl Store {
             tokio::time::sleep(CONNECT_PAUSE).await;
         }
         let closing = CancellationToken::new();
-        let connection = |durability| DedicatedConnection::new(db.clone(), durability);
-        let accepting = connection(Durability::Full);
-        let [recording, again] = [(); 2].map(|()| connection(Durability::Full).brief());
-        let (logging, claiming) = (
-            connection(Durability::Full),
-            connection(Durability::Lazy).brief(),
-        );
-        let reading: Vec<DedicatedConnection> =
-            (0..READERS).map(|_| connection(Durability::Lazy)).collect();
-        let readers = || reading.iter().map(|connection| connection.opener(READ));
-        let for_requests = readers().chain([accepting.opener(JOBS)]).collect();
-        let writers = [
-            claiming.opener(JOBS),
-            recording.opener(RECORDED),
-            logging.opener(LOGGED),
-        ];
-        let for_runs = readers().chain(writers).collect();
         let (accepter, accepts) = mpsc::channel(CHANNEL);
         let (recorder, records) = mpsc::channel(CHANNEL);
         let (call_log, logged) = CallSender::new();
@@ -149,11 +94,11 @@ impl Store {
         let reads = Arc::new(tokio::sync::Mutex::new(reads));
         let spent = Spent::default();
         let mut tasks = vec![
-            tokio::spawn(accept::run(accepts, closing.clone(), accepting)),
-            tokio::spawn(recorder::run(records, closing.clone(), [recording, again])),
+            tokio::spawn(accept::run(accepts, closing.clone(), db.clone())),
+            tokio::spawn(recorder::run(records, closing.clone(), db.clone())),
             tokio::spawn(writer::run(
                 CallWriter {
-                    connection: logging,
+                    db: db.clone(),
                     closing: closing.clone(),
                     spent: spent.clone(),
                 },
@@ -165,46 +110,27 @@ impl Store {
             facts: facts::statement,
             calls: cache::statement,
         };
-        for connection in reading {
+        for _ in 0..READERS {
             let (reads, closing) = (Arc::clone(&reads), closing.clone());
             tasks.push(tokio::spawn(reads::run(
-                reads, closing, connection, statements,
+                reads,
+                closing,
+                db.clone(),
+                statements,
             )));
         }
         Ok(Self {
-            claimer: Claimer::new(claiming),
-            rescuer: Rescuer::new(connection(Durability::Lazy).long()),
-            pulse: tokio::sync::Mutex::new(connection(Durability::Lazy)),
+            claimer: Claimer::default(),
+            looked_at: LookedAt::default(),
             db,
             accepter,
             recorder,
             call_log,
             reader,
             spent,
-            for_requests,
-            for_runs,
             closing,
             tasks: Mutex::new(tasks),
         })
-    }
-
-    /// Opens the connections that will be needed soon, so that the first of many requests or runs don't wait for them.
-    /// What can't be opened now, within 5 s, is opened when it is needed.
-    pub async fn warm(&self, use_for: Use) {
-        let openers = match use_for {
-            Use::Requests => &self.for_requests,
-            Use::Runs => &self.for_runs,
-        };
-        let pool = async {
-            if let Err(error) = self.criteria().content("").await {
-                tracing::debug!(%error, "a connection couldn't be opened ahead");
-            }
-        };
-        let dedicated = futures::future::join_all(openers.iter().map(Opener::open));
-        let warming = futures::future::join(dedicated, pool);
-        if tokio::time::timeout(WARMING, warming).await.is_err() {
-            tracing::debug!("connections couldn't be opened ahead in time");
-        }
     }
 
     /// Which database this is.
@@ -219,7 +145,9 @@ impl Store {
     pub async fn migrate(&self) -> Result<Vec<i64>, StoreError> {
         let mut conn = self.migrating().await?;
         let versions = match &mut conn {
-            Migrating::Postgres(conn, _) => migrations::run(Dialect::Postgres, &mut **conn).await,
+            Migrating::Postgres(pooled) => {
+                migrations::run(Dialect::Postgres, pooled.raw().map_err(lost)?).await
+            }
             Migrating::Sqlite(conn) => migrations::run(Dialect::Sqlite, &mut **conn).await,
             Migrating::InMemory(conn) => migrations::run(Dialect::Sqlite, &mut **conn).await,
         }?;
@@ -235,7 +163,7 @@ impl Store {
     /// `Schema` if the versions can't be read.
     pub async fn schema_version(&self) -> Result<i64, StoreError> {
         match &mut self.migrating().await? {
-            Migrating::Postgres(conn, _) => migrations::version(&mut **conn).await,
+            Migrating::Postgres(pooled) => migrations::version(pooled.raw().map_err(lost)?).await,
             Migrating::Sqlite(conn) => migrations::version(&mut **conn).await,
             Migrating::InMemory(conn) => migrations::version(&mut **conn).await,
         }
@@ -247,8 +175,8 @@ impl Store {
     /// `Schema` if a version fails.
     pub async fn revert(&self, n: u32) -> Result<Vec<i64>, StoreError> {
         match &mut self.migrating().await? {
-            Migrating::Postgres(conn, _) => {
-                migrations::revert(Dialect::Postgres, &mut **conn, n).await
+            Migrating::Postgres(pooled) => {
+                migrations::revert(Dialect::Postgres, pooled.raw().map_err(lost)?, n).await
             }
             Migrating::Sqlite(conn) => migrations::revert(Dialect::Sqlite, &mut **conn, n).await,
             Migrating::InMemory(conn) => migrations::revert(Dialect::Sqlite, &mut **conn, n).await,
@@ -263,7 +191,7 @@ impl Store {
         let failed = |error| StoreError::of("asking which migrations are pending", &error);
         // Probes ask this again and again: a connection of its own is too much.
         match &self.db {
-            Db::Postgres { pool, .. } => pending_on(pool).await.map_err(failed)?,
+            Db::Postgres(pool) => pending_on(pool).await.map_err(failed)?,
             Db::Sqlite { read, .. } => {
                 let mut conn = read.acquire().await.map_err(failed)?;
                 migrations::pending(Dialect::Sqlite, &mut *conn).await
@@ -274,7 +202,7 @@ impl Store {
     /// How the connections are used now.
     pub fn pool_use(&self) -> PoolUse {
         let (in_use, idle) = match &self.db {
-            Db::Postgres { pool, .. } => pool.in_use_and_idle(),
+            Db::Postgres(pool) => pool.in_use_and_idle(),
             Db::Sqlite { read, .. } => {
                 let (open, idle) = (read.size() as usize, read.num_idle());
                 (open.saturating_sub(idle), idle)
@@ -283,7 +211,7 @@ impl Store {
         PoolUse { in_use, idle }
     }
 
-    /// Returns why the database can't be used, by an error of the last 2 s that an operator must mend.
+    /// Returns why the database can't be used, by an error of the last seconds that an operator must mend.
     pub fn known_outage(&self) -> Option<KnownOutage> {
         self.db.last_outage().current()
     }
@@ -310,13 +238,47 @@ impl Store {
     /// # Errors
     /// `Unavailable` if the database doesn't answer.
     pub async fn missing_grants(&self) -> Result<Vec<String>, StoreError> {
-        if self.dialect() == Dialect::Sqlite {
-            return Ok(Vec::new());
-        }
-        let decode = |row: &DbRow| row.get("missing");
-        self.db
-            .read_all(grants::ATTEMPTED, &grants::statement(), decode)
+        self.read_catalog(grants::ATTEMPTED, &grants::statement())
             .await
+    }
+
+    /// Returns the sessions of others that lock Gavel's tables against writes; none on SQLite.
+    ///
+    /// # Errors
+    /// `Unavailable` if the database doesn't answer.
+    pub async fn table_locks(&self) -> Result<Vec<String>, StoreError> {
+        self.read_catalog("reading locks of tables", &grants::locks())
+            .await
+    }
+
+    async fn read_catalog(
+        &self,
+        attempted: &'static str,
+        statement: &Sql,
+    ) -> Result<Vec<String>, StoreError> {
+        match self.dialect() {
+            Dialect::Sqlite => Ok(Vec::new()),
+            Dialect::Postgres => {
+                let decode = |row: &DbRow| row.get("found");
+                self.db.read_all(attempted, statement, decode).await
+            }
+        }
+    }
+
+    /// Returns the id of this database, which the first call makes.
+    ///
+    /// # Errors
+    /// `Unavailable` if the database doesn't answer.
+    pub async fn installation_id(&self) -> Result<Uuid, StoreError> {
+        const ATTEMPTED: &str = "reading the installation's id";
+        let known = sql!(
+            "insert into installation (installation_id) values ($1)
+             on conflict (only_row) do update set only_row = excluded.only_row returning installation_id",
+            Uuid::new_v4()
+        );
+        let rows = self.db.write(ATTEMPTED, &known).await?;
+        let id = first(ATTEMPTED, &rows, |row| row.get("installation_id"))?;
+        id.ok_or_else(|| StoreError::no_answer(ATTEMPTED, "it was not stored"))
     }
 
     /// Whether the database answers.
@@ -361,22 +323,13 @@ impl Store {
                 tracing::error!(%error, "a task of the store panicked");
             }
         }
-        self.claimer.close().await;
-        self.rescuer.close().await;
-        self.pulse.lock().await.close().await;
         self.db.close().await;
     }
 
-    /// One connection, apart from the pools: a pooled one may remember statements of another schema.
+    /// One connection, which isn't used again: it may remember statements of another schema.
     async fn migrating(&self) -> Result<Migrating, StoreError> {
         let opened = match &self.db {
-            Db::Postgres { pool, address } => match pool.reserve().await {
-                Ok(permit) => tokio::time::timeout(CONNECT, address.connect())
-                    .await
-                    .unwrap_or_else(|_| Err(timed_out("connecting")))
-                    .map(|conn| Migrating::Postgres(Box::new(conn), permit)),
-                Err(error) => Err(error),
-            },
+            Db::Postgres(pool) => pool.take(Purpose::Migrate).await.map(Migrating::Postgres),
             Db::Sqlite {
                 in_memory: true,
                 write,
@@ -387,23 +340,24 @@ impl Store {
                 .await
                 .map(|c| Migrating::Sqlite(Box::new(c))),
         };
-        opened.map_err(|e| StoreError::of("opening a connection for migrations", &e))
+        opened.map_err(lost)
     }
+}
+
+fn lost(error: sqlx::Error) -> StoreError {
+    StoreError::of("opening a connection for migrations", &error)
 }
 
 /// The connection that migrations run on.
 enum Migrating {
-    Postgres(
-        Box<PgConnection>,
-        #[expect(dead_code, reason = "kept for as long as the connection")] ConnectionPermit,
-    ),
+    Postgres(Pooled),
     Sqlite(Box<SqliteConnection>),
     InMemory(PoolConnection<Sqlite>),
 }
 
 /// Asks on a session of the pool, which is kept if all went well.
 async fn pending_on(pool: &Pool) -> sqlx::Result<Result<Vec<i64>, StoreError>> {
-    let mut pooled = pool.take(Bound::Ordinary).await?;
+    let mut pooled = pool.take(Purpose::Any).await?;
     let (conn, state) = pooled.session()?.parts();
     let asking = async { Ok(migrations::pending(Dialect::Postgres, conn).await) };
     let pending = state.timed(asking).await?;
@@ -415,8 +369,11 @@ async fn pending_on(pool: &Pool) -> sqlx::Result<Result<Vec<i64>, StoreError>> {
 
 async fn answers(db: &Db) -> Result<(), StoreError> {
     let failed = |error| StoreError::of("connecting to the database", &error);
-    if let Db::Postgres { address, .. } = db
-        && pooler::shares_sessions(address).await.map_err(failed)?
+    if let Db::Postgres(pool) = db
+        && pool.max() > 1
+        && pooler::shares_sessions(pool.address())
+            .await
+            .map_err(failed)?
     {
         return Err(StoreError::SharedSessions);
     }

@@ -28,7 +28,7 @@ macro_rules! repositories {
 }
 
 repositories! {
-    jobs: Jobs { accepter, recorder, claimer, rescuer },
+    jobs: Jobs { accepter, recorder, claimer, looked_at },
     sessions: Sessions { reader; analytics },
     scores: Scores {},
     batches: Batches { call_log },
@@ -37,7 +37,7 @@ repositories! {
     judges: Judges {},
     holds: Holds {},
     calls: Calls { call_log, reader },
-    workers: Workers { pulse },
+    workers: Workers {},
     imports: Imports {},
     ratings: Ratings {},
     idempotency_keys: IdempotencyKeys {},

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde_json::json;
-use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use crate::store::StoreError;
 use crate::store::database::db::Db;
-use crate::store::database::dedicated::DedicatedConnection;
+use crate::store::database::session::Purpose;
 use crate::store::database::sql::{DbRow, decode, sql};
 use crate::wire::WorkerState;
 
@@ -86,11 +85,10 @@ const HOUSEKEEPING: &str = "housekeeping";
 #[derive(Clone, Copy)]
 pub struct Workers<'a> {
     pub(super) db: &'a Db,
-    pub(super) pulse: &'a Mutex<DedicatedConnection>,
 }
 
 impl Workers<'_> {
-    /// Says that a worker lives, on a connection of its own; registers it where it isn't known. Ends after `within`.
+    /// Says that a worker lives, before other statements; registers it where it isn't known. Ends after `within`.
     ///
     /// # Errors
     /// `Unavailable` when the database is away or slower than `within`.
@@ -116,11 +114,8 @@ impl Workers<'_> {
                 judges = coalesce(excluded.judges, workers.judges), queue_away = excluded.queue_away, declared_dead = false",
         );
         let beating = async {
-            let mut line = self.pulse.lock().await;
-            let mut conn = line.take().await?;
-            let result = conn.execute(&statement).await;
-            line.give_back(conn);
-            result
+            let mut conn = self.db.writer_for(Purpose::Heartbeat).await?;
+            conn.execute(&statement).await
         };
         match tokio::time::timeout(within, beating).await {
             Ok(beaten) => beaten

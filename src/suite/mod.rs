@@ -5,7 +5,6 @@ pub mod run;
 
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use read::{
@@ -20,7 +19,7 @@ pub enum Format {
     Jsonl,
     /// A header line, then a row each; lists and objects are JSON in the cell.
     Csv,
-    /// The first sheet: a header row, then a row each; lists and objects are JSON in the cell.
+    /// A sheet: a header row, then a row each; lists and objects are JSON in the cell.
     Xlsx,
 }
 
@@ -77,7 +76,7 @@ pub struct SuiteRow {
 }
 
 /// Why a file can't be taken.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{message}", place(*line, column.as_deref()))]
 pub struct SuiteError {
     /// Where, as in [`SuiteRow::line`]; `None`: the file as a whole.

@@ -1,6 +1,6 @@
 //! Reads files of items: one row after the other, each checked for its form. What a payload means is its kind's to check.
 //!
-//! One item is in memory at a time; of a workbook its shared texts, too, and its rows lie in a temporary file.
+//! One item is in memory at a time; of a workbook its shared texts, too.
 
 mod csv;
 mod json;
@@ -11,7 +11,6 @@ mod zip;
 
 use std::io::{Read, Seek, SeekFrom};
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +20,8 @@ use crate::memory::JsonShape;
 use crate::score::{Field, JsonError, parse_json};
 use crate::wire::words;
 
+/// What the list of items may be called.
+const LISTS: [&str; 2] = ["items", "questions"];
 /// What items take on their way into the store: some chunks of 4 MiB.
 const CHUNKS_BYTES: u64 = 32 << 20;
 
@@ -82,48 +83,52 @@ impl ReadOptions<'static> {
 
 /// The rows of a file, in its order. After an error of the file's form there are no more; after one of a row's content
 /// (`SuiteError` with a `line`) the rest may still be read, so that all faults can be told at once.
-pub struct SuiteRows<R> {
-    source: RowSource<R>,
+pub struct SuiteRows {
+    source: Box<dyn RowSource + Send>,
     items: u64,
     limits: Limits,
     ended: bool,
 }
 
-enum RowSource<R> {
-    Json(json::Items<R>),
-    Jsonl(jsonl::Lines<R>),
-    Csv(csv::Records<R>),
-    Xlsx(xlsx::Sheet),
-}
+/// The items of a file in one format, one after the other.
+trait RowSource {
+    /// Moves to the next item; `false` at the end.
+    fn advance(&mut self) -> Result<bool, SuiteError>;
 
-/// A row as a source hands it out, behind which there may be more.
-#[derive(Serialize, Deserialize)]
-struct SourceRow {
-    line: u64,
-    fields: Result<Map<String, Value>, SuiteError>,
+    /// The line of the item, and its text as far as it is JSON or has JSON in it.
+    fn item(&self) -> (u64, &[u8]);
+
+    /// The fields of the item.
+    fn fields(&mut self) -> Result<Map<String, Value>, SuiteError>;
 }
 
 /// Opens a file, from its beginning, and reads its header if it is a table.
 ///
 /// # Errors
 /// A file that is larger than it may be, is no file of its format, or whose header has a column that nobody knows.
-pub fn read<R: Read + Seek>(
+pub fn read<R: Read + Seek + Send + 'static>(
+    source: R,
+    reading: &ReadOptions<'_>,
+) -> Result<SuiteRows, SuiteError> {
+    Ok(SuiteRows {
+        source: open(source, reading)?,
+        items: 0,
+        limits: reading.limits,
+        ended: false,
+    })
+}
+
+fn open<R: Read + Seek + Send + 'static>(
     mut source: R,
     reading: &ReadOptions<'_>,
-) -> Result<SuiteRows<R>, SuiteError> {
-    check_size(&mut source, reading.limits.file_bytes)?;
+) -> Result<Box<dyn RowSource + Send>, SuiteError> {
     let limits = reading.limits;
-    let source = match reading.format {
-        Format::Json => RowSource::Json(json::Items::open(source, limits)),
-        Format::Jsonl => RowSource::Jsonl(jsonl::Lines::open(source, limits)),
-        Format::Csv => RowSource::Csv(csv::Records::open(source, reading)?),
-        Format::Xlsx => RowSource::Xlsx(xlsx::Sheet::open(source, reading)?),
-    };
-    Ok(SuiteRows {
-        source,
-        items: 0,
-        limits,
-        ended: false,
+    check_size(&mut source, limits.file_bytes)?;
+    Ok(match reading.format {
+        Format::Json => Box::new(json::Items::open(source, limits)?),
+        Format::Jsonl => Box::new(jsonl::Lines::open(source, limits)),
+        Format::Csv => Box::new(csv::Records::open(source, reading)?),
+        Format::Xlsx => Box::new(xlsx::Sheet::open(source, reading)?),
     })
 }
 
@@ -139,7 +144,7 @@ pub struct Envelope {
 /// Reads what a JSON file holds beside its items, wherever it stands. Costs a walk through the file; the items are not kept.
 pub fn envelope<R: Read + Seek>(mut source: R, limits: Limits) -> Result<Envelope, SuiteError> {
     check_size(&mut source, limits.file_bytes)?;
-    json::Items::open(source, limits).into_envelope()
+    json::Items::open(source, limits)?.into_envelope()
 }
 
 fn check_size(source: &mut impl Seek, max: u64) -> Result<(), SuiteError> {
@@ -153,40 +158,36 @@ fn check_size(source: &mut impl Seek, max: u64) -> Result<(), SuiteError> {
     Ok(())
 }
 
-impl<R: Read> Iterator for SuiteRows<R> {
+impl SuiteRows {
+    fn row(&mut self) -> Result<Option<SuiteRow>, SuiteError> {
+        if !self.source.advance()? {
+            return Ok(None);
+        }
+        let (max, item_no) = (self.limits.items, self.items);
+        if item_no == max {
+            let fault = format!("the file has more than {max} items: split it");
+            return Err(SuiteError::whole(fault));
+        }
+        self.items += 1;
+        // An error from here on is one of this row.
+        self.ended = false;
+        Ok(Some(SuiteRow {
+            item_no,
+            line: self.source.item().0,
+            fields: self.source.fields()?,
+        }))
+    }
+}
+
+impl Iterator for SuiteRows {
     type Item = Result<SuiteRow, SuiteError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
+        // Until a row is found.
+        if std::mem::replace(&mut self.ended, true) {
             return None;
         }
-        let next = match &mut self.source {
-            RowSource::Json(items) => items.next(),
-            RowSource::Jsonl(lines) => lines.next(),
-            RowSource::Csv(records) => records.next(),
-            RowSource::Xlsx(sheet) => sheet.next(),
-        };
-        let item_no = self.items;
-        let fault = match next {
-            Ok(Some(SourceRow { line, fields })) if item_no < self.limits.items => {
-                self.items += 1;
-                return Some(fields.map(|fields| SuiteRow {
-                    item_no,
-                    line,
-                    fields,
-                }));
-            }
-            Ok(Some(_)) => {
-                let max = self.limits.items;
-                Some(SuiteError::whole(format!(
-                    "the file has more than {max} items: split it"
-                )))
-            }
-            Ok(None) => None,
-            Err(error) => Some(error),
-        };
-        self.ended = true;
-        fault.map(Err)
+        self.row().transpose()
     }
 }
 
@@ -195,15 +196,21 @@ impl<R: Read> Iterator for SuiteRows<R> {
 ///
 /// # Errors
 /// Those of [`read`] that an opened file has.
-pub fn weight<R: Read + Seek>(mut source: R, reading: &ReadOptions<'_>) -> Result<u64, SuiteError> {
-    check_size(&mut source, reading.limits.file_bytes)?;
+pub fn weight<R: Read + Seek + Send + 'static>(
+    mut source: R,
+    reading: &ReadOptions<'_>,
+) -> Result<u64, SuiteError> {
     let limits = reading.limits;
-    let (item, beside) = match reading.format {
-        Format::Json => (json::Items::open(source, limits).heaviest(), 0),
-        Format::Jsonl => (jsonl::Lines::open(source, limits).heaviest(), 0),
-        Format::Csv => (csv::Records::open(source, reading)?.heaviest(), 0),
-        Format::Xlsx => zip::check(&mut source, limits)?,
-    };
+    let (mut item, mut beside) = (0, 0);
+    if reading.format == Format::Xlsx {
+        check_size(&mut source, limits.file_bytes)?;
+        (item, beside) = zip::check(&mut source, limits)?;
+    } else {
+        let mut items = open(source, reading)?;
+        while let Ok(true) = items.advance() {
+            item = item.max(JsonShape::of_any(items.item().1).weight());
+        }
+    }
     // Items that weigh more are refused before they are read.
     Ok(item.min(limits.item_weight) + CHUNKS_BYTES.min(8 * item) + beside)
 }
@@ -219,48 +226,43 @@ fn too_large(line: u64, limits: Limits) -> SuiteError {
 
 /// Reads the bytes of one JSON value, whose nesting and whose values are counted before anything sees it that takes stack or memory.
 fn parse(bytes: &[u8], limits: Limits) -> Result<Value, ParseFault> {
+    let fault = |pointer: String, message: String, is_json| ParseFault {
+        pointer,
+        message,
+        is_json,
+    };
     let shape = JsonShape::measure(bytes);
     if shape.depth > limits.depth {
         let message = format!("is nested deeper than {} levels", limits.depth);
-        return Err(ParseFault::Refused {
-            pointer: String::new(),
-            message,
-        });
+        return Err(fault(String::new(), message, true));
     }
     if shape.weight() > limits.item_weight {
-        let message = "holds too many values to be compared: send fewer rows or columns".to_owned();
-        return Err(ParseFault::Refused {
-            pointer: String::new(),
-            message,
-        });
+        let message = "holds too many values to be compared: send fewer rows or columns";
+        return Err(fault(String::new(), message.to_owned(), true));
     }
-    parse_json(bytes).map_err(|error| match (error, encoding(bytes)) {
-        (JsonError::RepeatedField { pointer, name }, _) => ParseFault::Refused {
-            message: JsonError::RepeatedField {
-                pointer: String::new(),
-                name,
+    parse_json(bytes).map_err(|error| {
+        let message = error.to_string();
+        match (error, encoding(bytes)) {
+            (JsonError::RepeatedField { pointer, .. }, _) => fault(pointer, message, true),
+            (JsonError::Syntax(_), None) => {
+                let message = format!("is not JSON: {}", words::json_fault(&message));
+                fault(String::new(), message, false)
             }
-            .to_string(),
-            pointer,
-        },
-        (JsonError::Syntax(error), None) => ParseFault::Syntax(format!(
-            "is not JSON: {}",
-            words::json_fault(&error.to_string())
-        )),
-        (JsonError::Syntax(_), Some(encoding)) => {
-            ParseFault::Syntax(format!("is {encoding}: save the file as UTF-8"))
+            (JsonError::Syntax(_), Some(encoding)) => {
+                let message = format!("is {encoding}: save the file as UTF-8");
+                fault(String::new(), message, false)
+            }
         }
     })
 }
 
 /// Why bytes weren't read as JSON.
-enum ParseFault {
-    /// They are JSON that can't be taken, because of what is at the pointer in it.
-    Refused {
-        pointer: String,
-        message: String,
-    },
-    Syntax(String),
+struct ParseFault {
+    /// Where in the value; empty: as a whole.
+    pointer: String,
+    message: String,
+    /// Whether they are JSON, and can't be taken.
+    is_json: bool,
 }
 
 /// What bytes seem to be written in that are no UTF-8; `None`: they are, and it is something else that is wrong.
@@ -283,16 +285,11 @@ fn object(bytes: &[u8], line: u64, limits: Limits) -> Result<Map<String, Value>,
         Ok(Value::Number(_)) => "a number",
         Ok(Value::String(_)) => "text",
         Ok(Value::Array(_)) => "a list",
-        Err(ParseFault::Refused { pointer, message }) if !pointer.is_empty() => {
-            return Err(SuiteError::cell(
-                line,
-                pointer.trim_start_matches('/'),
-                message,
-            ));
+        Err(fault) if !fault.pointer.is_empty() => {
+            let place = fault.pointer.trim_start_matches('/');
+            return Err(SuiteError::cell(line, place, fault.message));
         }
-        Err(ParseFault::Refused { message, .. } | ParseFault::Syntax(message)) => {
-            return Err(SuiteError::row(line, format!("the item {message}")));
-        }
+        Err(fault) => return Err(SuiteError::row(line, format!("the item {}", fault.message))),
     };
     let message = format!("an item must be a JSON object, and this is {form}");
     Err(SuiteError::row(line, message))

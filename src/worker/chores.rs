@@ -125,18 +125,17 @@ impl Chores {
             // Whole seconds, because an operator repeats a refused limit as text.
             let now = self.clock.now().trunc_subsecs(0);
             let skew = ClockSkew::of(now);
-            if skew.is_too_large() {
+            let by_age = !skew.is_too_large();
+            if by_age {
+                self.prune_expired(now).await;
+            } else {
                 tracing::error!(%skew, "nothing is deleted by its age: the clocks are too far apart");
-                continue;
             }
-            self.prune_expired(now).await;
             for (aged, kept) in kept.by_kind() {
-                let pruned = match kept {
-                    Some(kept) => self.delete_older(aged, now - kept).await,
-                    None => self.keep(aged).await,
-                };
+                let before = kept.filter(|_| by_age).map(|kept| now - kept);
+                let pruned = self.prune_kind(aged, before, kept.is_none()).await;
                 if let Err(error) = pruned {
-                    tracing::warn!(%error, %aged, "could not delete what is past its time; it tries again in an hour");
+                    tracing::warn!(%error, %aged, "failed to delete old rows; trying again in an hour");
                 }
             }
         }
@@ -153,27 +152,32 @@ impl Chores {
         }
     }
 
-    /// Deletes the rows of a kind older than a limit, unless the limit is refused.
-    async fn delete_older(&self, aged: Aged, before: DateTime<Utc>) -> Result<(), StoreError> {
+    /// Deletes the rows of a kind that are older than a limit. Without a limit, or if it is refused, this only finishes
+    /// deletions by hand that were interrupted, because their rows are hidden already.
+    async fn prune_kind(
+        &self,
+        aged: Aged,
+        before: Option<DateTime<Utc>>,
+        kept_for_ever: bool,
+    ) -> Result<(), StoreError> {
         let retention = self.store.retention();
-        if let Some(expired) = retention.refusal(aged, before).await? {
-            tracing::error!(%expired, "nothing of this kind is deleted until an operator runs gavel prune: see /readyz");
-            return Ok(());
+        if kept_for_ever {
+            retention.forget_limits(aged).await?;
         }
-        if self.delete(aged, before).await? {
-            retention.complete(aged, before).await?;
+        let mut allowed = before;
+        if let Some(before) = before
+            && let Some(expired) = retention.refusal(aged, before).await?
+        {
+            tracing::error!(%expired, "nothing of this kind is deleted by its age until an operator runs gavel prune: see /readyz");
+            allowed = None;
         }
-        Ok(())
-    }
-
-    /// Deletes nothing of a kind that is kept for ever but batches whose deletion by hand was interrupted, because they are hidden
-    /// already.
-    async fn keep(&self, aged: Aged) -> Result<(), StoreError> {
-        self.store.retention().forget_limits(aged).await?;
-        if aged == Aged::Batches {
-            self.delete(aged, DateTime::UNIX_EPOCH).await?;
+        let finished = self
+            .delete(aged, allowed.unwrap_or(DateTime::UNIX_EPOCH))
+            .await?;
+        match allowed.filter(|_| finished) {
+            Some(before) => retention.complete(aged, before).await,
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Deletes step by step for as long as this worker leads; returns whether it finished.

@@ -1,6 +1,6 @@
 //! Says that this worker lives, and knows whether the others believe it: a worker that can't say so claims nothing.
 //!
-//! A beat has a connection of its own and a third of a lease. Never decides who is dead.
+//! A beat is served before other statements, and has a third of a lease. Never decides who is dead.
 
 use std::sync::Arc;
 

@@ -347,7 +347,13 @@ fn closed_by(reason: WaitReason) -> HeldBack {
         WaitReason::Exhausted => HeldBack::Exhausted,
         WaitReason::Misconfigured => HeldBack::Misconfigured,
         WaitReason::Budget => HeldBack::Budget,
-        WaitReason::Paused | WaitReason::Storage | WaitReason::Fallback => HeldBack::Paused,
+        WaitReason::Paused
+        | WaitReason::Storage
+        | WaitReason::Fallback
+        | WaitReason::Queued
+        | WaitReason::NoWorker
+        | WaitReason::NoWorkerForJudge
+        | WaitReason::Economy => HeldBack::Paused,
     }
 }
 

@@ -75,16 +75,17 @@ class Cluster:
         self.port = servers.free_port()
         self.http = wire.Http(self.port)
         self.judge_lines = judge_lines
+        self.password_file = os.path.join(place.folder, "password")
         self.env = {}
         self.api = Service(self, "serve", ["serve"], {"GAVEL_BIND": f"127.0.0.1:{self.port}"})
         self.workers = [Service(self, f"worker-{n + 1}", ["worker"], {}) for n in range(workers)]
 
-    def settings(self, more=None):
-        """The environment of every process, and the judges' file."""
+    def judges(self, name, port):
+        """A file of judges with one at this port."""
         lines = [
             "judge:",
             "  type: openai",
-            f"  base_url: http://127.0.0.1:{self.stub.port}/v1",
+            f"  base_url: http://127.0.0.1:{port}/v1",
             "  auth: none",
             "  model: judge-1",
             "  headers: { x-drill: \"${DRILL_NAME:-}\" }",
@@ -92,13 +93,24 @@ class Cluster:
             "  timeout_s: 10",
             *[f"  {line}" for line in self.judge_lines],
         ]
-        path = os.path.join(self.place.folder, "judges.yaml")
+        path = os.path.join(self.place.folder, name)
         with open(path, "w") as file:
             file.write("\n".join(lines) + "\n")
+        return path
+
+    def password(self, text):
+        """Writes the password of the role gavel to the file that every process reads."""
+        with open(self.password_file, "w") as file:
+            file.write(text + "\n")
+
+    def settings(self, more=None):
+        """The environment of every process, and the judges' file."""
+        self.password("first")
         self.env = {
             "DATABASE_URL": self.postgres.url,
+            "GAVEL_DATABASE_PASSWORD_FILE": self.password_file,
             "REDIS_URL": self.redis.url,
-            "GAVEL_LLM_PROVIDERS": path,
+            "GAVEL_LLM_PROVIDERS": self.judges("judges.yaml", self.stub.port),
             "DEFAULT_LLM_PROVIDER": "judge",
         } | (more or {})
 
@@ -114,30 +126,27 @@ class Cluster:
             worker.start()
         await self.is_live()
 
-    def migrate(self, binary):
+    def migrate(self, binary, more=None):
         """Runs the migrations of a binary."""
-        done = self.place.start("migrate", [binary, "migrate"], env=self.env)
+        done = self.place.start("migrate", [binary, "migrate"], env=self.env | (more or {}))
         if done.wait(120):
             raise RuntimeError("gavel migrate failed: see migrate.log")
         self.place.forget(done)
 
-    async def is_live(self, beats=True):
-        """Waits until the API answers and its workers have been heard. A skewed worker's beat may bear any time (`beats`)."""
+    async def is_live(self):
+        """Waits until the API answers and each worker's heartbeat has moved, whatever its clock says."""
+        seen = {}
 
         async def live():
             try:
                 status, _, _ = await self.http.request("GET", "/livez")
-                alive = await self.postgres.control.rows(
-                    "select count(*) from workers where state = 'running' and heartbeat_at > now() - interval '10 s'"
-                )
-                return status == 200 and (not beats or int(alive[0][0]) >= len([w for w in self.workers if w.runs()]))
+                beats = await self.postgres.control.rows("select worker_id, heartbeat_at from workers where state = 'running'")
             except wire.Gone:
                 return False
+            moved = [worker for worker, beat in beats if seen.setdefault(worker, beat) != beat]
+            return status == 200 and len(moved) >= len([w for w in self.workers if w.runs()])
 
-        well = await servers.until(live, 60)
-        if not beats:
-            await asyncio.sleep(2.0)
-        if not well:
+        if not await servers.until(live, 60):
             raise RuntimeError("the API or its workers don't come up: see serve.log and worker-*.log")
 
     async def heal(self):
@@ -212,7 +221,7 @@ class Load:
         begin, tasks = time.monotonic(), set()
         self.give_up = begin + self.jobs / self.rate + PATIENCE
         for number in range(self.jobs):
-            await asyncio.sleep(max(0.0, begin + number / self.rate - time.monotonic()))
+            await servers.at(begin + number / self.rate)
             await self.slots.acquire()
             task = asyncio.create_task(self.one())
             tasks.add(task)
@@ -237,7 +246,9 @@ class Load:
 
     async def insist(self, method, path, body, key=None):
         """Tries until it is done; None when it never is. All clients give up at one time, so that a load ends."""
-        while time.monotonic() < self.give_up:
+        answers = []
+
+        async def is_done():
             began = time.monotonic()
             try:
                 status, _, answer = await self.http.request(method, path, body)
@@ -245,13 +256,17 @@ class Load:
                     self.served.append((began, time.monotonic()))
                     if key:
                         self.posted_at[key] = began
-                    return answer
+                    answers.append(answer)
+                    return True
                 kind = str(answer.get("type", "")).rsplit(":", 1)[-1] if isinstance(answer, dict) else ""
                 what = f"{status} {kind}"
             except wire.Gone as error:
                 what = str(error)
             self.refused.append((began, time.monotonic(), what))
-            await asyncio.sleep(0.2)
+            return False
+
+        if await servers.until(is_done, self.give_up - time.monotonic(), 0.2):
+            return answers[0]
         self.given_up += 1
         return None
 
@@ -270,18 +285,19 @@ SQL_OPEN = "select job_id from scoring_jobs where finished_at is null"
 
 async def wait_for_end(rows, jobs, since, patience=None):
     """Waits until these jobs have ended. Answers the seconds from `since`, and which never ended."""
-    left, end = set(jobs), time.monotonic() + (patience or PATIENCE)
-    moment = time.monotonic()
-    while left:
-        try:
-            left &= {row[0] for row in await rows(SQL_OPEN)}
-            moment = time.monotonic()
-        except wire.Gone:
-            pass
-        if not left or time.monotonic() > end:
-            break
-        await asyncio.sleep(0.1 if len(left) < 500 else 0.3)
-    return max(0.0, moment - since), left
+    left, seen_at = set(jobs), [time.monotonic()]
+
+    async def have_ended():
+        if left:
+            try:
+                left.intersection_update(row[0] for row in await rows(SQL_OPEN))
+                seen_at[0] = time.monotonic()
+            except wire.Gone:
+                pass
+        return not left
+
+    await servers.until(have_ended, patience or PATIENCE, 0.1 if len(left) < 500 else 0.3)
+    return max(0.0, seen_at[0] - since), left
 
 
 class Verdict:

@@ -16,6 +16,7 @@ import time
 import uuid
 
 import memory
+import servers
 import wire
 
 STREAMS, SLOW, RATE, SECONDS = 1000, 2000, 200, 30
@@ -55,7 +56,7 @@ BODIES = ["half a body", "a body, a byte a second"]
 
 async def ask(http, due, request, found, more=""):
     """Sends one when it is due; keeps its time or what went wrong."""
-    await asyncio.sleep(max(0.0, due - time.monotonic()))
+    await servers.at(due)
     method, path, body = request
     try:
         status, _, _ = await http.request(method, path, body, timeout=30.0, headers=more)

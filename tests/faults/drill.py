@@ -8,7 +8,7 @@ with default settings; faults are injected under load, one after another; a tabl
   drill.py --jobs 2000 --binary target/release/gavel       every fault; the bounds of recovery must hold, too
   drill.py --mixed --jobs 20000 --seconds 300 --every 2    a random fault every 2 s
   drill.py --only redis,frozen                             faults whose name has one of these words
-  drill.py --measure skew|pace|roll|degraded               figures; roll needs --old BINARY
+  drill.py --measure skew|pace|roll|degraded|connections   figures; roll needs --old BINARY
 
 Exit codes: 0 passed, 1 something was lost, scored twice, or too late, 2 something is missing.
 """
@@ -48,6 +48,8 @@ class Row:
         self.jobs = self.lost = self.twice = self.most = 0
         self.calls = self.recovered = self.served = self.rest = 0.0
         self.failed, self.refused, self.notes = "", "", []
+        # Whether no answered call may be made again, and how often an answer was 500.
+        self.once, self.internal = False, 0
         # Jobs that hadn't ended, and clients that hadn't been served, when the drill's patience was over.
         self.stuck = 0
 
@@ -58,7 +60,8 @@ class Row:
     def bad(self, bounds):
         """Whether the drill fails by it."""
         shouted = any(note.isupper() or "PROBES" in note or "NOTHING" in note for note in self.notes)
-        return bool(self.lost or self.twice or self.stuck or (bounds and (self.late() or shouted or self.failed)))
+        broken = self.internal or (self.once and self.most > 1)
+        return bool(self.lost or self.twice or self.stuck or broken or (bounds and (self.late() or shouted or self.failed)))
 
     def cells(self):
         """The texts of its columns."""
@@ -99,6 +102,7 @@ async def judged(row, run, judge, everything=False):
     found = await cluster.verdict(rows, load, everything)
     row.jobs, row.lost, row.twice = found.jobs, found.lost, found.twice + found.superseded
     row.failed, row.refused = counted(found.failed), counted(load.refusals())
+    row.internal = sum(what.startswith("500") for _, _, what in load.refused)
     row.calls, row.most = judge.calls_per_job(load.sessions.values())
     row.notes = run.notes + found.notes
     return row
@@ -165,6 +169,7 @@ class Drill:
     async def one(self, fault):
         """One fault under load."""
         c, row = self.cluster, Row(fault.name, fault.bound)
+        row.once = fault.once
         run = faults.Run(c, self.load(c.http, self.args.jobs, fault.lasts), c.postgres.control.rows)
         try:
             await fault.act(c, run)
@@ -279,7 +284,7 @@ def parsed():
     parser.add_argument("--old", help="an older gavel, for --measure roll")
     parser.add_argument("--short", action="store_true", help="a few faults; no bounds of recovery")
     parser.add_argument("--mixed", action="store_true", help="random faults, over each other")
-    parser.add_argument("--measure", choices=["skew", "pace", "roll", "degraded"])
+    parser.add_argument("--measure", choices=["skew", "pace", "roll", "degraded", "connections"])
     parser.add_argument("--only", default="", help="words of the faults to run, separated by commas")
     parser.add_argument("--jobs", type=int, help="jobs per fault (short 120, long 2000, mixed 20000)")
     parser.add_argument("--rate", type=float, help="jobs a second at most (short 40, long 100)")

@@ -4,10 +4,12 @@ import asyncio
 import random
 import signal
 import time
+import uuid
 
 import servers
+import stub
 import wire
-from cluster import wait_for_end
+from cluster import Load, Service, session, wait_for_end
 
 FAULTS = []
 
@@ -23,7 +25,8 @@ class Fault:
         self.bound = more.get("bound", 10)
         self.short = more.get("short", False)
         self.needs = more.get("needs")
-        # Whether jobs may fail by it, with a class.
+        # Whether a call that was answered must not be made again: no process dies by it.
+        self.once = more.get("once", False)
 
 
 def fault(name, **more):
@@ -62,6 +65,22 @@ class Run:
         await self.loaded()
         if not await servers.until(lambda: done(self.cluster.stub.in_flight[worker.name] >= jobs), 10, 0.005):
             self.notes.append(f"{worker.name} had less than {jobs} jobs in hand")
+
+    async def named(self, *parts, seconds=12.0):
+        """Waits until `/readyz` names all of these; notes it if it doesn't."""
+
+        async def is_named():
+            try:
+                _, _, ready = await self.cluster.http.request("GET", "/readyz", timeout=2.0)
+                return all(part in str(ready) for part in parts)
+            except wire.Gone:
+                return False
+
+        began = time.monotonic()
+        if await servers.until(is_named, seconds, 0.2):
+            self.notes.append(f"named by /readyz after {time.monotonic() - began:.1f} s")
+        else:
+            self.notes.append("NOT NAMED BY /READYZ")
 
     def over(self):
         """From now on everything could be well again: what was accepted by now is what the fault met."""
@@ -145,6 +164,70 @@ async def api_killed(c, run):
         await asyncio.sleep(2.0)
 
 
+@fault("every worker stopped for 12 s (SIGSTOP)", lasts=16, bound=10)
+async def all_asleep(c, run):
+    await run.loaded()
+    for worker in c.workers:
+        worker.signal(signal.SIGSTOP)
+    end = time.monotonic() + 12.0
+    await run.named("no worker is alive")
+    await servers.at(end)
+    for worker in c.workers:
+        worker.signal(signal.SIGCONT)
+    run.over()
+
+
+@fault("API killed while a request holds an Idempotency-Key", lasts=7, bound=7)
+async def key_held(c, run):
+    await run.loaded(0.1)
+    key, path = str(uuid.uuid4()), "/api/v1/scoring/sessions/{}/score"
+    path = path.format(key)
+    await c.http.request("PUT", f"/api/v1/sessions/{key}", session(f"{0:016x}"))
+    keyed = f"Idempotency-Key: {key}\r\n"
+    waiting = asyncio.create_task(c.http.request("POST", path, timeout=20.0, headers=keyed + "Prefer: wait=20\r\n"))
+    held = "select 1 from idempotency_keys where status is null and locked_until > now()"
+
+    async def is_held():
+        return bool(await c.postgres.control.rows(held))
+
+    if not await servers.until(is_held, 5.0, 0.005):
+        run.notes.append("NOTHING HELD THE KEY")
+    c.api.signal(signal.SIGKILL)
+    killed = time.monotonic()
+    run.over()
+    await asyncio.wait([waiting])
+    waiting.exception()
+    await c.api.restart()
+    refusals = []
+
+    async def is_taken_over():
+        try:
+            status, _, _ = await c.http.request("POST", path, headers=keyed)
+        except wire.Gone:
+            return False
+        refusals.append(status)
+        return status < 300
+
+    await servers.until(is_taken_over, 30.0, 0.05)
+    took = time.monotonic() - killed
+    jobs = await c.postgres.control.rows(f"select count(*) from scoring_jobs where subject_id = '{key}'")
+    run.notes.append(f"409 x {refusals.count(409)}, taken over {took:.1f} s after the kill, {jobs[0][0]} job")
+    if took > 4.0 or jobs[0][0] != "1":
+        run.notes.append("LOCKED TOO LONG, OR DONE TWICE")
+
+
+@fault("a header of 100,000 columns in each of 3 files", lasts=6, bound=3, once=True)
+async def wide_files(c, run):
+    await run.loaded()
+    text = ",".join(f"column{n}" for n in range(100_000)).encode() + b"\n1\n"
+    for _ in range(3):
+        began = time.monotonic()
+        kind = "Content-Type: text/csv\r\n"
+        status, _, _ = await c.http.request("POST", "/api/v1/batches?kind=query", text, timeout=60.0, headers=kind)
+        run.notes.append(f"{status} after {time.monotonic() - began:.2f} s")
+    run.over()
+
+
 # Redis.
 
 
@@ -194,6 +277,65 @@ async def redis_evicting(c, run):
     await c.redis.ask("config", "set", "maxmemory", "0")
     await c.redis.ask("config", "set", "maxmemory-policy", "noeviction")
     run.over()
+
+
+@fault("Redis forbids scripts for 15 s (ACL)", lasts=18, bound=3, once=True)
+async def redis_forbids(c, run):
+    await run.loaded()
+    before = [c.place.warnings(worker.name) for worker in c.workers]
+    await c.redis.ask("acl", "setuser", "default", "-eval", "-evalsha", "-script")
+    end = time.monotonic() + 15.0
+    await run.named("NoPerm", "ACL SETUSER")
+    await servers.at(end)
+    lines = [c.place.warnings(worker.name) - count for worker, count in zip(c.workers, before)]
+    run.notes.append(f"warnings of each worker: {', '.join(map(str, lines))}")
+    await c.redis.ask("acl", "setuser", "default", "+@all")
+    run.over()
+
+
+@fault("another installation with a dead judge on the same Redis for 15 s", lasts=18, bound=3, once=True)
+async def redis_shared(c, run):
+    judge, port = stub.Stub(servers.free_port(), 1), servers.free_port()
+    await judge.start()
+    judge.say("503")
+    await c.postgres.control.rows("create database other owner gavel")
+    env = {"DATABASE_URL": c.postgres.url.removesuffix("postgres") + "other", "GAVEL_BIND": f"127.0.0.1:{port}"}
+    env["GAVEL_LLM_PROVIDERS"] = c.judges("other.yaml", judge.port)
+    c.migrate(c.binary, env)
+    others = [Service(c, "other-serve", ["serve"], env), Service(c, "other-worker", ["worker"], env)]
+    for other in others:
+        other.start()
+    http = wire.Http(port)
+    await servers.until(lambda: answers(http), 30)
+    theirs = Load(http, 150, 10.0, c.chance)
+    theirs.start()
+    await run.loaded(0.1)
+    await servers.at(time.monotonic() + 15.0)
+    run.over()
+    run.notes.append(f"the other judge got {len(judge.calls)} calls")
+    pick_up(run)
+    theirs.give_up = 0.0
+    await theirs.task
+    for other in others:
+        await other.end()
+    await judge.close_port()
+
+
+async def answers(http):
+    """Whether an API is live."""
+    try:
+        status, _, _ = await http.request("GET", "/livez")
+        return status == 200
+    except wire.Gone:
+        return False
+
+
+def pick_up(run):
+    """Notes how long jobs waited from POST to the judge's call."""
+    stub, load = run.cluster.stub, run.load
+    waits = sorted(stub.first_call[load.sessions[key]] - at for key, at in load.posted_at.items() if load.sessions[key] in stub.first_call)
+    if waits:
+        run.notes.append(f"POST to call p50 {waits[len(waits) // 2] * 1000:.0f} ms, p99 {waits[len(waits) * 99 // 100] * 1000:.0f} ms")
 
 
 @fault("FLUSHALL five times", lasts=6, bound=3)
@@ -294,6 +436,34 @@ async def postgres_hasty(c, run):
     run.over()
 
 
+@fault("4 connections of Postgres left for 4 processes, 20 s", lasts=22, bound=10, short=True)
+async def postgres_scarce(c, run):
+    """Another application has all but four of the slots, so that each process has to work with one connection."""
+    await run.loaded()
+    rows, others = c.postgres.control.rows, []
+    last = "select count(*) from pg_stat_activity where backend_type = 'client backend' and application_name <> 'gavel'"
+    try:
+        # Gavel's connections end and come back meanwhile, until the others have theirs.
+        while int((await rows(last))[0][0]) < c.postgres.slots - 4:
+            other = wire.Postgres(c.postgres.port, "drill")
+            try:
+                await other.rows("select 1")
+                others.append(other)
+            except wire.Gone:
+                await c.postgres.cut_role()
+        await asyncio.sleep(16.0)
+        silent = await rows("select count(*) from workers where state = 'running' and heartbeat_at < now() - interval '5 s'")
+        if silent != [["0"]]:
+            run.notes.append(f"{silent[0][0]} WORKERS WITHOUT A HEARTBEAT: PROBES")
+        _, _, ready = await c.http.request("GET", "/readyz")
+        if "no connection left" not in str(ready.get("reasons")):
+            run.notes.append(f"NOTHING IN /readyz: {ready.get('reasons')}")
+    finally:
+        for other in others:
+            other.close()
+    run.over()
+
+
 @fault("queued rows locked for 72 s", lasts=10, bound=10)
 async def rows_locked(c, run):
     # A pause, so that there is a queue and every slot is free: claims are what the lock meets, and those that are given up.
@@ -312,21 +482,90 @@ async def rows_locked(c, run):
     run.over()
 
 
+# A database that refuses. Results in hand wait, and no answered call is made again.
+
+
+async def refused(c, run, refuse, accept, *named):
+    """Refuses the role gavel for 15 s."""
+    await run.in_hand(c.workers[0])
+    await refuse()
+    end = time.monotonic() + 15.0
+    await c.postgres.cut_role()
+    await run.named(*named)
+    await servers.at(end)
+    await accept()
+    run.over()
+
+
+@fault("password rotated for 15 s", lasts=18, bound=3, once=True)
+async def password_rotated(c, run):
+    await c.postgres.admit("127.0.0.1/32 md5")
+
+    async def write():
+        c.password("second")
+
+    async def afterwards():
+        await c.postgres.password("first")
+        c.password("first")
+        await c.postgres.admit()
+
+    run.afterwards = afterwards
+    await refused(c, run, lambda: c.postgres.password("second"), write, "28P01", "password_file")
+
+
+@fault("role without login for 15 s", lasts=18, bound=3, once=True)
+async def role_without_login(c, run):
+    rows = c.postgres.control.rows
+    await refused(c, run, lambda: rows("alter role gavel nologin"), lambda: rows("alter role gavel login"), "28000", "login")
+
+
+@fault("role rejected by pg_hba.conf for 15 s", lasts=18, bound=3, once=True)
+async def role_rejected(c, run):
+    admit = c.postgres.admit
+    await refused(c, run, lambda: admit("127.0.0.1/32 reject"), admit, "28000", "pg_hba")
+
+
+@fault("database that allows no connections for 15 s", lasts=18, bound=3, once=True)
+async def database_closed(c, run):
+    other = wire.Postgres(c.postgres.port, "drill", "template1")
+    allow = "alter database postgres allow_connections"
+    await refused(c, run, lambda: other.rows(f"{allow} false"), lambda: other.rows(f"{allow} true"), "55000", "allow_connections")
+    other.close()
+
+
+@fault("grants missing for 15 s", lasts=18, bound=3, once=True)
+async def grants_missing(c, run):
+    rows, of = c.postgres.control.rows, "insert, update on scoring_jobs, session_scores, judge_calls"
+    await refused(c, run, lambda: rows(f"revoke {of} from gavel"), lambda: rows(f"grant {of} to gavel"), "grant insert")
+
+
+@fault("table scoring_jobs locked for 15 s", lasts=18, bound=10, once=True)
+async def table_locked(c, run):
+    locker = wire.Postgres(c.postgres.port, "drill")
+    await run.loaded()
+    await locker.rows("begin; lock table scoring_jobs in access exclusive mode", timeout=30)
+    end = time.monotonic() + 15.0
+    await run.named("scoring_jobs", "pg_terminate_backend")
+    await servers.at(end)
+    await locker.rows("rollback")
+    locker.close()
+    run.over()
+    took = [end - begin for begin, end, what in run.load.refused if what.startswith("503")]
+    run.notes.append(f"{len(took)} x 503, after {max(took, default=0.0):.1f} s at most")
+
+
 # Clocks.
 
 
 async def skewed(service, offset, run):
     """One host's clock is off for the whole of the load."""
     await service.restart(servers.clock(offset))
-    await run.cluster.is_live(beats=False)
+    await run.cluster.is_live()
     run.afterwards = service.restart
     await run.loaded(0.0)
     await run.load.task
     run.over()
-    stub, load = run.cluster.stub, run.load
-    waits = sorted(stub.first_call[load.sessions[key]] - at for key, at in load.posted_at.items() if load.sessions[key] in stub.first_call)
-    if waits:
-        run.notes.append(f"POST to call p50 {waits[len(waits) // 2] * 1000:.0f} ms, p99 {waits[len(waits) * 99 // 100] * 1000:.0f} ms")
+    pick_up(run)
 
 
 @fault("a worker's clock at +1 h", bound=3, needs=faketime_missing)
@@ -354,8 +593,8 @@ async def api_ahead(c, run):
     await skewed(c.api, "+6s", run)
 
 
-@fault("the database's clock steps +1 h and back", lasts=14, needs=faketime_missing)
-async def database_steps(c, run):
+async def steppable_clock(c, run):
+    """Restarts the database with a clock that the returned function shifts, until the fault is over."""
     path = f"{c.postgres.home}/offset"
 
     def step(offset):
@@ -369,6 +608,18 @@ async def database_steps(c, run):
     await c.postgres.again(env)
     await c.is_live()
     await run.loaded()
+
+    async def afterwards():
+        await c.postgres.stop(signal.SIGINT)
+        await c.postgres.again()
+
+    run.afterwards = afterwards
+    return step
+
+
+@fault("the database's clock steps +1 h and back", lasts=14, needs=faketime_missing)
+async def database_steps(c, run):
+    step = await steppable_clock(c, run)
     step("+3600s")
     seen = await c.postgres.control.rows("select extract(epoch from clock_timestamp())")
     if abs(float(seen[0][0]) - time.time() - 3600) > 60:
@@ -378,11 +629,32 @@ async def database_steps(c, run):
     await asyncio.sleep(5.0)
     run.over()
 
-    async def afterwards():
-        await c.postgres.stop(signal.SIGINT)
-        await c.postgres.again()
 
-    run.afterwards = afterwards
+@fault("the database's clock leaps 100 days ahead while every worker starts", lasts=20, needs=faketime_missing)
+async def database_leaps(c, run):
+    async def history():
+        counts = await c.postgres.control.rows("select count(*) from alert_sessions union all select count(*) from judge_calls")
+        return [int(count) for count, in counts]
+
+    step = await steppable_clock(c, run)
+    before = await history()
+    step("+8640000s")
+    for worker in c.workers:
+        await worker.restart()
+    await c.is_live()
+    await run.named("the database's clock is")
+
+    async def has_refused():
+        return any("nothing is deleted by its age" in c.place.log(worker.name) for worker in c.workers)
+
+    if not await servers.until(has_refused, 20.0):
+        run.notes.append("NO WORKER REFUSED TO DELETE")
+    after = await history()
+    run.notes.append(f"sessions and calls {before} -> {after}")
+    if any(now < then for now, then in zip(after, before)):
+        run.notes.append("HISTORY WAS DELETED")
+    step("+0s")
+    run.over()
 
 
 # The judge. A breaker stays open for 30 s, so that work goes on at most so long after it is well.

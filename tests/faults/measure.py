@@ -13,7 +13,7 @@ import wire
 
 async def run(args, place, say):
     """Takes the figure that was asked for; whether it is as it must be."""
-    return await {"skew": skew, "pace": pace, "roll": roll, "degraded": degraded}[args.measure](args, place, say)
+    return await {"skew": skew, "pace": pace, "roll": roll, "degraded": degraded, "connections": connections}[args.measure](args, place, say)
 
 
 def quantile(values, part):
@@ -46,7 +46,7 @@ async def skew(args, place, say):
             # All are started anew in every variant, so that they differ by the clock only.
             for each in [c.api, *c.workers]:
                 await each.restart(servers.clock(offset) if each is service else None)
-            await c.is_live(beats=False)
+            await c.is_live()
             load = cluster.Load(c.http, jobs, 20.0, c.chance)
             load.start()
             _, left, verdict = await whole(c, load)
@@ -204,3 +204,75 @@ async def degraded(args, place, say):
             f"twice {found.twice + found.superseded}, failed {dict(found.failed)}")
     print(f"\ndegraded: 1,000 jobs in {figures['noisy']:.1f} s (without faults {figures['good']:.1f} s)", flush=True)
     return not (left or found.lost or found.twice or found.superseded)
+
+
+async def scarce(args, folder, slots, workers):
+    """A cluster on a server with so many connections, by a role that gets none of those that are reserved for superusers."""
+    c = cluster.Cluster(folder, args.binary, args.seed, workers=workers)
+    c.postgres.slots = slots
+    await c.postgres.make()
+    await c.postgres.control.rows("create role few login; alter database postgres owner to few; alter schema public owner to few")
+    c.postgres.url = f"postgres://few@127.0.0.1:{c.postgres.port}/postgres"
+    await c.redis.again()
+    await c.stub.start()
+    c.stub.delay = 0.1
+    c.settings()
+    c.migrate(c.binary)
+    c.api.start()
+    for worker in c.workers:
+        worker.start({"GAVEL_WORKER_HEALTH_BIND": ""})
+    await c.is_live()
+    return c
+
+
+async def rest(c):
+    """How many connections the processes have when they have had nothing to do for a while."""
+    await asyncio.sleep(25.0)
+    return await opened(c)
+
+
+async def opened(c):
+    """How many connections the processes have."""
+    count = "select count(*) from pg_stat_activity where usename = 'few' and backend_type = 'client backend'"
+    return int((await c.postgres.control.rows(count))[0][0])
+
+
+async def connections(args, place, say):
+    """20 jobs a second with 100 and with 25 connections, one API and three workers; then 30 workers on 100."""
+    figures, bad = {}, 0
+    for slots, workers in [(100, 3), (25, 3), (100, 30)]:
+        part = servers.Place(args.keep)
+        try:
+            c = await scarce(args, part, slots, workers)
+            figures[slots, workers], worse = await with_connections(args, c, say)
+            await c.stub.close_port()
+        finally:
+            part.clean()
+        bad += worse
+    ratio = figures[25, 3] / figures[100, 3]
+    passed = not bad and ratio <= 2.0
+    print(f"\nconnections: {'passed' if passed else 'FAILED'}: p99 with 25 is {ratio:.2f} of that with 100; lost, twice, failed or dead: {bad}")
+    return passed
+
+
+async def with_connections(args, c, say):
+    """One load: its p99 from POST to the job's end in ms, and what was lost, scored twice, failed or dead."""
+    workers, offset, most = len(c.workers), time.time() - time.monotonic(), 0
+    load = cluster.Load(c.http, args.jobs if workers == 3 else args.jobs // 4, 20.0, c.chance)
+    load.start()
+    while not load.task.done():
+        await asyncio.sleep(1.0)
+        most = max(most, await opened(c))
+    _, left, found = await whole(c, load)
+    ended = dict(await c.postgres.control.rows("select subject_id, extract(epoch from finished_at) from scoring_jobs"))
+    times = [(float(ended[key]) - offset - at) * 1000 for key, at in load.posted_at.items() if ended.get(key)]
+    # The first ones open connections.
+    p50, p99 = quantile(times[20:], 0.5), quantile(times[20:], 0.99)
+    alive = await c.postgres.control.rows(
+        "select count(*) from workers where state = 'running' and not declared_dead and heartbeat_at > now() - interval '5 s'"
+    )
+    _, _, ready = await c.http.request("GET", "/readyz")
+    say(f"    {c.postgres.slots} connections, {workers} workers: p50 {p50:.1f} ms, p99 {p99:.1f} ms, at most {most} connections, "
+        f"{await rest(c)} at rest; {alive[0][0]} workers alive, lost {found.lost + len(left)}, twice {found.twice}, failed "
+        f"{dict(found.failed)}, refused {dict(load.refusals())}; /readyz {ready.get('status')} {ready.get('reasons')}")
+    return p99, len(left) + found.lost + found.twice + sum(found.failed.values()) + abs(workers - int(alive[0][0]))

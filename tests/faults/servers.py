@@ -63,6 +63,11 @@ async def until(check, seconds, every=0.1):
         await asyncio.sleep(every)
 
 
+async def at(moment):
+    """Returns at a moment of the monotonic clock, at once if it has passed."""
+    await asyncio.sleep(max(0.0, moment - time.monotonic()))
+
+
 class Place:
     """A folder, the processes that were started for it, and the mounts in it."""
 
@@ -95,6 +100,15 @@ class Place:
         log.close()
         self.processes.append(process)
         return process
+
+    def log(self, name):
+        """What a process wrote."""
+        with open(os.path.join(self.folder, f"{name}.log"), errors="replace") as file:
+            return file.read()
+
+    def warnings(self, name):
+        """How many warnings and errors it wrote."""
+        return sum(" WARN " in line or " ERROR " in line for line in self.log(name).splitlines())
 
     def forget(self, process):
         """A process that has ended."""
@@ -186,7 +200,9 @@ class PostgresServer:
         self.home = os.path.join(place.folder, "postgres")
         self.port, self.proxy_port = free_port(), free_port()
         self.process = self.proxy = None
-        # Its own role: what a fault sets on gavel's doesn't hold for it.
+        # `max_connections` of the server.
+        self.slots = 300
+        # The superuser. The role gavel owns the tables and may be refused.
         self.control = wire.Postgres(self.port, "drill")
         self.url = f"postgres://gavel@127.0.0.1:{self.proxy_port}/postgres"
 
@@ -195,13 +211,14 @@ class PostgresServer:
         os.makedirs(self.home)
         if self.user:
             shutil.chown(self.home, self.user)
-        command = [self.initdb, "-D", f"{self.home}/data", "-U", "gavel", "-E", "UTF8", "--no-locale", "--auth=trust", "--no-sync"]
+        command = [self.initdb, "-D", f"{self.home}/data", "-U", "drill", "-E", "UTF8", "--no-locale", "--auth=trust", "--no-sync"]
         made = self.place.start("initdb", command, user=self.user, cwd=self.home)
         if made.wait(60):
             raise RuntimeError("initdb failed: see initdb.log")
         self.place.forget(made)
         await self.again()
-        await wire.Postgres(self.port, "gavel").rows("create role drill superuser login")
+        await self.control.rows("create role gavel login; alter schema public owner to gavel")
+        await self.password("first")
         command = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "proxy.py")]
         self.proxy = self.place.start(
             "proxy", [*command, str(self.proxy_port), str(self.port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -210,7 +227,7 @@ class PostgresServer:
 
     async def again(self, env=None):
         """Starts the server on the data that is there."""
-        settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=300", "fsync=off", "autovacuum=on"]
+        settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", f"max_connections={self.slots}", "fsync=off", "autovacuum=on"]
         command = [self.program, "-D", f"{self.home}/data", "-p", str(self.port)]
         for setting in settings:
             command += ["-c", setting]
@@ -220,7 +237,7 @@ class PostgresServer:
 
     async def answers(self):
         """Whether it takes statements."""
-        probe = wire.Postgres(self.port, "gavel")
+        probe = wire.Postgres(self.port, "drill")
         try:
             await probe.rows("select 1", timeout=2)
             return True
@@ -241,6 +258,19 @@ class PostgresServer:
         self.proxy.stdin.write(word.encode() + b"\n")
         self.proxy.stdin.flush()
         self.proxy.stdout.readline()
+
+    async def admit(self, line=""):
+        """Puts a line for the role gavel in front of `pg_hba.conf`, or takes it away."""
+        path = f"{self.home}/data/pg_hba.conf"
+        with open(path) as file:
+            others = [line for line in file if not line.startswith("host all gavel")]
+        with open(path, "w") as file:
+            file.writelines([f"host all gavel {line}\n" if line else "", *others])
+        await self.control.rows("select pg_reload_conf()")
+
+    async def password(self, text):
+        """Sets the password of the role gavel. As MD5, because a debug binary takes half a second of processor time for SCRAM."""
+        await self.control.rows(f"set password_encryption = 'md5'; alter role gavel password '{text}'")
 
     async def cut_role(self):
         """Ends the sessions of gavel's role."""

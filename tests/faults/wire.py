@@ -17,16 +17,17 @@ class Http:
         self.idle = []
 
     async def request(self, method, path, body=None, timeout=5.0, headers=""):
-        """Answers (status, headers, parsed body), or raises Gone."""
+        """Answers (status, headers, parsed body), or raises Gone. A body of bytes is sent as it is, any other as JSON."""
         try:
             return await asyncio.wait_for(self._request(method, path, body, headers), timeout)
         except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError, ValueError, IndexError) as error:
             raise Gone(type(error).__name__) from error
 
     async def _request(self, method, path, body, more):
-        data = b"" if body is None else json.dumps(body).encode()
+        is_raw = isinstance(body, bytes)
+        data = b"" if body is None else body if is_raw else json.dumps(body).encode()
         head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nContent-Length: {len(data)}\r\n{more}"
-        if data:
+        if data and not is_raw:
             head += "Content-Type: application/json\r\n"
         reader, writer = None, None
         while self.idle and writer is None:
@@ -78,9 +79,10 @@ async def read_response(reader):
 class Postgres:
     """One connection by trust, past every proxy; opened again when it was lost."""
 
-    def __init__(self, port, user):
+    def __init__(self, port, user, database="postgres"):
         self.port = port
         self.user = user
+        self.database = database
         self.reader = self.writer = None
         self.turn = asyncio.Lock()
 
@@ -114,7 +116,7 @@ class Postgres:
 
     async def _open(self):
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 24)
-        words = f"user\0{self.user}\0database\0postgres\0application_name\0drill\0\0".encode()
+        words = f"user\0{self.user}\0database\0{self.database}\0application_name\0drill\0\0".encode()
         self.writer.write(struct.pack("!ii", len(words) + 8, 196608) + words)
         await self._until_ready()
         # What a fault sets for everybody isn't meant for the drill.

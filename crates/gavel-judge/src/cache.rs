@@ -75,7 +75,7 @@ fn digest(spec: &JudgeSpec, question: &Question) -> [u8; 32] {
 
 fn parameters(entry: &Entry) -> String {
     json!({
-        "type": entry.format.family.name,
+        "type": entry.format.name,
         "headers": headers(entry),
         "path": entry.path,
         "temperature": entry.temperature,

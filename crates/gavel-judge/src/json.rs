@@ -1,8 +1,9 @@
 //! Reads JSON as models and gateways write it: raw control characters in strings, trailing commas, comments and lone surrogates
 //! are read, because what they mean is plain. Everything else that isn't JSON is an error with its place.
 
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use serde_json_lenient::Deserializer;
+use serde_json_lenient::Deserializer as Reader;
 
 /// A value at the beginning of a text.
 #[derive(Debug)]
@@ -24,15 +25,39 @@ pub(crate) struct NotJson {
     pub(crate) reason: String,
 }
 
-/// Reads the value that a text begins with. What stands behind it isn't looked at.
+/// Reads the value that a text begins with. What stands behind it isn't looked at. Of a field that an object has twice the last one
+/// counts.
 pub(crate) fn leading(text: &[u8]) -> Result<Leading, NotJson> {
+    read::<Value>(text)
+}
+
+/// The same, but no object may have a field twice with different values: nobody could tell which is meant.
+pub(crate) fn leading_object(text: &[u8]) -> Result<Leading, NotJson> {
+    read::<Unambiguous>(text)
+}
+
+struct Unambiguous(Value);
+
+impl<'de> Deserialize<'de> for Unambiguous {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        gavel_rules::unambiguous_json(json).map(Self)
+    }
+}
+
+impl From<Unambiguous> for Value {
+    fn from(json: Unambiguous) -> Self {
+        json.0
+    }
+}
+
+fn read<'de, T: Deserialize<'de> + Into<Value>>(text: &'de [u8]) -> Result<Leading, NotJson> {
     // Characters that are no Unicode become U+FFFD; newlines and control characters may stand in strings; `\v` and `\x` are
     // no escapes.
-    let reader = Deserializer::from_slice_with_options(text, true, true, true, false, false);
-    let mut values = reader.into_iter::<Value>();
+    let reader = Reader::from_slice_with_options(text, true, true, true, false, false);
+    let mut values = reader.into_iter::<T>();
     match values.next() {
         Some(Ok(value)) => Ok(Leading {
-            value,
+            value: value.into(),
             length: values.byte_offset(),
         }),
         Some(Err(error)) => Err(NotJson {
@@ -79,6 +104,23 @@ mod tests {
             assert_eq!(read.value, value, "{text}");
         }
         assert_eq!(leading(b" {\"a\": 1} }").unwrap().length, 9);
+    }
+
+    #[test]
+    fn a_field_that_is_there_twice_is_one_only_if_its_values_are_equal() {
+        let equal = br#"{"a": {"b": [1], "b": [1]}, "c": 2} and more"#;
+        let read = leading_object(equal).unwrap();
+        assert_eq!(
+            (read.value, read.length),
+            (json!({ "a": { "b": [1] }, "c": 2 }), 35)
+        );
+        let differ = r#"{"a": 1, "a": 2}"#;
+        let error = leading_object(differ.as_bytes()).unwrap_err();
+        assert!(
+            error.reason.contains("field \"a\" is there twice"),
+            "{error:?}"
+        );
+        assert_eq!(leading(differ.as_bytes()).unwrap().value, json!({ "a": 2 }));
     }
 
     #[test]

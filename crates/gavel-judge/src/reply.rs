@@ -8,16 +8,10 @@ mod scan;
 
 use serde_json::Value;
 
-use self::scan::Scanned;
 use super::question::{Fault, Question};
 
 /// Faults shown to the model at most; a wholly wrong reply needs no list of a thousand.
 const MOST_FAULTS: usize = 20;
-const NO_JSON: &str = "the reply is not JSON; expected one JSON object and nothing else";
-const EMPTY: &str = "the reply is empty; expected one JSON object";
-const UNCLOSED: &str =
-    "the reply holds nothing but thoughts, which never end; expected one JSON object behind them";
-const SEVERAL: &str = "the reply holds more than one JSON object that could be the answer; expected one and nothing else";
 const BESIDE: &str = "the reply holds text beside its JSON object: send the object alone";
 
 /// An answer that passed its check.
@@ -54,52 +48,30 @@ pub(super) fn parse(
     first: Option<&Value>,
 ) -> Result<Answer, Unusable> {
     let scanned = scan::scan(text);
-    let Some(found) = only_one(&scanned)? else {
-        return Err(nothing_in(&scanned));
-    };
+    let found = scanned.one()?;
+    let is_whole = question.schema.lacks(found).is_none();
     let mut faults = (question.check)(found).err().unwrap_or_default();
-    let is_repeated = first == Some(found) && question.schema.lacks(found).is_none();
+    let is_repeated = is_whole && first == Some(found);
     if scanned.has_words && (!is_repeated || scanned.may_be_quoted) {
         faults.extend(Unusable::from(BESIDE.to_owned()).faults);
     }
-    if faults.is_empty() {
-        return Ok(Answer {
-            is_complete: !scanned.has_words && question.schema.lacks(found).is_none(),
+    match scanned.broken {
+        _ if faults.is_empty() => Ok(Answer {
+            is_complete: is_whole && !scanned.has_words,
             value: found.clone(),
-        });
+        }),
+        // An object found within one that can't be read is a part of the answer.
+        Some(broken) => Err(broken.into()),
+        None => Err(Unusable {
+            faults,
+            object: Some(found.clone()),
+        }),
     }
-    // An object found within one that can't be read is a part of the answer.
-    let object = Some(found.clone());
-    Err(scanned
-        .broken
-        .map_or(Unusable { faults, object }, Unusable::from))
 }
 
 /// Returns the one object of a text, unchecked.
 pub(super) fn object(text: &str) -> Option<Value> {
-    only_one(&scan::scan(text)).ok().flatten().cloned()
-}
-
-/// The object of a text; an error where there are different ones.
-fn only_one(scanned: &Scanned) -> Result<Option<&Value>, Unusable> {
-    let Some((last, others)) = scanned.objects.split_last() else {
-        return Ok(None);
-    };
-    if others.iter().all(|other| other == last) && !scanned.has_more {
-        return Ok(Some(last));
-    }
-    let several = || SEVERAL.to_owned();
-    Err(scanned.broken.clone().unwrap_or_else(several).into())
-}
-
-fn nothing_in(scanned: &Scanned) -> Unusable {
-    let fault = match &scanned.broken {
-        Some(broken) => broken.clone(),
-        None if scanned.is_thinking => UNCLOSED.to_owned(),
-        None if scanned.is_blank() => EMPTY.to_owned(),
-        None => NO_JSON.to_owned(),
-    };
-    fault.into()
+    scan::scan(text).one().ok().cloned()
 }
 
 /// What the model is told on its repair turn.

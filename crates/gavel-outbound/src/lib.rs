@@ -12,7 +12,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{ClientBuilder, Response, Url};
 
 pub use public::is_public;
-pub use retry_after::{LONGEST_WAIT, retry_after};
+pub use retry_after::{retry_after, seconds};
 pub use webhook::{
     Targets, Undelivered, WebhookMessage, WebhookSender, check_url, key_of, secret_of,
 };
@@ -150,6 +150,22 @@ pub fn innermost(error: &reqwest::Error) -> String {
         cause = inner.source();
     }
     innermost.unwrap_or_else(|| "connection failed".to_owned())
+}
+
+/// Whether the process, or the system, has no file descriptor left for a connection.
+pub fn lacks_descriptors(error: &reqwest::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let code = inner
+            .downcast_ref::<std::io::Error>()
+            .and_then(std::io::Error::raw_os_error);
+        // EMFILE, ENFILE
+        if matches!(code, Some(24 | 23)) {
+            return true;
+        }
+        cause = inner.source();
+    }
+    false
 }
 
 /// Why a server's certificate was not accepted, with the remedy; `None` for any other error.

@@ -6,7 +6,7 @@ use chrono::{DateTime, NaiveDateTime, Utc};
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 
 /// A server's clock or its arithmetic may be wrong; nothing is believed beyond this.
-pub const LONGEST_WAIT: Duration = Duration::from_secs(7 * 24 * 3600);
+const LONGEST_WAIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The second is Azure's.
 const IN_MILLISECONDS: [&str; 2] = ["retry-after-ms", "x-ms-retry-after-ms"];
@@ -29,7 +29,8 @@ pub fn retry_after(headers: &HeaderMap, now: Option<DateTime<Utc>>) -> Option<Du
     Some(wait.unwrap_or(Duration::ZERO).min(LONGEST_WAIT))
 }
 
-fn seconds(number: f64) -> Duration {
+/// A number of seconds as a wait: at least none, at most a week.
+pub fn seconds(number: f64) -> Duration {
     let wait = Duration::try_from_secs_f64(number.max(0.0)).unwrap_or(LONGEST_WAIT);
     wait.min(LONGEST_WAIT)
 }

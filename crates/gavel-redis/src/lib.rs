@@ -10,7 +10,7 @@ mod address;
 mod link;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -157,6 +157,17 @@ impl RedisClient {
         Ok(Subscription { sink, messages })
     }
 
+    /// Writes `key` for a millisecond by a script. A server that is full, was demoted, or forbids scripts fails this, and
+    /// still answers reads or plain commands.
+    ///
+    /// # Errors
+    /// As [`RedisClient::invoke`].
+    pub async fn probe(&self, key: &str) -> Result<(), RedisError> {
+        static PROBE: LazyLock<Script> =
+            LazyLock::new(|| Script::new("redis.call('SET', KEYS[1], '1', 'PX', 1)"));
+        self.invoke(&PROBE, key, &[]).await
+    }
+
     /// What the server does with its keys when it is full; `None` where it doesn't say.
     pub async fn maxmemory_policy(&self) -> Option<String> {
         let mut info = redis::cmd("INFO");
@@ -203,14 +214,35 @@ impl RedisClient {
 }
 
 /// Whether an error means that Redis can't do the work now: it can't be reached, is not the primary any more, has no
-/// memory left, or moves its keys. The caller goes on without it and tries again.
+/// memory left, moves its keys, or rejects its user. The caller goes on without it and tries again.
 #[must_use]
 pub fn is_away(error: &RedisError) -> bool {
     let kind = matches!(
         error.kind(),
         ErrorKind::Io | ErrorKind::MasterNameNotFoundBySentinel
     );
-    kind || error.code().is_some_and(|code| AWAY.contains(&code))
+    let code = |codes: &[&str]| error.code().is_some_and(|code| codes.contains(&code));
+    kind || code(AWAY) || is_rejected(error)
+}
+
+/// Whether the server rejects the user, or one of its commands.
+fn is_rejected(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::AuthenticationFailed
+        || matches!(error.code(), Some("NOPERM" | "NOAUTH" | "WRONGPASS"))
+}
+
+/// Returns the error's text, with a remedy where an operator has to act.
+#[must_use]
+pub fn explain(error: &RedisError) -> String {
+    let remedy = match is_rejected(error) {
+        true if error.code() == Some("NOPERM") => {
+            "; allow the user of REDIS_URL the keys and channels of Gavel and its commands, scripts included: \
+             `ACL SETUSER .. ~{gavel:* &{gavel:* +@all -@admin -@dangerous +info +role`"
+        }
+        true => "; correct user and password of REDIS_URL",
+        false => "",
+    };
+    format!("{error}{remedy}")
 }
 
 const AWAY: &[&str] = &[
@@ -403,16 +435,13 @@ mod tests {
             "MOVED 866 127.0.0.1:7001",
             "MISCONF Redis is configured to save RDB snapshots",
             "BUSY Redis is busy running a script.",
+            "NOPERM User default has no permissions to run the 'evalsha' command",
+            "NOAUTH Authentication required.",
         ] {
             assert!(is_away(&said(text)), "{text}");
         }
         assert!(is_away(&too_late()));
-        for text in [
-            "ERR unknown command",
-            "WRONGTYPE Operation against a key",
-            "NOPERM no",
-            "NOAUTH Authentication required.",
-        ] {
+        for text in ["ERR unknown command", "WRONGTYPE Operation against a key"] {
             assert!(!is_away(&said(text)), "{text}");
         }
     }

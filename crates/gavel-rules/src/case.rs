@@ -47,6 +47,15 @@ pub fn field(kind: Kind, name: &str) -> Option<Field> {
         .copied()
 }
 
+/// The name of an item of a kind, trimmed, as its fields have it; a number counts as its digits.
+pub fn name_of(kind: Kind, fields: &Map<String, Value>) -> Option<String> {
+    match fields.get(about(kind).name)? {
+        Value::String(name) => Some(name.trim().to_owned()).filter(|name| !name.is_empty()),
+        Value::Number(name) => Some(name.to_string()),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
 /// The fields of a kind's payload, in the order of a report.
 pub fn fields(kind: Kind) -> &'static [Field] {
     about(kind).fields

@@ -25,7 +25,7 @@ pub mod trust;
 mod unasked;
 
 pub use about::{About, Column, Component, Origin, ReadCase, STATUS, Sides};
-pub use case::{field, fields, kind_of, read_case};
+pub use case::{field, fields, kind_of, name_of, read_case};
 pub use criteria::{Criteria, CriteriaError, CriteriaHash, Trim};
 pub use error::{ErrorClass, JudgeError};
 pub use evaluation::{Alert, Evaluation, JudgedBy};
@@ -38,7 +38,7 @@ pub use question::{
     Weakness,
 };
 pub use reading::MAX_FIELDS;
-pub use row_match::{JsonError, parse_json, readable_json};
+pub use row_match::{JsonError, parse_json, readable_json, unambiguous_json};
 pub use tokens::ModelFamily;
 pub use unasked::score_unasked;
 

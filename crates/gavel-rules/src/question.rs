@@ -110,7 +110,8 @@ pub enum Target {
 }
 
 /// A reply's JSON schema: closed objects, every property required, in the order in which they are to be written. Models fill a
-/// schema in the order of its text, and a judge that gives its reasons first scores better.
+/// schema in the order of its text, and a judge that gives its reasons first scores better. Ranges and lengths stand in
+/// descriptions alone, because strict providers refuse their keywords.
 #[derive(Debug)]
 pub struct ReplySchema {
     value: Value,

@@ -6,6 +6,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{JobLinks, Score};
+use crate::words::{grouped, time};
 use crate::{FailureClass, JobState, Kind, Priority, Usage, WaitReason, text_enum};
 
 /// What is to be scored, by which criteria, and how soon.
@@ -99,110 +100,48 @@ pub struct Job {
     pub times: JobTimes,
 }
 
-text_enum! {
-    /// What a job waits for.
-    pub enum JobWaitReason {
-        /// Other jobs go first.
-        Queued = "queued",
-        /// No worker is alive.
-        NoWorker = "no_worker",
-        /// No worker that is alive can ask its judge.
-        NoWorkerForJudge = "no_worker_for_judge",
-        /// Its batch's replies are being fetched by the judge's batch endpoint, within a day. POST its session's score, and it is asked at once.
-        Economy = "economy",
-        /// Somebody paused the queue, its judge or its batch.
-        Paused = "paused",
-        /// Its judge's cap is reached, or its batch's budget spent.
-        Budget = "budget",
-        /// Its judge failed too often in a row.
-        BreakerOpen = "breaker_open",
-        /// Its judge answered 429, or asked for a delay.
-        Throttled = "throttled",
-        /// Its judge's requests or tokens a minute are used up for the moment (GET /api/v1/judges shows them). It goes on by itself.
-        Paced = "paced",
-        /// Its judge's quota or spend limit is used up.
-        Exhausted = "exhausted",
-        /// Its judge refuses the key, the model or the address.
-        Misconfigured = "misconfigured",
-        /// The store or a source failed for a passing reason.
-        Storage = "storage",
-        /// Its judge declined, and the judge that stands in can't be asked yet.
-        Fallback = "fallback",
-    }
-}
-
-impl From<WaitReason> for JobWaitReason {
-    fn from(reason: WaitReason) -> Self {
-        match reason {
-            WaitReason::BreakerOpen => Self::BreakerOpen,
-            WaitReason::Throttled => Self::Throttled,
-            WaitReason::Paced => Self::Paced,
-            WaitReason::Exhausted => Self::Exhausted,
-            WaitReason::Misconfigured => Self::Misconfigured,
-            WaitReason::Paused => Self::Paused,
-            WaitReason::Budget => Self::Budget,
-            WaitReason::Storage => Self::Storage,
-            WaitReason::Fallback => Self::Fallback,
-        }
-    }
-}
-
-impl JobWaitReason {
-    /// The same in words.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Queued => "it waits for its turn",
-            Self::NoWorker => "no worker is alive",
-            Self::NoWorkerForJudge => "no live worker can ask its judge",
-            Self::Paused => "its judge, its batch or the queue is paused",
-            Self::Budget => "a budget or a spending cap is reached",
-            Self::BreakerOpen => {
-                "its judge failed too often in a row and is left alone for a while"
-            }
-            Self::Throttled => "its judge limits our rate",
-            Self::Paced => "its judge's requests or tokens a minute are used up for the moment",
-            Self::Exhausted => "its judge's quota is used up",
-            Self::Misconfigured => "its judge refuses the key, the model or the address",
-            Self::Storage => "the database was away",
-            Self::Economy => {
-                "its batch's replies are fetched by the judge's batch endpoint, within a day"
-            }
-            Self::Fallback => "its judge declined, and the one that stands in can't be asked yet",
-        }
-    }
-}
-
 impl Wait {
-    /// What is stopped, by whom and why.
-    pub fn in_short(&self, judge: Option<&str>) -> String {
+    /// What is stopped, by whom, why and until when, and the judge's last error, in one line.
+    pub fn text(&self, judge: Option<&str>) -> String {
         let judge = judge.unwrap_or("its judge");
-        let mut why = match (self.reason, self.target) {
-            (JobWaitReason::Paused, Some(WaitTarget::Queue)) => "the queue is paused".to_owned(),
-            (JobWaitReason::Paused, Some(WaitTarget::Judge)) => format!("{judge} is paused"),
-            (JobWaitReason::Paused, Some(WaitTarget::Batch)) => "its batch is paused".to_owned(),
-            (JobWaitReason::Budget, Some(WaitTarget::Judge)) => {
+        let mut text = match (self.reason, self.target) {
+            (WaitReason::Queued, _) if self.position == Some(1) => {
+                return "it is the next in line".to_owned();
+            }
+            (WaitReason::Paused, Some(WaitTarget::Queue)) => "the queue is paused".to_owned(),
+            (WaitReason::Paused, Some(WaitTarget::Judge)) => format!("{judge} is paused"),
+            (WaitReason::Paused, Some(WaitTarget::Batch)) => "its batch is paused".to_owned(),
+            (WaitReason::Budget, Some(WaitTarget::Judge)) => {
                 format!("{judge} has reached its spending cap")
             }
-            (JobWaitReason::Budget, Some(WaitTarget::Queue)) => {
+            (WaitReason::Budget, Some(WaitTarget::Queue)) => {
                 "the spending cap over all judges is reached".to_owned()
             }
-            (JobWaitReason::Budget, Some(WaitTarget::Batch)) => {
+            (WaitReason::Budget, Some(WaitTarget::Batch)) => {
                 "its batch has spent its budget".to_owned()
             }
-            (JobWaitReason::NoWorkerForJudge, _) => format!("no live worker can ask {judge}"),
-            (reason, _) => reason.words().to_owned(),
+            (WaitReason::NoWorkerForJudge, _) => format!("no live worker can ask {judge}"),
+            (reason, _) => reason.description().to_owned(),
         };
-        if let Some(by) = self
-            .set_by
-            .as_ref()
-            .filter(|_| self.reason == JobWaitReason::Paused)
-        {
-            why.push_str(&format!(" by {by}"));
+        let by = self.set_by.as_ref();
+        if let Some(by) = by.filter(|_| self.reason == WaitReason::Paused) {
+            text.push_str(&format!(" by {by}"));
         }
-        if let Some(said) = &self.message {
-            why.push_str(&format!(" ({said})"));
+        if let Some(message) = &self.message {
+            text.push_str(&format!(" ({message})"));
         }
-        why
+        if let Some(until) = self.until {
+            text.push_str(&format!(" until {}", time(until)));
+        }
+        if let Some(position) = self.position {
+            text.push_str(&format!(", number {} in line", grouped(position)));
+        }
+        // A hold is often set with the text of the judge's last error.
+        let error = self.last_error.as_ref();
+        if let Some(error) = error.filter(|error| !text.contains(error.as_str())) {
+            text.push_str(&format!("; last error: {error}"));
+        }
+        text
     }
 }
 
@@ -219,7 +158,7 @@ text_enum! {
 /// Why a job is not running yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Wait {
-    pub reason: JobWaitReason,
+    pub reason: WaitReason,
     /// Only with `fallback`: the judge that stands in. `GET /api/v1/judges` says what closed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judge: Option<String>,
@@ -240,7 +179,7 @@ pub struct Wait {
     /// judge's last failed call said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// Only with `no_worker` and `no_worker_for_judge`: what makes it go on.
+    /// What an operator must do before it continues; left out where it continues without that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
@@ -335,6 +274,56 @@ impl Job {
         match &self.result {
             Some(JobResult::Session(score)) => Some(score),
             Some(JobResult::Kept(_)) | None => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn wait_text_names_what_is_stopped_by_whom_until_when_and_each_cause_once() {
+        for (wait, text) in [
+            (
+                json!({"reason": "paused", "target": "queue", "set_by": "ann", "message": "lunch"}),
+                "the queue is paused by ann (lunch)",
+            ),
+            (
+                json!({"reason": "paused", "target": "judge", "set_by": "ann"}),
+                "gpt is paused by ann",
+            ),
+            (
+                json!({"reason": "budget", "target": "batch"}),
+                "its batch has spent its budget",
+            ),
+            (
+                json!({"reason": "budget", "target": "judge", "set_by": "cap", "message": "the daily cap of gpt, 2 USD, is reached",
+                    "until": "2026-01-02T00:00:00Z"}),
+                "gpt has reached its spending cap (the daily cap of gpt, 2 USD, is reached) until 2026-01-02 00:00:00 UTC",
+            ),
+            (
+                json!({"reason": "queued", "position": 1}),
+                "it is the next in line",
+            ),
+            (
+                json!({"reason": "queued", "position": 1_200}),
+                "it waits for its turn, number 1,200 in line",
+            ),
+            (
+                json!({"reason": "breaker_open", "until": "2026-01-02T00:00:00Z", "last_error": "HTTP 503"}),
+                "its judge failed too often in a row and is left alone for a while until 2026-01-02 00:00:00 UTC; \
+                 last error: HTTP 503",
+            ),
+            (
+                json!({"reason": "misconfigured", "message": "judge gpt: 401: no such key", "last_error": "401: no such key"}),
+                "its judge refuses the key, the model or the address (judge gpt: 401: no such key)",
+            ),
+        ] {
+            let wait: Wait = serde_json::from_value(wait).expect("a wait");
+            assert_eq!(wait.text(Some("gpt")), text);
         }
     }
 }

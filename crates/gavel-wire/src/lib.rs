@@ -61,8 +61,8 @@ pub use import::{
     ImportList, ImportState, Outdated,
 };
 pub use job::{
-    Call, Job, JobDetail, JobError, JobRequest, JobResult, JobTimes, JobWaitReason, Jobs,
-    ScoreRequest, Wait, WaitTarget,
+    Call, Job, JobDetail, JobError, JobRequest, JobResult, JobTimes, Jobs, ScoreRequest, Wait,
+    WaitTarget,
 };
 pub use job_ref::{JobLinks, JobRef};
 pub use judge::{

@@ -70,17 +70,25 @@ impl JobState {
 }
 
 text_enum! {
-    /// Why a job waits.
+    /// What a job waits for. Rows store all but the first four.
     pub enum WaitReason {
+        /// Other jobs go first.
+        Queued = "queued",
+        /// No worker is alive.
+        NoWorker = "no_worker",
+        /// No live worker can ask its judge.
+        NoWorkerForJudge = "no_worker_for_judge",
+        /// Its batch's replies are being fetched by the judge's batch endpoint, within a day. POST its session's score, and it is asked at once.
+        Economy = "economy",
         /// The judge failed too often in a row; a probe goes out after the cool-down.
         BreakerOpen = "breaker_open",
-        /// The judge said 429, or asked for a delay over 10 s.
+        /// The judge answered 429, or asked for a delay over 10 s.
         Throttled = "throttled",
-        /// The judge's requests or tokens a minute are used up for the moment.
+        /// The judge's requests or tokens a minute are used up for the moment (GET /api/v1/judges shows them). It resumes automatically.
         Paced = "paced",
         /// The judge's quota or spend limit is used up.
         Exhausted = "exhausted",
-        /// The judge refuses our key, our model or our address.
+        /// The judge rejects the key, the model or the address.
         Misconfigured = "misconfigured",
         /// An operator paused the judge, the queue or the batch.
         Paused = "paused",
@@ -94,9 +102,13 @@ text_enum! {
 }
 
 impl WaitReason {
-    /// Why a queue or a judge lets nothing through, for people, as short as a mark.
-    pub fn brief(self) -> &'static str {
+    /// One or two words for a queue or a judge that lets nothing through.
+    pub fn summary(self) -> &'static str {
         match self {
+            Self::Queued => "queued",
+            Self::NoWorker => "no worker",
+            Self::NoWorkerForJudge => "no worker for it",
+            Self::Economy => "batch endpoint",
             Self::BreakerOpen => "failing",
             Self::Exhausted => "out of quota",
             Self::Budget => "spending cap reached",
@@ -106,6 +118,29 @@ impl WaitReason {
             Self::Paused => "paused",
             Self::Storage => "the database is away",
             Self::Fallback => "its fallback can't be asked",
+        }
+    }
+
+    /// The reason of a job as a clause.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Queued => "it waits for its turn",
+            Self::NoWorker => "no worker is alive",
+            Self::NoWorkerForJudge => "no live worker can ask its judge",
+            Self::Paused => "its judge, its batch or the queue is paused",
+            Self::Budget => "a budget or a spending cap is reached",
+            Self::BreakerOpen => {
+                "its judge failed too often in a row and is left alone for a while"
+            }
+            Self::Throttled => "its judge limits our rate",
+            Self::Paced => "its judge's requests or tokens a minute are used up for the moment",
+            Self::Exhausted => "its judge's quota is used up",
+            Self::Misconfigured => "its judge refuses the key, the model or the address",
+            Self::Storage => "the database was away",
+            Self::Economy => {
+                "its batch's replies are fetched by the judge's batch endpoint, within a day"
+            }
+            Self::Fallback => "its judge declined, and the one that stands in can't be asked yet",
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use chrono::{DateTime, Utc};
+
 /// A number with its thousands apart.
 pub fn grouped(n: impl TryInto<i128>) -> String {
     // No count is larger.
@@ -63,6 +65,11 @@ pub fn duration(seconds: f64) -> String {
         s if s < 172_800.0 => format!("{:.1} h", s / 3_600.0),
         s => format!("{:.1} days", s / 86_400.0),
     }
+}
+
+/// A time in a sentence, to the second. Not relative: pages stay open.
+pub fn time(at: DateTime<Utc>) -> String {
+    at.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 /// A text of at most so many characters; what is left out is said by `…`.

@@ -101,7 +101,7 @@ fn float(value: f64) -> Cell {
     }
 }
 
-/// Reads a string: a plain number, an ISO date, an array or object as JSON text, or text. JSON has no NaN; tools write it
+/// Reads a string: a plain number, a boolean, an ISO date, an array or object as JSON text, or text. JSON has no NaN; tools write it
 /// as this very word.
 fn text(raw: &str, case: Case) -> Cell {
     let trimmed = raw.trim();
@@ -110,6 +110,9 @@ fn text(raw: &str, case: Case) -> Cell {
             .or_else(|| date::canonical(trimmed).map(|date| Cell::Text(date.into()))),
         Some(b'{' | b'[') => nested::of_text(trimmed, case).map(|json| Cell::Json(json.into())),
         Some(b'N') if trimmed == "NaN" => Some(Cell::Null),
+        // Spreadsheets write TRUE, Python True, and drivers that give text true.
+        Some(b't' | b'T') if trimmed.eq_ignore_ascii_case("true") => Some(Cell::Int(1)),
+        Some(b'f' | b'F') if trimmed.eq_ignore_ascii_case("false") => Some(Cell::Int(0)),
         Some(_) | None => None,
     };
     read.unwrap_or_else(|| Cell::Text(case.apply(trimmed)))

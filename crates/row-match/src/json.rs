@@ -41,10 +41,27 @@ pub fn parse_json(text: &[u8]) -> Result<Value, JsonError> {
     }
 }
 
+/// Reads one JSON value by any deserializer. An object may have a field twice if both are equal.
+///
+/// # Errors
+/// Those of the deserializer, and one that names a field with two values.
+pub fn unambiguous_json<'de, D: Deserializer<'de>>(json: D) -> Result<Value, D::Error> {
+    let (repeated, equal_may_repeat) = (&mut None, true);
+    let reader = ValueReader {
+        repeated,
+        equal_may_repeat,
+    };
+    reader.deserialize(json)
+}
+
 fn parse_strictly(text: &[u8]) -> Result<Value, JsonError> {
     let mut repeated = None;
     let mut json = serde_json::Deserializer::from_slice(text);
-    let read = ValueReader(&mut repeated).deserialize(&mut json);
+    let reader = ValueReader {
+        repeated: &mut repeated,
+        equal_may_repeat: false,
+    };
+    let read = reader.deserialize(&mut json);
     match (read, repeated) {
         (Err(_), Some((pointer, name))) => Err(JsonError::RepeatedField { pointer, name }),
         (read, _) => {
@@ -56,17 +73,24 @@ fn parse_strictly(text: &[u8]) -> Result<Value, JsonError> {
 }
 
 /// Reads a value, and keeps the pointer and the name of a field that an object has twice.
-struct ValueReader<'r>(&'r mut Option<(String, String)>);
+struct ValueReader<'r> {
+    repeated: &'r mut Option<(String, String)>,
+    /// Whether that is no fault where both values are equal.
+    equal_may_repeat: bool,
+}
 
 impl ValueReader<'_> {
     /// The reader of a value within this one.
     fn inner(&mut self) -> ValueReader<'_> {
-        ValueReader(&mut *self.0)
+        ValueReader {
+            repeated: &mut *self.repeated,
+            equal_may_repeat: self.equal_may_repeat,
+        }
     }
 
     /// Puts a step in front of the pointer, if a field was found twice further in.
     fn within<E>(&mut self, error: E, step: impl fmt::Display) -> E {
-        if let Some((pointer, _)) = self.0 {
+        if let Some((pointer, _)) = self.repeated {
             pointer.insert_str(0, &format!("/{step}"));
         }
         error
@@ -92,14 +116,18 @@ impl<'de> Visitor<'de> for ValueReader<'_> {
         let mut map = Map::new();
         while let Some(name) = members.next_key::<String>()? {
             let escaped = || name.replace('~', "~0").replace('/', "~1");
-            if map.contains_key(&name) {
-                let pointer = format!("/{}", escaped());
-                *self.0 = Some((pointer, name));
-                return Err(A::Error::custom("a field is there twice"));
-            }
             let value = members
                 .next_value_seed(self.inner())
                 .map_err(|error| self.within(error, escaped()))?;
+            let may_repeat = self.equal_may_repeat;
+            if map
+                .get(&name)
+                .is_some_and(|known| !may_repeat || *known != value)
+            {
+                let words = format!("the field {name:?} is there twice, with different values,");
+                *self.repeated = Some((format!("/{}", escaped()), name));
+                return Err(A::Error::custom(words));
+            }
             map.insert(name, value);
         }
         Ok(Value::Object(map))

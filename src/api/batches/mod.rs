@@ -342,6 +342,7 @@ pub(crate) async fn retry(api: Authorized, batch_id: String) -> Result<BatchRetr
 ///
 /// A batch that was paused for its budget goes on if the new one is more than what it has spent; one that runs and has spent it
 /// is paused, and so is one at the next call without a price. What is in flight then ends and is paid for: a budget is passed by the cost of so many calls at most.
+/// GET of the batch reads it.
 #[utoipa::path(
     post, path = BUDGET, tag = "batches",
     params(("batch_id" = Uuid, Path, description = "The batch")),

@@ -13,10 +13,11 @@ use super::authorized::Authorized;
 use super::body::check_shape;
 use super::body_memory::BodyMemory;
 use super::guard::Guard;
-use super::idempotency::{KeyedId, do_once, hash};
+use super::idempotency::{Fate, KeyedId, do_once, hash};
 use super::problem::{ApiError, FaultStatus};
 use crate::api::ApiState;
 use crate::memory::JsonShape;
+use crate::store::KeptAnswer;
 
 /// A way into the API's typed functions.
 #[derive(Clone)]
@@ -105,8 +106,22 @@ impl ApiAccess {
         let key = hash(&[&caller, b"POST", route.as_bytes(), key.as_bytes()]);
         let work = |keyed_id| {
             api.keyed_id = keyed_id;
-            act(api, request)
+            let acting = act(api, request);
+            async {
+                let kept = acting.await.and_then(|value| {
+                    let body = serde_json::to_string(&value);
+                    let body = body.map_err(|error| ApiError::Internal(error.to_string()))?;
+                    Ok(KeptAnswer {
+                        status: 200,
+                        headers: Vec::new(),
+                        body,
+                    })
+                });
+                kept.map_err(|error| (Fate::of_error(&error), error))
+            }
         };
-        do_once(&self.state, key, hash(&[&text]), work).await?
+        let kept = do_once(&self.state, key, hash(&[&text]), work).await??;
+        serde_json::from_str(&kept.body)
+            .map_err(|error| ApiError::Internal(format!("reading a kept answer: {error}")))
     }
 }

@@ -7,14 +7,14 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use ipnet::IpNet;
 
 use super::browsers::{Browsers, is_by};
 use super::problem::{ApiError, FaultStatus};
-use super::proxies::Networks;
 use super::token_throttle::TokenThrottle;
 use super::tokens::{Token, Tokens};
 use super::transport::Transport;
-use crate::config::{AuthSettings, ProxySettings};
+use crate::config::{AuthSettings, ProxySettings, parse_network};
 use crate::job::Requester;
 
 /// Who a request without a name is attributed to.
@@ -139,7 +139,7 @@ impl Groups {
 pub(crate) struct Auth {
     tokens: Tokens,
     groups: Groups,
-    proxies: Networks,
+    proxies: Vec<IpNet>,
     /// `None`: no browser signs in here.
     pub(crate) browsers: Option<Browsers>,
     throttle: TokenThrottle,
@@ -171,12 +171,16 @@ impl Auth {
             true => &usual,
             false => proxies,
         };
+        let network = |text: &String| {
+            parse_network(text).ok_or_else(|| {
+                format!("http.trusted_proxies: {text:?} is not a network: write it as 10.0.0.0/8 or fd00::/8")
+            })
+        };
         Ok(Self {
             tokens,
             groups,
             browsers: None,
-            proxies: Networks::parse(proxies)
-                .map_err(|fault| format!("http.trusted_proxies: {fault}"))?,
+            proxies: proxies.iter().map(network).collect::<Result<_, _>>()?,
             throttle: TokenThrottle::default(),
         })
     }
@@ -244,7 +248,7 @@ impl Auth {
         ))
     }
 
-    /// Lets a request pass, or says why not. Many wrong tokens of one address are answered slowly, or refused; a right one never is.
+    /// Lets a request pass, or says why not. The answer to a wrong token is delayed.
     pub(crate) async fn admit(
         &self,
         headers: &HeaderMap,
@@ -285,10 +289,16 @@ impl Auth {
 
     /// How a request came to the proxy that hands it on; only one that is trusted is believed.
     pub(crate) fn transport(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Transport {
-        match peer.is_some_and(|peer| self.proxies.contain(peer)) {
+        match self.trusts(peer) {
             true => Transport::said(headers),
             false => Transport::Plain,
         }
+    }
+
+    /// Whether an address is that of a trusted proxy.
+    fn trusts(&self, peer: Option<IpAddr>) -> bool {
+        let peer = peer.map(|peer| peer.to_canonical());
+        peer.is_some_and(|peer| self.proxies.iter().any(|network| network.contains(&peer)))
     }
 
     /// The user that a trusted proxy names, as it came.
@@ -297,7 +307,7 @@ impl Auth {
         headers: &HeaderMap,
         peer: Option<IpAddr>,
     ) -> Result<Option<Vec<u8>>, ApiError> {
-        if !peer.is_some_and(|peer| self.proxies.contain(peer)) {
+        if !self.trusts(peer) {
             return Ok(None);
         }
         for name in USER_HEADERS {

@@ -11,14 +11,13 @@ use axum::http::{HeaderMap, header};
 use futures::{Stream, StreamExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use serde_path_to_error::{Path, Segment};
 use tower_http::timeout::TimeoutError;
 
 use super::body_memory::BodyMemory;
-use super::problem::{ApiError, FaultStatus, escape};
+use super::problem::{ApiError, FaultStatus};
 use crate::api::ApiState;
 use crate::config::HttpSettings;
-use crate::history::ingest::shortened;
+use crate::history::ingest::{pointer, shortened};
 use crate::memory::{JsonShape, blocking};
 use crate::score::{JsonError, parse_json};
 
@@ -296,22 +295,6 @@ fn deserialize<T: DeserializeOwned>(
         let said = shortened(&error.inner().to_string());
         ApiError::fault(fault_status, root.to_owned() + &pointer(error.path()), said)
     })
-}
-
-/// A path as a JSON pointer (RFC 6901).
-fn pointer(path: &Path) -> String {
-    let mut pointer = String::new();
-    for segment in path.iter() {
-        match segment {
-            Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
-            Segment::Map { key } => {
-                pointer.push('/');
-                pointer.push_str(&escape(key));
-            }
-            Segment::Enum { .. } | Segment::Unknown => {}
-        }
-    }
-    pointer
 }
 
 #[cfg(test)]

@@ -35,7 +35,11 @@ use self::activity::{Activity, AwaitedBody, Sending, in_pieces};
 use crate::config::HttpSettings;
 
 /// So many connections are taken beyond those that may have a request under way: a probe among them is answered, anything else refused.
-const FOR_PROBES: usize = 32;
+/// Fewer where the system's descriptors allow only few requests.
+fn for_probes(max_requests: usize) -> usize {
+    max_requests.min(32)
+}
+
 /// How long nothing of an answer may be taken. What makes it may be that slow: a statement takes a minute, and is tried once more.
 const STALLED_AFTER: Duration = Duration::from_secs(180);
 /// After so long a client that takes nothing gives way to others. A stream of events says something every 15 s.
@@ -123,7 +127,9 @@ impl Room {
     fn new(http: &HttpSettings) -> Self {
         Self {
             max: http.max_connections,
-            places: Arc::new(Semaphore::new(http.max_connections + FOR_PROBES)),
+            places: Arc::new(Semaphore::new(
+                http.max_connections + for_probes(http.max_connections),
+            )),
             requests: Arc::new(Semaphore::new(http.max_connections)),
             gives_way: Notify::new(),
             in_need: Arc::default(),

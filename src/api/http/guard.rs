@@ -124,7 +124,8 @@ impl Guard {
         if !is_probe(path) {
             let host = host_of(request.uri(), headers)?;
             self.hosts.check(host.as_ref())?;
-            check_site(request.method(), headers, host.as_ref())?;
+            let transport = self.transport(request);
+            check_site(request.method(), headers, (host.as_ref(), transport))?;
         }
         let route = request
             .extensions()
@@ -218,17 +219,19 @@ fn host_of(uri: &Uri, headers: &HeaderMap) -> Result<Option<Authority>, ApiError
     }
 }
 
-/// Refuses changes that a browser sends from a page of another origin.
+/// Refuses changes that a browser sends from a page of another origin. Behind a proxy that ends TLS and isn't trusted to say
+/// so, only the browser knows the scheme that it asked by.
 fn check_site(
     method: &Method,
     headers: &HeaderMap,
-    host: Option<&Authority>,
+    (host, transport): (Option<&Authority>, Transport),
 ) -> Result<(), ApiError> {
     if method.is_safe() {
         return Ok(());
     }
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    if text("sec-fetch-site") == Some("cross-site") {
+    let site = text("sec-fetch-site");
+    if site == Some("cross-site") {
         return Err(ApiError::CrossSite(
             "the browser says that the request comes from another site".to_owned(),
         ));
@@ -237,13 +240,10 @@ fn check_site(
         return Ok(());
     };
     let same = origin.parse::<Uri>().ok().is_some_and(|uri| {
-        let scheme = uri.scheme_str().unwrap_or_default().to_owned();
-        // A page that came in the clear can be anybody's. The header is believed of all: no page of another site can send it.
-        if scheme != "https" && Transport::said(headers) == Transport::Tls {
-            return false;
-        }
+        let scheme = uri.scheme_str().unwrap_or_default();
+        let same_scheme = scheme == transport.scheme() || site == Some("same-origin");
         match (uri.authority(), host) {
-            (Some(origin), Some(host)) => same_authority(origin, host, &scheme),
+            (Some(origin), Some(host)) => same_scheme && same_authority(origin, host, scheme),
             (None, _) | (_, None) => false,
         }
     });
@@ -251,7 +251,9 @@ fn check_site(
         Ok(())
     } else {
         Err(ApiError::CrossSite(format!(
-            "origin {origin:?} is not the host that was asked, or not by TLS as that was"
+            "origin {origin:?} is not the host, port and scheme ({}) that was asked; behind a proxy that ends TLS, set \
+             http.trusted_proxies to its address and let it send X-Forwarded-Proto",
+            transport.scheme()
         )))
     }
 }
@@ -393,21 +395,43 @@ mod tests {
     }
 
     #[test]
-    fn a_page_in_the_clear_changes_nothing_that_is_served_over_tls() {
+    fn origin_of_another_scheme_is_refused() {
         let host = "gavel.example".parse().unwrap();
-        for (origin, protocol, passes) in [
-            ("https://gavel.example", "https, http", true),
-            ("http://gavel.example", "https, http", false),
-            ("http://gavel.example:443", "HTTPS", false),
-            ("http://gavel.example", "http", true),
-            ("https://gavel.example", "http", true),
-            ("null", "https", false),
+        for (origin, transport, site, passes) in [
+            ("https://gavel.example", Transport::Tls, None, true),
+            ("http://gavel.example", Transport::Tls, None, false),
+            ("http://gavel.example:443", Transport::Tls, None, false),
+            ("http://gavel.example", Transport::Plain, None, true),
+            ("https://gavel.example", Transport::Plain, None, false),
+            ("https://gavel.example:80", Transport::Plain, None, false),
+            ("null", Transport::Tls, None, false),
+            // A proxy that isn't trusted ended TLS.
+            (
+                "https://gavel.example",
+                Transport::Plain,
+                Some("same-origin"),
+                true,
+            ),
+            (
+                "https://gavel.example",
+                Transport::Plain,
+                Some("same-site"),
+                false,
+            ),
+            (
+                "https://evil.example",
+                Transport::Plain,
+                Some("same-origin"),
+                false,
+            ),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(header::ORIGIN, origin.parse().unwrap());
-            headers.insert("x-forwarded-proto", protocol.parse().unwrap());
-            let checked = check_site(&Method::POST, &headers, Some(&host));
-            assert_eq!(checked.is_ok(), passes, "{origin} {protocol}");
+            if let Some(site) = site {
+                headers.insert("sec-fetch-site", site.parse().unwrap());
+            }
+            let checked = check_site(&Method::POST, &headers, (Some(&host), transport));
+            assert_eq!(checked.is_ok(), passes, "{origin} {transport:?} {site:?}");
         }
     }
 

@@ -6,18 +6,19 @@
 //! ours leaves open whether something was done, and a job that failed or was cancelled was made: the same request then
 //! goes on under the same id, see [`KeyedId`].
 
-use std::convert::Infallible;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, TimeDelta, Utc};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use parking_lot::Mutex;
+use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
 use tracing::Instrument as _;
 use uuid::Uuid;
 
@@ -29,7 +30,7 @@ use crate::api::ApiState;
 use crate::api::http;
 use crate::enqueue::NewId;
 use crate::job::JobId;
-use crate::store::{KeptAnswer, KeyUse, Reserved};
+use crate::store::{Dialect, KeptAnswer, KeyReservation, KeyUse, Reserved};
 use crate::wire::Problem;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -40,9 +41,11 @@ const MAX_KEY: usize = 255;
 /// How long a key is kept.
 const KEPT: TimeDelta = TimeDelta::hours(24);
 /// How long a key stays locked when its process dies.
-const LOCK: TimeDelta = TimeDelta::seconds(15);
-/// How often the lock is renewed while the request is worked on.
-const RENEW: Duration = Duration::from_secs(5);
+const LEASE: Duration = Duration::from_millis(2_750);
+/// How much earlier a lease ends for its holder than for others.
+const MARGIN: Duration = Duration::from_millis(250);
+/// How often the leases are renewed while their requests are worked on.
+const RENEW_INTERVAL: Duration = Duration::from_secs(1);
 /// The largest answer that can be kept, bytes; far beyond those of our handlers, who hold them in memory.
 const MAX_ANSWER: usize = 64 << 20;
 /// What is kept of an answer's headers.
@@ -60,35 +63,22 @@ const SCORING_ROUTES: &str = "/api/v1/scoring/sessions/";
 /// Who does the work heeds it unless doing it twice is the same as doing it once: that is what holds when a process dies
 /// between the effect and the kept answer.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct KeyedId(Option<Reservation>);
-
-#[derive(Debug, Clone, Copy)]
-struct Reservation {
-    id: Uuid,
-    since: DateTime<Utc>,
-    repeated: bool,
-}
+pub(crate) struct KeyedId(Option<KeyReservation>);
 
 impl KeyedId {
     /// The id of the job that the request makes.
     pub(crate) fn new_id(self) -> NewId {
-        match self.0 {
+        match self.id() {
             None => NewId::Any,
-            Some(Reservation {
-                id, repeated: true, ..
-            }) => NewId::Repeated(JobId(id)),
-            Some(Reservation {
-                id,
-                repeated: false,
-                ..
-            }) => NewId::Reserved(JobId(id)),
+            Some((id, true)) => NewId::Repeated(JobId(id)),
+            Some((id, false)) => NewId::Reserved(JobId(id)),
         }
     }
 
     /// The id of what the request makes, and whether an earlier try may have made it; `None`: any new one.
     pub(crate) fn id(self) -> Option<(Uuid, bool)> {
         self.0
-            .map(|reservation| (reservation.id, reservation.repeated))
+            .map(|reservation| (reservation.effect_id, reservation.repeated))
     }
 
     /// When the first try began, if this is another one.
@@ -142,44 +132,49 @@ async fn answer(state: &ApiState, request: Request, next: Next) -> Result<Respon
     };
     let work = |keyed_id: KeyedId| {
         parts.extensions.insert(keyed_id);
-        next.run(Request::from_parts(parts, body))
+        let answered = next.run(Request::from_parts(parts, body));
+        async { kept(answered.await).await }
     };
-    do_once(state, key, asked, work).await
+    do_once(state, key, asked, work)
+        .await?
+        .map_or_else(Ok, response)
 }
 
-/// Does once what a key stands for; another time it answers what came of it. Both are hashes: the key's with what it is scoped by.
-pub(crate) async fn do_once<A: Answer, F: Future<Output = A> + Send + 'static>(
+/// Does once what a key stands for; another time it returns the stored answer. Both are hashes: the key's with its scope.
+/// `work` returns what is stored, or an error with what becomes of the key.
+pub(crate) async fn do_once<E: Send + 'static, F>(
     state: &ApiState,
     key_hash: String,
     request_hash: String,
     work: impl FnOnce(KeyedId) -> F,
-) -> Result<A, ApiError> {
-    let now = state.clock.now();
+) -> Result<Result<KeptAnswer, E>, ApiError>
+where
+    F: Future<Output = Result<KeptAnswer, (Fate, E)>> + Send + 'static,
+{
+    let (now, began) = (state.clock.now(), Instant::now());
     let wish = KeyUse {
         key_hash,
         request_hash,
         holder: Uuid::now_v7(),
         effect_id: JobId::at(now).0,
         now,
-        locked_until: now + LOCK,
+        locked_until: now + lease(state),
         expires_at: now + KEPT,
     };
     match state.store.idempotency_keys().reserve(&wish).await? {
-        Reserved::Kept(answer) => A::replayed(answer),
+        Reserved::Kept(mut answer) => {
+            answer
+                .headers
+                .push((REPLAYED.as_str().to_owned(), "true".to_owned()));
+            Ok(Ok(answer))
+        }
         Reserved::InUse => Err(ApiError::KeyInUse),
         Reserved::OtherRequest => Err(ApiError::KeyReused),
-        Reserved::Mine {
-            effect_id,
-            since,
-            repeated,
-        } => {
-            let work = work(KeyedId(Some(Reservation {
-                id: effect_id,
-                since,
-                repeated,
-            })));
+        Reserved::Mine(reservation) => {
+            let work = work(KeyedId(Some(reservation)));
+            let lease = KeyLease::new(state, &wish, began);
             // A task of its own: a client that hangs up must find its answer when it asks again.
-            let work = settled(state.clone(), wish, work).in_current_span();
+            let work = settled(state.clone(), wish, lease, work).in_current_span();
             let done = state.keyed.spawn(work).await;
             done.unwrap_or_else(|_| {
                 Err(ApiError::Internal(
@@ -190,165 +185,195 @@ pub(crate) async fn do_once<A: Answer, F: Future<Output = A> + Send + 'static>(
     }
 }
 
-/// Lets the work be done, holds the key meanwhile, and keeps what it came to.
-async fn settled<A: Answer>(
+/// Runs the work under its lease, and stores the answer. The work is dropped when the lease has lapsed, because another
+/// request may have taken the key over.
+async fn settled<E>(
     state: ApiState,
     wish: KeyUse,
-    work: impl Future<Output = A>,
-) -> Result<A, ApiError> {
+    lease: KeyLease,
+    work: impl Future<Output = Result<KeptAnswer, (Fate, E)>>,
+) -> Result<Result<KeptAnswer, E>, ApiError> {
     let (key, holder) = (wish.key_hash.as_str(), wish.holder);
     let keys = state.store.idempotency_keys();
-    let renew = || async {
-        let until = state.clock.now() + LOCK;
-        if let Err(error) = keys.hold(key, holder, until).await {
-            tracing::warn!(%error, "could not hold an idempotency key");
+    let done = tokio::select! {
+        biased;
+        () = lease.lapsed(), if state.store.dialect() == Dialect::Postgres => {
+            return Err(ApiError::DatabaseUnavailable(
+                "the lease of the Idempotency-Key could not be renewed; send the request again with the same key".to_owned(),
+            ));
         }
+        done = work => done,
     };
-    let done = meanwhile(work, renew).await;
-    let (done, settled) = match done.fate() {
-        Fate::Kept => {
-            let (done, answer) = done.kept().await?;
+    let (done, stored) = match done {
+        Ok(answer) => {
             let session_id = session_of(&answer.body);
-            let kept = keys.keep_answer(key, holder, &answer, session_id);
-            (done, kept.await)
+            let kept = keys.keep_answer(key, holder, &answer, session_id).await;
+            (Ok(answer), kept)
         }
-        Fate::Free => (done, keys.free(key, holder).await),
-        Fate::Open => (done, keys.hold(key, holder, state.clock.now()).await),
+        Err((Fate::Free, error)) => (Err(error), keys.free(key, holder).await),
+        Err((Fate::Open, error)) => (Err(error), keys.release(key, holder).await),
     };
-    if let Err(error) = settled {
-        // The lock ends by itself; the same request then goes on under the same id.
-        tracing::warn!(%error, "could not settle an idempotency key");
+    if let Err(error) = stored {
+        // The lease ends by itself; the same request then goes on under the same id.
+        tracing::warn!(%error, "failed to settle an idempotency key");
     }
     Ok(done)
 }
 
-/// Works, and renews every now and then meanwhile. The work goes on during a renewal: it may hold the connection that the
-/// renewal waits for, and would keep it for ever.
-async fn meanwhile<T, R>(work: impl Future<Output = T>, renew: impl Fn() -> R) -> T
-where
-    R: Future<Output = ()>,
-{
-    tokio::select! {
-        done = work => done,
-        never = now_and_then(renew) => match never {},
+/// The keys that this process works on. One task renews them all, with one statement.
+#[derive(Default)]
+pub(crate) struct KeyLeases(Mutex<HeldKeys>);
+
+#[derive(Default)]
+struct HeldKeys {
+    by_holder: HashMap<Uuid, String>,
+    /// When the last renewal of all began that was written.
+    renewed_at: Option<Instant>,
+    /// Whether the task runs.
+    is_renewed: bool,
+}
+
+/// A key that a request holds; dropping it ends the renewals.
+struct KeyLease {
+    state: ApiState,
+    holder: Uuid,
+    reserved_at: Instant,
+    held_at: Instant,
+}
+
+impl KeyLease {
+    /// Holds a key. The first one of the process starts the task that renews.
+    fn new(state: &ApiState, wish: &KeyUse, reserved_at: Instant) -> Self {
+        let mut held = state.key_leases().0.lock();
+        if !std::mem::replace(&mut held.is_renewed, true) {
+            tokio::spawn(renew(state.clone()));
+        }
+        held.by_holder.insert(wish.holder, wish.key_hash.clone());
+        Self {
+            state: state.clone(),
+            holder: wish.holder,
+            reserved_at,
+            held_at: Instant::now(),
+        }
+    }
+
+    /// Returns when the lease was not renewed in time.
+    async fn lapsed(&self) {
+        loop {
+            let renewed_at = self.state.key_leases().0.lock().renewed_at;
+            // A renewal that began before it was held didn't include it.
+            let renewed_at = renewed_at.filter(|at| *at > self.held_at);
+            let end = renewed_at.unwrap_or(self.reserved_at) + LEASE - MARGIN;
+            if end <= Instant::now() {
+                return;
+            }
+            tokio::time::sleep_until(end).await;
+        }
     }
 }
 
-async fn now_and_then<R: Future<Output = ()>>(renew: impl Fn() -> R) -> Infallible {
+impl Drop for KeyLease {
+    fn drop(&mut self) {
+        let mut held = self.state.key_leases().0.lock();
+        held.by_holder.remove(&self.holder);
+    }
+}
+
+/// Renews every key of this process until it holds none.
+async fn renew(state: ApiState) {
     loop {
-        tokio::time::sleep(RENEW).await;
-        renew().await;
+        tokio::time::sleep(RENEW_INTERVAL).await;
+        let (began, until) = (Instant::now(), state.clock.now() + lease(&state));
+        let held: Vec<(String, Uuid)> = {
+            let mut held = state.key_leases().0.lock();
+            held.is_renewed = !held.by_holder.is_empty();
+            let held = held.by_holder.iter();
+            held.map(|(holder, key)| (key.clone(), *holder)).collect()
+        };
+        if held.is_empty() {
+            return;
+        }
+        match state.store.idempotency_keys().renew(&held, until).await {
+            Ok(()) => state.key_leases().0.lock().renewed_at = Some(began),
+            Err(error) => tracing::warn!(%error, "failed to renew idempotency keys"),
+        }
     }
 }
 
-/// What becomes of a key with its answer.
+/// The lease of a key. On SQLite no other process takes a key over, and one long write holds up a renewal.
+fn lease(state: &ApiState) -> Duration {
+    match state.store.dialect() {
+        Dialect::Postgres => LEASE,
+        Dialect::Sqlite => LEASE * 5,
+    }
+}
+
+/// What becomes of a key when its request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// The answer is given again.
-    Kept,
     /// Nothing was done: the next try is a new one.
     Free,
     /// Something may have been done, or was and ended badly: the next try goes on from there, and does it no second time.
     Open,
 }
 
-/// What a request with a key comes to.
-pub(crate) trait Answer: Sized + Send + 'static {
-    fn fate(&self) -> Fate;
-    /// The answer, and what is kept of it.
-    fn kept(self) -> impl Future<Output = Result<(Self, KeptAnswer), ApiError>> + Send;
-    /// A kept answer, as it was given.
-    fn replayed(kept: KeptAnswer) -> Result<Self, ApiError>;
-}
-
-impl Answer for Response {
-    fn fate(&self) -> Fate {
-        Fate::from_answer(self.status(), self.extensions().get())
-    }
-
-    async fn kept(self) -> Result<(Self, KeptAnswer), ApiError> {
-        let (parts, body) = self.into_parts();
-        let bytes = axum::body::to_bytes(body, MAX_ANSWER)
-            .await
-            .map_err(|error| {
-                ApiError::Internal(format!("reading an answer to keep it: {error}"))
-            })?;
-        let headers = KEPT_HEADERS
-            .iter()
-            .filter_map(|name| {
-                let value = parts.headers.get(name)?.to_str().ok()?;
-                Some((name.as_str().to_owned(), value.to_owned()))
-            })
-            .collect();
-        let answer = KeptAnswer {
-            status: parts.status.as_u16(),
-            headers,
-            body: String::from_utf8_lossy(&bytes).into_owned(),
-        };
-        Ok((Self::from_parts(parts, Body::from(bytes)), answer))
-    }
-
-    /// Marked as one that was given before.
-    fn replayed(kept: KeptAnswer) -> Result<Self, ApiError> {
-        let status = StatusCode::from_u16(kept.status)
-            .map_err(|error| ApiError::Internal(format!("a kept answer's status: {error}")))?;
-        let mut response = (status, Body::from(kept.body)).into_response();
-        for (name, value) in kept.headers {
-            if let (Ok(name), Ok(value)) = (
-                HeaderName::from_bytes(name.as_bytes()),
-                HeaderValue::from_str(&value),
-            ) {
-                response.headers_mut().insert(name, value);
-            }
-        }
-        let yes = HeaderValue::from_static("true");
-        response.headers_mut().insert(REPLAYED, yes);
-        Ok(response)
-    }
-}
-
-/// What a typed function came to: its value is kept as JSON.
-impl<T: Serialize + DeserializeOwned + Send + 'static> Answer for Result<T, ApiError> {
-    fn fate(&self) -> Fate {
-        let Err(error) = self else {
-            return Fate::Kept;
-        };
-        let problem = error.problem();
-        let status = StatusCode::from_u16(problem.status);
-        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Fate::from_answer(status, Some(&problem))
-    }
-
-    async fn kept(self) -> Result<(Self, KeptAnswer), ApiError> {
-        let body = serde_json::to_string(&self.as_ref().ok())
-            .map_err(|error| ApiError::Internal(format!("keeping an answer: {error}")))?;
-        let answer = KeptAnswer {
-            status: StatusCode::OK.as_u16(),
-            headers: Vec::new(),
-            body,
-        };
-        Ok((self, answer))
-    }
-
-    fn replayed(kept: KeptAnswer) -> Result<Self, ApiError> {
-        serde_json::from_str(&kept.body)
-            .map(Ok)
-            .map_err(|error| ApiError::Internal(format!("reading a kept answer: {error}")))
-    }
-}
-
 impl Fate {
-    fn from_answer(status: StatusCode, problem: Option<&Problem>) -> Self {
+    pub(crate) fn of(status: StatusCode, problem: Option<&Problem>) -> Self {
         let ended_badly = problem
             .is_some_and(|problem| matches!(problem.name(), "judge-failed" | "job-cancelled"));
-        if status.is_success() {
-            Self::Kept
-        } else if ended_badly || (status.is_server_error() && status != StatusCode::BAD_GATEWAY) {
-            Self::Open
-        } else {
-            Self::Free
+        match ended_badly || (status.is_server_error() && status != StatusCode::BAD_GATEWAY) {
+            true => Self::Open,
+            false => Self::Free,
         }
     }
+
+    pub(crate) fn of_error(error: &ApiError) -> Self {
+        let problem = error.problem();
+        let status = StatusCode::from_u16(problem.status);
+        Self::of(
+            status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            Some(&problem),
+        )
+    }
+}
+
+/// Reads what is stored of an answer of success; `Err`: the answer, with what becomes of the key.
+async fn kept(response: Response) -> Result<KeptAnswer, (Fate, Response)> {
+    if !response.status().is_success() {
+        let fate = Fate::of(response.status(), response.extensions().get());
+        return Err((fate, response));
+    }
+    let (parts, body) = response.into_parts();
+    let bytes = match axum::body::to_bytes(body, MAX_ANSWER).await {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            let error = ApiError::Internal(format!("reading an answer to keep it: {error}"));
+            return Err((Fate::Open, error.into_response()));
+        }
+    };
+    let headers = KEPT_HEADERS
+        .iter()
+        .filter_map(|name| {
+            let value = parts.headers.get(name)?.to_str().ok()?;
+            Some((name.as_str().to_owned(), value.to_owned()))
+        })
+        .collect();
+    Ok(KeptAnswer {
+        status: parts.status.as_u16(),
+        headers,
+        body: String::from_utf8_lossy(&bytes).into_owned(),
+    })
+}
+
+/// Makes a stored answer a response.
+fn response(kept: KeptAnswer) -> Result<Response, ApiError> {
+    let mut response = Response::builder().status(kept.status);
+    for (name, value) in kept.headers {
+        response = response.header(name, value);
+    }
+    response
+        .body(Body::from(kept.body))
+        .map_err(|error| ApiError::Internal(format!("a kept answer: {error}")))
 }
 
 /// The key: 1-255 printable ASCII characters. Quotes around it, which the draft has, are not part of it.
@@ -392,6 +417,8 @@ fn session_of(body: &str) -> Option<Uuid> {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderValue;
+
     use super::*;
 
     fn read_key(values: &[&[u8]]) -> Result<String, &'static str> {
@@ -400,23 +427,6 @@ mod tests {
             headers.append(KEY, HeaderValue::from_bytes(value).unwrap());
         }
         key_of(&headers)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn work_goes_on_while_a_renewal_waits_for_what_it_holds() {
-        let connection = tokio::sync::Mutex::new(0);
-        let work = async {
-            let mut held = connection.lock().await;
-            tokio::time::sleep(RENEW * 3).await;
-            *held += 1;
-            drop(held);
-            tokio::time::sleep(RENEW * 2).await;
-            "done"
-        };
-        let renew = || async { *connection.lock().await += 10 };
-        let done = tokio::time::timeout(RENEW * 10, meanwhile(work, renew)).await;
-        assert_eq!(done, Ok("done"));
-        assert!(*connection.lock().await >= 11, "the key was renewed");
     }
 
     #[test]
@@ -444,39 +454,17 @@ mod tests {
         assert_eq!(hash(&[b"ab", b"c"]), hash(&[b"ab", b"c"]));
     }
 
-    #[tokio::test]
-    async fn what_a_typed_function_came_to_is_given_again() {
-        let done: Result<_, ApiError> = Ok(vec![1, 2]);
-        assert_eq!(done.fate(), Fate::Kept);
-        let (_, kept) = done.kept().await.unwrap();
-        let again = Result::<Vec<u8>, ApiError>::replayed(kept).unwrap();
-        assert_eq!(again.unwrap(), [1, 2]);
-        let (_, kept) = Ok::<_, ApiError>(()).kept().await.unwrap();
-        assert!(matches!(Result::<(), ApiError>::replayed(kept), Ok(Ok(()))));
+    #[test]
+    fn failed_request_frees_its_key_only_if_nothing_was_done() {
         for (error, fate) in [
             (ApiError::NoRoute, Fate::Free),
+            (ApiError::KeyInUse, Fate::Free),
             (ApiError::Internal(String::new()), Fate::Open),
             (ApiError::DatabaseUnavailable(String::new()), Fate::Open),
         ] {
-            assert_eq!(Err::<(), ApiError>(error).fate(), fate);
+            assert_eq!(Fate::of_error(&error), fate, "{error:?}");
         }
-    }
-
-    #[test]
-    fn an_answer_is_kept_by_what_it_says_was_done() {
-        for (status, fate) in [
-            (200, Fate::Kept),
-            (202, Fate::Kept),
-            (404, Fate::Free),
-            (409, Fate::Free),
-            (422, Fate::Free),
-            (429, Fate::Free),
-            (500, Fate::Open),
-            (502, Fate::Free),
-            (503, Fate::Open),
-        ] {
-            let status = StatusCode::from_u16(status).unwrap();
-            assert_eq!(Fate::from_answer(status, None), fate, "{status}");
-        }
+        assert_eq!(Fate::of(StatusCode::BAD_GATEWAY, None), Fate::Free);
+        assert_eq!(Fate::of(StatusCode::TOO_MANY_REQUESTS, None), Fate::Free);
     }
 }

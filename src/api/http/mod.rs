@@ -15,7 +15,6 @@ pub(crate) mod links;
 pub(crate) mod openapi;
 pub(crate) mod params;
 pub mod problem;
-pub(crate) mod proxies;
 pub(crate) mod serve;
 pub(crate) mod spool;
 mod token_throttle;

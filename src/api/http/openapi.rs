@@ -329,6 +329,10 @@ fn say_too(operation: &mut Operation, status: &str, slug: &str) {
 
 fn complete_operation(operation: &mut Operation, scope: Option<Scope>) {
     let mut problems = vec![
+        (
+            "405",
+            "method-not-allowed: to another method of this path than Allow lists",
+        ),
         ("421", "host-not-allowed"),
         ("431", "headers-too-large"),
         ("500", "internal"),

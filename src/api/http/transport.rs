@@ -13,6 +13,14 @@ pub(crate) enum Transport {
 }
 
 impl Transport {
+    /// The scheme that the client asked by.
+    pub(super) fn scheme(self) -> &'static str {
+        match self {
+            Self::Plain => "http",
+            Self::Tls => "https",
+        }
+    }
+
     /// What a cookie of ours is called there. Browsers take `__Host-` of this very host alone, and over TLS.
     pub(crate) fn cookie(self, name: &str) -> String {
         match self {

@@ -9,17 +9,53 @@ use crate::api::ApiState;
 use crate::api::judges::workers::LiveWorkers;
 use crate::job::{Job, JobState, Priority, Wait, WaitReason};
 use crate::store::{Hold, HoldTarget, JudgeRow, StoreError};
-use crate::wire::{self, JobWaitReason, PausedBy, Stopped, WaitTarget};
+use crate::wire::{self, PausedBy, Stopped, WaitTarget};
 
-/// What helps where no worker is alive.
-const START_WORKER: &str = "start a worker: `gavel worker` on the same database and queue, or `gavel up` on the same data folder";
-
-/// What helps where no live worker can ask a judge.
+/// The remedy where no live worker can ask a judge.
 fn start_worker_for(judge: &str) -> String {
     let entry = judge.split(':').next().unwrap_or(judge);
     format!(
         "start a worker whose llm_providers.yaml has entry {entry} and its key, or cancel and ask again with criteria that name another judge"
     )
+}
+
+/// What an operator must do before a job continues; `None` where it continues without that.
+fn remedy(
+    why: (WaitReason, Option<WaitTarget>),
+    until: Option<DateTime<Utc>>,
+    judge: Option<&str>,
+) -> Option<String> {
+    let text = match why {
+        (WaitReason::Paused, Some(WaitTarget::Batch)) => "resume its batch",
+        (WaitReason::Paused, Some(WaitTarget::Queue)) => "resume the queue",
+        (WaitReason::Paused, _) => "resume the judge",
+        (WaitReason::Misconfigured, _) => {
+            "correct the judge's key, model or address and restart the workers; if nothing was wrong here, resume the judge"
+        }
+        (WaitReason::Exhausted, _) if until.is_none() => {
+            "top up the provider's quota or spend limit, then resume the judge"
+        }
+        (WaitReason::Budget, Some(WaitTarget::Batch)) => "give its batch a larger budget, or none",
+        (WaitReason::Budget, _) => {
+            "wait for the end of the cap's day or month, or raise the cap and restart the workers"
+        }
+        (WaitReason::NoWorker, _) => {
+            "start a worker: `gavel worker` on the same database and queue, or `gavel up` on the same data folder"
+        }
+        (WaitReason::NoWorkerForJudge, _) => return judge.map(start_worker_for),
+        (
+            WaitReason::Queued
+            | WaitReason::Economy
+            | WaitReason::BreakerOpen
+            | WaitReason::Throttled
+            | WaitReason::Paced
+            | WaitReason::Exhausted
+            | WaitReason::Storage
+            | WaitReason::Fallback,
+            _,
+        ) => return None,
+    };
+    Some(text.to_owned())
 }
 
 /// The wait that a row tells of, until it is over: from then on the job is held back by what holds back its lane.
@@ -101,26 +137,26 @@ impl Blockers {
             HoldTarget::Judge(_) => WaitTarget::Judge,
         });
         let (reason, until) = if let Some(hold) = held {
-            (hold.reason.into(), hold.until)
+            (hold.reason, hold.until)
         } else if let Some(by) = self.paused_by(job) {
             target = Some(WaitTarget::Batch);
             let reason = match by {
-                PausedBy::Operator => JobWaitReason::Paused,
-                PausedBy::Budget => JobWaitReason::Budget,
+                PausedBy::Operator => WaitReason::Paused,
+                PausedBy::Budget => WaitReason::Budget,
             };
             (reason, None)
         } else if self.is_collecting(job) {
-            (JobWaitReason::Economy, None)
+            (WaitReason::Economy, None)
         } else if let Some(wait) = wait {
-            (wait.reason.into(), wait.until)
+            (wait.reason, wait.until)
         } else if self.workers.is_empty() {
-            (JobWaitReason::NoWorker, None)
+            (WaitReason::NoWorker, None)
         } else if !self.workers.can_ask(job.judge.as_deref()) {
-            (JobWaitReason::NoWorkerForJudge, None)
+            (WaitReason::NoWorkerForJudge, None)
         } else if let Some((why, row)) = self.closed(job.judge.as_deref()) {
-            (why.into(), row.closed_until)
+            (why, row.closed_until)
         } else {
-            (JobWaitReason::Queued, None)
+            (WaitReason::Queued, None)
         };
         let fallback = || self.fallbacks.get(job.judge.as_deref()?).cloned();
         let stands_in = (held.is_none() && wait.is_some() && waits_for_fallback(job))
@@ -129,13 +165,7 @@ impl Blockers {
         let asked = stands_in.as_deref().or(job.judge.as_deref());
         Some(wire::Wait {
             last_error: self.last_error(asked, reason),
-            remedy: if reason == JobWaitReason::NoWorker {
-                Some(START_WORKER.to_owned())
-            } else {
-                let judge = job.judge.as_deref();
-                let unasked = reason == JobWaitReason::NoWorkerForJudge;
-                judge.filter(|_| unasked).map(start_worker_for)
-            },
+            remedy: remedy((reason, target), until, job.judge.as_deref()),
             message: held
                 .map(|hold| hold.message.clone())
                 .filter(|said| !said.is_empty()),
@@ -149,14 +179,14 @@ impl Blockers {
     }
 
     /// What the judge's last failed call said, as the worker tells that wrote last, where that is why its jobs wait.
-    fn last_error(&self, judge: Option<&str>, why: JobWaitReason) -> Option<String> {
+    fn last_error(&self, judge: Option<&str>, why: WaitReason) -> Option<String> {
         let is_its_judge = matches!(
             why,
-            JobWaitReason::BreakerOpen
-                | JobWaitReason::Throttled
-                | JobWaitReason::Exhausted
-                | JobWaitReason::Misconfigured
-                | JobWaitReason::Fallback
+            WaitReason::BreakerOpen
+                | WaitReason::Throttled
+                | WaitReason::Exhausted
+                | WaitReason::Misconfigured
+                | WaitReason::Fallback
         );
         if !is_its_judge {
             return None;
@@ -234,12 +264,16 @@ impl Blockers {
             (WaitReason::BreakerOpen, _) => format!("judge {name} failed too often in a row"),
             (WaitReason::Exhausted, _) => format!("the quota of judge {name} is used up"),
             (WaitReason::Misconfigured, _) => format!("judge {name} refuses the key or the model"),
-            // These pass within seconds, and items go on between them.
+            // These pass within seconds, and items run between them.
             (
                 WaitReason::Throttled
                 | WaitReason::Paced
                 | WaitReason::Storage
-                | WaitReason::Fallback,
+                | WaitReason::Fallback
+                | WaitReason::Queued
+                | WaitReason::NoWorker
+                | WaitReason::NoWorkerForJudge
+                | WaitReason::Economy,
                 _,
             ) => return None,
         };
@@ -254,7 +288,7 @@ impl Blockers {
     fn unasked(&self, judge: Option<&str>) -> Option<Stopped> {
         let name = judge.filter(|_| !self.workers.is_empty() && !self.workers.can_ask(judge))?;
         Some(Stopped {
-            reason: JobWaitReason::NoWorkerForJudge.as_str().to_owned(),
+            reason: WaitReason::NoWorkerForJudge.as_str().to_owned(),
             message: format!(
                 "no live worker can ask judge {name}: {}",
                 start_worker_for(name)

@@ -22,9 +22,7 @@ use crate::api::http::links::{job_path, score_path};
 use crate::api::http::params::{Params, PathId, uuid};
 use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::enqueue::ScorableStatus;
-use crate::history::ingest::{
-    FileFault, InvalidSession, SessionFileError, SessionInput, parse_session, parse_session_file,
-};
+use crate::history::ingest::{InvalidSession, SessionInput, parse_session, parse_session_file};
 use crate::memory::JsonShape;
 use crate::score::session::Rating;
 use crate::store::{Erased, Erasure, SessionOrder, SessionRecord, SessionSummary};
@@ -234,7 +232,7 @@ pub(crate) async fn put_file<E: std::error::Error + 'static>(
     let bytes = collect(chunks, headers, limits, memory, REFUSAL).await?;
     let (length, weight) = (bytes.len(), JsonShape::of_any(&bytes).weight());
     memory.take(weight).await?;
-    let read = move || parse_session_file("", &bytes, format).map_err(unreadable);
+    let read = move || parse_session_file("", &bytes, format).map_err(invalid);
     let sessions = beside(length, read).await?;
     let mut records = Vec::with_capacity(sessions.len());
     for session in sessions {
@@ -250,26 +248,13 @@ pub(crate) async fn put_file<E: std::error::Error + 'static>(
     })
 }
 
-fn unreadable(SessionFileError { faults, .. }: SessionFileError) -> ApiError {
-    let faults = faults
-        .into_iter()
-        .map(|FileFault { place, fault }| RequestFault {
-            pointer: fault.pointer,
-            message: match place.as_str() {
-                "" => fault.message,
-                place => format!("{place}: {}", fault.message),
-            },
-        });
-    ApiError::Invalid {
-        fault_status: REFUSAL,
-        faults: faults.collect(),
-    }
-}
-
 fn invalid(InvalidSession { faults }: InvalidSession) -> ApiError {
     let faults = faults.into_iter().map(|fault| RequestFault {
         pointer: fault.pointer,
-        message: fault.message,
+        message: match fault.place.as_str() {
+            "" => fault.message,
+            place => format!("{place}: {}", fault.message),
+        },
     });
     ApiError::Invalid {
         fault_status: REFUSAL,

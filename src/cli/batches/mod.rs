@@ -12,9 +12,9 @@ use uuid::Uuid;
 
 use super::Global;
 use super::choice::choice;
-use super::connection::{Common, Connection, ConnectionArgs, Listing, Needs, One, given, id};
+use super::connection::{Common, Connection, Listing, Needs, One, given, id};
 use super::outcome::{CliError, Exit, is_interrupted};
-use super::output::{self, Printed};
+use super::output::{self, Printable, Text};
 use crate::client::Client;
 use crate::job::Kind;
 use crate::wire::{Batch, BatchState};
@@ -173,23 +173,23 @@ async fn pushed(
             output::note("nothing to send: the run has no case");
             return Ok(Exit::Nothing);
         };
-        output::print(&batch, common.form())?;
+        output::print(&batch, common.json)?;
         output::note(&match connection.is_remote {
             true => client.address(&format!("/batches/{}", batch.batch_id)),
-            false => goes_on(batch.batch_id, &common.connection, global),
+            false => follow(batch.batch_id),
         });
         Ok(Exit::Done)
     };
     common.connection.run(global, Needs::Store, command).await
 }
 
-/// Follows the batch, and says how to go on where that is broken off.
+/// Follows the batch. Interrupted, prints the command that follows it again.
 async fn watched(one: &One, global: &Global) -> Result<Exit, CliError> {
-    let (id, connection) = (one.id, &one.common.connection);
-    let command = async |connection: Connection<'_>| watch(connection.client, id).await.map(Ended);
+    let command =
+        async |connection: Connection<'_>| watch(connection.client, one.id).await.map(Ended);
     let ended = one.common.run(global, Needs::Worker, command).await;
     if is_interrupted(&ended) {
-        output::note(&goes_on(id, connection, global));
+        output::note(&follow(one.id));
     }
     ended
 }
@@ -199,13 +199,9 @@ async fn watched(one: &One, global: &Global) -> Result<Exit, CliError> {
 #[serde(transparent)]
 pub(super) struct Ended(pub(super) Batch);
 
-impl Printed for Ended {
-    fn print(&self) -> Result<(), CliError> {
-        self.0.print()
-    }
-
-    fn next(&self) -> Option<(&'static str, String)> {
-        self.0.next()
+impl Printable for Ended {
+    fn text(&self, out: &mut Text) {
+        self.0.text(out);
     }
 
     fn exit(&self) -> Exit {
@@ -213,17 +209,11 @@ impl Printed for Ended {
     }
 }
 
-/// What becomes of a batch that nobody watches any more.
-pub(super) fn goes_on(id: Uuid, connection: &ConnectionArgs, global: &Global) -> String {
-    let again = connection.again(global);
-    if connection.is_remote() {
-        format!("batch {id} goes on; watch it again with: gavel batches watch {id}{again}")
-    } else {
-        format!(
-            "batch {id} stays as it is, and goes on wherever workers run (`gavel up` for a data folder); watch it again \
-             with: gavel batches watch {id}{again}"
-        )
-    }
+/// The command that follows a batch, which runs without it.
+pub(super) fn follow(id: Uuid) -> String {
+    format!(
+        "batch {id} runs wherever workers run (`gavel up` for a data folder); follow it with: gavel batches watch {id}"
+    )
 }
 
 #[cfg(test)]

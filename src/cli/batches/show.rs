@@ -1,8 +1,8 @@
 //! How a batch reads: where it stands in words, what it came to, what it cost.
 
 use crate::cli::costs::without_price;
-use crate::cli::outcome::{CliError, Exit};
-use crate::cli::output::{self, ItemList, Printed, or_empty, time};
+use crate::cli::outcome::Exit;
+use crate::cli::output::{Column, Printable, Row, Text, or_empty, time};
 use crate::wire::words::{counted, duration};
 use crate::wire::{
     Batch, BatchCounts, BatchOrigin, BatchPause, BatchProgress, BatchRetried, BatchState,
@@ -12,31 +12,25 @@ use crate::wire::{
 /// Sessions that were being scored elsewhere which are named.
 const NAMED: usize = 5;
 
-impl Printed for ItemList<Batch> {
-    fn print(&self) -> Result<(), CliError> {
-        let row = |batch: &Batch| {
-            vec![
-                batch.batch_id.to_string(),
-                batch.name.clone().unwrap_or_default(),
-                batch.kind.to_string(),
-                brief(batch),
-                format!("{} of {}", done(&batch.counts), batch.counts.total),
-                batch.counts.failed.to_string(),
-                money(batch),
-                time(batch.times.created_at),
-            ]
-        };
-        let head = [
-            "batch", "name", "kind", "state", "done", "failed", "spent", "created",
-        ];
-        Ok(output::table(&head, self.items.iter().map(row))?)
-    }
+impl Row for Batch {
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("batch", |it| it.batch_id.to_string()),
+        ("name", |it| or_empty(it.name.as_deref())),
+        ("kind", |it| it.kind.to_string()),
+        ("state", brief),
+        ("done", |it| {
+            format!("{} of {}", done(&it.counts), it.counts.total)
+        }),
+        ("failed", |it| it.counts.failed.to_string()),
+        ("spent", money),
+        ("created", |it| time(it.times.created_at)),
+    ];
 }
 
-impl Printed for Batch {
-    fn print(&self) -> Result<(), CliError> {
+impl Printable for Batch {
+    fn text(&self, out: &mut Text) {
         let provider_batch = self.economy.as_ref();
-        output::facts(&[
+        out.facts(&[
             ("batch", self.batch_id.to_string()),
             ("name", or_empty(self.name.as_deref())),
             ("kind", self.kind.to_string()),
@@ -58,7 +52,7 @@ impl Printed for Batch {
                 "economy",
                 or_empty(provider_batch.map(provider_batch_words)),
             ),
-        ])?;
+        ]);
         let chunks = provider_batch.iter().flat_map(|it| &it.parts);
         let waited = self.in_progress.iter().take(NAMED).map(|session| {
             let (id, job) = (session.session_id, or_empty(session.job_id));
@@ -66,23 +60,23 @@ impl Printed for Batch {
         });
         let more = (self.in_progress.len() > NAMED).then(|| "and others; --json lists them".into());
         for words in chunks.map(chunk_words).chain(waited).chain(more) {
-            output::line(&output::clean(&format!("          {words}")))?;
+            out.line(format!("          {words}"));
         }
-        Ok(())
-    }
-
-    fn next(&self) -> Option<(&'static str, String)> {
-        let command = format!("gavel jobs list --batch {} --state failed", self.batch_id);
-        (self.counts.failed > 0).then_some(("why they failed", command))
+        if self.counts.failed > 0 {
+            let id = self.batch_id;
+            out.note(format!(
+                "why they failed: gavel jobs list --batch {id} --state failed"
+            ));
+        }
     }
 }
 
-impl Printed for BatchRetried {
+impl Printable for BatchRetried {
     /// How many items it queued again, and the batch.
-    fn print(&self) -> Result<(), CliError> {
+    fn text(&self, out: &mut Text) {
         let items = counted(self.queued_again, "item");
-        output::line(&format!("{items} queued again"))?;
-        self.batch.print()
+        out.line(format!("{items} queued again"));
+        self.batch.text(out);
     }
 
     fn exit(&self) -> Exit {

@@ -10,18 +10,18 @@ use secrecy::SecretString;
 use uuid::Uuid;
 
 use super::Global;
-use super::context::{Context, Voice, flag_of};
+use super::context::{Context, LogProfile, flag_of};
 use super::daemon::{self, ProcessParts, Work};
 use super::import::{self, FileSession};
 use super::outcome::{CliError, Exit};
-use super::output::{self, TableRow};
+use super::output::{self, TableRow, Text};
 use super::score::{failure, is_simulated, rating};
-use super::scoring::{self, Ask, SessionVerdict, Until, Verdict, waiting};
+use super::scoring::{self, ScoringOptions, SessionVerdict, Until, Verdict, waiting};
 use super::simulated::{self, SimulatedJudge};
 use crate::app::{App, Migrations, Mode, Stop};
 use crate::client::Client;
 use crate::config::Settings;
-use crate::job::{Force, Kind};
+use crate::job::Kind;
 use crate::lifecycle::Signals;
 use crate::wire::PutOutcome;
 
@@ -58,7 +58,7 @@ impl Demo {
             flag_of("--judge", "default_llm_provider", self.judge.clone()),
         ];
         let flags = flags.into_iter().flatten().collect();
-        let mut context = Context::new(global, flags, Voice::Jobs)?;
+        let mut context = Context::new(global, flags, LogProfile::Jobs)?;
         context.check_access()?;
         let mut signals = Signals::listen()?;
         let listener = context.listen().await?;
@@ -203,12 +203,12 @@ impl Show {
                 Some(current.version.criteria_hash)
             }
         };
-        let ask = Ask {
-            force: Force::AsIs,
+        let options = ScoringOptions {
+            force: false,
             criteria_hash,
             until: Until::Stuck,
         };
-        let judged = scoring::score_all(client, &ids, &ask).await?;
+        let judged = scoring::score_all(client, &ids, &options).await?;
         let head = [
             "session",
             "alert type",
@@ -218,7 +218,9 @@ impl Show {
             "flags",
         ];
         let both = sessions.iter().zip(&judged);
-        output::spaced_table(&head, both.map(|(session, one)| row(session, one)))?;
+        let mut out = Text::default();
+        out.spaced_table(&head, both.map(|(session, one)| row(session, one)));
+        out.write()?;
         let failed = judged.iter().any(|one| {
             matches!(
                 one.verdict,

@@ -49,31 +49,31 @@ fn flows(hold: Option<&Hold>) -> Result<String, String> {
     match hold {
         None => Ok("is open".to_owned()),
         Some(hold) => Err(format!(
-            "is {} by {}{}; `gavel queue resume` lets jobs begin again",
+            "is {} {}; `gavel queue resume` lets jobs start again",
             hold.reason,
-            hold.set_by,
-            after_colon(&hold.message)
+            hold.text()
         )),
     }
 }
 
 fn state(judge: &Judge) -> Result<String, String> {
-    match (&judge.hold, judge.configured) {
-        (Some(hold), _) => {
-            let said = after_colon(&hold.message);
-            let remedy = match hold.reason == WaitReason::Budget {
-                true => "it goes on by itself with the next day or month; to go on now, raise the cap and restart the workers".to_owned(),
-                false => format!("`gavel judges resume {}` once that is mended", judge.name),
-            };
-            Err(format!("is stopped ({}){said}; {remedy}", hold.reason))
-        }
-        (None, false) => Err(judge.remedy.clone().unwrap_or_default()),
-        (None, true) => match judge.gates.iter().find(|gate| gate.breaker == "open") {
-            Some(gate) => Err(format!(
+    let (state, detail) = judge.state_text();
+    let text = format!("{state}{}", after_colon(&detail));
+    match &judge.hold {
+        Some(hold) if hold.reason == WaitReason::Budget => Err(text),
+        Some(_) => Err(format!(
+            "{text}; `gavel judges resume {}` once that is fixed",
+            judge.name
+        )),
+        None if !judge.configured => Err(text),
+        None => match judge.gates.iter().any(|gate| gate.breaker == "open") {
+            true => Err(format!(
                 "its breaker is open: {}",
-                gate.last_error.as_deref().unwrap_or("its calls fail")
+                judge
+                    .last_error()
+                    .map_or("its calls fail", |(error, _)| error)
             )),
-            None => Ok("can be asked".to_owned()),
+            false => Ok("can be asked".to_owned()),
         },
     }
 }
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(flows(None), Ok("is open".to_owned()));
         let hold = json!({"reason": "paused", "message": "", "set_by": "ann", "since": "2026-01-01T00:00:00Z", "until": null});
         let hold: Hold = serde_json::from_value(hold).unwrap();
-        let said = "is paused by ann; `gavel queue resume` lets jobs begin again";
+        let said = "is paused by ann since 2026-01-01 00:00:00 UTC; `gavel queue resume` lets jobs start again";
         assert_eq!(flows(Some(&hold)), Err(said.to_owned()));
     }
 }

@@ -10,6 +10,29 @@ use crate::cli::connection::ConnectionArgs;
 use crate::job::Kind;
 use crate::suite::run::thresholds;
 
+/// Flags that `run.json` stores: a resumed run keeps its own.
+const RUN_FLAGS: [&str; 19] = [
+    "kind",
+    "limit",
+    "agent_results",
+    "agent_command",
+    "output",
+    "only_failed",
+    "no_judge",
+    "simulate",
+    "allow_simulated",
+    "criteria_hash",
+    "force",
+    "min_pass_rate",
+    "min_mean",
+    "max_errors",
+    "baseline",
+    "max_regression",
+    "name",
+    "branch",
+    "commit",
+];
+
 /// Run a suite against agents and a judge, and gate on the result
 #[derive(Debug, Args)]
 #[command(
@@ -19,8 +42,8 @@ use crate::suite::run::thresholds;
                   agents.docking.url). With --agent-command a command answers, with --agent-results a file has the \
                   answers. A suite is checked whole before anything is run.\n\nWithout --server and \
                   without a database, or with --simulate, the jobs run in this process, over the data folder. A run that was stopped, even \
-                  killed, goes on with --resume. No item is scored twice, and it keeps its gates, except those that \
-                  are given anew.\n\nWith --server a run that has ended is sent as a batch, too, so that the pages \
+                  killed, continues with --resume. No item is scored twice. Its flags and gates are those it was \
+                  started with.\n\nWith --server a run that has ended is sent as a batch, too, so that the pages \
                   show it. The command ends with the page's address. A run that was made without a server is sent by `gavel batches push`.\n\nExit \
                   codes:\n  0 passed\n  1 a gate failed\n  2 usage or settings\n  3 incomplete (an agent, the judge \
                   or the service is down, scores are\n    simulated, or --no-judge)\n  4 nothing to run\n  130 \
@@ -80,16 +103,16 @@ pub(super) struct AgentArgs {
 #[command(next_help_heading = "Run")]
 pub(super) struct RunArgs {
     /// Folder of the run; it must be empty [default: reports/evaluation-runs/run-{timestamp}]
-    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
-    pub(super) output: Option<PathBuf>,
-    /// Go on with the run in this folder: items that have a result are not run again
     #[arg(long, value_name = "DIR")]
+    pub(super) output: Option<PathBuf>,
+    /// Resume the run in this folder, with the flags it was started with (run.json). Items with a result don't run again
+    #[arg(long, value_name = "DIR", conflicts_with_all = RUN_FLAGS)]
     pub(super) resume: Option<PathBuf>,
-    /// With --resume: try items again that have no score
+    /// With --resume: retry items without a score
     #[arg(long, requires = "resume")]
     pub(super) retry_errors: bool,
     /// Run only the items that did not pass in the run of this folder; name the same SUITE again
-    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    #[arg(long, value_name = "DIR")]
     pub(super) only_failed: Option<PathBuf>,
 }
 

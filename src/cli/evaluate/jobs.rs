@@ -1,6 +1,6 @@
 //! Scoring by the service: each case a job, asked for once whatever breaks in between, and waited for until it has ended.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,21 +13,17 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::outage::retried;
 use crate::cli::outcome::{Exit, exit_of};
 use crate::cli::progress::Progress;
-use crate::cli::scoring::{FIRST_LOOK_S, waiting};
+use crate::cli::scoring::{poll, waiting};
 use crate::client::{Client, ClientError};
 use crate::job::{FailureClass, JobId, JobState};
 use crate::report::{Item, ItemError, Outcome};
 use crate::score::about;
 use crate::suite::run::folder::RunHeader;
 use crate::suite::run::{CaseToScore, Computed, Scorer, Stopped};
-use crate::wire::{Job, JobRequest, JobResult, JobWaitReason, Priority, Problem};
+use crate::wire::{Job, JobRequest, JobResult, Priority, Problem, WaitReason};
 
-/// Between two looks at a job where the server doesn't hold its answer back.
-const PAUSE: Duration = Duration::from_secs(1);
 /// How long a case waits for a judge that can't be asked, unless told otherwise.
 const TIMEOUT: Duration = Duration::from_secs(300);
-/// The longest look at a job, seconds.
-const LOOK_S: u64 = 20;
 
 pub(super) struct Service<'a> {
     client: &'a Client,
@@ -40,10 +36,8 @@ pub(super) struct Service<'a> {
     opener: Opener,
     /// Judges that are waited for no longer, by the name that cases ask for, and why.
     given_up: Mutex<BTreeMap<String, GivenUp>>,
-    /// That a judge refuses what it is configured with, or is waited for no longer: who waits looks at once, and often.
+    /// Cancelled when a judge rejects its settings or was given up: waiting cases poll at once, and often.
     hurry: CancellationToken,
-    /// Reasons that were noted already.
-    noted: Mutex<BTreeSet<JobWaitReason>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,7 +80,6 @@ impl<'a> Service<'a> {
             opener: Opener::Operator,
             given_up: Mutex::default(),
             hurry: CancellationToken::new(),
-            noted: Mutex::default(),
         }
     }
 
@@ -112,7 +105,7 @@ impl<'a> Service<'a> {
             ..JobRequest::new(case.kind, case.payload.clone())
         };
         let key = key(&self.header.run_id.to_string(), case, &body);
-        match self.retried(|| self.client.post_job(&body, &key)).await {
+        match retried(self.progress, || self.client.post_job(&body, &key)).await {
             Ok(job) => Ok(Submission::Job(job)),
             Err(ClientError::Refused(problem)) if is_of_the_case(&problem) => {
                 Ok(Submission::Refused(problem))
@@ -121,62 +114,37 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// The job of a case for this judge when it has ended; else why it is waited for no longer.
+    /// Returns the job of a case for this judge when it has ended; else why its judge was given up.
     async fn ended(&self, id: JobId, judge: &str) -> Result<Result<Job, GivenUp>, Stopped> {
         let mut closed_since: Option<Instant> = None;
-        let mut look_s = FIRST_LOOK_S;
-        loop {
-            let begun = Instant::now();
-            let longest = std::mem::replace(&mut look_s, LOOK_S);
-            let Some(job) = self.look(id, longest).await? else {
-                continue;
-            };
-            if job.state.is_terminal() {
-                if self.opener == Opener::Nobody
-                    && job
-                        .error
-                        .as_ref()
-                        .is_some_and(|error| error.class == FailureClass::Misconfigured)
-                {
-                    self.hurry.cancel();
-                }
-                return Ok(Ok(job));
+        let stop = |job: &Job, polled: Instant| match job.wait.as_ref().map(|wait| wait.reason) {
+            None | Some(WaitReason::Queued | WaitReason::Paced) => {
+                closed_since = None;
+                None
             }
-            match job.wait.as_ref().map(|wait| wait.reason) {
-                None | Some(JobWaitReason::Queued | JobWaitReason::Paced) => closed_since = None,
-                // No later try helps: the key is read when the process starts.
-                Some(JobWaitReason::Misconfigured) if self.opener == Opener::Nobody => {
-                    let why = self.why(&job, FailureClass::Misconfigured);
-                    return self.give_up(id, judge, why).await;
-                }
-                Some(reason) => {
-                    self.note_wait(reason, &job);
-                    let since = *closed_since.get_or_insert(begun);
-                    if since.elapsed() >= self.timeout || self.given_up(judge).is_some() {
-                        let why = self.why(&job, FailureClass::WaitExpired);
-                        return self.give_up(id, judge, why).await;
-                    }
-                }
+            // A retry won't help: the key is read when the process starts.
+            Some(WaitReason::Misconfigured) if self.opener == Opener::Nobody => {
+                Some(self.why(job, FailureClass::Misconfigured))
             }
-            self.progress.still();
-            if begun.elapsed() < PAUSE {
-                tokio::time::sleep(PAUSE).await;
+            Some(reason) => {
+                let text = format!("items wait: {}", waiting(job));
+                self.progress.print_once(reason.as_str(), &text);
+                let since = *closed_since.get_or_insert(polled);
+                let is_over = since.elapsed() >= self.timeout || self.given_up(judge).is_some();
+                is_over.then(|| self.why(job, FailureClass::WaitExpired))
             }
-        }
-    }
-
-    /// The job when it has ended, or as it is after a while; `None`: look again, there is hurry.
-    async fn look(&self, id: JobId, longest_s: u64) -> Result<Option<Job>, Stopped> {
-        let hurried = self.hurry.is_cancelled();
-        let look_s = match hurried {
-            true => 1,
-            false => self.timeout.as_secs().clamp(1, longest_s),
         };
-        let look = self.retried(|| self.client.job_ended_within(id, look_s));
-        tokio::select! {
-            job = look => job.map(Some).map_err(|error| stopped(&error)),
-            () = self.hurry.cancelled(), if !hurried => Ok(None),
+        let limits = (&self.hurry, self.timeout);
+        let polled = poll(self.client, id, self.progress, limits, stop).await;
+        let (job, given_up) = polled.map_err(|error| stopped(&error))?;
+        if let Some(why) = given_up {
+            return self.give_up(id, judge, why).await;
         }
+        let class = job.error.as_ref().map(|error| error.class);
+        if self.opener == Opener::Nobody && class == Some(FailureClass::Misconfigured) {
+            self.hurry.cancel();
+        }
+        Ok(Ok(job))
     }
 
     /// Whether some judge is waited for no longer: the jobs that it lacked were cancelled.
@@ -202,19 +170,20 @@ impl<'a> Service<'a> {
         let (first, why) = self.note(judge, why);
         if first {
             self.hurry.cancel();
-            self.progress.say(&format!(
+            self.progress.println(&format!(
                 "{}; what can be computed is, the rest stays incomplete",
                 why.message
             ));
         }
         let cancelled = self.client.cancel(id).await;
         if let Err(error) = &cancelled {
-            self.progress.say(&format!(
+            self.progress.println(&format!(
                 "job {id} may go on, and cost: cancelling it failed ({error}); `gavel jobs cancel {id}` tries again"
             ));
         }
         let look = || self.client.job(id);
-        let job = self.retried(look).await.map_err(|error| stopped(&error))?;
+        let job = retried(self.progress, look).await;
+        let job = job.map_err(|error| stopped(&error))?;
         Ok(match job.state {
             JobState::Succeeded | JobState::Failed => Ok(job),
             JobState::Cancelled | JobState::Queued | JobState::Running | JobState::Waiting => {
@@ -247,14 +216,6 @@ impl<'a> Service<'a> {
         GivenUp { class, message }
     }
 
-    /// Says once why jobs wait.
-    fn note_wait(&self, reason: JobWaitReason, job: &Job) {
-        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
-        if noted.insert(reason) {
-            self.progress.say(&format!("items wait: {}", waiting(job)));
-        }
-    }
-
     /// What can be computed of a case that no judge is waited for.
     async fn computed(&self, case: CaseToScore, given_up: &GivenUp) -> Result<Item, Stopped> {
         let error = ItemError {
@@ -262,13 +223,6 @@ impl<'a> Service<'a> {
             message: given_up.message.clone(),
         };
         self.computed.because(error).score(case).await
-    }
-
-    async fn retried<T>(
-        &self,
-        send: impl AsyncFn() -> Result<T, ClientError>,
-    ) -> Result<T, ClientError> {
-        retried(self.progress, send).await
     }
 }
 

@@ -20,11 +20,11 @@ use self::prepare::Prepared;
 use super::Global;
 use super::batches::push;
 use super::connection::{Connection, Needs};
-use super::context::{Context, Voice};
+use super::context::{Context, LogProfile};
 use super::daemon::ending;
 use super::outage::retried;
 use super::outcome::{CliError, Exit};
-use super::output::{self, OutputForm};
+use super::output;
 use super::progress::Progress;
 use super::simulated::SimulatedJudge;
 use crate::app::{Stop, criteria_of};
@@ -92,7 +92,7 @@ impl Evaluate {
                 folder.discard()?;
                 ended.map(|()| Exit::Nothing)
             }
-            Some(folder) => self.finish(global, &prepared, folder, ended).await,
+            Some(folder) => self.finish(&prepared, folder, ended).await,
             None => ended.map(|()| Exit::Nothing),
         }
     }
@@ -108,7 +108,7 @@ impl Evaluate {
             let settings = &connection.context.settings;
             Box::pin(self.go(settings, Some(&connection), prepared, opened)).await
         };
-        match self.judge.simulate {
+        match prepared.header.options.simulate {
             true => SimulatedJudge::run(&self.connection, (global, Needs::Suite), command).await,
             false => self.connection.run(global, Needs::Suite, command).await,
         }
@@ -121,7 +121,7 @@ impl Evaluate {
         prepared: &Prepared,
         opened: &OnceCell<RunFolder>,
     ) -> Result<(), CliError> {
-        let context = Context::new(global, Vec::new(), Voice::Summary)?;
+        let context = Context::new(global, Vec::new(), LogProfile::Summary)?;
         let mut signals = Signals::listen()?;
         let stop = Stop::default();
         let work = async {
@@ -141,7 +141,7 @@ impl Evaluate {
         bench: &Bench,
         prepared: &Prepared,
     ) -> Result<(), CliError> {
-        let needs_judge = prepared.needs_judge(self.again());
+        let needs_judge = prepared.needs_judge();
         if !needs_judge && prepared.baseline.is_none() {
             return Ok(());
         }
@@ -150,7 +150,7 @@ impl Evaluate {
         if let Some(against) = &prepared.baseline
             && let Some(simulated) = baseline::are_simulated(&judges, &named)
         {
-            against.fits_judge(simulated, &self.gates().over(&prepared.header.gates))?;
+            against.fits_judge(simulated, &prepared.header.gates)?;
         }
         match needs_judge {
             true => bench::can_be_asked(&judges, bench),
@@ -181,7 +181,7 @@ impl Evaluate {
         if let (Some(connection), Some(bench)) = (connection, &judged_by) {
             self.fit_judges(connection.client, bench, prepared).await?;
         }
-        let needed = prepared.agents_needed(self.again());
+        let needed = prepared.agents_needed();
         if let Some(connection) =
             connection.filter(|_| self.connection.is_remote() && !needed.is_empty())
         {
@@ -196,7 +196,7 @@ impl Evaluate {
             output::note(&output::clean(&note));
         }
         let folder = prepared.open(judged_by.as_ref())?;
-        let todo = prepared.todo(&folder, self.again());
+        let todo = prepared.todo(&folder);
         // Where nothing is left, nothing is judged otherwise.
         if let Some(now) = judged_by.as_ref().filter(|_| todo > 0) {
             let began = folder.header().judged_by.as_ref();
@@ -229,7 +229,7 @@ impl Evaluate {
         };
         let seen = |item: &Item| {
             if self.verbose {
-                progress.say(&live::lines(item).join(" / "));
+                progress.println(&live::lines(item).join(" / "));
             }
             progress.one(item.outcome == Outcome::Scored);
         };
@@ -238,7 +238,7 @@ impl Evaluate {
             agents: &agents,
             scorer,
             at_once: self.concurrency.into(),
-            again: self.again(),
+            again: prepared.again,
         };
         run(&parts, &seen).await.map_err(|error| match error {
             RunError::Stopped(why) => stopped(why),
@@ -264,13 +264,12 @@ impl Evaluate {
     /// Makes the reports of what there is, prints the summary, and answers how it went.
     async fn finish(
         &self,
-        global: &Global,
         prepared: &Prepared,
         folder: RunFolder,
         ended: Result<(), CliError>,
     ) -> Result<Exit, CliError> {
         let asked = folder.header().asked();
-        let gates = self.gates().over(&folder.header().gates);
+        let gates = folder.header().gates.clone();
         let meta = Meta {
             name: folder.header().suite.path.display().to_string(),
             run: Some(folder.path().display().to_string()),
@@ -300,7 +299,7 @@ impl Evaluate {
             (Err(_), Err(_)) => {
                 output::note(&format!(
                     "there are no reports; go on with: {}",
-                    self.go_on(global, folder.path())
+                    resume(folder.path())
                 ));
                 return ended.map(|()| Exit::Incomplete);
             }
@@ -325,54 +324,37 @@ impl Evaluate {
             page: prepared.page.get().map(String::as_str),
             exit,
         };
-        output::print(&shown, OutputForm::from_flag(self.json))?;
+        output::print(&shown, self.json)?;
         if let Err(error) = &ended {
             output::error(error);
         }
-        if let Some(hint) = self.hint(global, &figures, &folder) {
+        if let Some(hint) = hint(&figures, &folder) {
             output::note(&hint);
         }
         Ok(exit)
     }
+}
 
-    /// The command that goes on with a run, by the same judge in the same place.
-    fn go_on(&self, global: &Global, folder: &Path) -> String {
-        let simulate = if self.judge.simulate {
-            " --simulate"
-        } else {
-            ""
-        };
-        let folder = folder.display().to_string();
-        let (folder, connection) = (thresholds::word(&folder), self.connection.again(global));
-        // A new run keeps its gates; those that take their place are of this command alone.
-        let gates = match &self.place.resume {
-            Some(_) => self.gates().command_line(),
-            None => String::new(),
-        };
-        format!("gavel evaluate --resume {folder}{simulate}{gates}{connection}")
-    }
+/// The command that continues a run.
+fn resume(folder: &Path) -> String {
+    format!("gavel evaluate --resume {}", folder.display())
+}
 
-    /// How to go on where something is missing.
-    fn hint(&self, global: &Global, figures: &Figures, folder: &RunFolder) -> Option<String> {
-        let go_on = self.go_on(global, folder.path());
-        if figures.unfinished > 0 {
-            Some(format!("go on with: {go_on}"))
-        } else if figures.unscored() > 0 && !folder.header().options.no_judge {
-            // What no judge failed at stays as it is.
-            let lasts = figures
-                .errors
-                .keys()
-                .all(|class| class == Outcome::Incomplete.as_str());
-            Some(match lasts {
-                true => "items without a score will have none on another try either: correct what is named above, or allow some \
-                         with --max-errors"
-                    .to_owned(),
-                false => format!("try those without a score again with: {go_on} --retry-errors"),
-            })
-        } else {
-            None
-        }
+/// How to continue where something is missing.
+fn hint(figures: &Figures, folder: &RunFolder) -> Option<String> {
+    let resume = resume(folder.path());
+    if figures.unfinished > 0 {
+        return Some(format!("continue with: {resume}"));
     }
+    if figures.unscored() == 0 || folder.header().options.no_judge {
+        return None;
+    }
+    // Items that failed without the judge fail again.
+    let is_final = |class: &String| class == Outcome::Incomplete.as_str();
+    Some(match figures.errors.keys().all(is_final) {
+        true => "a retry won't score the items without a score: fix what is named above, or allow some with --max-errors".to_owned(),
+        false => format!("retry items without a score with: {resume} --retry-errors"),
+    })
 }
 
 /// Sends a run, and keeps the address of its page. The run stands without it, too.
@@ -386,9 +368,8 @@ async fn show_as_batch(client: &Client, folder: &Path, prepared: &Prepared) {
         }
         Ok(None) => {}
         Err(error) => output::note(&format!(
-            "no page shows this run ({error}); try again with: gavel batches push {} --server {}",
-            thresholds::word(&folder.display().to_string()),
-            client.address("")
+            "no page shows this run ({error}); try again with: gavel batches push {}",
+            folder.display()
         )),
     }
 }

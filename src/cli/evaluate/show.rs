@@ -5,8 +5,8 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::cli::outcome::{CliError, Exit};
-use crate::cli::output::{self, Printed};
+use crate::cli::outcome::Exit;
+use crate::cli::output::{self, Printable, Text};
 use crate::report::GateResult;
 use crate::report::summary::{Basis, Figures, Share};
 use crate::suite::run::compare::RunComparison;
@@ -41,7 +41,7 @@ impl Serialize for RunSummary<'_> {
             "run": self.path.display().to_string(), "run_id": self.header.run_id, "suite": self.header.suite, "kind": self.header.kind,
             "decision": self.gate_result.decision, "reasons": self.gate_result.reasons, "exit_code": self.exit.code(),
             "figures": self.figures, "comparison": self.against,
-            "judged_otherwise": self.against.map(|against| against.judged.otherwise()),
+            "judging_differs": self.against.map(|against| against.judged.otherwise()),
             "page": self.page,
             "reports": REPORTS.map(|name| self.path.join(name).display().to_string()),
         })
@@ -49,8 +49,8 @@ impl Serialize for RunSummary<'_> {
     }
 }
 
-impl Printed for RunSummary<'_> {
-    fn print(&self) -> Result<(), CliError> {
+impl Printable for RunSummary<'_> {
+    fn text(&self, out: &mut Text) {
         let figures = self.figures;
         let mut rows = vec![row("all", &figures.all)];
         let groups = [
@@ -68,26 +68,25 @@ impl Printed for RunSummary<'_> {
             rows.push(row("simulated, apart", apart));
         }
         let head = ["", "items", "scored", "coverage", "mean", "pass rate"];
-        output::table(&head, rows)?;
-        self.print_parts()?;
+        out.table(&head, rows);
+        self.print_parts(out);
         if let Some(against) = self.against {
-            output::line("")?;
-            against.print()?;
+            out.line("");
+            against.text(out);
         }
         if !self.missed.is_empty() {
-            output::line("\ndid not pass")?;
+            out.line("\ndid not pass");
         }
         for line in self.missed {
-            output::line(&format!("  {}", output::clean(line)))?;
+            out.line(format!("  {line}"));
         }
-        output::line("")?;
-        output::line(&format!("run      {}", self.path.display()))?;
-        output::line(&format!("reports  {}", REPORTS.join(", ")))?;
-        output::decision(self.gate_result)?;
+        out.line("");
+        out.line(format!("run      {}", self.path.display()));
+        out.line(format!("reports  {}", REPORTS.join(", ")));
+        out.decision(self.gate_result);
         if let Some(page) = self.page {
-            output::line(&format!("\npage     {page}"))?;
+            out.line(format!("\npage     {page}"));
         }
-        Ok(())
     }
 
     fn exit(&self) -> Exit {
@@ -97,7 +96,7 @@ impl Printed for RunSummary<'_> {
 
 impl RunSummary<'_> {
     /// Means of components, errors, cost, and what only suites of SQL have.
-    fn print_parts(&self) -> Result<(), CliError> {
+    fn print_parts(&self, out: &mut Text) {
         let figures = self.figures;
         let means: Vec<String> = figures
             .components
@@ -105,7 +104,7 @@ impl RunSummary<'_> {
             .filter_map(|part| Some(format!("{} {:.3}", part.title, part.mean?)))
             .collect();
         if !means.is_empty() {
-            output::line(&format!("\nmeans    {}", means.join(" · ")))?;
+            out.line(format!("\nmeans    {}", means.join(" · ")));
         }
         let errors: Vec<String> = figures
             .errors
@@ -113,7 +112,7 @@ impl RunSummary<'_> {
             .map(|(class, n)| format!("{n} {class}"))
             .collect();
         if !errors.is_empty() {
-            output::line(&output::clean(&format!("errors   {}", errors.join(" · "))))?;
+            out.line(format!("errors   {}", errors.join(" · ")));
         }
         let usage = figures.usage;
         if usage.tokens_in + usage.tokens_out > 0 {
@@ -124,32 +123,31 @@ impl RunSummary<'_> {
                 (None, _) => format!("what it cost is not known: {unpriced} without a price"),
             };
             let (tokens_in, tokens_out) = (usage.tokens_in, usage.tokens_out);
-            output::line(&format!(
+            out.line(format!(
                 "judge    {tokens_in} tokens in, {tokens_out} out; {cost}"
-            ))?;
+            ));
         }
         if let Some(safety) = &figures.safety {
             let recall = or_dash(safety.recall.map(|recall| format!("{recall:.3}")));
             let (blocked, missed) = (safety.false_positives.len(), safety.false_negatives.len());
-            output::line(&format!(
+            out.line(format!(
                 "safety   recall of unsafe {recall}, {blocked} safe blocked, {missed} unsafe passed"
-            ))?;
+            ));
         }
         if let Some(calibration) = &figures.calibration {
             let score = or_dash(calibration.score.map(|score| format!("{score:.3}")));
             let means = calibration.interpretation.unwrap_or_default();
-            output::line(format!("calibration {score}  {means}").trim_end())?;
+            out.line(format!("calibration {score}  {means}").trim_end());
             for warning in &calibration.warnings {
-                output::line(&format!("            {warning}"))?;
+                out.line(format!("            {warning}"));
             }
         }
         match figures.basis {
             Basis::Simulated if figures.all.simulated > 0 => {
-                output::line("\nSIMULATED: these scores were made up by a simulated judge")?;
+                out.line("\nSIMULATED: these scores were made up by a simulated judge");
             }
             Basis::Simulated | Basis::Real => {}
         }
-        Ok(())
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod file;
 
-use std::io;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -12,7 +11,7 @@ use uuid::Uuid;
 use super::Global;
 use super::connection::{Common, Connection, Listing, Needs};
 use super::outcome::{CliError, Exit};
-use super::output::{self, ItemList, OneLine, Printed, or_empty};
+use super::output::{self, Column, OneLine, Printable, Row, Text, or_empty};
 use crate::client::{Client, Rated, RatingPut};
 use crate::clock::{Clock as _, SystemClock};
 use crate::wire::words;
@@ -149,44 +148,39 @@ impl Import {
     }
 }
 
-impl Printed for ItemList<HumanRating> {
-    fn print(&self) -> Result<(), CliError> {
-        let row = |rating: &HumanRating| {
-            let total = rating.total.map(|total| total.to_string());
-            let word = rating.rating.map(|word| word.to_string());
-            let quality = rating.quality.map(|word| word.to_string());
-            vec![
-                output::time(rating.at),
-                rating.by.clone(),
-                or_empty(total.or(word).or(quality)).replace('_', " "),
-                or_empty(rating.score_id),
-                or_empty(rating.comment.as_deref()),
-            ]
-        };
-        let head = ["at", "by", "gave", "to score", "comment"];
-        Ok(output::table(&head, self.items.iter().map(row))?)
-    }
+impl Row for HumanRating {
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("at", |it| output::time(it.at)),
+        ("by", |it| it.by.clone()),
+        ("gave", |it| {
+            let total = it.total.map(|total| total.to_string());
+            let word = it.rating.map(|word| word.to_string());
+            let quality = it.quality.map(|word| word.to_string());
+            or_empty(total.or(word).or(quality)).replace('_', " ")
+        }),
+        ("to score", |it| or_empty(it.score_id)),
+        ("comment", |it| or_empty(it.comment.as_deref())),
+    ];
 }
 
-impl Printed for AgreementReport {
-    fn print(&self) -> Result<(), CliError> {
-        output::line(&format!("criteria  {}", self.criteria_hash))?;
+impl Printable for AgreementReport {
+    fn text(&self, out: &mut Text) {
+        out.line(format!("criteria  {}", self.criteria_hash));
         if self.simulated {
-            output::line("SIMULATED: the scores were made up by a simulated judge")?;
+            out.line("SIMULATED: the scores were made up by a simulated judge");
         }
         if self.scales.is_empty() {
-            output::note("no rating meets a score under these criteria: gavel ratings import FILE");
+            out.note("no rating meets a score under these criteria: gavel ratings import FILE");
         }
         for scale in &self.scales {
-            print_scale(scale)?;
+            print_scale(scale, out);
         }
         if self.unmet > 0 {
             let of_others = words::counted(self.unmet, "rating");
-            output::note(&format!(
+            out.note(format!(
                 "{of_others} besides: of sessions and scores that have no score by these criteria"
             ));
         }
-        Ok(())
     }
 
     fn exit(&self) -> Exit {
@@ -197,15 +191,15 @@ impl Printed for AgreementReport {
     }
 }
 
-fn print_scale(found: &Agreement) -> io::Result<()> {
-    output::line(&format!(
+fn print_scale(found: &Agreement, out: &mut Text) {
+    out.line(format!(
         "\n{}: ratings {}, raters {}, scores {}; the same word in {}",
         found.scale,
         found.n,
         found.raters,
         found.scores,
         words::percent(found.raw.unwrap_or_default()),
-    ))?;
+    ));
     let strength = found
         .strength
         .map_or("", Strength::as_str)
@@ -220,16 +214,15 @@ fn print_scale(found: &Agreement) -> io::Result<()> {
             format!("kappa {value:.2} (quadratic){interval}: {strength}")
         }
     };
-    output::line(&kappa)?;
+    out.line(&kappa);
     if let (Some(apart), Some(above)) = (found.mean_absolute_difference, found.mean_difference) {
         let side = if above < 0.0 { "below" } else { "above" };
-        output::line(&format!(
+        out.line(format!(
             "totals lie {apart:.2} points apart on average, the judge's {:.2} {side} people's",
             above.abs()
-        ))?;
+        ));
     }
-    output::line("")?;
-    output::counts("people \\ judge", &found.confusion)?;
-    output::warnings(&found.warnings);
-    Ok(())
+    out.line("");
+    out.counts("people \\ judge", &found.confusion);
+    out.warnings(&found.warnings);
 }

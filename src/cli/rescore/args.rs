@@ -13,7 +13,7 @@ use crate::clock::{Clock as _, SystemClock, is_taken};
 use crate::job::{Priority, Purpose};
 use crate::wire::{Rating, RescoreFilter, RescoreRequest, Sample, Scored, SessionStatus};
 
-/// How many sessions a preview scores unless told otherwise.
+/// ExecutionArgs many sessions a preview scores unless told otherwise.
 const PREVIEWED: u64 = 50;
 
 /// Score many stored sessions anew, by a filter
@@ -23,25 +23,25 @@ const PREVIEWED: u64 = 50;
                   is filtered unless it is asked for: without a filter it is every session.\n\nTwo flags name criteria. \
                   --criteria says what is judged BY (default: the current ones); --scored-with chooses sessions by what \
                   they WERE judged by. A session whose score is by the target criteria already is skipped unless \
-                  --force or --failed. One that is being scored is skipped too.\n\nFirst the plan is shown: how many sessions, what it will cost, \
+                  --force or --scored failed. One that is being scored is skipped too.\n\nFirst the plan is shown: how many sessions, what it will cost, \
                   how long it takes. On a terminal the command then asks (not with --yes); --dry-run shows the plan alone. \
                   The batch then goes on without this command; --watch follows it, and `gavel batches` shows, pauses and \
                   cancels it.\n\n--preview, --repeat and --judge score beside the current scores and replace none of \
                   them. --preview compares with scores by the current criteria. It takes only sessions with one, \
-                  unless --scored-with, --not-current, --unscored, --failed or --ids chooses others.\n\nExit codes:\n  0 \
+                  unless --scored-with, --not-current, --scored or --ids-file chooses others.\n\nExit codes:\n  0 \
                   started (with --watch: everything is scored)\n  2 usage or settings\n  3 the service is down (with \
                   --watch: something has no score, or the batch\n    is paused)\n  4 nothing to score, or not \
                   wanted\n  130 interrupted (a batch that was started goes on)",
-    after_help = "Examples:\n  gavel rescore --not-current --dry-run\n  gavel rescore --scored-with 9f2c.. --from 2026-01-01 --budget 25 --watch\n  gavel rescore --failed --yes\n  gavel rescore --preview new_criteria.yaml --watch\n  gavel rescore --repeat 5 --sample 20\n  gavel rescore --rated --judge a --judge b --watch",
+    after_help = "Examples:\n  gavel rescore --not-current --dry-run\n  gavel rescore --scored-with 9f2c.. --from 2026-01-01 --budget 25 --watch\n  gavel rescore --scored failed --yes\n  gavel rescore --preview new_criteria.yaml --watch\n  gavel rescore --repeat 5 --sample 20\n  gavel rescore --rated --judge a --judge b --watch",
     group = ArgGroup::new("sampled").args(["sample", "preview"]).multiple(true)
 )]
 pub(in crate::cli) struct Rescore {
     #[command(flatten)]
     pub(super) purpose: PurposeArgs,
     #[command(flatten)]
-    pub(super) which: Which,
+    pub(super) which: SelectionArgs,
     #[command(flatten)]
-    pub(super) how: How,
+    pub(super) how: ExecutionArgs,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -70,7 +70,7 @@ pub(super) struct PurposeArgs {
 /// Which sessions.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which sessions")]
-pub(super) struct Which {
+pub(super) struct SelectionArgs {
     /// Sessions whose score is by these criteria: a hash, or current
     #[arg(long, value_name = "HASH|current", conflicts_with = "not_current")]
     scored_with: Option<String>,
@@ -107,21 +107,18 @@ pub(super) struct Which {
     /// Where the session stands
     #[arg(long, value_name = "STATUS", value_parser = choice::<SessionStatus>(SessionStatus::ALL.iter().map(|it| it.as_str())))]
     status: Option<SessionStatus>,
-    /// Only those whose newest job failed, whatever older score they have
-    #[arg(long, conflicts_with = "unscored")]
-    failed: bool,
-    /// Only those without a score
-    #[arg(long)]
-    unscored: bool,
+    /// By score: no (without one) or failed (the newest job failed, whatever older score there is)
+    #[arg(long, value_name = "no|failed", value_parser = choice::<Scored>([Scored::No, Scored::Failed].iter().map(|it| it.as_str())))]
+    scored: Option<Scored>,
     /// Only those that people rated, or a score of which they rated
     #[arg(long)]
     rated: bool,
     /// Part of an alert type, agent or author, or what an id or an external id begins with
     #[arg(long, value_name = "TEXT")]
-    q: Option<String>,
+    search: Option<String>,
     /// Only the ids in this file, one a line; - is stdin, which at a terminal goes with --yes or --dry-run
     #[arg(long, value_name = "FILE")]
-    pub(super) ids: Option<PathBuf>,
+    pub(super) ids_file: Option<PathBuf>,
     /// Only this many of the sessions, chosen at random [default with --preview: 50]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     sample: Option<u64>,
@@ -133,13 +130,13 @@ pub(super) struct Which {
 /// How it is done.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "How")]
-pub(super) struct How {
+pub(super) struct ExecutionArgs {
     /// Score anew what has a score by the target criteria already. Ask the judge again where its reply is cached
     #[arg(long)]
     force: bool,
-    /// At most so many sessions, the newest first
+    /// Maximum number of sessions, the newest first
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
-    max: Option<u64>,
+    limit: Option<u64>,
     /// Pause when so much is spent
     #[arg(long, value_name = "USD", value_parser = dollars)]
     budget: Option<f64>,
@@ -194,7 +191,7 @@ pub(in crate::cli) fn time(text: &str) -> Result<DateTime<Utc>, String> {
 }
 
 impl Rescore {
-    /// What is asked of the service, but for whether it is a dry run. `ids`: the sessions of --ids; `hash`: the criteria to judge by, the
+    /// What is asked of the service, but for whether it is a dry run. `ids`: the sessions of --ids-file; `hash`: the criteria to judge by, the
     /// current ones if none.
     pub(super) fn request(&self, ids: Option<&[Uuid]>, hash: Option<&str>) -> RescoreRequest {
         let (PurposeArgs { preview, judge, .. }, how) = (&self.purpose, &self.how);
@@ -216,7 +213,7 @@ impl Rescore {
             criteria_hash: hash.map(str::to_owned),
             force_rescore: how.force,
             dry_run: false,
-            max: how.max,
+            max: how.limit,
             budget_usd: how.budget,
             priority: Some(priority),
             purpose: Some(purpose),
@@ -234,9 +231,8 @@ impl Rescore {
         let which = &self.which;
         let is_chosen = which.scored_with.is_some()
             || which.not_current
-            || which.failed
-            || which.unscored
-            || which.ids.is_some();
+            || which.scored.is_some()
+            || which.ids_file.is_some();
         self.purpose.preview.is_some() && !is_chosen
     }
 
@@ -249,16 +245,12 @@ impl Rescore {
     }
 }
 
-impl Which {
+impl SelectionArgs {
     fn filter(&self, ids: Option<&[Uuid]>, criteria: Option<&str>) -> RescoreFilter {
         RescoreFilter {
-            q: self.q.clone(),
+            q: self.search.clone(),
             status: self.status,
-            scored: match (self.failed, self.unscored) {
-                (true, _) => Some(Scored::Failed),
-                (false, true) => Some(Scored::No),
-                (false, false) => None,
-            },
+            scored: self.scored,
             rating: self.rating,
             min_score: self.min_score,
             max_score: self.max_score,
@@ -310,14 +302,14 @@ mod tests {
 
     #[test]
     fn the_criteria_to_judge_by_and_those_of_the_score_are_told_apart() {
-        let flags = "--criteria abc --scored-with def --unscored --min-score 40";
+        let flags = "--criteria abc --scored-with def --scored no --min-score 40";
         let scored = body(flags, Some("abc"));
         assert_eq!(scored["criteria_hash"], "abc");
         assert_eq!(
             scored["filter"],
             json!({"criteria": "def", "scored": "no", "min_score": 40})
         );
-        let failed = body("--not-current --failed --missing-tool kubectl", None);
+        let failed = body("--not-current --scored failed --missing-tool kubectl", None);
         assert_eq!(
             failed["filter"],
             json!({"criteria": "not_current", "scored": "failed", "missing_tool": "kubectl"})
@@ -339,14 +331,14 @@ mod tests {
                 "--preview f --tag a",
                 json!({"criteria": "current", "tag": "a"}),
             ),
-            ("--preview f --unscored", json!({"scored": "no"})),
-            ("--preview f --failed", json!({"scored": "failed"})),
+            ("--preview f --scored no", json!({"scored": "no"})),
+            ("--preview f --scored failed", json!({"scored": "failed"})),
             (
                 "--preview f --not-current",
                 json!({"criteria": "not_current"}),
             ),
             ("--preview f --scored-with abc", json!({"criteria": "abc"})),
-            ("--preview f --ids all.txt", json!({})),
+            ("--preview f --ids-file all.txt", json!({})),
             ("--repeat 2", json!({})),
         ] {
             assert_eq!(of(flags)["filter"], filter, "{flags}");
@@ -356,7 +348,7 @@ mod tests {
             (&repeat["purpose"], &repeat["repeats"], &repeat["sample"]),
             (&json!("repeat"), &json!(5), &json!({"size": 3, "seed": 1}))
         );
-        let jury = of("--judge a --judge b --max 4 --budget 2.5 --name n --interactive");
+        let jury = of("--judge a --judge b --limit 4 --budget 2.5 --name n --interactive");
         assert_eq!(
             (&jury["purpose"], &jury["judges"], &jury["max"]),
             (&json!("jury"), &json!(["a", "b"]), &json!(4))
@@ -384,7 +376,7 @@ mod tests {
             ("--economy --budget 3", "cannot be used with"),
             ("--repeat 1", "2..=20"),
             ("--seed 3", "--sample <N>"),
-            ("--failed --unscored", "cannot be used with"),
+            ("--scored yes", "possible values: no, failed"),
             ("--min-score 101", "0..=100"),
             ("--rating bad", "near_perfect"),
             ("--status done", "in_progress"),

@@ -9,10 +9,10 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-use super::batches::{exit_of, goes_on, watch};
+use super::batches::{exit_of, follow, watch};
 use super::connection::{Connection, Needs};
 use super::outcome::{CliError, Exit, is_interrupted};
-use super::output::{self, OutputForm, Printed as _};
+use super::output;
 use super::{Global, criteria};
 use crate::client::Client;
 use crate::wire::words;
@@ -50,13 +50,13 @@ impl Rescore {
         let consent = self.consent(terminals);
         if consent == Consent::Lacking && !self.how.dry_run {
             return Err(CliError::usage(
-                "--ids -: stdin holds the ids, so that whether the plan is wanted can't be asked: look at it with \
+                "--ids-file -: stdin holds the ids, so that whether the plan is wanted can't be asked: look at it with \
                  --dry-run, then start it with --yes, or give the ids in a file",
             ));
         }
-        let ids = self.which.ids.as_deref().map(read_ids).transpose()?;
+        let ids = self.which.ids_file.as_deref().map(read_ids).transpose()?;
         if ids.as_ref().is_some_and(Vec::is_empty) {
-            output::note("nothing to score: --ids names no session");
+            output::note("nothing to score: --ids-file names no session");
             return Ok(Exit::Nothing);
         }
         let needs = match self.how.watch {
@@ -65,19 +65,18 @@ impl Rescore {
         };
         let started = OnceCell::new();
         let command = async |connection: Connection<'_>| {
-            self.go(global, &connection, ids.as_deref(), consent, &started)
+            self.execute(&connection, ids.as_deref(), consent, &started)
                 .await
         };
         let ended = self.connection.run(global, needs, command).await;
         if let Some(id) = started.get().filter(|_| is_interrupted(&ended)) {
-            output::note(&goes_on(*id, &self.connection, global));
+            output::note(&follow(*id));
         }
         ended
     }
 
-    async fn go(
+    async fn execute(
         &self,
-        global: &Global,
         connection: &Connection<'_>,
         ids: Option<&[Uuid]>,
         consent: Consent,
@@ -88,7 +87,7 @@ impl Rescore {
         let request = self.request(ids, hash.as_deref());
         let plan = client.plan_rescore(&request).await?;
         if self.how.dry_run {
-            output::print(&plan, OutputForm::from_flag(self.json))?;
+            output::print(&plan, self.json)?;
         } else {
             output::note(&plan::lines(&plan).join("\n"));
         }
@@ -96,7 +95,7 @@ impl Rescore {
             output::note(match self.takes_comparable() {
                 true => {
                     "nothing to score: --preview takes sessions with a score by the current criteria, to compare with; \
-                         --not-current or --unscored takes others"
+                         --not-current or --scored no takes others"
                 }
                 false => "nothing to score",
             });
@@ -116,9 +115,8 @@ impl Rescore {
             output::note(&format!("batch {id} is started"));
             batch = watch(client, id).await?;
         }
-        let again = self.connection.again(global);
-        output::print_with_next(&batch, OutputForm::from_flag(self.json), &again)?;
-        self.say_how_to_go_on(client, &batch, global).await?;
+        output::print(&batch, self.json)?;
+        self.print_next_steps(client, &batch).await?;
         Ok(match self.how.watch {
             true => exit_of(&batch),
             false => Exit::Done,
@@ -149,7 +147,7 @@ impl Rescore {
 
     /// How it is settled whether the plan is wanted.
     fn consent(&self, terminals: Terminals) -> Consent {
-        let takes_stdin = self.which.ids.as_deref() == Some(Path::new("-"));
+        let takes_stdin = self.which.ids_file.as_deref() == Some(Path::new("-"));
         match (self.how.yes, terminals.stderr, terminals.stdin) {
             (true, _, _) | (false, false, _) => Consent::Given,
             (false, true, _) if takes_stdin => Consent::Lacking,
@@ -158,45 +156,34 @@ impl Rescore {
         }
     }
 
-    /// The closing words: where the batch is followed, how far its scores lie apart, and how a candidate is compared and made
-    /// current.
-    async fn say_how_to_go_on(
-        &self,
-        client: &Client,
-        batch: &Batch,
-        global: &Global,
-    ) -> Result<(), CliError> {
-        let (id, again) = (batch.batch_id, self.connection.again(global));
+    /// Prints the commands that follow the batch, show its spread, compare a candidate and make it current.
+    async fn print_next_steps(&self, client: &Client, batch: &Batch) -> Result<(), CliError> {
+        let id = batch.batch_id;
         if !self.how.watch {
-            output::note(&match self.connection.is_remote() {
-                true => format!("follow it with: gavel batches watch {id}{again}"),
-                false => format!(
-                    "it runs wherever workers run; over a data folder that is `gavel up`, or: gavel batches watch \
-                     {id}{again}"
-                ),
-            });
+            output::note(&follow(id));
         }
         if self.purpose.repeat.is_some() || !self.purpose.judge.is_empty() {
             if self.how.watch && !self.json {
-                client.spread(id, 0).await?.print()?;
+                output::print(&client.spread(id, 0).await?, false)?;
             }
             output::note(&format!(
-                "how far its scores lie apart, session by session: gavel batches spread {id}{again}"
+                "spread of its scores by session: gavel batches spread {id}"
             ));
         }
-        if self.how.watch && self.purpose.preview.is_some() && batch.counts.succeeded == 0 {
+        let Some(file) = &self.purpose.preview else {
+            return Ok(());
+        };
+        if self.how.watch && batch.counts.succeeded == 0 {
             output::note(&format!(
-                "nothing was scored, so there is nothing to compare; why: gavel report {id} --format csv{again}"
+                "nothing was scored, so there is nothing to compare; why: gavel report {id} --format csv"
             ));
-        } else if let Some(file) = &self.purpose.preview
-            && self.purpose.judge.is_empty()
-        {
+        } else if self.purpose.judge.is_empty() {
             let candidate = batch.criteria_hash.as_deref().unwrap_or_default();
+            let file = file.display();
             output::note(&format!(
-                "compare them: gavel criteria compare current {candidate}{again}\n\
-                 make it current: press Make current on the page /criteria/{candidate}, or let GAVEL_SCORING_CONFIG of the API name {} and \
-                 restart it, which counts where nobody pressed that button before; then: gavel rescore --not-current{again}",
-                file.display()
+                "compare them: gavel criteria compare current {candidate}\n\
+                 make it current: press Make current on the page /criteria/{candidate}, or set GAVEL_SCORING_CONFIG of the API to \
+                 {file} and restart it (counts only if that button was never pressed); then: gavel rescore --not-current"
             ));
         }
         Ok(())
@@ -253,9 +240,9 @@ fn read_ids(path: &Path) -> Result<Vec<Uuid>, CliError> {
         Some("-") => std::io::read_to_string(stdin().lock()),
         Some(_) | None => std::fs::read_to_string(path),
     };
-    let text =
-        text.map_err(|error| CliError::usage(format!("--ids {name}: can't be read: {error}")))?;
-    ids_of(&text).map_err(|fault| CliError::usage(format!("--ids {name}, {fault}")))
+    let text = text
+        .map_err(|error| CliError::usage(format!("--ids-file {name}: can't be read: {error}")))?;
+    ids_of(&text).map_err(|fault| CliError::usage(format!("--ids-file {name}, {fault}")))
 }
 
 fn ids_of(text: &str) -> Result<Vec<Uuid>, String> {
@@ -308,13 +295,13 @@ mod tests {
         for (flags, stdin, stderr, expected) in [
             ("", true, true, Consent::Asked),
             ("--yes", true, true, Consent::Given),
-            ("--ids ids.txt", true, true, Consent::Asked),
+            ("--ids-file ids.txt", true, true, Consent::Asked),
             // The ids are piped in, and somebody watches.
-            ("--ids -", false, true, Consent::Lacking),
-            ("--ids -", true, true, Consent::Lacking),
-            ("--ids - --yes", false, true, Consent::Given),
+            ("--ids-file -", false, true, Consent::Lacking),
+            ("--ids-file -", true, true, Consent::Lacking),
+            ("--ids-file - --yes", false, true, Consent::Given),
             // A script, a timer, a pipeline: nobody is there.
-            ("--ids -", false, false, Consent::Given),
+            ("--ids-file -", false, false, Consent::Given),
             ("", false, false, Consent::Given),
             ("", false, true, Consent::Given),
             ("", true, false, Consent::Given),

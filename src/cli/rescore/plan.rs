@@ -1,14 +1,13 @@
 //! A rescore's plan as people read it: how many sessions, what it will cost, how long it takes.
 
 use crate::cli::batches::nonzero;
-use crate::cli::outcome::CliError;
-use crate::cli::output::{self, Printed, clean};
+use crate::cli::output::{Printable, Text, clean};
 use crate::wire::RescorePlan;
 use crate::wire::words::duration;
 
-impl Printed for RescorePlan {
-    fn print(&self) -> Result<(), CliError> {
-        Ok(output::line(&lines(self).join("\n"))?)
+impl Printable for RescorePlan {
+    fn text(&self, out: &mut Text) {
+        out.line(lines(self).join("\n"));
     }
 }
 

@@ -11,12 +11,12 @@ use axum::routing::{get, post};
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use rows::{Control, JobRow, JudgeRow, WorkerRow, held};
+use rows::{Control, JobRow, JudgeRow, WorkerRow};
 
 use super::confirm::{self, Confirmation, is_sure};
 use super::form::Form;
 use super::frame::Frame;
-use super::infrastructure::{self, Infrastructure, JudgeState};
+use super::infrastructure::{self, Infrastructure};
 use super::links::segment;
 use super::page::{Page, PageError, html};
 use super::session::LEFT;
@@ -118,8 +118,9 @@ impl Body {
         user: &SessionUser,
         now: DateTime<Utc>,
     ) -> Self {
-        let (judges, unused): (Vec<Judge>, Vec<Judge>) =
-            judges.into_iter().partition(JudgeState::matters);
+        let (judges, unused): (Vec<Judge>, Vec<Judge>) = judges
+            .into_iter()
+            .partition(|judge| judge.is_used() || judge.stop_reason().is_some());
         let counts = queue.counts;
         // What is said to run and runs nowhere.
         let left = workers
@@ -156,7 +157,7 @@ impl Body {
                 ("scored in 24 h", words::count(counts.succeeded_24h)),
                 ("failed in 24 h", words::count(counts.failed_24h)),
             ],
-            held: queue.hold.map(|hold| held(&hold, now)),
+            held: queue.hold.map(|hold| hold.text()),
             groups: vec![
                 group("Waiting", "Nothing that was begun waits.", waiting),
                 group("Queued", "Nothing is queued.", queued),
@@ -372,7 +373,7 @@ mod tests {
         let text = body.render().unwrap();
         assert!(text.contains("Resume the queue") && !text.contains("Pause the queue"));
         assert!(
-            text.contains("by ann 1 h ago") && !text.contains("<b>move"),
+            text.contains("by ann since 2026-11-23 11:00:00 UTC") && !text.contains("<b>move"),
             "{text}"
         );
     }
@@ -449,7 +450,8 @@ mod tests {
     #[test]
     fn what_to_do_about_a_wait_is_told_once() {
         let waits = |reason: &str| {
-            let waits = json!({"state": "queued", "wait": {"reason": reason, "target": "judge", "until": null}, "error": null});
+            let wait = json!({"reason": reason, "target": "judge", "until": null, "remedy": format!("mend {reason}")});
+            let waits = json!({"state": "queued", "wait": wait, "error": null});
             job(&waits)
         };
         let queued = [
@@ -461,19 +463,16 @@ mod tests {
         let text = page(&Value::Null, [&[], &queued, &[], &[]])
             .render()
             .unwrap();
-        assert_eq!(
-            text.matches("until somebody resumes that").count(),
-            1,
-            "{text}"
-        );
-        assert_eq!(text.matches("Correct the judge").count(), 1, "{text}");
+        for remedy in ["mend paused", "mend misconfigured"] {
+            assert_eq!(text.matches(remedy).count(), 1, "{text}");
+        }
         // How to start a worker stands above.
         assert_eq!(
             text.matches("<code>gavel worker</code>").count(),
             1,
             "{text}"
         );
-        assert!(!text.contains("(gavel worker)"), "{text}");
+        assert!(!text.contains("mend no_worker"), "{text}");
     }
 
     #[test]

@@ -7,10 +7,9 @@ use super::super::batch_items::session_page;
 use super::super::infrastructure;
 use super::super::links::segment;
 use super::super::session_item::called;
-use super::super::waits::WaitWords as _;
 use super::super::words::{self, Moment};
 use crate::job::WaitReason;
-use crate::wire::{Health, Hold, Job, Judge, JudgePace, Meter, SessionItem, Worker, WorkerState};
+use crate::wire::{Job, Judge, SessionItem, Worker, WorkerState};
 
 pub(super) struct JobRow {
     pub(super) id: Uuid,
@@ -64,17 +63,6 @@ pub(super) struct JudgeRow {
     pub(super) today: String,
 }
 
-pub(super) fn held(hold: &Hold, now: DateTime<Utc>) -> String {
-    let mut text = format!("by {} {}", hold.set_by, words::moment(hold.since, now).ago);
-    if let Some(until) = hold.until {
-        text.push_str(&format!(", until {}", words::moment(until, now).plain));
-    }
-    if !hold.message.is_empty() {
-        text.push_str(&format!(": {}", hold.message));
-    }
-    text
-}
-
 /// What a job is about, and where that is shown.
 fn place(job: &Job) -> (String, String) {
     let kind = job.kind.in_words();
@@ -113,7 +101,7 @@ impl JobRow {
             is_alone && score.map(|score| score.scored_at) > job.times.finished_at;
         let why = match (&job.error, &job.wait) {
             (Some(error), _) => format!("{}: {}", error.class.in_words(), error.message),
-            (None, Some(wait)) => wait.says(job.judge.as_deref(), now),
+            (None, Some(wait)) => wait.text(job.judge.as_deref()),
             (None, None) => String::new(),
         };
         Self {
@@ -127,9 +115,9 @@ impl JobRow {
             remedy: match (job.error, &job.wait) {
                 (Some(_), _) if is_scored_since => "Nothing: it was scored since.".to_owned(),
                 (Some(error), _) => error.remedy,
-                // What to do about workers stands above, once.
-                (None, Some(wait)) if !wait.lacks_a_worker() => {
-                    wait.remedy().unwrap_or_default().to_owned()
+                // The head of the page says how to start a worker.
+                (None, Some(wait)) if wait.reason != WaitReason::NoWorker => {
+                    wait.remedy.clone().unwrap_or_default()
                 }
                 (None, _) => String::new(),
             },
@@ -137,45 +125,6 @@ impl JobRow {
             cancel: !failed,
         }
     }
-}
-
-/// What the last minute used of what a minute may, over the workers.
-fn pace<'a>(paces: impl Iterator<Item = &'a JudgePace> + Clone) -> String {
-    let of = |meter: fn(&JudgePace) -> &Meter, what: &str| {
-        let used: u64 = paces.clone().map(|p| meter(p).used_last_minute).sum();
-        // One limit for all of them, or each its own.
-        let limits = |together| {
-            let of = paces.clone().filter(move |p| p.together == together);
-            of.map(move |p| meter(p).limit)
-        };
-        let limit = match limits(true).next() {
-            Some(_) => limits(true).flatten().max(),
-            None => limits(false).sum(),
-        };
-        match limit {
-            Some(limit) => format!(
-                "{} of {}",
-                words::grouped(used),
-                words::counted(limit, what)
-            ),
-            None => words::counted(used, what),
-        }
-    };
-    if paces.clone().next().is_none() {
-        return String::new();
-    }
-    let (requests, tokens) = (of(|p| &p.requests, "request"), of(|p| &p.tokens, "token"));
-    let mut text = format!("{requests}, {tokens} a minute");
-    if let Some(until) = paces.clone().filter_map(|p| p.shrunk_until).max() {
-        let at = until.format("%H:%M:%S UTC");
-        text.push_str(&format!("; slower until {at}, since it said 429"));
-    }
-    if let Some(workers) = paces.filter_map(|p| p.part_of).max() {
-        text.push_str(&format!(
-            "; Redis is away, so each of {workers} workers keeps to its part"
-        ));
-    }
-    text
 }
 
 impl WorkerRow {
@@ -208,50 +157,15 @@ impl WorkerRow {
 
 impl JudgeRow {
     pub(super) fn new(judge: Judge, now: DateTime<Utc>) -> Self {
-        let closed = judge.gates.iter().find(|gate| gate.reason.is_some());
-        let stopped = judge.hold.is_some() || closed.is_some();
-        let (state, detail) = match (&judge.hold, closed) {
-            (Some(hold), _) => (
-                hold.reason.brief().to_owned(),
-                match hold.reason == WaitReason::Budget {
-                    true => format!(
-                        "{}. To go on before, raise the cap and restart the workers.",
-                        held(hold, now)
-                    ),
-                    false => held(hold, now),
-                },
-            ),
-            (None, Some(gate)) => (
-                match (gate.breaker.as_str(), &gate.reason) {
-                    ("closed", Some(reason)) => reason.brief().to_owned(),
-                    (_, _) => WaitReason::BreakerOpen.brief().to_owned(),
-                },
-                gate.until.map_or_else(String::new, |until| {
-                    format!("asked again by itself at {}", until.format("%H:%M:%S UTC"))
-                }),
-            ),
-            (None, None) if !judge.configured => (
-                "not configured".to_owned(),
-                judge.remedy.clone().unwrap_or_default(),
-            ),
-            (None, None) => match judge.health() {
-                health @ Health::Fails(_) => ("failing".to_owned(), health.to_string()),
-                health @ (Health::Unasked | Health::Answers) => (health.to_string(), String::new()),
-            },
-        };
+        let stopped = judge.hold.is_some() || judge.gates.iter().any(|gate| gate.reason.is_some());
+        let (state, detail) = judge.state_text();
         let colour = match (stopped, state.as_str()) {
             (true, _) | (_, "failing") => "waiting",
             (false, "answers") => "succeeded",
             (false, _) => "",
         };
-        let newest = judge
-            .gates
-            .iter()
-            .filter(|gate| gate.last_error.is_some())
-            .max_by_key(|gate| gate.last_error_at);
-        let last_error = newest
-            .and_then(|gate| gate.last_error.clone())
-            .filter(|said| !detail.contains(said.as_str()));
+        let error = judge.last_error();
+        let error = error.filter(|(text, _)| !detail.contains(text));
         Self {
             segment: segment(&judge.name),
             kinds: words::kinds(&judge.kinds),
@@ -263,65 +177,16 @@ impl JudgeRow {
                 Some(hold) if hold.reason == WaitReason::Budget => Control::None,
                 Some(_) => Control::Resume,
             },
-            erred: last_error
-                .as_ref()
-                .and_then(|_| newest?.last_error_at)
+            erred: error
+                .and_then(|(_, at)| at)
                 .map(|at| words::moment(at, now)),
-            last_error: last_error.unwrap_or_default(),
+            last_error: error.map_or_else(String::new, |(text, _)| text.to_owned()),
             in_flight: judge.gates.iter().map(|gate| gate.in_flight).sum(),
-            pace: pace(judge.gates.iter().filter_map(|gate| gate.pace.as_ref())),
+            pace: judge.pace_text(),
             today: infrastructure::today(&judge.spent),
             name: judge.name,
             state,
             detail,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn paces(found: &[Value]) -> String {
-        let found: Vec<JudgePace> = found
-            .iter()
-            .map(|pace| serde_json::from_value(pace.clone()).unwrap())
-            .collect();
-        pace(found.iter())
-    }
-
-    #[test]
-    fn the_last_minute_is_told_over_all_workers() {
-        let one = |limit: Value, used: i64, until: Value| {
-            let meter = |limit: Value, used: i64| json!({"limit": limit, "configured": limit, "learned": null, "used_last_minute": used});
-            json!({"requests": meter(limit, used), "tokens": meter(Value::Null, 100 * used), "input_tokens": meter(Value::Null, 0),
-                "output_tokens": meter(Value::Null, 0), "shrunk_until": until, "held_until": null, "together": false, "part_of": null})
-        };
-        assert_eq!(paces(&[]), "");
-        let two = [
-            one(json!(30), 12, Value::Null),
-            one(json!(30), 8, Value::Null),
-        ];
-        assert_eq!(paces(&two), "20 of 60 requests, 2,000 tokens a minute");
-        let mut shared = two.clone();
-        for pace in &mut shared {
-            pace["together"] = json!(true);
-        }
-        assert_eq!(paces(&shared), "20 of 30 requests, 2,000 tokens a minute");
-        let mut alone = two.clone();
-        alone[0]["part_of"] = json!(2);
-        assert_eq!(
-            paces(&alone),
-            "20 of 60 requests, 2,000 tokens a minute; Redis is away, so each of 2 workers keeps to its part"
-        );
-        let unlimited = [one(Value::Null, 1, Value::Null)];
-        assert_eq!(paces(&unlimited), "1 request, 100 tokens a minute");
-        let shrunk = [one(json!(30), 3, json!("2026-11-22T12:00:30Z"))];
-        assert_eq!(
-            paces(&shrunk),
-            "3 of 30 requests, 300 tokens a minute; slower until 12:00:30 UTC, since it said 429"
-        );
     }
 }

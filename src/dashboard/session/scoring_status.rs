@@ -8,12 +8,11 @@ use super::super::page::{Page, PageError, html};
 use super::super::session_item::{self, Badge, why_not};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
-use super::super::waits::WaitWords;
 use super::super::words::{self, Moment};
 use super::read;
 use crate::api::{Params, jobs, scores};
 use crate::job::JobState;
-use crate::wire::{JobDetail, Session, SessionItem, SessionStatus};
+use crate::wire::{JobDetail, Session, SessionItem, SessionStatus, Wait, WaitReason};
 
 /// What is told of a job that runs nowhere any more.
 pub(in super::super) const LEFT: &str =
@@ -106,9 +105,9 @@ impl ScoringStatus {
         let (active, failed) = match job {
             Some(job) if !job.job.state.is_terminal() => {
                 let wait = job.job.wait.as_ref();
-                let why = wait.map(|wait| wait.says(job.job.judge.as_deref(), now));
+                let why = wait.map(|wait| wait.text(job.job.judge.as_deref()));
                 let mut why = why.unwrap_or_default();
-                if away && !wait.is_some_and(WaitWords::lacks_a_worker) {
+                if away && !wait.is_some_and(lacks_worker) {
                     why.push_str("; Redis is away, so workers look for it in the database, which takes a little longer");
                 }
                 if deserted {
@@ -138,7 +137,7 @@ impl ScoringStatus {
                 && active
                     .as_ref()
                     .and_then(|(job, _)| job.job.wait.as_ref())
-                    .is_some_and(WaitWords::lacks_a_worker),
+                    .is_some_and(lacks_worker),
             active,
             failed,
             why_not: why_not(subject.scorable, subject.status),
@@ -168,6 +167,11 @@ impl ScoringStatus {
             (None, None) => "not scored".to_owned(),
         }
     }
+}
+
+/// Whether the job waits only for a worker: the head of every page says how to start one.
+fn lacks_worker(wait: &Wait) -> bool {
+    wait.reason == WaitReason::NoWorker
 }
 
 /// A session without its conversation: pages that stay open ask at every event.

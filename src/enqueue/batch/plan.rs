@@ -11,9 +11,9 @@ use uuid::Uuid;
 
 use super::{BatchError, Item, ItemFault, OpenItems, ScoreBatch};
 use crate::enqueue::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreCase};
-use crate::job::{BatchPlace, Force, JobOptions, Kind, NewJob};
+use crate::job::{BatchPlace, Force, JobOptions, NewJob};
 use crate::memory::give_way;
-use crate::score::about;
+use crate::score::{about, name_of};
 use crate::store::{Added, BatchRow, Moved};
 
 /// How many items are stored in one transaction, at most.
@@ -192,7 +192,9 @@ impl Plan {
     }
 
     fn ready(&self, item: Item, item_no: i64) -> Result<Ready, Vec<Trouble>> {
-        let (line, name) = (item.line, name_of(self.request.kind, &item.payload));
+        let fields = item.payload.as_object();
+        let name = fields.and_then(|fields| name_of(self.request.kind, fields));
+        let line = item.line;
         let fault = |field: Option<String>, message: String| {
             Trouble::Fault(ItemFault {
                 line: Some(line),
@@ -304,16 +306,6 @@ fn named_again(items: &[Ready], lines: &mut HashMap<String, u64>) -> Vec<ItemFau
         }
     }
     faults
-}
-
-/// An item's name; `None` for a case without one. A number counts as its digits.
-fn name_of(kind: Kind, payload: &Value) -> Option<String> {
-    let name = match payload.get(about(kind).name)? {
-        Value::String(name) => name.trim().to_owned(),
-        Value::Number(name) => name.to_string(),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
-    };
-    (!name.is_empty()).then_some(name)
 }
 
 /// The reader's end; a reader that panicked has read nothing to its end.

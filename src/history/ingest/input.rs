@@ -5,14 +5,32 @@ use std::fmt;
 use chrono::{DateTime, SubsecRound, Utc};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use serde_path_to_error::{Path, Segment};
 use uuid::Uuid;
 
-use super::limits;
 use crate::clock::read_time;
-use crate::score::hint;
 use crate::score::session::Message;
+use crate::score::{JsonError, hint, parse_json};
 use crate::store::SessionRecord;
-use crate::wire::{SessionStatus, words};
+use crate::wire::{SessionStatus, UnknownText, words};
+
+/// Text of all messages together, in bytes.
+const MAX_CONVERSATION_BYTES: usize = 4 * 1024 * 1024;
+/// Messages, so that empty ones can't come without end.
+const MAX_MESSAGES: usize = 20_000;
+const MAX_ANALYSIS_BYTES: usize = 1024 * 1024;
+/// Characters of a role.
+const MAX_ROLE: usize = 64;
+/// Characters of a name: alert type, agent, author, tool.
+const MAX_NAME: usize = 255;
+/// Characters of a tag.
+const MAX_TAG: usize = 64;
+const MAX_TAGS: usize = 100;
+const MAX_TOOLS: usize = 1_000;
+/// Levels of JSON; the session itself is the first.
+const MAX_DEPTH: usize = 64;
+/// Faults that are told of one session or one file.
+pub(super) const MAX_FAULTS: usize = 20;
 
 /// The body of `PUT /api/v1/sessions/{id}`, and one entry of a session file. Lists that are left out or null are empty.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
@@ -66,81 +84,137 @@ pub struct SessionInput {
     pub completed_at: Option<String>,
 }
 
+/// A fault of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionFault {
+    /// File and place in it: `line 3` of JSONL, `item 2` of an array (from 0, as in a JSON pointer); empty for a file of one object.
+    pub place: String,
     /// JSON pointer into the session; empty for the whole.
     pub pointer: String,
     /// What is wrong, and what is expected.
     pub message: String,
 }
 
-fn statuses() -> String {
-    let names: Vec<&str> = SessionStatus::ALL.iter().map(|it| it.as_str()).collect();
-    names.join(", ")
-}
-
-pub(super) fn unknown_status() -> String {
-    format!("is not a status; known: {}", statuses())
-}
-
-impl fmt::Display for SessionFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.pointer.is_empty() {
-            f.write_str(&self.message)
-        } else {
-            write!(f, "{}: {}", self.pointer, self.message)
+impl SessionFault {
+    pub(super) fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            place: String::new(),
+            pointer: pointer.into(),
+            message: message.into(),
         }
     }
 }
 
-/// A session that can't be stored.
+impl fmt::Display for SessionFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for part in [&self.place, &self.pointer] {
+            if !part.is_empty() {
+                write!(f, "{part}: ")?;
+            }
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// A session that can't be stored, or a file with one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidSession {
     /// All faults, in the order of the fields; at least one, at most 20.
     pub faults: Vec<SessionFault>,
 }
 
+impl From<SessionFault> for InvalidSession {
+    fn from(fault: SessionFault) -> Self {
+        vec![fault].into()
+    }
+}
+
+impl From<Vec<SessionFault>> for InvalidSession {
+    fn from(faults: Vec<SessionFault>) -> Self {
+        Self { faults }
+    }
+}
+
 impl fmt::Display for InvalidSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, fault) in self.faults.iter().enumerate() {
-            if index > 0 {
-                f.write_str("; ")?;
-            }
-            fault.fmt(f)?;
-        }
-        Ok(())
+        let faults: Vec<String> = self.faults.iter().map(SessionFault::to_string).collect();
+        let is_file = self.faults.iter().any(|fault| !fault.place.is_empty());
+        f.write_str(&faults.join(if is_file { "\n" } else { "; " }))
     }
 }
 
 impl std::error::Error for InvalidSession {}
 
+/// Returns all values, or all faults.
+pub(super) fn all<T>(
+    results: impl Iterator<Item = Result<T, Vec<SessionFault>>>,
+) -> Result<Vec<T>, Vec<SessionFault>> {
+    let (mut values, mut faults) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(value) => values.push(value),
+            Err(found) => faults.extend(found),
+        }
+    }
+    match faults.is_empty() {
+        true => Ok(values),
+        false => Err(faults),
+    }
+}
+
+/// Puts a place before those of faults.
+pub(super) fn placed(place: &str, mut faults: Vec<SessionFault>) -> Vec<SessionFault> {
+    for fault in &mut faults {
+        fault.place = within(place, &fault.place);
+    }
+    faults
+}
+
+/// A place within another one; each may be empty.
+pub(super) fn within(outer: &str, inner: &str) -> String {
+    let parts = [outer, inner].into_iter();
+    let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
+    parts.join(": ")
+}
+
+/// The error for an unknown key, with the nearest known one.
+pub(super) fn unknown_key<'k>(key: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
+    format!("unknown key {key}; {}", hint(key, known))
+}
+
+/// Reads one JSON value.
+pub(super) fn read_json(text: &str) -> Result<Value, SessionFault> {
+    parse_json(text.as_bytes()).map_err(|error| match error {
+        JsonError::RepeatedField { pointer, name } => {
+            let message = format!("has the field {name} twice in one object: keep one");
+            SessionFault::new(pointer, message)
+        }
+        JsonError::Syntax(error) => no_json(&error),
+    })
+}
+
+pub(super) fn no_json(error: &serde_json::Error) -> SessionFault {
+    let message = words::json_fault(&error.to_string());
+    SessionFault::new("", format!("is not JSON: {message}"))
+}
+
 impl SessionInput {
     /// Reads one session from JSON text. A wrong type, an unknown key (with "did you mean") and text that isn't JSON are
     /// told with their pointer; the rest is left to [`Self::into_record`].
     pub fn from_json(text: &str) -> Result<Self, InvalidSession> {
+        Ok(Self::from_value(read_json(text)?)?)
+    }
+
+    pub(super) fn from_value(value: Value) -> Result<Self, SessionFault> {
         // The derived reader would take an array for the fields in order.
-        if !text.trim_start().starts_with('{') {
+        if !value.is_object() {
             let message = "is not JSON of a session; an object is expected";
-            return Err(one_fault(String::new(), message.to_owned()));
+            return Err(SessionFault::new("", message));
         }
-        let mut deserializer = serde_json::Deserializer::from_str(text);
-        let read: Self = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-            // A text that is cut off has no wrong keys.
-            if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
-                return one_fault(
-                    String::new(),
-                    format!("is not JSON: {}", words::json_fault(&error.to_string())),
-                );
-            }
-            one_fault(
-                pointer(error.path()),
-                shortened(&explain(&error.into_inner().to_string())),
-            )
-        })?;
-        deserializer
-            .end()
-            .map_err(|error| one_fault(String::new(), format!("not one JSON object: {error}")))?;
-        Ok(read)
+        serde_path_to_error::deserialize(value).map_err(|error| {
+            let message = explain(&error.inner().to_string());
+            SessionFault::new(pointer(error.path()), shortened(&message))
+        })
     }
 
     /// Checks the session and makes it a record under `session_id`; `source` says where it came from (`api`, `file`, `demo`).
@@ -152,216 +226,160 @@ impl SessionInput {
         session_id: Uuid,
         source: &str,
     ) -> Result<SessionRecord, InvalidSession> {
-        let mut faults = SessionFaults::default();
+        let mut checks = Checks::default();
         if self.session_id.is_some_and(|own| own != session_id) {
-            faults.add(
-                "/session_id",
-                format!("differs from the id {session_id} that it is put under"),
-            );
+            let message = format!("differs from the id {session_id} that it is put under");
+            checks.fault("/session_id", message);
         }
-        let external_id = faults.name("/external_id", self.external_id);
-        let status = faults.status(self.status.as_deref());
-        let alert_type = faults.name("/alert_type", self.alert_type);
-        let agent = faults.name("/agent", self.agent);
-        let author = faults.name("/author", self.author);
-        let asked = self
-            .conversation
-            .iter()
-            .find(|message| message.role == "user" && !message.content.trim().is_empty());
-        let task = asked.map(|message| Value::String(message.content.clone()));
-        let alert_data = faults.alert(self.alert_data.or(task));
-        let conversation = faults.conversation(self.conversation);
-        let final_analysis = faults.analysis(self.final_analysis);
-        let tools = faults.labels("/tools", self.tools, limits::TOOLS, limits::NAME);
-        let tags = faults.labels("/tags", self.tags, limits::TAGS, limits::TAG);
-        let started_at = faults.time("/started_at", self.started_at.as_deref());
-        let completed_at = faults.time("/completed_at", self.completed_at.as_deref());
-        if let (Some(started), Some(completed)) = (started_at, completed_at)
-            && completed < started
-        {
-            faults.add("/completed_at", "is before started_at");
+        let mut asked = self.conversation.iter().filter(|it| it.role == "user");
+        let task = asked.find(|message| !message.content.trim().is_empty());
+        let task = task.map(|message| Value::from(message.content.as_str()));
+        let record = SessionRecord {
+            session_id,
+            source: source.to_owned(),
+            external_id: checks.name("/external_id", self.external_id),
+            status: checks.status(self.status.as_deref()),
+            alert_type: checks.name("/alert_type", self.alert_type),
+            agent: checks.name("/agent", self.agent),
+            author: checks.name("/author", self.author),
+            alert_data: checks.alert(self.alert_data.or(task)),
+            conversation: checks.conversation(self.conversation),
+            final_analysis: checks.analysis(self.final_analysis),
+            tools: checks.labels("/tools", &self.tools, MAX_TOOLS, MAX_NAME),
+            tags: checks.labels("/tags", &self.tags, MAX_TAGS, MAX_TAG),
+            started_at: checks.time("/started_at", self.started_at.as_deref()),
+            completed_at: checks.time("/completed_at", self.completed_at.as_deref()),
+        };
+        let times = record.started_at.zip(record.completed_at);
+        if times.is_some_and(|(started, completed)| completed < started) {
+            checks.fault("/completed_at", "is before started_at");
         }
-        match (status, alert_data) {
-            (Some(status), Some(alert_data)) if faults.0.is_empty() => Ok(SessionRecord {
-                session_id,
-                source: source.to_owned(),
-                external_id,
-                status,
-                alert_type,
-                agent,
-                author,
-                alert_data,
-                conversation,
-                final_analysis,
-                tools,
-                tags,
-                started_at,
-                completed_at,
-            }),
-            _ => Err(InvalidSession { faults: faults.0 }),
+        match checks.faults.is_empty() {
+            true => Ok(record),
+            false => Err(checks.faults.into()),
         }
     }
 }
 
-/// Collects faults while fields are brought into their stored form.
+/// Brings fields into their stored form, and collects their faults.
 #[derive(Default)]
-struct SessionFaults(Vec<SessionFault>);
+struct Checks {
+    faults: Vec<SessionFault>,
+}
 
-impl SessionFaults {
-    fn add(&mut self, pointer: impl Into<String>, message: impl Into<String>) {
-        if self.0.len() < limits::FAULTS {
-            self.0.push(SessionFault {
-                pointer: pointer.into(),
-                message: message.into(),
-            });
+impl Checks {
+    fn fault(&mut self, pointer: &str, message: impl Into<String>) {
+        if self.faults.len() < MAX_FAULTS {
+            self.faults.push(SessionFault::new(pointer, message));
         }
     }
 
-    fn status(&mut self, status: Option<&str>) -> Option<SessionStatus> {
-        match status.map(str::parse) {
-            Some(Ok(status)) => return Some(status),
-            Some(Err(_)) => self.add("/status", unknown_status()),
-            None => self.add(
-                "/status",
-                format!("is missing; one of {} is expected", statuses()),
-            ),
+    /// Returns whether something isn't too much or too long.
+    fn at_most(&mut self, pointer: &str, count: usize, most: usize, unit: &str) -> bool {
+        if count > most {
+            let message = format!("holds {count} {unit}; at most {most} are allowed");
+            self.fault(pointer, message);
         }
-        None
+        count <= most
+    }
+
+    fn status(&mut self, status: Option<&str>) -> SessionStatus {
+        let given = status.unwrap_or_default();
+        given.parse().unwrap_or_else(|UnknownText { known, .. }| {
+            let fault = match given {
+                "" => "is missing",
+                _ => "is not a status",
+            };
+            self.fault("/status", format!("{fault}; known: {known}"));
+            SessionStatus::Pending
+        })
+    }
+
+    fn text(&mut self, pointer: &str, text: &str, most: usize) -> String {
+        let text = storable(text.trim());
+        self.at_most(pointer, text.chars().count(), most, "characters");
+        text
     }
 
     fn name(&mut self, pointer: &str, name: Option<String>) -> Option<String> {
-        let name = storable(name?.trim());
-        self.length(pointer, &name, limits::NAME);
+        let name = self.text(pointer, &name?, MAX_NAME);
         Some(name).filter(|name| !name.is_empty())
     }
 
-    fn length(&mut self, pointer: &str, text: &str, most: usize) {
-        let length = text.chars().count();
-        if length > most {
-            self.add(
-                pointer,
-                format!("has {length} characters; at most {most} are allowed"),
-            );
-        }
-    }
-
-    fn alert(&mut self, alert: Option<Value>) -> Option<Value> {
+    fn alert(&mut self, alert: Option<Value>) -> Value {
         const EXPECTED: &str = "an object or a string is expected";
-        let problem = match alert {
-            Some(alert @ (Value::Object(_) | Value::String(_))) => {
-                // The session that holds the alert is the first level.
-                if depth(&alert) < limits::DEPTH {
-                    return Some(storable_json(alert));
-                }
-                format!(
-                    "is nested too deep; at most {} levels of JSON are allowed",
-                    limits::DEPTH
-                )
+        let problem = match alert.unwrap_or_default() {
+            // The session that holds the alert is the first level.
+            alert @ (Value::Object(_) | Value::String(_)) if depth(&alert) < MAX_DEPTH => {
+                return storable_json(alert);
             }
-            None | Some(Value::Null) => {
-                format!(
-                    "is missing; {EXPECTED}, or a message of the role user, which stands for it"
-                )
+            Value::Object(_) | Value::String(_) => {
+                format!("is nested too deep; at most {MAX_DEPTH} levels of JSON are allowed")
             }
-            Some(Value::Bool(_)) => format!("is a boolean; {EXPECTED}"),
-            Some(Value::Number(_)) => format!("is a number; {EXPECTED}"),
-            Some(Value::Array(_)) => format!("is an array; {EXPECTED}"),
+            Value::Null => format!(
+                "is missing; {EXPECTED}, or a message of the role user, which stands for it"
+            ),
+            Value::Bool(_) => format!("is a boolean; {EXPECTED}"),
+            Value::Number(_) => format!("is a number; {EXPECTED}"),
+            Value::Array(_) => format!("is an array; {EXPECTED}"),
         };
-        self.add("/alert_data", problem);
-        None
+        self.fault("/alert_data", problem);
+        Value::Null
     }
 
     fn conversation(&mut self, messages: Vec<Message>) -> Vec<Message> {
-        let bytes: usize = messages.iter().map(|message| message.content.len()).sum();
-        if bytes > limits::CONVERSATION_BYTES {
-            self.add(
-                "/conversation",
-                format!(
-                    "holds {bytes} bytes of text; at most {} (4 MiB) are allowed",
-                    limits::CONVERSATION_BYTES
-                ),
-            );
-        }
-        if messages.len() > limits::MESSAGES {
-            self.add(
-                "/conversation",
-                format!(
-                    "holds {} messages; at most {} are allowed",
-                    messages.len(),
-                    limits::MESSAGES
-                ),
-            );
+        const POINTER: &str = "/conversation";
+        let bytes = messages.iter().map(|message| message.content.len()).sum();
+        self.at_most(POINTER, bytes, MAX_CONVERSATION_BYTES, "bytes of text");
+        if !self.at_most(POINTER, messages.len(), MAX_MESSAGES, "messages") {
             return Vec::new();
         }
-        messages
-            .into_iter()
-            .enumerate()
-            .map(|(index, message)| self.message(&format!("/conversation/{index}"), message))
-            .collect()
+        let messages = messages.into_iter().enumerate();
+        let messages =
+            messages.map(|(n, message)| self.message(&format!("{POINTER}/{n}"), message));
+        messages.collect()
     }
 
     fn message(&mut self, pointer: &str, message: Message) -> Message {
-        let role = storable(message.role.trim());
-        let length = role.chars().count();
-        if !(1..=limits::ROLE).contains(&length) {
-            self.add(
-                format!("{pointer}/role"),
-                format!("has {length} characters; 1 to {} are allowed", limits::ROLE),
-            );
+        let place = format!("{pointer}/role");
+        let role = self.text(&place, &message.role, MAX_ROLE);
+        if role.is_empty() {
+            self.fault(&place, "is blank; user or assistant is expected");
         }
-        let tool_name = self.name(&format!("{pointer}/tool_name"), message.tool_name);
-        let agent = self.name(&format!("{pointer}/agent"), message.agent);
-        let stage = self.name(&format!("{pointer}/stage"), message.stage);
         self.time(&format!("{pointer}/at"), message.at.as_deref());
         Message {
             role,
             content: storable(&message.content),
-            tool_name,
-            agent,
-            stage,
+            tool_name: self.name(&format!("{pointer}/tool_name"), message.tool_name),
+            agent: self.name(&format!("{pointer}/agent"), message.agent),
+            stage: self.name(&format!("{pointer}/stage"), message.stage),
             at: message.at,
         }
     }
 
     fn analysis(&mut self, analysis: Option<String>) -> Option<String> {
-        let analysis = storable(&analysis?);
-        if analysis.len() > limits::ANALYSIS_BYTES {
-            self.add(
-                "/final_analysis",
-                format!(
-                    "holds {} bytes; at most {} (1 MiB) are allowed",
-                    analysis.len(),
-                    limits::ANALYSIS_BYTES
-                ),
-            );
-        }
-        Some(analysis).filter(|text| !text.trim().is_empty())
+        let text = storable(&analysis?);
+        self.at_most("/final_analysis", text.len(), MAX_ANALYSIS_BYTES, "bytes");
+        Some(text).filter(|text| !text.trim().is_empty())
     }
 
     fn labels(
         &mut self,
         pointer: &str,
-        labels: Vec<String>,
+        labels: &[String],
         most: usize,
         longest: usize,
     ) -> Vec<String> {
-        if labels.len() > most {
-            self.add(
-                pointer,
-                format!("holds {} entries; at most {most} are allowed", labels.len()),
-            );
-            return Vec::new();
+        let mut kept: Vec<String> = Vec::new();
+        if !self.at_most(pointer, labels.len(), most, "entries") {
+            return kept;
         }
-        let mut kept: Vec<String> = Vec::with_capacity(labels.len());
         for (index, label) in labels.iter().enumerate() {
-            let label = storable(label.trim());
             let pointer = format!("{pointer}/{index}");
+            let label = self.text(&pointer, label, longest);
             if label.is_empty() {
-                self.add(pointer, "is blank; remove it");
-                continue;
-            }
-            self.length(&pointer, &label, longest);
-            if !kept.contains(&label) {
+                self.fault(&pointer, "is blank; remove it");
+            } else if !kept.contains(&label) {
                 kept.push(label);
             }
         }
@@ -369,13 +387,8 @@ impl SessionFaults {
     }
 
     fn time(&mut self, pointer: &str, time: Option<&str>) -> Option<DateTime<Utc>> {
-        match read_time(time?) {
-            Ok(time) => Some(time.trunc_subsecs(6)),
-            Err(fault) => {
-                self.add(pointer, fault);
-                None
-            }
-        }
+        let time = read_time(time?).map_err(|fault| self.fault(pointer, fault));
+        time.ok().map(|time| time.trunc_subsecs(6))
     }
 }
 
@@ -424,33 +437,23 @@ fn storable_json(value: Value) -> Value {
     }
 }
 
-fn one_fault(pointer: String, message: String) -> InvalidSession {
-    InvalidSession {
-        faults: vec![SessionFault { pointer, message }],
-    }
+/// A path as a JSON pointer (RFC 6901).
+pub(crate) fn pointer(path: &Path) -> String {
+    let segment = |segment: &Segment| match segment {
+        Segment::Seq { index } => format!("/{index}"),
+        Segment::Map { key } => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
+        Segment::Enum { .. } | Segment::Unknown => String::new(),
+    };
+    path.iter().map(segment).collect()
 }
 
-fn pointer(path: &serde_path_to_error::Path) -> String {
-    use serde_path_to_error::Segment;
-    path.iter()
-        .filter_map(|segment| match segment {
-            Segment::Seq { index } => Some(format!("/{index}")),
-            Segment::Map { key } => Some(format!("/{}", key.replace('~', "~0").replace('/', "~1"))),
-            Segment::Enum { variant } => Some(format!("/{variant}")),
-            Segment::Unknown => None,
-        })
-        .collect()
-}
-
-/// Adds "did you mean" to the parser's words on an unknown key, which list the keys there are in backticks.
+/// Explains the parser's words on an unknown key, which list the known ones in backticks, and on an id.
 fn explain(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted.split_first() {
         Some((unknown, known)) if message.starts_with("unknown field") => {
-            let hint = hint(unknown, known.iter().copied());
-            format!("unknown key {unknown}; {hint}")
+            unknown_key(unknown, known.iter().copied())
         }
-        // The derived reader's words for an id.
         _ if message.starts_with("UUID parsing failed") => {
             "is no UUID, such as 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f; a session's id of another form goes into external_id".to_owned()
         }

@@ -6,10 +6,9 @@
 mod file;
 mod format;
 mod input;
-mod limits;
 mod text;
 
-pub use file::{FileFault, SessionFileError, parse_session, parse_session_file};
+pub use file::{parse_session, parse_session_file};
 pub(in crate::history) use format::{THINKING, tool_text};
-pub(crate) use input::shortened;
 pub use input::{InvalidSession, SessionFault, SessionInput};
+pub(crate) use input::{pointer, shortened};

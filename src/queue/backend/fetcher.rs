@@ -28,6 +28,8 @@ const POLL: Duration = Duration::from_secs(1);
 const PROBE: Duration = Duration::from_millis(250);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How often the log repeats that the queue is away.
+const REMINDER_INTERVAL: Duration = Duration::from_mins(10);
 
 pub(super) struct Fetcher<A: Admit> {
     pub(super) queue: Arc<dyn Queue>,
@@ -53,6 +55,7 @@ struct Memory {
 
 struct Outage {
     pause: Pause,
+    next_reminder: Instant,
     next_claim: Instant,
     next_look: Instant,
 }
@@ -247,15 +250,16 @@ impl<A: Admit> Fetcher<A> {
 
     fn away(&self, error: &QueueError, memory: &mut Memory) {
         let now = Instant::now();
-        let outage = memory.outage.get_or_insert_with(|| {
-            tracing::warn!(%error, "the queue is away, due work is taken from the store");
-            Outage {
-                pause: Pause::new(),
-                next_claim: now,
-                next_look: now,
-            }
+        let outage = memory.outage.get_or_insert_with(|| Outage {
+            pause: Pause::new(),
+            next_reminder: now,
+            next_claim: now,
+            next_look: now,
         });
-        tracing::debug!(%error, "the queue is still away");
+        if now >= outage.next_reminder {
+            tracing::error!(%error, "the queue is away, due work is taken from the store");
+            outage.next_reminder = now + REMINDER_INTERVAL;
+        }
         outage.next_claim = now + outage.pause.next();
     }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use redis::{FromRedisValue, RedisError, Script};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -24,7 +24,7 @@ use uuid::Uuid;
 use super::{ClaimRequest, Claimed, Depth, Push, Queue, QueueError};
 use crate::clock::Clock;
 use crate::job::{JobId, Lane, Priority};
-use crate::redis_client::{RedisClient, is_away};
+use crate::redis_client::{RedisClient, explain, is_away};
 
 use scripts::Scripts;
 use wake::Listener;
@@ -106,7 +106,7 @@ impl RedisQueue {
 
     /// Ends the task that listens for wake-ups. Dropping the queue ends it too.
     pub async fn close(&self) {
-        let listener = lock(&self.listener).take();
+        let listener = self.listener.lock().take();
         if let Some(listener) = listener {
             listener.close().await;
         }
@@ -322,7 +322,7 @@ impl Queue for RedisQueue {
 
     async fn woken(&self, at_most: Duration) {
         // Whoever only pushes never waits, and needs no second connection.
-        lock(&self.listener).get_or_insert_with(|| {
+        self.listener.lock().get_or_insert_with(|| {
             Listener::start(
                 self.client.clone(),
                 format!("{}:wake", self.prefix),
@@ -334,11 +334,8 @@ impl Queue for RedisQueue {
     }
 
     async fn ping(&self) -> Result<(), QueueError> {
-        // A write, which a server that is full or was demoted refuses; it leaves nothing behind.
-        let mut probe = redis::cmd("SET");
         let key = format!("{}:ping", self.prefix);
-        probe.arg(&key).arg("1").arg("PX").arg(1);
-        let ping = || self.client.command(&key, &probe);
+        let ping = || self.client.probe(&key);
         once_more(ping(), ping()).await.map_err(failed("pinging"))
     }
 
@@ -350,7 +347,7 @@ impl Queue for RedisQueue {
 /// Sorts the client's errors by what the caller can do: wait for the server, or look at what it said.
 fn failed(attempted: &'static str) -> impl Fn(RedisError) -> QueueError {
     move |error| {
-        let reason = error.to_string();
+        let reason = explain(&error);
         if is_away(&error) {
             QueueError::Unreachable { attempted, reason }
         } else {
@@ -388,8 +385,4 @@ fn id_of(attempted: &'static str, text: &str) -> Result<JobId, QueueError> {
         attempted,
         reason: format!("not an id: {text:?}"),
     })
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

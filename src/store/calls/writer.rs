@@ -19,10 +19,10 @@ use crate::store::StoreError;
 use crate::store::analytics::latency;
 use crate::store::budgets::usage;
 use crate::store::budgets::{BatchUsage, Spent, spend_for_jobs};
-use crate::store::database::db::{Conn, retry_once};
-use crate::store::database::dedicated::DedicatedConnection;
+use crate::store::database::db::{Conn, Db, retry_once};
 use crate::store::database::group;
 use crate::store::database::group::Spacing;
+use crate::store::database::session::Purpose;
 use crate::store::database::sql::Sql;
 
 /// The least time between two groups: nobody waits for a call to be logged, and whoever wants to read one says so.
@@ -32,12 +32,12 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// What the writer works with.
 pub(in crate::store) struct CallWriter {
-    pub(in crate::store) connection: DedicatedConnection,
+    pub(in crate::store) db: Db,
     pub(in crate::store) closing: CancellationToken,
     pub(in crate::store) spent: Spent,
 }
 
-/// The writer: one task, one connection.
+/// The writer: one task.
 pub(in crate::store) async fn run(writer: CallWriter, receiver: CallReceiver) {
     let CallReceiver {
         mut channel,
@@ -47,7 +47,7 @@ pub(in crate::store) async fn run(writer: CallWriter, receiver: CallReceiver) {
         away,
     } = receiver;
     let mut log = Log {
-        connection: writer.connection,
+        db: writer.db,
         closing: writer.closing.clone(),
         spent: writer.spent,
         summed,
@@ -67,9 +67,9 @@ pub(in crate::store) async fn run(writer: CallWriter, receiver: CallReceiver) {
     log.end().await;
 }
 
-/// The connection, and what couldn't be written on it.
+/// The database, and what couldn't be written to it.
 struct Log {
-    connection: DedicatedConnection,
+    db: Db,
     closing: CancellationToken,
     spent: Spent,
     summed: SummedCalls,
@@ -162,12 +162,9 @@ impl Log {
     }
 
     async fn insert(&mut self, statement: &Sql, calls: &[CallRecord]) -> Result<(), StoreError> {
-        let (connection, counter) = (&mut self.connection, self.counter);
         let paused = retry_once!("logging judge calls", async {
-            let mut conn = connection.take().await?;
-            let result = insert_on(&mut conn, statement, calls, counter).await;
-            connection.give_back(conn);
-            result
+            let mut conn = self.db.writer_for(Purpose::Write).await?;
+            insert_on(&mut conn, statement, calls, self.counter).await
         })?;
         self.spent.add(paused);
         Ok(())
@@ -178,12 +175,9 @@ impl Log {
         while !*self.away.borrow()
             && let Some(pile) = self.summed.take()
         {
-            let connection = &mut self.connection;
             let written = retry_once!("counting judge calls that weren't logged", async {
-                let mut conn = connection.take().await?;
-                let result = pile.write_on(&mut conn).await;
-                connection.give_back(conn);
-                result
+                let mut conn = self.db.writer_for(Purpose::Write).await?;
+                pile.write_on(&mut conn).await
             });
             match written {
                 Ok(paused) => self.spent.add(paused),
@@ -203,7 +197,6 @@ impl Log {
         while let Some(pile) = self.summed.take() {
             pile.log_lost();
         }
-        self.connection.close().await;
     }
 }
 

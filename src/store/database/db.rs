@@ -1,4 +1,4 @@
-//! The pools of either kind, and the connections that flushers keep for themselves.
+//! The pools of either kind, and the connections that come from them.
 //!
 //! A statement that fails for a passing reason is tried once more by [`retry_once`]; nothing here retries longer than that.
 
@@ -16,15 +16,16 @@ use sqlx::{
 
 use super::connect::PgAddress;
 use super::dialect::Dialect;
-use super::error::{StoreError, is_passing, timed_out};
+use super::error::{StoreError, has_waited, is_passing, timed_out};
 use super::last_outage::LastOutage;
-use super::pool::{Bound, Pool, Pooled, Session, State};
+use super::pool::{Pool, Pooled};
+use super::session::{Purpose, State};
 use super::sql::{DbRow, Sql, all};
 
 /// How long a writer waits for SQLite's one writing connection, or for another process's lock.
 const BUSY: Duration = Duration::from_secs(10);
 /// How long one try of whatever is attempted may take before its connection is given up. Each statement has a bound of
-/// its own, see [`Bound`].
+/// its own, see [`Purpose`].
 pub(in crate::store) const STATEMENT: Duration = Duration::from_secs(60);
 /// The pause before the second try.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -36,8 +37,7 @@ pub struct StoreOptions {
     pub url: String,
     /// A file with the password of Postgres' role, read for each connection; in place of the address's.
     pub password_file: Option<PathBuf>,
-    /// The most sessions with Postgres at once, of whatever kind: up to nine are dedicated ones, each from its first use
-    /// on. On SQLite: connections that read.
+    /// The most sessions with Postgres at once. On SQLite: connections that read.
     pub max_connections: u32,
     /// How long to keep trying to reach the database at start.
     pub connect_timeout: Duration,
@@ -46,11 +46,7 @@ pub struct StoreOptions {
 /// The pools of one database.
 #[derive(Clone)]
 pub(in crate::store) enum Db {
-    Postgres {
-        pool: Pool,
-        /// Without bounds, for migrations.
-        address: PgAddress,
-    },
+    Postgres(Pool),
     Sqlite {
         /// One connection: SQLite has one writer.
         write: SqlitePool,
@@ -68,8 +64,7 @@ impl Db {
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
             let address =
                 PgAddress::new(url, options.password_file.clone()).map_err(|e| bad_url(&e))?;
-            let pool = Pool::new(address.clone(), options.max_connections);
-            return Ok(Self::Postgres { pool, address });
+            return Ok(Self::Postgres(Pool::new(address, options.max_connections)));
         }
         let in_memory = url.contains(":memory:") || url.contains("mode=memory");
         let connect = SqliteConnectOptions::from_str(url)
@@ -112,7 +107,7 @@ impl Db {
 
     pub(in crate::store) fn dialect(&self) -> Dialect {
         match self {
-            Self::Postgres { .. } => Dialect::Postgres,
+            Self::Postgres(_) => Dialect::Postgres,
             Self::Sqlite { .. } => Dialect::Sqlite,
         }
     }
@@ -143,7 +138,7 @@ impl Db {
         sql: &Sql,
     ) -> Result<Vec<DbRow>, StoreError> {
         retry_once!(attempted, async {
-            self.reader_for(Bound::Long).await?.fetch(sql).await
+            self.reader_for(Purpose::Many).await?.fetch(sql).await
         })
     }
 
@@ -188,30 +183,31 @@ impl Db {
     }
 
     pub(in crate::store) async fn reader(&self) -> sqlx::Result<Conn> {
-        self.reader_for(Bound::Ordinary).await
+        self.reader_for(Purpose::Any).await
     }
 
-    async fn reader_for(&self, bound: Bound) -> sqlx::Result<Conn> {
-        Ok(match self {
-            Self::Postgres { pool, .. } => Conn::Pooled(pool.take(bound).await?),
+    async fn reader_for(&self, purpose: Purpose) -> sqlx::Result<Conn> {
+        match self {
             Self::Sqlite { read, outage, .. } => {
-                Conn::Sqlite(read.acquire().await?, outage.clone())
+                Ok(Conn::Sqlite(read.acquire().await?, outage.clone()))
             }
-        })
+            Self::Postgres(_) => self.writer_for(purpose).await,
+        }
     }
 
     pub(in crate::store) async fn writer(&self) -> sqlx::Result<Conn> {
-        self.writer_for(Bound::Ordinary).await
+        self.writer_for(Purpose::Any).await
     }
 
     /// For statements that may touch many rows.
     pub(in crate::store) async fn long_writer(&self) -> sqlx::Result<Conn> {
-        self.writer_for(Bound::Long).await
+        self.writer_for(Purpose::Many).await
     }
 
-    async fn writer_for(&self, bound: Bound) -> sqlx::Result<Conn> {
+    /// Takes a connection. Whoever has one takes no other: a process must work with one session.
+    pub(in crate::store) async fn writer_for(&self, purpose: Purpose) -> sqlx::Result<Conn> {
         Ok(match self {
-            Self::Postgres { pool, .. } => Conn::Pooled(pool.take(bound).await?),
+            Self::Postgres(pool) => Conn::Pooled(pool.take(purpose).await?),
             Self::Sqlite { write, outage, .. } => {
                 Conn::Sqlite(write.acquire().await?, outage.clone())
             }
@@ -221,14 +217,14 @@ impl Db {
     /// Why the database can't be used, if that is known.
     pub(in crate::store) fn last_outage(&self) -> &LastOutage {
         match self {
-            Self::Postgres { pool, .. } => pool.last_outage(),
+            Self::Postgres(pool) => pool.last_outage(),
             Self::Sqlite { outage, .. } => outage,
         }
     }
 
     pub(in crate::store) async fn close(&self) {
         match self {
-            Self::Postgres { pool, .. } => pool.close().await,
+            Self::Postgres(pool) => pool.close().await,
             Self::Sqlite { write, read, .. } => {
                 read.close().await;
                 write.close().await;
@@ -239,7 +235,6 @@ impl Db {
 
 /// One connection, wherever it came from.
 pub(in crate::store) enum Conn {
-    Own(Session),
     Pooled(Pooled),
     Sqlite(PoolConnection<Sqlite>, LastOutage),
 }
@@ -247,14 +242,13 @@ pub(in crate::store) enum Conn {
 impl Conn {
     pub(in crate::store) fn dialect(&self) -> Dialect {
         match self {
-            Self::Own(_) | Self::Pooled(_) => Dialect::Postgres,
+            Self::Pooled(_) => Dialect::Postgres,
             Self::Sqlite(..) => Dialect::Sqlite,
         }
     }
 
     fn link(&mut self) -> sqlx::Result<Link<'_>> {
         let session = match self {
-            Self::Own(session) => session,
             Self::Pooled(pooled) => pooled.session()?,
             Self::Sqlite(conn, outage) => return Ok(Link::Sqlite(conn, outage)),
         };
@@ -274,7 +268,6 @@ impl Conn {
     /// transaction that reads first can't take it later without failing.
     pub(in crate::store) async fn begin(&mut self) -> sqlx::Result<Tx<'_>> {
         let session = match self {
-            Self::Own(session) => session,
             Self::Pooled(pooled) => pooled.session()?,
             Self::Sqlite(conn, outage) => {
                 let begun = sqlx::Connection::begin_with(&mut **conn, "begin immediate").await;
@@ -382,7 +375,7 @@ impl Link<'_> {
     }
 }
 
-/// Does something, and once more if it failed for a passing reason. Each try ends after [`STATEMENT`].
+/// Does something, and once more if it failed for a passing reason other than a long wait. Each try ends after [`STATEMENT`].
 ///
 /// A macro, since a future that borrows can't be both made twice and proved `Send` today.
 macro_rules! retry_once {
@@ -405,7 +398,8 @@ pub(in crate::store) async fn worth_another_try(
     attempted: &'static str,
     error: &sqlx::Error,
 ) -> bool {
-    let worth = is_passing(error) && !matches!(error, sqlx::Error::PoolClosed);
+    let worth =
+        is_passing(error) && !has_waited(error) && !matches!(error, sqlx::Error::PoolClosed);
     if worth {
         tracing::debug!(attempted, %error, "a database statement failed, trying once more");
         tokio::time::sleep(PAUSE).await;

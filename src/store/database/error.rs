@@ -1,5 +1,7 @@
 //! What can go wrong in the store, by what the caller does next.
 
+use std::sync::Arc;
+
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The database can't be reached or failed for a passing reason, twice: 503 + Retry-After at the API, back off in a worker.
@@ -24,7 +26,7 @@ pub enum StoreError {
     #[error(
         "the address leads through a pooler that gives each transaction another session (PgBouncer: pool_mode = transaction or \
          statement), but prepared statements, time limits and the lock of `gavel migrate` belong to a session: set \
-         pool_mode = session for this database, with a pool_size of at least database.max_connections for each process, or \
+         pool_mode = session for this database, with a pool_size of at least 3 for each process, or \
          name the Postgres server itself in DATABASE_URL (database.url)"
     )]
     SharedSessions,
@@ -53,8 +55,12 @@ pub enum Outage {
 impl Outage {
     /// Returns why a statement failed for a reason that others share; `None` if the statement or its rows are at fault.
     pub(in crate::store) fn of(error: &sqlx::Error) -> Option<Self> {
+        let error = cause(error);
         if rejection(error).is_some() {
             return Some(Self::Rejected);
+        }
+        if inner::<NoneToSpare>(error).is_some() {
+            return Some(Self::NoFreeConnection);
         }
         let Some(said) = error.as_database_error() else {
             return is_lost_connection(error).then_some(Self::NoAnswer);
@@ -134,7 +140,7 @@ pub(in crate::store) fn remedy(outage: Outage, error: &sqlx::Error) -> String {
     match (outage, rejection(error)) {
         (_, Some(rejection)) => rejection.remedy(),
         (Outage::NoFreeConnection, None) => {
-            "the server has no connection left; raise its max_connections (or the role's connection limit), or lower database.max_connections".to_owned()
+            "the server has no connection left, and this process waits or uses those that it has; raise max_connections of the server (or the role's connection limit), or lower database.max_connections of the processes".to_owned()
         }
         (Outage::StorageFull, None) => "its disk is full; make room on it".to_owned(),
         (Outage::MissingPrivilege, None) => words(error),
@@ -146,11 +152,48 @@ pub(in crate::store) fn remedy(outage: Outage, error: &sqlx::Error) -> String {
     }
 }
 
-fn rejection(error: &sqlx::Error) -> Option<&Rejection> {
-    if let sqlx::Error::Io(error) = error {
-        return error.get_ref()?.downcast_ref();
+/// The server has few slots left, which are for processes without a connection.
+#[derive(Debug, thiserror::Error)]
+#[error("the server has few connections left")]
+pub(in crate::store) struct NoneToSpare;
+
+impl From<NoneToSpare> for sqlx::Error {
+    fn from(error: NoneToSpare) -> Self {
+        Self::Io(std::io::Error::other(error))
     }
-    None
+}
+
+/// An error that several callers get.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error(transparent)]
+pub(in crate::store) struct SharedError(Arc<sqlx::Error>);
+
+impl SharedError {
+    pub(in crate::store) fn new(error: sqlx::Error) -> Self {
+        Self(Arc::new(error))
+    }
+}
+
+impl From<SharedError> for sqlx::Error {
+    fn from(error: SharedError) -> Self {
+        Self::Io(std::io::Error::other(error))
+    }
+}
+
+/// Returns what the callers share, or the error itself.
+fn cause(error: &sqlx::Error) -> &sqlx::Error {
+    inner::<SharedError>(error).map_or(error, |shared| &shared.0)
+}
+
+fn inner<T: std::error::Error + 'static>(error: &sqlx::Error) -> Option<&T> {
+    let sqlx::Error::Io(error) = error else {
+        return None;
+    };
+    error.get_ref()?.downcast_ref()
+}
+
+fn rejection(error: &sqlx::Error) -> Option<&Rejection> {
+    inner(cause(error))
 }
 
 impl StoreError {
@@ -194,6 +237,7 @@ impl StoreError {
 
 /// The database's own words; the driver adds a line of the server's source to them.
 fn words(error: &sqlx::Error) -> String {
+    let error = cause(error);
     match error.as_database_error() {
         Some(said) => said.message().to_owned(),
         None => error.to_string(),
@@ -203,6 +247,11 @@ fn words(error: &sqlx::Error) -> String {
 /// Whether the same statement may work a moment later: a lost connection, a conflict between transactions, a busy file.
 pub(in crate::store) fn is_passing(error: &sqlx::Error) -> bool {
     Outage::of(error).is_some_and(Outage::is_passing)
+}
+
+/// Whether the statement waited for its whole bound, for a lock or to finish: the next try would wait as long.
+pub(in crate::store) fn has_waited(error: &sqlx::Error) -> bool {
+    has_state(error, &["55P03", "57014"])
 }
 
 /// Whether an error that isn't the database's own is a lost connection, or none to be had.

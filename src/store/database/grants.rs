@@ -1,5 +1,5 @@
-//! Privileges that the role must have on Gavel's tables. `gavel migrate` needs to own them; every other process needs
-//! these only.
+//! Privileges that the role must have on Gavel's tables, and locks of others that keep it from them. `gavel migrate` needs to
+//! own the tables; every other process needs these privileges only.
 
 use super::migrations::tables;
 use super::sql::{Sql, sql};
@@ -14,7 +14,7 @@ pub(in crate::store) fn statement() -> Sql {
             where exists (select 1 from pg_class c where c.relnamespace = n.oid and c.relname = 'schema_versions')
               and n.nspname = any (select btrim(replace(name, '$user', current_user), ' \"')
                                    from unnest(string_to_array(current_setting('search_path'), ',')) as name))
-         select format('grant usage on schema %I to %I', nspname, current_user) as missing
+         select format('grant usage on schema %I to %I', nspname, current_user) as found
          from place where not has_schema_privilege(oid, 'usage')
          union all
          select format('grant %s on table %I.%I to %I', string_agg(p, ', '), nspname, relname, current_user)
@@ -25,5 +25,23 @@ pub(in crate::store) fn statement() -> Sql {
     );
     statement.push_list(tables());
     statement.push(") group by nspname, relname order by 1");
+    statement
+}
+
+/// One row for each session of others that has locked a table of Gavel's against writes for more than a second. How long
+/// isn't visible to every role.
+pub(in crate::store) fn locks() -> Sql {
+    let mut statement = sql!(
+        "select format('process %s holds %s on table %s; end it: `select pg_terminate_backend(%s)`',
+                l.pid, l.mode, c.relname, l.pid) as found
+         from pg_locks l join pg_class c on c.oid = l.relation left join pg_stat_activity a on a.pid = l.pid
+         where l.granted and l.locktype = 'relation' and l.pid <> pg_backend_pid()
+           and l.database = (select oid from pg_database where datname = current_database())
+           and l.mode in ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+           and coalesce(a.xact_start < now() - interval '1 second', true)
+           and pg_table_is_visible(c.oid) and c.relname in "
+    );
+    statement.push_list(tables());
+    statement.push(" order by 1");
     statement
 }

@@ -7,8 +7,18 @@ use tokio::time::Instant;
 
 use super::error::{Outage, remedy};
 
-/// How long an error counts. While results wait, the recorder retries each second.
-const COUNTS: Duration = Duration::from_secs(2);
+/// How long an error counts. While results wait, the recorder retries each second. A process that has connections tries
+/// seldom to open another.
+fn lifetime(outage: Outage) -> Duration {
+    match outage {
+        Outage::NoFreeConnection => Duration::from_secs(10),
+        Outage::NoAnswer
+        | Outage::Rejected
+        | Outage::StorageFull
+        | Outage::MissingPrivilege
+        | Outage::MissingTable => Duration::from_secs(2),
+    }
+}
 
 /// An outage that needs an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,16 +49,20 @@ impl LastOutage {
             remedy: remedy(outage, error),
         };
         if before.is_none_or(|before| before.outage != outage) {
-            tracing::error!(%error, "database can't be used: {}", known.remedy);
+            if outage == Outage::NoFreeConnection {
+                tracing::warn!(%error, "{}", known.remedy);
+            } else {
+                tracing::error!(%error, "database can't be used: {}", known.remedy);
+            }
         }
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), known));
     }
 
-    /// Returns the outage of the last 2 s.
+    /// Returns the outage of the last seconds.
     pub(in crate::store) fn current(&self) -> Option<KnownOutage> {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.as_ref()
-            .filter(|(at, _)| at.elapsed() < COUNTS)
+            .filter(|(at, known)| at.elapsed() < lifetime(known.outage))
             .map(|(_, known)| known.clone())
     }
 }

@@ -2,7 +2,6 @@
 
 pub(super) mod connect;
 pub(super) mod db;
-pub(super) mod dedicated;
 pub(super) mod dialect;
 pub(super) mod error;
 pub(super) mod grants;
@@ -13,5 +12,6 @@ pub(super) mod page;
 pub(super) mod pool;
 pub(super) mod pooler;
 pub(super) mod reads;
+pub(super) mod session;
 pub(super) mod sql;
 pub(super) mod writes;

@@ -1,206 +1,49 @@
-//! Sessions with Postgres, each statement bounded in time, and the pool of those that nobody holds.
+//! The pool of sessions with Postgres: the one way to a session, whatever it is for.
 //!
-//! Every session of a process has a [`ConnectionPermit`], whether it is the pool's, a dedicated connection's or a migration's: there are never more
-//! sessions than permits. Settings are sent after connecting: poolers refuse them in the startup message.
+//! Sessions are opened on demand. A caller waits for one that comes back before another is opened, unless there are fewer
+//! than [`BASE`]; sessions that were idle for [`REVIEW`] are closed. Where the server has room, each frequent purpose gets a
+//! session, because changing a session's settings costs a round trip. A session that can't be opened is no error while the
+//! process has others: callers wait for those, and opening is tried again later. So a process works with one session, and
+//! since no statement needs a second one while it has one, callers can't wait for each other.
+//!
+//! Callers wait in the order of [`Purpose::rank`], heartbeats first.
 //!
 //! The driver's own pool asks a connection that comes back whether it lives, without a bound, and holds its permit
 //! meanwhile: on a socket that has gone silent that is for good. The driver can't set keepalives or a timeout of TCP
-//! either, nor is its socket within reach, so every bound here is our own.
-//!
-//! A session is kept only if its last statement ended in good order and no transaction is open; any other is dropped,
-//! which closes its socket without a word. All sessions of a process share a generation: one that finds its server gone
-//! raises it, and those opened earlier are dropped when they are next taken. Never retries.
+//! either, nor is its socket within reach, so every bound here is our own. deadpool fails a caller whose session can't be
+//! opened, and knows no order of callers.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ops::RangeTo;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Postgres, Row as _, Transaction};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use sqlx::PgConnection;
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use super::connect::PgAddress;
-use super::error::{is_lost, timed_out};
+use super::error::{Outage, SharedError};
 use super::last_outage::LastOutage;
+use super::session::{Purpose, Server, Session};
 
-/// How long a statement waits for a permit.
+/// How long a statement waits for a session.
 const ACQUIRE: Duration = Duration::from_secs(3);
-/// How long opening a connection may take.
-pub(in crate::store) const CONNECT: Duration = Duration::from_secs(2);
-/// How long a session that rested may take to say that it lives, or to take leave.
-const PING: Duration = Duration::from_secs(1);
-/// How long a session that was used is believed to be alive.
-const TRUSTED: Duration = Duration::from_millis(500);
-/// How long an unused session is kept.
-const IDLE: Duration = Duration::from_mins(1);
-
-/// How long one statement may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum Bound {
-    /// The server ends it after 5 s, and a wait for a lock after 3 s.
-    Ordinary,
-    /// One that reads or moves many rows: the server ends it after 55 s.
-    Long,
-    /// As an ordinary one, but a wait for a lock ends after 250 ms: others wait behind it.
-    Brief,
-}
-
-impl Bound {
-    /// After this the server is taken for gone: later than the server ends a statement by itself.
-    fn client(self) -> Duration {
-        match self {
-            Self::Ordinary | Self::Brief => Duration::from_secs(6),
-            Self::Long => Duration::from_secs(58),
-        }
-    }
-
-    /// What tells the server.
-    fn setting(self) -> &'static str {
-        match self {
-            Self::Ordinary => "set statement_timeout = 5000; set lock_timeout = 3000",
-            Self::Long => "set statement_timeout = 55000; set lock_timeout = 3000",
-            Self::Brief => "set statement_timeout = 5000; set lock_timeout = 250",
-        }
-    }
-}
-
-/// One connection and what is known of it.
-pub(in crate::store) struct Session {
-    conn: Box<PgConnection>,
-    state: State,
-}
-
-/// What is known of a connection.
-pub(in crate::store) struct State {
-    opened: u64,
-    generation: Arc<AtomicU64>,
-    outage: LastOutage,
-    bound: Bound,
-    used: Instant,
-    /// The last statement ended in good order, and no transaction is open.
-    good: bool,
-}
-
-impl State {
-    /// Runs a statement within its bound. Whoever drops the future leaves a session that isn't kept, and says nothing
-    /// about the server.
-    pub(in crate::store) async fn timed<T>(
-        &mut self,
-        work: impl Future<Output = sqlx::Result<T>>,
-    ) -> sqlx::Result<T> {
-        self.within(self.bound.client(), work).await
-    }
-
-    async fn within<T>(
-        &mut self,
-        limit: Duration,
-        work: impl Future<Output = sqlx::Result<T>>,
-    ) -> sqlx::Result<T> {
-        self.good = false;
-        let result = tokio::select! {
-            biased;
-            ended = timeout(limit, work) => ended.ok(),
-            () = self.left_behind() => None,
-        };
-        let result = result.unwrap_or_else(|| Err(timed_out("waiting for the database")));
-        self.used = Instant::now();
-        self.outage.heard(&result);
-        match &result {
-            Ok(_) => self.good = true,
-            Err(error) if is_lost(error) => self.raise(),
-            Err(error) => self.good = error.as_database_error().is_some(),
-        }
-        result
-    }
-
-    /// Ends when a long statement waits on a connection that was opened before another one found its server gone.
-    async fn left_behind(&self) {
-        loop {
-            tokio::time::sleep(Bound::Ordinary.client()).await;
-            if self.opened != self.generation.load(Ordering::Relaxed) {
-                return;
-            }
-        }
-    }
-
-    /// Says that whatever was opened up to now is not to be trusted. Does nothing if that was said already.
-    fn raise(&self) {
-        let opened = self.opened;
-        let raised = self.generation.compare_exchange(
-            opened,
-            opened + 1,
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        );
-        if raised.is_ok() {
-            tracing::warn!("a connection to the database was lost; all are opened anew");
-        }
-    }
-
-    /// A transaction is open, or may be: only its commit ends that in good order.
-    pub(in crate::store) fn unfinished(&mut self) {
-        self.good = false;
-    }
-}
-
-impl Session {
-    pub(in crate::store) fn parts(&mut self) -> (&mut PgConnection, &mut State) {
-        (&mut self.conn, &mut self.state)
-    }
-
-    pub(in crate::store) async fn begin(
-        &mut self,
-    ) -> sqlx::Result<(Transaction<'_, Postgres>, &mut State)> {
-        let (conn, state) = (&mut self.conn, &mut self.state);
-        let begun = state.timed(sqlx::Connection::begin(&mut **conn)).await?;
-        state.unfinished();
-        Ok((begun, state))
-    }
-
-    /// Whether it may be used again.
-    pub(in crate::store) fn is_good(&self) -> bool {
-        self.state.good && self.state.opened == self.state.generation.load(Ordering::Relaxed)
-    }
-
-    /// Asks a session that rested whether it lives.
-    pub(in crate::store) async fn is_alive(&mut self) -> bool {
-        if !self.is_good() {
-            return false;
-        }
-        if self.state.used.elapsed() < TRUSTED {
-            return true;
-        }
-        let answer = timeout(PING, self.conn.ping()).await;
-        self.state.used = Instant::now();
-        self.state.good = matches!(answer, Ok(Ok(())));
-        // One that was closed while it rested says nothing of the server; one that is silent does.
-        if answer.is_err() {
-            self.state.raise();
-        }
-        self.state.good
-    }
-
-    async fn bind_to(&mut self, bound: Bound) -> bool {
-        if self.state.bound == bound {
-            return true;
-        }
-        let change = sqlx::raw_sql(bound.setting()).execute(&mut *self.conn);
-        let changed = self.state.within(PING, change).await.is_ok();
-        self.state.bound = bound;
-        changed
-    }
-
-    /// Takes leave of the server, if that is quick.
-    pub(in crate::store) async fn close(self) {
-        if self.is_good() {
-            // It is going away: an error in saying so changes nothing.
-            let _ = timeout(PING, self.conn.close()).await;
-        }
-    }
-}
-
-/// The leave to have one of the sessions that a process may have.
-pub(in crate::store) type ConnectionPermit = OwnedSemaphorePermit;
+/// Sessions that are opened as soon as they are needed; any more, after a caller waited for [`PATIENCE`].
+const BASE: usize = 2;
+/// Sessions up to which a frequent purpose gets another one: one for each of their settings, and one for all else.
+const SPECIALIZED: usize = 5;
+/// Free slots of the server below which no session is opened only to save a change of settings.
+const ROOM: i64 = 60;
+/// Several times what a short statement takes: one that comes back is sooner there than a new one.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// How often a caller looks again at most.
+const LONGEST_LOOK: Duration = Duration::from_millis(100);
+/// How long a session may be idle, and how often that is checked.
+const REVIEW: Duration = Duration::from_secs(10);
+/// The pauses between two tries to open a session, from the first that failed on.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A pool of sessions.
 #[derive(Clone)]
@@ -209,141 +52,311 @@ pub(in crate::store) struct Pool {
 }
 
 struct Shared {
-    address: PgAddress,
-    /// The most that are lent out at once.
-    most: usize,
-    permits: Arc<Semaphore>,
-    idle: Mutex<Vec<Session>>,
-    generation: Arc<AtomicU64>,
-    outage: LastOutage,
+    server: Server,
+    places: Mutex<Places>,
+    /// A session is there for the callers of a rank.
+    returned: [Notify; 4],
+}
+
+/// The sessions that there may be.
+struct Places {
+    /// The most sessions.
+    max: usize,
+    /// Sessions, and the one that is being opened.
+    open: usize,
+    is_opening: bool,
+    /// Sessions lent out, by rank.
+    lent: [usize; 4],
+    /// Callers that wait, by rank.
+    waiting: [usize; 4],
+    /// The most recently used one is the last.
+    idle: Vec<Session>,
+    refused: Option<Refused>,
+    /// Free slots of the server when the last session was opened.
+    free_slots: i64,
+    review: Instant,
+    closed: bool,
+}
+
+/// Why the last session couldn't be opened, and when that may be tried again.
+struct Refused {
+    error: SharedError,
+    at: Instant,
+    pause: Duration,
 }
 
 impl Pool {
-    /// How many sessions are lent out, and how many rest.
-    pub(in crate::store) fn in_use_and_idle(&self) -> (usize, usize) {
-        let lent = self
-            .shared
-            .most
-            .saturating_sub(self.shared.permits.available_permits());
-        (lent, self.shared.idle().len())
-    }
-
-    pub(in crate::store) fn new(address: PgAddress, most: u32) -> Self {
-        let most = usize::try_from(most.max(1)).unwrap_or(Semaphore::MAX_PERMITS);
-        let most = most.min(Semaphore::MAX_PERMITS);
+    pub(in crate::store) fn new(address: PgAddress, max: u32) -> Self {
+        let places = Places {
+            max: usize::try_from(max.max(1)).unwrap_or(usize::MAX),
+            open: 0,
+            is_opening: false,
+            lent: [0; 4],
+            waiting: [0; 4],
+            idle: Vec::new(),
+            refused: None,
+            free_slots: i64::MAX,
+            review: Instant::now() + REVIEW,
+            closed: false,
+        };
         Self {
             shared: Arc::new(Shared {
-                address,
-                most,
-                permits: Arc::new(Semaphore::new(most)),
-                idle: Mutex::default(),
-                generation: Arc::default(),
-                outage: LastOutage::default(),
+                server: Server::new(address),
+                places: Mutex::new(places),
+                returned: Default::default(),
             }),
         }
     }
 
+    /// How many sessions are lent out, and how many rest.
+    pub(in crate::store) fn in_use_and_idle(&self) -> (usize, usize) {
+        let places = self.shared.places();
+        (places.lent.iter().sum(), places.idle.len())
+    }
+
+    pub(in crate::store) fn max(&self) -> usize {
+        self.shared.places().max
+    }
+
+    pub(in crate::store) fn address(&self) -> &PgAddress {
+        &self.shared.server.address
+    }
+
     /// What its sessions noted.
     pub(in crate::store) fn last_outage(&self) -> &LastOutage {
-        &self.shared.outage
+        &self.shared.server.outage
     }
 
-    /// Takes a permit for a session outside the pool, and leaves the pool's own what remains.
-    pub(in crate::store) async fn reserve(&self) -> sqlx::Result<ConnectionPermit> {
-        let permit = self.permit().await?;
-        if let Some(idle) = self.shared.pop_surplus() {
-            idle.close().await;
-        }
-        Ok(permit)
-    }
-
-    async fn permit(&self) -> sqlx::Result<ConnectionPermit> {
-        timeout(ACQUIRE, Arc::clone(&self.shared.permits).acquire_owned())
-            .await
-            .map_err(|_| sqlx::Error::PoolTimedOut)?
-            .map_err(|_| sqlx::Error::PoolClosed)
-    }
-
-    /// Opens a session by a permit, with settings of its own.
-    pub(in crate::store) async fn open(
-        &self,
-        _at: &ConnectionPermit,
-        bound: Bound,
-        settings: &str,
-    ) -> sqlx::Result<Session> {
-        // Read before: what is raised meanwhile may concern this one.
-        let opened = self.shared.generation.load(Ordering::Relaxed);
-        let settings = format!("{}; {settings}", bound.setting());
-        let opening = timeout(CONNECT, greeted(&self.shared.address, &settings)).await;
-        let connected = opening.unwrap_or_else(|_| Err(timed_out("connecting")));
-        self.shared.outage.heard(&connected);
-        let conn = connected?;
-        Ok(Session {
-            conn: Box::new(conn),
-            state: State {
-                opened,
-                generation: Arc::clone(&self.shared.generation),
-                outage: self.shared.outage.clone(),
-                bound,
-                used: Instant::now(),
-                good: true,
-            },
-        })
-    }
-
-    /// Takes an idle session, or opens one.
-    pub(in crate::store) async fn take(&self, bound: Bound) -> sqlx::Result<Pooled> {
-        let permit = self.permit().await?;
-        while let Some(mut session) = self.shared.pop(bound) {
-            if session.is_alive().await && session.bind_to(bound).await {
-                return Ok(self.lend(session, permit));
+    /// Takes an idle session, or waits for one that comes back or is opened.
+    pub(in crate::store) async fn take(&self, purpose: Purpose) -> sqlx::Result<Pooled> {
+        let deadline = Instant::now() + ACQUIRE;
+        loop {
+            let idle = self.shared.lend(purpose, ..purpose.rank() + 1);
+            let mut pooled = match idle {
+                Some(pooled) => pooled,
+                // Boxed: waiting is rare, and every future that asks the database would have room for it.
+                None => Box::pin(self.shared.wait(purpose, deadline)).await?,
+            };
+            let session = pooled.session()?;
+            if session.is_alive().await && session.serve(purpose).await {
+                return Ok(pooled);
             }
-        }
-        // Boxed: opening is rare, and every future that asks the database would have room for it.
-        let session = Box::pin(self.open(&permit, bound, "")).await?;
-        Ok(self.lend(session, permit))
-    }
-
-    fn lend(&self, session: Session, permit: ConnectionPermit) -> Pooled {
-        Pooled {
-            session: Some(session),
-            home: Arc::clone(&self.shared),
-            _permit: permit,
         }
     }
 
     /// Nothing is taken from now on.
     pub(in crate::store) async fn close(&self) {
-        self.shared.permits.close();
-        let idle = std::mem::take(&mut *self.shared.idle());
+        let idle = {
+            let mut places = self.shared.places();
+            places.closed = true;
+            std::mem::take(&mut places.idle)
+        };
         futures::future::join_all(idle.into_iter().map(Session::close)).await;
     }
 }
 
-impl Shared {
-    fn idle(&self) -> MutexGuard<'_, Vec<Session>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The one used last, of those with this bound if there are any.
-    fn pop(&self, bound: Bound) -> Option<Session> {
-        let mut idle = self.idle();
-        let fitting = idle
+impl Places {
+    /// Takes out the most recently used idle session with the right settings, else another one, unless one may be opened for
+    /// it; none while callers of the ranks `before` wait. Rare purposes share sessions with each other first.
+    fn lend(&mut self, purpose: Purpose, before: RangeTo<usize>) -> Option<Session> {
+        let rank = purpose.rank();
+        let room = match self.refused {
+            Some(_) => self.open,
+            None => self.max,
+        };
+        let has_share = (0..=rank).all(|rank| {
+            let lent: usize = self.lent.iter().skip(rank).sum();
+            lent < Purpose::share(rank, room)
+        });
+        let is_next = self
+            .waiting
             .iter()
-            .rposition(|session| session.state.bound == bound);
-        match fitting {
-            Some(at) => Some(idle.remove(at)),
-            None => idle.pop(),
+            .take(before.end)
+            .all(|callers| *callers == 0);
+        if !is_next || !has_share {
+            return None;
+        }
+        let fitting = self.idle.iter().rposition(|session| session.fits(purpose));
+        if fitting.is_none() && (self.idle.is_empty() || self.may_specialize(purpose)) {
+            return None;
+        }
+        let mut idle = self.idle.iter();
+        let shared = idle.position(|session| rank > 1 && session.rank() > 1);
+        add(&mut self.lent, rank, 1);
+        // With few sessions the others may grow idle and be closed; with one for each purpose, the rarest is changed.
+        let other = match self.open < SPECIALIZED {
+            true => self.idle.len() - 1,
+            false => 0,
+        };
+        Some(self.idle.remove(fitting.or(shared).unwrap_or(other)))
+    }
+
+    /// Whether a session is opened for a purpose rather than changed.
+    fn may_specialize(&self, purpose: Purpose) -> bool {
+        purpose.rank() <= 1
+            && self.refused.is_none()
+            && self.free_slots >= ROOM
+            && self.open < self.max.min(SPECIALIZED)
+    }
+
+    /// Takes a place for another session, for a caller that waits since then.
+    fn grow(&mut self, purpose: Purpose, since: Instant) -> bool {
+        let specializes = self.may_specialize(purpose);
+        let is_due = self.open < BASE || specializes || since.elapsed() >= PATIENCE;
+        let may_try = self
+            .refused
+            .as_ref()
+            .is_none_or(|it| it.at.elapsed() >= it.pause);
+        let is_needed = self.idle.is_empty() || specializes;
+        let grows = is_due && may_try && is_needed && !self.is_opening && self.open < self.max;
+        if grows {
+            self.open += 1;
+            self.is_opening = true;
+        }
+        grows
+    }
+
+    /// Notes whether a session was opened.
+    fn opened(&mut self, opened: sqlx::Result<Session>) {
+        self.is_opening = false;
+        match opened {
+            Ok(_) if self.closed => self.open -= 1,
+            Ok(session) => {
+                self.refused = None;
+                self.free_slots = session.free_slots;
+                self.idle.push(session);
+            }
+            Err(error) => {
+                self.open -= 1;
+                let before = self.refused.take().map(|before| before.pause * 2);
+                self.refused = Some(Refused {
+                    error: SharedError::new(error),
+                    at: Instant::now(),
+                    pause: before.unwrap_or(FIRST_PAUSE).min(LONGEST_PAUSE),
+                });
+            }
         }
     }
 
-    /// One that rests while somebody else has the permit for it.
-    fn pop_surplus(&self) -> Option<Session> {
-        let mut idle = self.idle();
-        if idle.len() > self.permits.available_permits() {
-            return idle.pop();
+    /// Returns why a caller gets no session: none is open, and since it waits none could be opened. It waits on where the server
+    /// has only none left.
+    fn failed(&self, since: Instant, deadline: Instant) -> Option<sqlx::Error> {
+        let refused = self.refused.as_ref().filter(|it| it.at >= since);
+        let error = refused.map(|it| sqlx::Error::from(it.error.clone()));
+        let is_over = Instant::now() >= deadline;
+        match error {
+            _ if self.closed => Some(sqlx::Error::PoolClosed),
+            Some(error) if is_over => Some(error),
+            Some(error) if self.open == 0 => {
+                (Outage::of(&error) != Some(Outage::NoFreeConnection)).then_some(error)
+            }
+            Some(_) | None => is_over.then_some(sqlx::Error::PoolTimedOut),
         }
-        None
+    }
+
+    /// Takes out the sessions that were idle for long, except the last session of all.
+    fn surplus(&mut self) -> Vec<Session> {
+        if Instant::now() < self.review {
+            return Vec::new();
+        }
+        self.review = Instant::now() + REVIEW;
+        let idle = self.idle.iter();
+        let stale = idle
+            .take_while(|session| session.idle_for() >= REVIEW)
+            .count();
+        let surplus = stale.min(self.open.saturating_sub(1));
+        self.open -= surplus;
+        self.idle.drain(..surplus).collect()
+    }
+}
+
+fn add(counts: &mut [usize; 4], rank: usize, change: isize) {
+    if let Some(count) = counts.get_mut(rank) {
+        *count = count.saturating_add_signed(change);
+    }
+}
+
+impl Shared {
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lend(self: &Arc<Self>, purpose: Purpose, before: RangeTo<usize>) -> Option<Pooled> {
+        let session = self.places().lend(purpose, before)?;
+        Some(Pooled {
+            session: Some(session),
+            home: Arc::clone(self),
+            rank: purpose.rank(),
+        })
+    }
+
+    async fn wait(self: &Arc<Self>, purpose: Purpose, deadline: Instant) -> sqlx::Result<Pooled> {
+        let (rank, since) = (purpose.rank(), Instant::now());
+        let _in_line = InLine::new(self, rank);
+        let returned = self.returned.get(rank).ok_or(sqlx::Error::PoolClosed)?;
+        // Kept from look to look, with its place in line.
+        let mut told = pin!(returned.notified());
+        loop {
+            if let Some(pooled) = self.lend(purpose, ..rank) {
+                return Ok(pooled);
+            }
+            let (failed, grows) = {
+                let mut places = self.places();
+                (places.failed(since, deadline), places.grow(purpose, since))
+            };
+            if grows {
+                tokio::spawn(Arc::clone(self).open(purpose));
+            }
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            // Callers look again themselves: whoever was told may have gone.
+            let look = since.elapsed().clamp(PATIENCE, LONGEST_LOOK);
+            if timeout(look, told.as_mut()).await.is_ok() {
+                told.set(returned.notified());
+            }
+        }
+    }
+
+    /// Opens another session. In a task of its own: its caller takes whichever is there first.
+    async fn open(self: Arc<Self>, purpose: Purpose) {
+        let is_first = self.places().open == 1;
+        let opened = self.server.open(purpose, is_first).await;
+        self.places().opened(opened);
+        self.tell();
+    }
+
+    /// Tells the next caller that there may be a session.
+    fn tell(&self) {
+        let waiting = self.places().waiting;
+        let next = waiting
+            .iter()
+            .zip(&self.returned)
+            .find(|(callers, _)| **callers > 0);
+        if let Some((_, returned)) = next {
+            returned.notify_one();
+        }
+    }
+}
+
+/// A caller that waits.
+struct InLine<'a> {
+    shared: &'a Shared,
+    rank: usize,
+}
+
+impl<'a> InLine<'a> {
+    fn new(shared: &'a Shared, rank: usize) -> Self {
+        add(&mut shared.places().waiting, rank, 1);
+        Self { shared, rank }
+    }
+}
+
+impl Drop for InLine<'_> {
+    fn drop(&mut self) {
+        add(&mut self.shared.places().waiting, self.rank, -1);
+        // What it left may serve others.
+        self.shared.tell();
     }
 }
 
@@ -351,43 +364,34 @@ impl Shared {
 pub(in crate::store) struct Pooled {
     session: Option<Session>,
     home: Arc<Shared>,
-    _permit: ConnectionPermit,
+    rank: usize,
 }
 
 impl Pooled {
     pub(in crate::store) fn session(&mut self) -> sqlx::Result<&mut Session> {
         self.session.as_mut().ok_or(sqlx::Error::PoolClosed)
     }
+
+    /// Returns the connection without bounds; it isn't kept.
+    pub(in crate::store) fn raw(&mut self) -> sqlx::Result<&mut PgConnection> {
+        let (conn, state) = self.session()?.parts();
+        state.unfinished();
+        Ok(conn)
+    }
 }
 
 impl Drop for Pooled {
     fn drop(&mut self) {
-        if self.home.permits.is_closed() {
-            return;
-        }
-        if let Some(session) = self.session.take().filter(Session::is_good) {
-            let mut idle = self.home.idle();
-            idle.retain(|session| session.is_good() && session.state.used.elapsed() < IDLE);
-            idle.push(session);
-        }
+        let surplus = {
+            let mut places = self.home.places();
+            add(&mut places.lent, self.rank, -1);
+            match self.session.take().filter(Session::is_good) {
+                Some(session) if !places.closed => places.idle.push(session),
+                Some(_) | None => places.open -= 1,
+            }
+            places.surplus()
+        };
+        drop(surplus);
+        self.home.tell();
     }
-}
-
-/// A connection to a server that can be written to: a standby, or a primary before it is one, is skipped.
-async fn greeted(address: &PgAddress, settings: &str) -> sqlx::Result<PgConnection> {
-    let mut conn = address.connect().await?;
-    // A switched-off sequential scan looks so dear that Postgres would compile the plan of a query over three rows, for
-    // 60 ms.
-    let greeting = format!("set jit = off; {settings}; show transaction_read_only");
-    let rows = sqlx::raw_sql(AssertSqlSafe(greeting))
-        .fetch_all(&mut conn)
-        .await?;
-    for row in rows {
-        if row.try_get::<&str, _>(0)? == "on" {
-            return Err(sqlx::Error::Io(std::io::Error::other(
-                "the server is read-only",
-            )));
-        }
-    }
-    Ok(conn)
 }

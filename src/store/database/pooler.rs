@@ -7,16 +7,25 @@ use sqlx::{Connection as _, PgConnection, Row as _};
 use tokio::time::timeout;
 
 use super::connect::PgAddress;
-use super::error::timed_out;
-use super::pool::CONNECT;
+use super::error::{is_passing, timed_out};
+use super::session::CONNECT;
 
 /// One is enough while nobody else uses the pooler. Others may happen to put everything back in its place.
 const ROUNDS: usize = 3;
 
-/// Whether two sessions were seen on one process of the server, or one session on two. Opens two, and closes them.
+/// Whether two sessions were seen on one process of the server, or one session on two. Opens two, and closes them. Where the
+/// second isn't to be had, it can't be seen.
 pub(in crate::store) async fn shares_sessions(address: &PgAddress) -> sqlx::Result<bool> {
-    let opening = async { tokio::try_join!(address.connect(), address.connect()) };
-    let (mut one, mut other) = in_time(opening).await?;
+    let mut one = in_time(address.connect()).await?;
+    let mut other = match in_time(address.connect()).await {
+        Ok(other) => other,
+        Err(error) if is_passing(&error) => {
+            tracing::debug!(%error, "no second connection: can't tell whether a pooler shares sessions");
+            one.close().await?;
+            return Ok(false);
+        }
+        Err(error) => return Err(error),
+    };
     // A pool that gives out what came back last, or has only one, answers both from the same.
     let asking = async { Ok((process(&mut one).await?, process(&mut other).await?)) };
     let (first, second) = in_time(asking).await?;

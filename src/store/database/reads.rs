@@ -1,8 +1,6 @@
 //! What every request and every run reads, grouped: what is known of a session's score, a session, perhaps a cached
-//! reply. What gathers while the readers are busy goes into the next statement, on connections of their own.
-//!
-//! A pool would hand out a connection a job and ask each whether it still lives; at a thousand jobs a second that is most of
-//! what Postgres does. SQLite reads in this process and gains nothing: its reads don't come here. Rows are decoded by
+//! reply. What gathers while the readers are busy goes into the next statement: at a thousand jobs a second, statements
+//! of one row would be most of what Postgres does. SQLite reads in this process and gains nothing: its reads don't come here. Rows are decoded by
 //! whoever asked, so that one long conversation holds nobody up.
 
 use std::collections::HashMap;
@@ -13,10 +11,10 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::db::retry_once;
-use super::dedicated::DedicatedConnection;
+use super::db::{Db, retry_once};
 use super::error::StoreError;
 use super::group;
+use super::session::Purpose;
 use super::sql::{DbRow, Sql};
 
 const READING: &str = "reading what requests and runs need";
@@ -77,17 +75,17 @@ impl Reader {
     }
 }
 
-/// A reading task: one connection. While one reads, another takes what gathers, so that nobody waits for two statements.
+/// A reading task. While one reads, another takes what gathers, so that nobody waits for two statements.
 pub(in crate::store) async fn run(
     receiver: Arc<Mutex<mpsc::Receiver<Read>>>,
     closing: CancellationToken,
-    mut connection: DedicatedConnection,
+    db: Db,
     statements: Statements,
 ) {
     loop {
         let group = group::next(&mut *receiver.lock().await, &closing).await;
         if group.is_empty() {
-            return connection.close().await;
+            return;
         }
         let (mut facts, mut sessions) = (Wanted::default(), Wanted::default());
         let mut calls = Wanted::default();
@@ -100,15 +98,15 @@ pub(in crate::store) async fn run(
         }
         while let Some(wanted) = facts.take(group::GROUP) {
             let statement = (statements.facts)(wanted.keys().copied().collect());
-            answer(&mut connection, &statement, "viewed_id", wanted).await;
+            answer(&db, &statement, "viewed_id", wanted).await;
         }
         while let Some(wanted) = sessions.take(SESSIONS) {
             let statement = (statements.sessions)(wanted.keys().copied().collect());
-            answer(&mut connection, &statement, "session_id", wanted).await;
+            answer(&db, &statement, "session_id", wanted).await;
         }
         while let Some(wanted) = calls.take(group::GROUP) {
             let statement = (statements.calls)(wanted.keys().copied().collect());
-            answer(&mut connection, &statement, "cache_key", wanted).await;
+            answer(&db, &statement, "cache_key", wanted).await;
         }
     }
 }
@@ -144,19 +142,12 @@ impl<K: Eq + Hash + Clone> Wanted<K> {
 }
 
 /// Reads the rows and hands each to who wants it; who wants what isn't there gets none.
-async fn answer<K>(
-    connection: &mut DedicatedConnection,
-    statement: &Sql,
-    key_column: &'static str,
-    wanted: HashMap<K, Answer>,
-) where
+async fn answer<K>(db: &Db, statement: &Sql, key_column: &'static str, wanted: HashMap<K, Answer>)
+where
     K: Eq + Hash + super::sql::Field,
 {
     let rows = retry_once!(READING, async {
-        let mut conn = connection.take().await?;
-        let result = conn.fetch(statement).await;
-        connection.give_back(conn);
-        result
+        db.writer_for(Purpose::Read).await?.fetch(statement).await
     });
     // Whoever asked may be gone; nobody else wants the row.
     match rows {

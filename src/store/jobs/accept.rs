@@ -2,19 +2,24 @@
 //!
 //! Never answers before the commit, and never lets one bad row fail the others of its group.
 
+use std::time::Duration;
+
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::first::{self, First};
 use super::row::insert_statement;
 use crate::job::{JobId, Kind, NewJob};
-use crate::store::database::db::{Conn, retry_once};
-use crate::store::database::dedicated::DedicatedConnection;
+use crate::store::database::db::{Conn, Db, retry_once};
 use crate::store::database::group;
+use crate::store::database::session::Purpose;
 use crate::store::database::sql::{Sql, sql};
 use crate::store::{Jobs, StoreError};
 
+/// How long a request waits for its insert.
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How often an accept that met an active job which then ended is tried again.
 const ROUNDS: usize = 5;
 
@@ -27,9 +32,11 @@ pub enum Accepted {
     Active(JobId),
 }
 
+pub(super) type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
+
 /// A job on its way into a group.
 pub(in crate::store) enum Accepting {
-    Any(Box<NewJob>, oneshot::Sender<Result<Accepted, StoreError>>),
+    Any(Box<NewJob>, Answer<Accepted>),
     First(Box<First>),
 }
 
@@ -41,51 +48,67 @@ impl Jobs<'_> {
     /// # Errors
     /// `Unavailable` when the row may not have been committed; `Unexpected` for a row that the database refuses.
     pub async fn accept(self, job: NewJob) -> Result<Accepted, StoreError> {
-        const ATTEMPTED: &str = "accepting a job";
+        let accepting = |done| Accepting::Any(Box::new(job), done);
+        self.ask_flusher("accepting a job", accepting).await
+    }
+
+    /// Hands a job to the flusher and returns its answer. One bound covers the groups before it and its own: a job that has
+    /// not been reached by then is not inserted.
+    pub(super) async fn ask_flusher<T>(
+        self,
+        attempted: &'static str,
+        accepting: impl FnOnce(Answer<T>) -> Accepting,
+    ) -> Result<T, StoreError> {
         let (done, answer) = oneshot::channel();
-        self.accepter
-            .send(Accepting::Any(Box::new(job), done))
-            .await
-            .map_err(|_| StoreError::closed(ATTEMPTED))?;
-        answer
-            .await
-            .unwrap_or_else(|_| Err(StoreError::closed(ATTEMPTED)))
+        let asked = async {
+            self.accepter.send(accepting(done)).await.ok()?;
+            answer.await.ok()
+        };
+        match timeout(ACCEPT_TIMEOUT, asked).await {
+            Ok(Some(answered)) => answered,
+            Ok(None) => Err(StoreError::closed(attempted)),
+            Err(_) => Err(StoreError::no_answer(
+                attempted,
+                "the database took too long; a table may be locked",
+            )),
+        }
     }
 }
 
-/// The flusher: one task, one connection.
+/// The flusher: one task.
 pub(in crate::store) async fn run(
     mut receiver: mpsc::Receiver<Accepting>,
     closing: CancellationToken,
-    mut connection: DedicatedConnection,
+    db: Db,
 ) {
     loop {
         let group = group::next(&mut receiver, &closing).await;
         if group.is_empty() {
-            return connection.close().await;
+            return;
         }
-        flush(&mut connection, group).await;
+        flush(&db, group).await;
     }
 }
 
-async fn flush(connection: &mut DedicatedConnection, group: Vec<Accepting>) {
+async fn flush(db: &Db, group: Vec<Accepting>) {
     let (mut firsts, mut jobs, mut answers) = (Vec::new(), Vec::new(), Vec::new());
     for accepting in group {
         match accepting {
-            Accepting::First(one) => firsts.push(*one),
-            Accepting::Any(job, answer) => {
+            Accepting::First(one) if !one.is_abandoned() => firsts.push(*one),
+            Accepting::Any(job, answer) if !answer.is_closed() => {
                 jobs.push(*job);
                 answers.push(answer);
             }
+            Accepting::First(_) | Accepting::Any(..) => {}
         }
     }
-    first::flush(connection, firsts).await;
+    first::flush(db, firsts).await;
     if jobs.is_empty() {
         return;
     }
-    let outcomes = match insert(connection, &jobs).await {
+    let outcomes = match insert(db, &jobs).await {
         Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
-        Err(StoreError::Unexpected { .. }) if jobs.len() > 1 => one_by_one(connection, &jobs).await,
+        Err(StoreError::Unexpected { .. }) if jobs.len() > 1 => one_by_one(db, &jobs).await,
         Err(error) => vec![Err(error); jobs.len()],
     };
     for (answer, outcome) in answers.into_iter().zip(outcomes) {
@@ -95,23 +118,17 @@ async fn flush(connection: &mut DedicatedConnection, group: Vec<Accepting>) {
 }
 
 /// Some row of the group is refused: each for itself, so that only that one fails.
-async fn one_by_one(
-    connection: &mut DedicatedConnection,
-    jobs: &[NewJob],
-) -> Vec<Result<Accepted, StoreError>> {
+async fn one_by_one(db: &Db, jobs: &[NewJob]) -> Vec<Result<Accepted, StoreError>> {
     let mut outcomes = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let outcome = insert(connection, std::slice::from_ref(job)).await;
+        let outcome = insert(db, std::slice::from_ref(job)).await;
         outcomes.push(outcome.map(|mut one| one.pop().unwrap_or(Accepted::New)));
     }
     outcomes
 }
 
 /// Inserts jobs; answers one outcome for each, in order.
-async fn insert(
-    connection: &mut DedicatedConnection,
-    jobs: &[NewJob],
-) -> Result<Vec<Accepted>, StoreError> {
+async fn insert(db: &Db, jobs: &[NewJob]) -> Result<Vec<Accepted>, StoreError> {
     let mut outcomes: Vec<Option<Accepted>> = vec![None; jobs.len()];
     for _ in 0..ROUNDS {
         let open: Vec<usize> = (0..jobs.len())
@@ -121,7 +138,7 @@ async fn insert(
             break;
         }
         let batch: Vec<&NewJob> = open.iter().filter_map(|n| jobs.get(*n)).collect();
-        let found = insert_once(connection, &batch).await?;
+        let found = insert_once(db, &batch).await?;
         for (n, outcome) in open.into_iter().zip(found) {
             if let Some(place) = outcomes.get_mut(n) {
                 *place = outcome;
@@ -142,16 +159,11 @@ async fn insert(
 }
 
 /// One try. `None`: the active job that was in the way has ended meanwhile.
-async fn insert_once(
-    connection: &mut DedicatedConnection,
-    jobs: &[&NewJob],
-) -> Result<Vec<Option<Accepted>>, StoreError> {
+async fn insert_once(db: &Db, jobs: &[&NewJob]) -> Result<Vec<Option<Accepted>>, StoreError> {
     let statement = insert_statement(jobs);
     retry_once!("accepting jobs", async {
-        let mut conn = connection.take().await?;
-        let result = insert_on(&mut conn, &statement, jobs).await;
-        connection.give_back(conn);
-        result
+        let mut conn = db.writer_for(Purpose::Write).await?;
+        insert_on(&mut conn, &statement, jobs).await
     })
 }
 

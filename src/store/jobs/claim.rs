@@ -13,8 +13,8 @@ use super::due::due_job;
 use super::row::{job, job_columns};
 use crate::job::{Job, JobId};
 use crate::store::batches::not_halted;
-use crate::store::database::db::{Conn, within};
-use crate::store::database::dedicated::DedicatedConnection;
+use crate::store::database::db::{Db, within};
+use crate::store::database::session::Purpose;
 use crate::store::database::sql::{Arg, DbRow, Sql, all, sql};
 use crate::store::{Dialect, DueJob, Jobs, StoreError};
 
@@ -29,36 +29,21 @@ struct Unsure {
     at: DateTime<Utc>,
 }
 
-/// The claimer's connection, and the claims that it isn't sure of.
+/// The claims whose answer didn't arrive. One statement claims at a time.
+#[derive(Default)]
 pub(in crate::store) struct Claimer(Mutex<Claiming>);
 
+#[derive(Default)]
 struct Claiming {
-    connection: DedicatedConnection,
     unsure: Vec<Unsure>,
     /// Rows that were given back, until somebody pushes their ids.
     given_back: Vec<DueJob>,
-    closed: bool,
 }
 
 impl Claimer {
-    pub(in crate::store) fn new(connection: DedicatedConnection) -> Self {
-        Self(Mutex::new(Claiming {
-            connection,
-            unsure: Vec::new(),
-            given_back: Vec::new(),
-            closed: false,
-        }))
-    }
-
-    pub(in crate::store) async fn close(&self) {
-        let mut claiming = self.0.lock().await;
-        claiming.closed = true;
-        claiming.connection.close().await;
-    }
-
     /// Gives back the rows of claims whose answer didn't arrive. Until that has worked, nothing else is claimed.
-    pub(super) async fn settle(&self) -> Result<(), StoreError> {
-        self.0.lock().await.settle().await
+    pub(super) async fn settle(&self, db: &Db) -> Result<(), StoreError> {
+        self.0.lock().await.settle(db).await
     }
 }
 
@@ -77,7 +62,7 @@ impl Jobs<'_> {
             return Ok(Vec::new());
         }
         let mut claiming = self.claimer.0.lock().await;
-        claiming.settle().await?;
+        claiming.settle(self.db).await?;
         // Noted before the statement goes out: a caller that is cancelled meanwhile leaves the note behind.
         claiming.unsure.push(Unsure {
             ids: ids.to_vec(),
@@ -85,9 +70,9 @@ impl Jobs<'_> {
             at: now,
         });
         let claim = statement(ids, worker_id, now, Locked::WaitedFor);
-        let rows = match claiming.run(&claim).await {
+        let rows = match run(self.db, &claim).await {
             Err(StoreError::Unavailable { .. }) => {
-                claiming.settle().await?;
+                claiming.settle(self.db).await?;
                 claiming.unsure.push(Unsure {
                     ids: ids.to_vec(),
                     worker_id,
@@ -99,7 +84,7 @@ impl Jobs<'_> {
                     Dialect::Sqlite => Locked::WaitedFor,
                 };
                 let claim = statement(ids, worker_id, now, locked);
-                claiming.run(&claim).await
+                run(self.db, &claim).await
             }
             other => other,
         };
@@ -113,7 +98,7 @@ impl Jobs<'_> {
                 worker_id,
                 at: now,
             };
-            claiming.put_off(unreadable).await?;
+            claiming.put_off(self.db, unreadable).await?;
         }
         Ok(claimed)
     }
@@ -181,7 +166,7 @@ impl Jobs<'_> {
     ) -> Result<Vec<String>, StoreError> {
         let (prefix, column) = self.db.dialect().explain();
         let explain = statement(ids, worker_id, now, Locked::WaitedFor).with_prefix(prefix);
-        let rows = self.claimer.0.lock().await.run(&explain).await?;
+        let rows = run(self.db, &explain).await?;
         rows.iter()
             .map(|row| row.get(column))
             .collect::<sqlx::Result<_>>()
@@ -195,25 +180,19 @@ const CLAIMING: &str = "claiming jobs";
 /// How long a row that this binary can't read is left alone; another one may know what it means.
 const UNREADABLE_REST: TimeDelta = TimeDelta::minutes(1);
 
-impl Claiming {
-    /// One try; what comes next depends on whether it may have been committed.
-    async fn run(&mut self, statement: &Sql) -> Result<Vec<DbRow>, StoreError> {
-        if self.closed {
-            return Err(StoreError::closed(CLAIMING));
-        }
-        let connection = &mut self.connection;
-        within(async {
-            let mut conn: Conn = connection.take().await?;
-            let result = conn.fetch(statement).await;
-            connection.give_back(conn);
-            result
-        })
-        .await
-        .map_err(|e| StoreError::of(CLAIMING, &e))
-    }
+/// One try; what comes next depends on whether it may have been committed.
+async fn run(db: &Db, statement: &Sql) -> Result<Vec<DbRow>, StoreError> {
+    let claiming = async {
+        let mut conn = db.writer_for(Purpose::Claim).await?;
+        conn.fetch(statement).await
+    };
+    let claimed = within(claiming).await;
+    claimed.map_err(|e| StoreError::of(CLAIMING, &e))
+}
 
+impl Claiming {
     /// Gives back rows that were claimed and can't be read, due again after a rest.
-    async fn put_off(&mut self, unreadable: Unsure) -> Result<(), StoreError> {
+    async fn put_off(&mut self, db: &Db, unreadable: Unsure) -> Result<(), StoreError> {
         let mut statement = sql!(
             "update scoring_jobs set state = 'queued', worker_id = null, due_at = $3
              where state = 'running' and worker_id = $1 and started_at = $2 and job_id in ",
@@ -223,12 +202,12 @@ impl Claiming {
         );
         statement.push_list(unreadable.ids.iter().map(|id| id.0));
         self.unsure.push(unreadable);
-        self.run(&statement).await?;
+        run(db, &statement).await?;
         self.unsure.pop();
         Ok(())
     }
 
-    async fn settle(&mut self) -> Result<(), StoreError> {
+    async fn settle(&mut self, db: &Db) -> Result<(), StoreError> {
         while let Some(unsure) = self.unsure.last() {
             // `started_at` is the claim's own time: a row that was claimed by another call isn't touched.
             let mut statement = sql!(
@@ -239,7 +218,7 @@ impl Claiming {
             );
             statement.push_list(unsure.ids.iter().map(|id| id.0));
             statement.push(" returning job_id, lane, priority, due_at");
-            let rows = self.run(&statement).await?;
+            let rows = run(db, &statement).await?;
             self.unsure.pop();
             if !rows.is_empty() {
                 tracing::warn!(

@@ -3,14 +3,13 @@
 
 use std::collections::HashMap;
 
-use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::accept::Accepting;
+use super::accept::{Accepting, Answer};
 use super::row::push_insert;
 use crate::job::NewJob;
-use crate::store::database::db::retry_once;
-use crate::store::database::dedicated::DedicatedConnection;
+use crate::store::database::db::{Db, retry_once};
+use crate::store::database::session::Purpose;
 use crate::store::database::sql::{DbRow, Sql};
 use crate::store::sessions::facts::{facts, statement, statement_with};
 use crate::store::{Dialect, Jobs, ScoringFacts, StoreError};
@@ -32,7 +31,14 @@ pub(in crate::store) struct First {
     job: NewJob,
     /// The statuses in which sessions are scored.
     statuses: Vec<SessionStatus>,
-    done: oneshot::Sender<Result<FirstOutcome, StoreError>>,
+    done: Answer<FirstOutcome>,
+}
+
+impl First {
+    /// Whether nobody waits for it any more.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.done.is_closed()
+    }
 }
 
 impl Jobs<'_> {
@@ -53,41 +59,33 @@ impl Jobs<'_> {
             let known = facts(&rows).map_err(|error| StoreError::of(ATTEMPTED, &error))?;
             return Ok(FirstOutcome::Known(known.map(Box::new)));
         }
-        let (done, answer) = oneshot::channel();
-        let first = First {
-            job,
-            statuses,
-            done,
+        let first = |done| {
+            Accepting::First(Box::new(First {
+                job,
+                statuses,
+                done,
+            }))
         };
-        let first = Accepting::First(Box::new(first));
-        let closed = || StoreError::closed(ATTEMPTED);
-        self.accepter.send(first).await.map_err(|_| closed())?;
-        answer.await.unwrap_or_else(|_| Err(closed()))
+        self.ask_flusher(ATTEMPTED, first).await
     }
 }
 
 /// Looks at the sessions of a group and inserts the jobs of those that nothing is known of.
-pub(super) async fn flush(connection: &mut DedicatedConnection, mut firsts: Vec<First>) {
+pub(super) async fn flush(db: &Db, mut firsts: Vec<First>) {
     while let Some(statuses) = firsts.first().map(|first| first.statuses.clone()) {
         let alike = |first: &First| first.statuses == statuses;
         let (group, others) = firsts.into_iter().partition(alike);
         firsts = others;
-        flush_alike(connection, group, &statuses).await;
+        flush_alike(db, group, &statuses).await;
     }
 }
 
-async fn flush_alike(
-    connection: &mut DedicatedConnection,
-    group: Vec<First>,
-    statuses: &[SessionStatus],
-) {
+async fn flush_alike(db: &Db, group: Vec<First>, statuses: &[SessionStatus]) {
     let jobs: Vec<&NewJob> = group.iter().map(|first| &first.job).collect();
     let statement = insert_unscored(&jobs, statuses);
     let rows = retry_once!(ATTEMPTED, async {
-        let mut conn = connection.take().await?;
-        let result = conn.fetch(&statement).await;
-        connection.give_back(conn);
-        result
+        let mut conn = db.writer_for(Purpose::Write).await?;
+        conn.fetch(&statement).await
     });
     let found = rows.and_then(|rows| by_session(rows).map_err(|e| StoreError::of(ATTEMPTED, &e)));
     match found {
@@ -104,7 +102,7 @@ async fn flush_alike(
         // One of them is refused: each for itself, so that only that one fails.
         Err(StoreError::Unexpected { .. }) if group.len() > 1 => {
             for first in group {
-                Box::pin(flush_alike(connection, vec![first], statuses)).await;
+                Box::pin(flush_alike(db, vec![first], statuses)).await;
             }
         }
         Err(error) => {

@@ -27,7 +27,7 @@ use crate::store::{Accepted, Cursor, Page, StoreError};
 use accept::Accepting;
 use claim::Claimer;
 use record::{Record, Recording};
-use rescue::Rescuer;
+use rescue::LookedAt;
 use row::{job, job_columns, jobs};
 
 /// Which jobs; every field narrows.
@@ -69,7 +69,7 @@ pub struct Jobs<'a> {
     pub(super) accepter: &'a mpsc::Sender<Accepting>,
     pub(super) recorder: &'a mpsc::Sender<Recording>,
     pub(super) claimer: &'a Claimer,
-    pub(super) rescuer: &'a Rescuer,
+    pub(super) looked_at: &'a LookedAt,
 }
 
 impl Jobs<'_> {

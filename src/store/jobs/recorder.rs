@@ -1,7 +1,7 @@
 //! The recorder: grouped commits of how runs ended, and a queue of those that failed.
 //!
 //! A group that the server doesn't take is halved, whatever it says, until what it doesn't take stands alone. That is tried
-//! on a second connection, so that no newer result waits behind it. A lone result that met a lock or took too long stays
+//! by a second task, so that no newer result waits behind it. A lone result that met a lock or took too long stays
 //! in the queue and is tried again; one that is refused for good is answered so.
 //!
 //! Never gives up while the database is away: it tries on until [`Store::close`](crate::store::Store::close).
@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 use super::commit::commit_on;
 use super::record::{ATTEMPTED, Answer, Record, Recorded, Recording};
 use crate::store::StoreError;
-use crate::store::database::db::within;
-use crate::store::database::dedicated::DedicatedConnection;
+use crate::store::database::db::{Db, within};
 use crate::store::database::error::Failed;
 use crate::store::database::group;
 use crate::store::database::group::Spacing;
+use crate::store::database::session::Purpose;
 
 /// The least time between two groups. Only the slots of suspects and of items of a batch with a budget wait for the commit; of
 /// other runs only readers of a row see it. At a thousand ends a second it makes groups of five instead of one.
@@ -39,19 +39,19 @@ const HALVES: usize = 32;
 pub(in crate::store) async fn run(
     receiver: mpsc::Receiver<Recording>,
     closing: CancellationToken,
-    [new, again]: [DedicatedConnection; 2],
+    db: Db,
 ) {
     let (behind, failed) = mpsc::channel(HALVES);
     tokio::join!(
-        write_new(receiver, &closing, new, behind),
-        write_again(failed, &closing, again)
+        write_new(receiver, &closing, &db, behind),
+        write_again(failed, &closing, &db)
     );
 }
 
 async fn write_new(
     mut receiver: mpsc::Receiver<Recording>,
     closing: &CancellationToken,
-    mut connection: DedicatedConnection,
+    db: &Db,
     behind: mpsc::Sender<RecordGroup>,
 ) {
     let (mut spacing, nobody) = (Spacing::new(SPACING), Notify::new());
@@ -59,13 +59,13 @@ async fn write_new(
         spacing.keep(&nobody, closing).await;
         let group = group::next(&mut receiver, closing).await;
         if group.is_empty() {
-            return connection.close().await;
+            return;
         }
         let taken = group.len();
         let mut rest: VecDeque<Recording> = group.into();
         while !rest.is_empty() {
             let group = RecordGroup::new(take_distinct(&mut rest));
-            for left in group.write(&mut connection, closing).await {
+            for left in group.write(db, closing).await {
                 // The other end reads until this one is dropped.
                 let _ = behind.send(left).await;
             }
@@ -74,11 +74,11 @@ async fn write_new(
     }
 }
 
-/// Tries groups that failed. The connection is open only while there are some.
+/// Tries groups that failed.
 async fn write_again(
     mut failed: mpsc::Receiver<RecordGroup>,
     closing: &CancellationToken,
-    mut connection: DedicatedConnection,
+    db: &Db,
 ) {
     let (mut retries, mut more) = (RetryQueue::default(), true);
     while more || !retries.groups.is_empty() {
@@ -89,11 +89,8 @@ async fn write_again(
                 retries.groups.extend(group);
             }
             group = retries.next(closing) => {
-                let left = group.write(&mut connection, closing).await;
+                let left = group.write(db, closing).await;
                 retries.groups.extend(left);
-                if retries.groups.is_empty() {
-                    connection.close().await;
-                }
             }
         }
     }
@@ -144,12 +141,8 @@ impl RecordGroup {
     }
 
     /// Commits it and answers those who wait; what is to be tried again comes back.
-    async fn write(
-        mut self,
-        connection: &mut DedicatedConnection,
-        closing: &CancellationToken,
-    ) -> Vec<Self> {
-        let error = match self.persist(connection, closing).await {
+    async fn write(mut self, db: &Db, closing: &CancellationToken) -> Vec<Self> {
+        let error = match self.persist(db, closing).await {
             Ok(outcomes) => {
                 self.answer(outcomes.into_iter().map(Ok));
                 return Vec::new();
@@ -170,12 +163,12 @@ impl RecordGroup {
     /// Commits it, trying on while the database is away.
     async fn persist(
         &mut self,
-        connection: &mut DedicatedConnection,
+        db: &Db,
         closing: &CancellationToken,
     ) -> sqlx::Result<Vec<Recorded>> {
         let mut pause = FIRST_PAUSE;
         loop {
-            let error = match within(self.commit(connection)).await {
+            let error = match within(self.commit(db)).await {
                 Ok(outcomes) => return Ok(outcomes),
                 Err(error) => error,
             };
@@ -190,11 +183,9 @@ impl RecordGroup {
         }
     }
 
-    async fn commit(&self, connection: &mut DedicatedConnection) -> sqlx::Result<Vec<Recorded>> {
-        let mut conn = connection.take().await?;
-        let result = commit_on(&mut conn, &self.records, self.tried).await;
-        connection.give_back(conn);
-        result
+    async fn commit(&self, db: &Db) -> sqlx::Result<Vec<Recorded>> {
+        let mut conn = db.writer_for(Purpose::Record).await?;
+        commit_on(&mut conn, &self.records, self.tried).await
     }
 
     /// Divides it, so that one bad row among many costs few statements.

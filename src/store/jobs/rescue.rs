@@ -13,7 +13,7 @@ use super::due::{DueJob, due_job};
 use crate::job::{JobId, JobState, Lane};
 use crate::store::batches::not_halted;
 use crate::store::database::db::retry_once;
-use crate::store::database::dedicated::DedicatedConnection;
+use crate::store::database::session::Purpose;
 use crate::store::database::sql::{DbRow, Sql, all, sql};
 use crate::store::{Jobs, StoreError};
 
@@ -45,58 +45,8 @@ const SHORT_BACKLOG: i64 = 10_000;
 /// The longest time between two looks at a longer backlog.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
 
-/// The connection that looks for lost jobs, and when it last did.
-pub(in crate::store) struct Rescuer(Mutex<Rescuing>);
-
-struct Rescuing {
-    connection: DedicatedConnection,
-    looked_at: Option<Instant>,
-    closed: bool,
-}
-
-impl Rescuer {
-    pub(in crate::store) fn new(connection: DedicatedConnection) -> Self {
-        Self(Mutex::new(Rescuing {
-            connection,
-            looked_at: None,
-            closed: false,
-        }))
-    }
-
-    pub(in crate::store) async fn close(&self) {
-        let mut rescuing = self.0.lock().await;
-        rescuing.closed = true;
-        rescuing.connection.close().await;
-    }
-}
-
-impl Rescuing {
-    async fn run(&mut self, statement: &Sql) -> Result<Vec<DbRow>, StoreError> {
-        if self.closed {
-            return Err(StoreError::closed(LOOKING));
-        }
-        let connection = &mut self.connection;
-        retry_once!(LOOKING, async {
-            let mut conn = connection.take().await?;
-            let result = conn.fetch(statement).await;
-            connection.give_back(conn);
-            result
-        })
-    }
-
-    async fn many_unfinished(&mut self) -> Result<bool, StoreError> {
-        // In the order of the index of unfinished jobs, so that it is read and not the table.
-        let statement = sql!(
-            "select count(*) as jobs from (
-                select 1 from scoring_jobs where finished_at is null
-                order by lane, priority, due_at, job_id limit $1) unfinished",
-            SHORT_BACKLOG + 1
-        );
-        let rows = self.run(&statement).await?;
-        let counts: Vec<i64> = all(LOOKING, &rows, |row| row.get("jobs"))?;
-        Ok(counts.first().is_some_and(|jobs| *jobs > SHORT_BACKLOG))
-    }
-}
+/// When lost jobs were last looked for.
+pub(in crate::store) type LookedAt = Mutex<Option<Instant>>;
 
 impl Jobs<'_> {
     /// Takes running jobs of workers that were declared dead, or that are not registered at all, in slices of 500: losses +
@@ -113,22 +63,20 @@ impl Jobs<'_> {
         max_attempts: i32,
         now: DateTime<Utc>,
     ) -> Result<Rescued, StoreError> {
-        let mut rescuer = self.rescuer.0.lock().await;
-        self.claimer.settle().await?;
-        let looked_lately = rescuer
-            .looked_at
-            .is_some_and(|at| at.elapsed() < BETWEEN_LOOKS);
-        if died == Died::Nobody && looked_lately && rescuer.many_unfinished().await? {
+        let mut looked_at = self.looked_at.lock().await;
+        self.claimer.settle(self.db).await?;
+        let looked_lately = looked_at.is_some_and(|at| at.elapsed() < BETWEEN_LOOKS);
+        if died == Died::Nobody && looked_lately && self.many_unfinished().await? {
             return Ok(Rescued::default());
         }
         let mut rescued = Rescued::default();
         for _ in 0..SLICES {
-            let rows = rescuer.run(&lost_statement(max_attempts, now)).await?;
+            let rows = self.look(&lost_statement(max_attempts, now)).await?;
             for row in &rows {
                 classify_lost(row, &mut rescued).map_err(|e| StoreError::of(LOOKING, &e))?;
             }
             if rows.len() < SLICE {
-                rescuer.looked_at = Some(Instant::now());
+                *looked_at = Some(Instant::now());
                 break;
             }
         }
@@ -137,7 +85,23 @@ impl Jobs<'_> {
 
     /// Whether so many jobs are unfinished that a walk over them is work.
     pub async fn many_unfinished(self) -> Result<bool, StoreError> {
-        self.rescuer.0.lock().await.many_unfinished().await
+        // In the order of the index of unfinished jobs, so that it is read and not the table.
+        let statement = sql!(
+            "select count(*) as jobs from (
+                select 1 from scoring_jobs where finished_at is null
+                order by lane, priority, due_at, job_id limit $1) unfinished",
+            SHORT_BACKLOG + 1
+        );
+        let rows = self.look(&statement).await?;
+        let counts: Vec<i64> = all(LOOKING, &rows, |row| row.get("jobs"))?;
+        Ok(counts.first().is_some_and(|jobs| *jobs > SHORT_BACKLOG))
+    }
+
+    async fn look(self, statement: &Sql) -> Result<Vec<DbRow>, StoreError> {
+        retry_once!(LOOKING, async {
+            let mut conn = self.db.writer_for(Purpose::Rescue).await?;
+            conn.fetch(statement).await
+        })
     }
 
     /// Makes rows due that a clock wrote which was ahead and has been set back: queued ones that are due later than now, and

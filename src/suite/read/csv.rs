@@ -3,11 +3,10 @@
 
 use std::io::{BufRead as _, BufReader, Chain, Cursor, Read};
 
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use super::table::{Cell, Header};
-use super::{Limits, ReadOptions, SourceRow, encoding, too_large, unreadable};
-use crate::memory::JsonShape;
+use super::{Limits, ReadOptions, RowSource, encoding, too_large, unreadable};
 use crate::suite::SuiteError;
 
 /// What may separate cells; at a draw the last.
@@ -190,30 +189,24 @@ impl<R: Read> Records<R> {
         let header = Header::read(&names, input.begin, reading)?;
         Ok(Self { input, header })
     }
+}
 
-    /// What its heaviest record weighs, up to the first that can't be read.
-    pub(super) fn heaviest(mut self) -> u64 {
-        let mut most = 0;
-        while let Ok(true) = self.input.next() {
-            most = most.max(JsonShape::of_any(&self.input.text).weight());
-        }
-        most
-    }
-
-    pub(super) fn next(&mut self) -> Result<Option<SourceRow>, SuiteError> {
+impl<R: Read> RowSource for Records<R> {
+    fn advance(&mut self) -> Result<bool, SuiteError> {
         while self.input.next()? {
             if !self.input.text.is_empty() {
-                let line = self.input.begin;
-                return Ok(Some(SourceRow {
-                    line,
-                    fields: self.fields(line),
-                }));
+                return Ok(true);
             }
         }
-        Ok(None)
+        Ok(false)
     }
 
-    fn fields(&self, line: u64) -> Result<Map<String, serde_json::Value>, SuiteError> {
+    fn item(&self) -> (u64, &[u8]) {
+        (self.input.begin, &self.input.text)
+    }
+
+    fn fields(&mut self) -> Result<Map<String, Value>, SuiteError> {
+        let line = self.input.begin;
         let (cells, columns) = (self.input.ends.len(), self.header.len());
         if cells != columns {
             return Err(SuiteError::row(
@@ -224,15 +217,15 @@ impl<R: Read> Records<R> {
                 ),
             ));
         }
-        let mut fields = Map::new();
-        for (place, cell) in self.input.cells().enumerate() {
-            let text = std::str::from_utf8(cell)
-                .map_err(|_| SuiteError::cell(line, self.header.name(place), NOT_UTF8))?;
-            let cell = Cell::Text(text.to_owned());
-            self.header.put(&mut fields, (line, place), cell)?;
-        }
-        self.header.fill(&mut fields);
-        Ok(fields)
+        let texts = self.input.cells().map(std::str::from_utf8);
+        let cells = texts.enumerate().map(|(place, text)| {
+            let text = text.map(|text| Cell::Text(text.to_owned()));
+            (
+                place,
+                text.unwrap_or_else(|_| Cell::Fault(NOT_UTF8.to_owned())),
+            )
+        });
+        self.header.fields(line, cells)
     }
 }
 

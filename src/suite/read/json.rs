@@ -3,14 +3,11 @@
 
 use std::io::{BufRead as _, BufReader, Read};
 
-use super::{
-    Envelope, Limits, ParseFault, SourceRow, encoding, object, parse, too_large, unreadable,
-};
-use crate::memory::JsonShape;
+use serde_json::{Map, Value};
+
+use super::{Envelope, LISTS, Limits, RowSource, encoding, object, parse, too_large, unreadable};
 use crate::suite::SuiteError;
 
-/// What the list may be called.
-const LISTS: [&str; 2] = ["items", "questions"];
 /// The largest field beside the list, bytes.
 const FIELD_BYTES: u64 = 64 << 10;
 /// The most fields beside the list.
@@ -19,91 +16,58 @@ const FIELDS: usize = 64;
 pub(super) struct Items<R> {
     input: BufReader<R>,
     limits: Limits,
-    place: Place,
-    /// Whether a comma was read last, so that something must follow.
-    after_comma: bool,
     /// The value that was read last.
     text: Vec<u8>,
     items: u64,
     envelope: Envelope,
 }
 
-#[derive(Clone, Copy)]
-enum Place {
-    Start,
-    /// In the object that holds the list.
-    Object,
-    /// In the list.
-    List,
-    End,
-}
-
 impl<R: Read> Items<R> {
-    pub(super) fn open(source: R, limits: Limits) -> Self {
-        Self {
+    /// Opens a file, and reads what stands before its list.
+    pub(super) fn open(source: R, limits: Limits) -> Result<Self, SuiteError> {
+        let mut items = Self {
             input: BufReader::with_capacity(64 << 10, source),
             limits,
-            place: Place::Start,
-            after_comma: false,
             text: Vec::new(),
             items: 0,
             envelope: Envelope::default(),
+        };
+        // A byte order mark.
+        while let Some(0xef | 0xbb | 0xbf) = items.peek()? {
+            items.input.consume(1);
         }
+        match items.peek()? {
+            None => return Err(SuiteError::whole("the file is empty")),
+            Some(b'[') => items.input.consume(1),
+            Some(b'{') => {
+                items.input.consume(1);
+                items.members(true)?;
+            }
+            Some(_) => return Err(SuiteError::whole(items.other_form())),
+        }
+        Ok(items)
     }
 
     /// Reads to the end, and returns what stands beside the items.
     pub(super) fn into_envelope(mut self) -> Result<Envelope, SuiteError> {
-        while self.find()? {}
+        while self.advance()? {}
         Ok(self.envelope)
     }
 
-    /// What its heaviest item weighs, up to the first that can't be read.
-    pub(super) fn heaviest(mut self) -> u64 {
-        let mut most = 0;
-        while let Ok(true) = self.find() {
-            most = most.max(JsonShape::measure(&self.text).weight());
-        }
-        most
-    }
-
-    pub(super) fn next(&mut self) -> Result<Option<SourceRow>, SuiteError> {
-        Ok(self.find()?.then(|| SourceRow {
-            line: self.items,
-            fields: object(&self.text, self.items, self.limits),
-        }))
-    }
-
-    /// Reads the text of the next item; `false` at the end.
-    fn find(&mut self) -> Result<bool, SuiteError> {
-        loop {
-            let next = self.peek()?;
-            match (self.place, next) {
-                (Place::Start, None) => return Err(SuiteError::whole("the file is empty")),
-                (Place::Start, Some(b'[')) => self.pass(Place::List),
-                (Place::Start, Some(b'{')) => self.pass(Place::Object),
-                (Place::Start, Some(_)) => return Err(SuiteError::whole(self.other_form())),
-                (Place::End, None) => return Ok(false),
-                (Place::End, Some(_)) => {
-                    return Err(self.fault("there are trailing characters behind it"));
-                }
-                (Place::List | Place::Object, None) => return Err(self.broken_off()),
-                (Place::List, Some(b']')) if !self.after_comma => {
-                    let is_held = self.envelope.list.is_some();
-                    self.pass(if is_held { Place::Object } else { Place::End });
-                    self.after_member()?;
-                }
-                (Place::Object, Some(b'}')) if !self.after_comma => {
-                    self.pass(Place::End);
-                    self.check_list()?;
-                }
-                (Place::List, Some(_)) => {
-                    self.items += 1;
-                    let too_large = too_large(self.items, self.limits);
-                    self.value(self.limits.item_bytes, too_large)?;
-                    return self.after_member().map(|()| true);
-                }
-                (Place::Object, Some(_)) => self.member()?,
+    /// Whether there is another entry before the bracket that closes the list or the object; passes the comma, or the bracket.
+    fn has_more(&mut self, close: u8, is_first: bool) -> Result<bool, SuiteError> {
+        match self.peek()? {
+            None => Err(self.broken_off()),
+            Some(byte) if byte == close => {
+                self.input.consume(1);
+                Ok(false)
             }
+            Some(_) if is_first => Ok(true),
+            Some(b',') => {
+                self.input.consume(1);
+                Ok(true)
+            }
+            Some(_) => Err(self.fault(&format!("expected `,` or `{}`", char::from(close)))),
         }
     }
 
@@ -113,20 +77,9 @@ impl<R: Read> Items<R> {
             let byte = self.input.fill_buf().map_err(unreadable)?.first().copied();
             match byte {
                 Some(b' ' | b'\t' | b'\r' | b'\n') => self.input.consume(1),
-                // A byte order mark.
-                Some(0xef | 0xbb | 0xbf) if matches!(self.place, Place::Start) => {
-                    self.input.consume(1)
-                }
                 byte => return Ok(byte),
             }
         }
-    }
-
-    /// Passes the bracket that leads to another place.
-    fn pass(&mut self, place: Place) {
-        self.input.consume(1);
-        self.place = place;
-        self.after_comma = false;
     }
 
     /// Reads a value up to the sign behind it, which stays.
@@ -163,31 +116,25 @@ impl<R: Read> Items<R> {
         }
     }
 
-    /// Reads what is between two members, or between the last one and the bracket that closes them, which stays.
-    fn after_member(&mut self) -> Result<(), SuiteError> {
-        self.after_comma = false;
-        match (self.place, self.peek()?) {
-            (Place::List | Place::Object, Some(b',')) => {
-                self.input.consume(1);
-                self.after_comma = true;
-                Ok(())
+    /// Reads fields of the object, up to the list's begin, or to the object's end, which must not come before the list.
+    fn members(&mut self, mut is_first: bool) -> Result<(), SuiteError> {
+        while self.has_more(b'}', is_first)? {
+            is_first = false;
+            if self.member()? {
+                return Ok(());
             }
-            (Place::List, Some(b']'))
-            | (Place::Object, Some(b'}'))
-            | (Place::Start | Place::End, _) => Ok(()),
-            (Place::List | Place::Object, None) => Err(self.broken_off()),
-            (Place::List, Some(_)) => Err(self.fault("expected `,` or `]`")),
-            (Place::Object, Some(_)) => Err(self.fault("expected `,` or `}`")),
         }
+        self.check_list()
     }
 
-    /// Reads a field of the object: the list's begin, or what stands beside it.
-    fn member(&mut self) -> Result<(), SuiteError> {
+    /// Reads a field beside the list; `true`: it is the list, and its bracket is passed.
+    fn member(&mut self) -> Result<bool, SuiteError> {
         let too_large = |name: &str| {
             SuiteError::whole(format!(
                 "the field `{name}` has more than {FIELD_BYTES} bytes"
             ))
         };
+        self.peek()?;
         self.value(FIELD_BYTES, too_large("?"))?;
         let Ok(name) = serde_json::from_slice::<String>(&self.text) else {
             return Err(self.fault("a key must be a string"));
@@ -196,24 +143,22 @@ impl<R: Read> Items<R> {
             return Err(self.fault("expected `:`"));
         }
         self.input.consume(1);
+        let next = self.peek()?;
         if LISTS.contains(&name.as_str()) {
-            let next = self.peek()?;
-            let fault = match (&self.envelope.list, next) {
+            return match (&self.envelope.list, next) {
                 (None, Some(b'[')) => {
+                    self.input.consume(1);
                     self.envelope.list = Some(name);
-                    self.pass(Place::List);
-                    return Ok(());
+                    Ok(true)
                 }
-                (None, _) => {
-                    format!("the field `{name}` is no list: a list of objects is expected")
-                }
-                (Some(list), _) => {
-                    format!("the file has two lists of items, `{list}` and `{name}`")
-                }
+                (None, _) => Err(SuiteError::whole(format!(
+                    "the field `{name}` is no list: a list of objects is expected"
+                ))),
+                (Some(list), _) => Err(SuiteError::whole(format!(
+                    "the file has two lists of items, `{list}` and `{name}`"
+                ))),
             };
-            return Err(SuiteError::whole(fault));
         }
-        self.peek()?;
         self.value(FIELD_BYTES, too_large(&name))?;
         let fields = &mut self.envelope.fields;
         let fault = match parse(&self.text, self.limits) {
@@ -225,11 +170,9 @@ impl<R: Read> Items<R> {
             }
             Ok(value) => {
                 fields.insert(name, value);
-                return self.after_member();
+                return Ok(false);
             }
-            Err(ParseFault::Refused { message, .. } | ParseFault::Syntax(message)) => {
-                format!("the field `{name}` {message}")
-            }
+            Err(fault) => format!("the field `{name}` {}", fault.message),
         };
         Err(SuiteError::whole(fault))
     }
@@ -272,5 +215,32 @@ impl<R: Read> Items<R> {
             column: None,
             message: format!("the file is not JSON: {what}"),
         }
+    }
+}
+
+impl<R: Read> RowSource for Items<R> {
+    fn advance(&mut self) -> Result<bool, SuiteError> {
+        if self.has_more(b']', self.items == 0)? {
+            self.peek()?;
+            self.items += 1;
+            let too_large = too_large(self.items, self.limits);
+            self.value(self.limits.item_bytes, too_large)?;
+            return Ok(true);
+        }
+        if self.envelope.list.is_some() {
+            self.members(false)?;
+        }
+        match self.peek()? {
+            None => Ok(false),
+            Some(_) => Err(self.fault("there are trailing characters behind it")),
+        }
+    }
+
+    fn item(&self) -> (u64, &[u8]) {
+        (self.items, &self.text)
+    }
+
+    fn fields(&mut self) -> Result<Map<String, Value>, SuiteError> {
+        object(&self.text, self.items, self.limits)
     }
 }

@@ -2,8 +2,9 @@
 
 use std::io::{BufRead as _, BufReader, Read};
 
-use super::{Limits, SourceRow, object, too_large, unreadable};
-use crate::memory::JsonShape;
+use serde_json::{Map, Value};
+
+use super::{Limits, RowSource, object, too_large, unreadable};
 use crate::suite::SuiteError;
 
 pub(super) struct Lines<R> {
@@ -24,38 +25,19 @@ impl<R: Read> Lines<R> {
             is_empty: true,
         }
     }
+}
 
-    /// What its heaviest line weighs, up to the first that can't be read.
-    pub(super) fn heaviest(mut self) -> u64 {
-        let mut most = 0;
-        while let Ok(true) = self.line() {
-            most = most.max(JsonShape::of_any(&self.buffer).weight());
-        }
-        most
-    }
-
-    pub(super) fn next(&mut self) -> Result<Option<SourceRow>, SuiteError> {
-        if !self.line()? {
-            return match self.is_empty {
-                true => Err(SuiteError::whole("the file is empty")),
-                false => Ok(None),
-            };
-        }
-        self.is_empty = false;
-        Ok(Some(SourceRow {
-            line: self.line,
-            fields: object(self.buffer.trim_ascii(), self.line, self.limits),
-        }))
-    }
-
-    /// Reads up to the next line that holds something; `false` at the end.
-    fn line(&mut self) -> Result<bool, SuiteError> {
+impl<R: Read> RowSource for Lines<R> {
+    fn advance(&mut self) -> Result<bool, SuiteError> {
         loop {
             self.buffer.clear();
             let mut bounded = (&mut self.input).take(self.limits.item_bytes + 2);
             let read = bounded
                 .read_until(b'\n', &mut self.buffer)
                 .map_err(unreadable)?;
+            if read == 0 && self.is_empty {
+                return Err(SuiteError::whole("the file is empty"));
+            }
             if read == 0 {
                 return Ok(false);
             }
@@ -63,12 +45,22 @@ impl<R: Read> Lines<R> {
             if self.line == 1 && self.buffer.starts_with(b"\xef\xbb\xbf") {
                 self.buffer.drain(..3);
             }
-            if self.buffer.trim_ascii().len() as u64 > self.limits.item_bytes {
+            let length = self.buffer.trim_ascii().len() as u64;
+            if length > self.limits.item_bytes {
                 return Err(too_large(self.line, self.limits));
             }
-            if !self.buffer.trim_ascii().is_empty() {
+            if length > 0 {
+                self.is_empty = false;
                 return Ok(true);
             }
         }
+    }
+
+    fn item(&self) -> (u64, &[u8]) {
+        (self.line, self.buffer.trim_ascii())
+    }
+
+    fn fields(&mut self) -> Result<Map<String, Value>, SuiteError> {
+        object(self.buffer.trim_ascii(), self.line, self.limits)
     }
 }

@@ -1,50 +1,31 @@
 //! What CSV and XLSX have in common: a header whose names are fields, and cells typed by them. In files of cases a column that is
 //! meant for no field is a note of whoever made it, and stays beside the fields.
 
-use std::borrow::Cow;
-
 use serde_json::{Map, Value};
 
-use super::{Columns, Limits, ParseFault, ReadOptions, parse};
+use super::{Columns, Limits, ReadOptions, parse};
 use crate::job::Kind;
-use crate::score::{Field, FieldForm, MAX_FIELDS, about, field, fields, nearest, parse_python};
+use crate::score::{FieldForm, MAX_FIELDS, about, field, fields, nearest, parse_python};
 use crate::suite::SuiteError;
 
 /// How many columns beside the first are told that are no fields.
 const MOST_LISTED: usize = 9;
+/// How much of a column's name is shown, characters.
+const SHOWN: usize = 80;
 
+#[derive(Default)]
 pub(super) struct Header {
-    /// By place; `None`: a column without a name, where nothing may stand.
-    columns: Vec<Option<Column>>,
+    /// Names and forms by place; `None`: a column without a name, where nothing may stand.
+    columns: Vec<Option<(String, FieldForm)>>,
     limits: Limits,
-}
-
-#[derive(PartialEq)]
-struct Column {
-    name: Cow<'static, str>,
-    form: FieldForm,
-}
-
-impl Column {
-    fn new(field: Field) -> Self {
-        Self {
-            name: Cow::Borrowed(field.name),
-            form: field.form,
-        }
-    }
-
-    fn note(name: &str) -> Self {
-        Self {
-            name: Cow::Owned(name.to_owned()),
-            form: FieldForm::Text,
-        }
-    }
 }
 
 pub(super) enum Cell {
     Text(String),
     /// A typed value: a number, a boolean.
     Value(Value),
+    /// What is wrong with it.
+    Fault(String),
 }
 
 impl Header {
@@ -70,22 +51,21 @@ impl Header {
                 .collect(),
             Columns::Named => Vec::new(),
         };
-        let known = || {
-            let own = kinds.iter().flat_map(|kind| fields(*kind));
-            own.chain(reading.also).map(|field| field.name)
-        };
-        let takes_notes = !kinds.is_empty() && kinds.iter().all(|kind| kind.is_case());
-        let mut columns: Vec<Option<Column>> = Vec::with_capacity(names.len());
-        let mut faults: Vec<SuiteError> = Vec::new();
-        let own: Vec<&str> = kinds
-            .iter()
-            .flat_map(|kind| about(*kind).distinctive)
-            .copied()
-            .collect();
-        let has_own = names
-            .iter()
-            .flatten()
-            .any(|name| own.contains(&name.trim()));
+        let mut known: Vec<&str> = Vec::new();
+        let own = kinds.iter().flat_map(|kind| fields(*kind));
+        for field in own.chain(reading.also) {
+            if !known.contains(&field.name) {
+                known.push(field.name);
+            }
+        }
+        let has_own = names.iter().flatten().any(|name| {
+            let mut kinds = kinds.iter();
+            kinds.any(|kind| about(*kind).distinctive.contains(&name.trim()))
+        });
+        let takes_notes =
+            names.len() > 1 && !kinds.is_empty() && kinds.iter().all(|kind| kind.is_case());
+        let mut columns = Vec::with_capacity(names.len());
+        let mut faults: Vec<(String, String)> = Vec::new();
         for (n, name) in names.iter().enumerate() {
             let Some(name) = name else {
                 columns.push(None);
@@ -96,40 +76,42 @@ impl Header {
                 let fault = format!("column {} of the header has no name", n + 1);
                 return Err(SuiteError::row(line, fault));
             }
-            let also = || reading.also.iter().find(|field| field.name == name);
             let own = kinds.iter().find_map(|kind| field(*kind, name));
+            let also = || reading.also.iter().find(|field| field.name == name);
             let column = match own.or_else(|| also().copied()) {
-                Some(field) => Column::new(field),
-                None if takes_notes && names.len() > 1 && wanted(name, known()).is_none() => {
-                    Column::note(name)
-                }
+                Some(field) => (field.name.to_owned(), field.form),
                 None => {
-                    faults.push(match kind_with(name).filter(|_| !has_own) {
-                        Some(kind) => {
-                            let fault = format!("is a field of kind {kind}: choose that kind");
-                            SuiteError::cell(line, name, fault)
-                        }
-                        None => unknown(name, line, known()),
-                    });
-                    continue;
+                    let spelled = name.to_lowercase().replace([' ', '-'], "_");
+                    let near = nearest(&spelled, known.iter().copied());
+                    if takes_notes && near.is_none() {
+                        (name.to_owned(), FieldForm::Text)
+                    } else {
+                        let fault = match (kind_with(name).filter(|_| !has_own), near) {
+                            (Some(kind), _) => {
+                                format!("is a field of kind {kind}: choose that kind")
+                            }
+                            (None, Some(near)) => format!("is no field; did you mean `{near}`?"),
+                            (None, None) => {
+                                format!("is no field; there are [{}]", known.join(", "))
+                            }
+                        };
+                        faults.push((name.chars().take(SHOWN).collect(), fault));
+                        continue;
+                    }
                 }
             };
-            if columns.iter().flatten().any(|known| *known == column) {
+            if columns.contains(&Some(column.clone())) {
                 let fault = "stands in the header twice";
                 return Err(SuiteError::cell(line, name, fault));
             }
             columns.push(Some(column));
         }
-        let mut faults = faults.into_iter();
-        if let Some(mut first) = faults.next() {
-            for other in faults.take(MOST_LISTED) {
-                let column = other.column.as_deref().unwrap_or_default();
-                let message = &other.message;
-                first
-                    .message
-                    .push_str(&format!("; column {column} {message}"));
-            }
-            return Err(first);
+        if let Some((name, fault)) = faults.first() {
+            let others = faults.iter().skip(1).take(MOST_LISTED);
+            let others: String = others
+                .map(|(name, fault)| format!("; column {name} {fault}"))
+                .collect();
+            return Err(SuiteError::cell(line, name, format!("{fault}{others}")));
         }
         if columns.iter().all(Option::is_none) {
             return Err(SuiteError::whole(
@@ -148,99 +130,74 @@ impl Header {
 
     pub(super) fn name(&self, place: usize) -> String {
         match self.columns.get(place) {
-            Some(Some(column)) => column.name.clone().into_owned(),
+            Some(Some((name, _))) => name.clone(),
             Some(None) | None => (place + 1).to_string(),
         }
     }
 
-    /// Puts an empty text into a row's fields where a column may be empty and its cell is.
-    pub(super) fn fill(&self, row: &mut Map<String, Value>) {
-        let columns = self.columns.iter().flatten();
-        for column in columns.filter(|column| column.form == FieldForm::TextOrEmpty) {
-            let name = column.name.clone().into_owned();
-            row.entry(name).or_insert_with(|| Value::from(""));
+    /// The fields of a row, given its cells and their places. A column that may be empty is there, too, where its cell is empty.
+    pub(super) fn fields(
+        &self,
+        line: u64,
+        cells: impl Iterator<Item = (usize, Cell)>,
+    ) -> Result<Map<String, Value>, SuiteError> {
+        let mut row = Map::new();
+        for (place, cell) in cells {
+            self.put(&mut row, (line, place), cell)?;
         }
+        for (name, form) in self.columns.iter().flatten() {
+            if *form == FieldForm::TextOrEmpty && !row.contains_key(name) {
+                row.insert(name.clone(), Value::from(""));
+            }
+        }
+        Ok(row)
     }
 
     /// Puts a cell into a row's fields, typed by its column.
-    pub(super) fn put(
+    fn put(
         &self,
         row: &mut Map<String, Value>,
         (line, place): (u64, usize),
         cell: Cell,
     ) -> Result<(), SuiteError> {
-        let Some(Some(field)) = self.columns.get(place) else {
-            return match cell {
-                Cell::Text(text) if text.is_empty() => Ok(()),
-                Cell::Text(_) | Cell::Value(_) => Err(SuiteError::cell(
-                    line,
-                    self.name(place),
-                    "holds something, and the header has no name for it",
-                )),
-            };
+        let fault = |fault: &str| Err(SuiteError::cell(line, self.name(place), fault));
+        let column = self.columns.get(place).and_then(Option::as_ref);
+        if matches!(&cell, Cell::Text(text) if text.is_empty()) {
+            return Ok(());
+        }
+        let Some((name, form)) = column else {
+            return fault("holds something, and the header has no name for it");
         };
-        let value = match (field.form, cell) {
-            (FieldForm::Text | FieldForm::TextOrEmpty, Cell::Text(text)) if text.is_empty() => {
-                return Ok(());
-            }
-            (FieldForm::Text | FieldForm::TextOrEmpty, Cell::Text(text)) => Value::String(text),
-            (FieldForm::Text | FieldForm::TextOrEmpty, Cell::Value(value)) => {
-                Value::String(value.to_string())
-            }
-            (FieldForm::Json | FieldForm::Flag, Cell::Value(value)) => value,
-            (FieldForm::Json | FieldForm::Flag, Cell::Text(text)) if text.trim().is_empty() => {
-                return Ok(());
-            }
-            // Spreadsheets write TRUE and FALSE.
-            (FieldForm::Flag, Cell::Text(text)) if is(&text, "true") => Value::Bool(true),
-            (FieldForm::Flag, Cell::Text(text)) if is(&text, "false") => Value::Bool(false),
-            (FieldForm::Json | FieldForm::Flag, Cell::Text(text)) => {
-                match parse(text.as_bytes(), self.limits) {
+        let is_text = matches!(form, FieldForm::Text | FieldForm::TextOrEmpty);
+        let is_flag = *form == FieldForm::Flag;
+        let value = match cell {
+            Cell::Fault(what) => return fault(&what),
+            Cell::Text(text) if is_text => Value::String(text),
+            Cell::Value(value) if is_text => Value::String(value.to_string()),
+            Cell::Value(value) => value,
+            Cell::Text(text) => match text.trim() {
+                "" => return Ok(()),
+                // Spreadsheets write TRUE and FALSE.
+                word if is_flag && word.eq_ignore_ascii_case("true") => true.into(),
+                word if is_flag && word.eq_ignore_ascii_case("false") => false.into(),
+                _ => match parse(text.as_bytes(), self.limits) {
                     Ok(value) => value,
-                    Err(ParseFault::Refused { pointer, message }) => {
-                        let place = format!("{}{pointer}", field.name);
-                        return Err(SuiteError::cell(line, place, message));
+                    Err(fault) if fault.is_json => {
+                        let place = format!("{name}{}", fault.pointer);
+                        return Err(SuiteError::cell(line, place, fault.message));
                     }
                     // pandas writes lists and dicts as Python prints them.
-                    Err(ParseFault::Syntax(_)) => {
-                        parse_python(&text).unwrap_or(Value::String(text))
-                    }
-                }
-            }
+                    Err(_) => parse_python(&text).unwrap_or(Value::String(text)),
+                },
+            },
         };
-        row.insert(field.name.clone().into_owned(), value);
+        row.insert(name.clone(), value);
         Ok(())
     }
-}
-
-/// Whether a cell says this word, in any case.
-fn is(text: &str, word: &str) -> bool {
-    text.trim().eq_ignore_ascii_case(word)
-}
-
-/// The field that a column's name was probably meant for.
-fn wanted<'k>(name: &str, known: impl Iterator<Item = &'k str> + Clone) -> Option<&'k str> {
-    let spelled = name.to_lowercase().replace([' ', '-'], "_");
-    nearest(&spelled, known)
 }
 
 /// The kind that alone has a field of this name.
 fn kind_with(name: &str) -> Option<Kind> {
     let mut kinds = Kind::ALL.iter().copied();
     kinds.find(|kind| about(*kind).distinctive.contains(&name))
-}
-
-fn unknown<'k>(name: &str, line: u64, known: impl Iterator<Item = &'k str>) -> SuiteError {
-    let shown: String = name.chars().take(80).collect();
-    let mut names: Vec<&str> = Vec::new();
-    for name in known {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let message = match wanted(name, names.iter().copied()) {
-        Some(near) => format!("is no field; did you mean `{near}`?"),
-        None => format!("is no field; there are [{}]", names.join(", ")),
-    };
-    SuiteError::cell(line, shown, message)
 }

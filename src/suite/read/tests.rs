@@ -22,7 +22,7 @@ fn reading(format: Format) -> ReadOptions<'static> {
 }
 
 fn rows_of(bytes: &[u8], reading: &ReadOptions<'_>) -> Vec<Result<SuiteRow, SuiteError>> {
-    match read(Cursor::new(bytes), reading) {
+    match read(Cursor::new(bytes.to_vec()), reading) {
         Ok(rows) => rows.collect(),
         Err(error) => vec![Err(error)],
     }
@@ -388,18 +388,60 @@ fn cells_of_xlsx_become_what_their_columns_are() {
     );
 }
 
-#[test]
-fn a_workbook_that_begins_with_a_page_for_people_is_told_which_sheet_is_read() {
+/// A workbook of sheets, each with its first column from the top; one whose name begins with `-` is hidden.
+fn sheets(sheets: &[(&str, &[&str])]) -> Vec<u8> {
     let mut workbook = rust_xlsxwriter::Workbook::new();
-    let read_me = workbook.add_worksheet().set_name("Read me").unwrap();
-    read_me.write(0, 0, "How to fill this in").unwrap();
-    let items = workbook.add_worksheet().set_name("Items").unwrap();
-    items.write(0, 0, "session_id").unwrap();
-    let told = faults(&workbook.save_to_buffer().unwrap(), Format::Xlsx);
-    assert!(
-        told[0].ends_with("(of the first sheet, \"Read me\", which is the one that is read)"),
-        "{told:?}"
-    );
+    for (name, cells) in sheets {
+        let sheet = workbook.add_worksheet();
+        sheet.set_name(name.trim_start_matches('-')).unwrap();
+        sheet.set_hidden(name.starts_with('-'));
+        sheet.write_column(0, 0, cells.iter().copied()).unwrap();
+    }
+    workbook.save_to_buffer().unwrap()
+}
+
+#[test]
+fn one_sheet_of_a_workbook_is_read_and_none_is_passed_over_in_silence() {
+    let items: &[&str] = &["session_id", "7"];
+    let other: &[&str] = &["session_id", "8"];
+    let notes: &[&str] = &["How to fill this in"];
+    for workbook in [
+        sheets(&[("Sheet1", items), ("Sheet2", &[]), ("Sheet3", &[""])]),
+        sheets(&[("Empty", &[]), ("June", items)]),
+        sheets(&[("Read me", notes), ("Items", items), ("Old", other)]),
+        sheets(&[("questions", items), ("Lookup", notes)]),
+        sheets(&[("June", items), ("-Lists", notes), ("-May", other)]),
+    ] {
+        let rows = payloads(&workbook, Format::Xlsx);
+        assert_eq!(rows, json!([{"session_id": "7"}]));
+    }
+    let several = |n, names| {
+        format!(
+            "the workbook has {n} sheets with something in them, {names}, and one is read: call the one with the items `items`, and hide \
+             or delete the others"
+        )
+    };
+    for (workbook, said) in [
+        (
+            sheets(&[("May", items), ("June", other)]),
+            several(2, r#"["May", "June"]"#),
+        ),
+        (
+            sheets(&[("June", items), ("Notes", notes)]),
+            several(2, r#"["June", "Notes"]"#),
+        ),
+        (
+            sheets(&[("items", items), ("Questions", other), ("-May", other)]),
+            several(2, r#"["items", "Questions"]"#),
+        ),
+        (
+            sheets(&[("Sheet1", &[]), ("-Items", items)]),
+            "no sheet of the workbook has anything in it; sheets that are hidden are not read"
+                .to_owned(),
+        ),
+    ] {
+        assert_eq!(faults(&workbook, Format::Xlsx), [said]);
+    }
 }
 
 #[test]
@@ -477,10 +519,7 @@ fn a_fault_of_xlsx_names_the_row_and_the_column() {
     });
     assert_eq!(
         faults(&misspelled, Format::Xlsx),
-        [
-            "row 1, column sesion_id: is no field; did you mean `session_id`? (of the first sheet, \"Sheet1\", which is \
-             the one that is read)"
-        ]
+        ["row 1, column sesion_id: is no field; did you mean `session_id`?"]
     );
     let beside = workbook(|sheet| {
         sheet.write(0, 0, "session_id").unwrap();
@@ -492,9 +531,7 @@ fn a_fault_of_xlsx_names_the_row_and_the_column() {
     );
     assert_eq!(
         faults(&workbook(|_| {}), Format::Xlsx),
-        [
-            "the workbook's first sheet, \"Sheet1\", is empty: the first one is read, so put the items there"
-        ]
+        ["no sheet of the workbook has anything in it; sheets that are hidden are not read"]
     );
     for hostile in [
         b"".as_slice(),
@@ -611,10 +648,10 @@ fn a_text_that_stands_in_many_cells_counts_in_each() {
         ..reading(Format::Xlsx)
     };
     let found = rows_of(&bytes, &reading);
-    let fault = found[0].as_ref().unwrap_err().to_string();
+    let fault = found.last().unwrap().as_ref().unwrap_err().to_string();
     assert_eq!(
         fault,
-        "the cells of the first sheet hold more than 1048576 bytes: split it"
+        "the cells of the sheet \"Sheet1\" hold more than 1048576 bytes: split it"
     );
 }
 
@@ -740,7 +777,7 @@ fn an_item_weighs_by_its_values_and_one_of_too_many_is_refused() {
         limits,
         ..reading(Format::Csv)
     };
-    assert!(weight(Cursor::new(cell.as_bytes()), &reading).unwrap() > 1 << 20);
+    assert!(weight(Cursor::new(cell.into_bytes()), &reading).unwrap() > 1 << 20);
 }
 
 #[test]

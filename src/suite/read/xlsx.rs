@@ -1,222 +1,217 @@
-//! XLSX: the first sheet, a header row, then a row each. Its rows lie in a temporary file, one of them in memory at a time; the
-//! workbook's shared texts are all held.
+//! XLSX: a sheet with a header row, then a row each. A thread reads the sheet a few rows ahead; the workbook's shared texts are all held.
 
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Seek, Write as _};
+use std::io::{Read, Seek};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 
-use calamine::{DataRef, ExcelDateTime, Reader as _, Xlsx};
-use serde_json::de::IoRead;
-use serde_json::{Map, Number, StreamDeserializer, Value};
+use calamine::{DataRef, ExcelDateTime, Reader as _, SheetType, SheetVisible, Xlsx};
+use serde_json::{Map, Number, Value};
 
 use super::table::{Cell, Header};
 use super::zip::{self, not_xlsx};
-use super::{Limits, ReadOptions, SourceRow, too_large};
+use super::{LISTS, Limits, ReadOptions, RowSource, too_large};
 use crate::score::MAX_FIELDS;
 use crate::suite::SuiteError;
 
+/// How many rows are read ahead; each may be as large as an item.
+const ROWS_AHEAD: usize = 1;
 /// What a cell takes beside its text, bytes.
 const CELL_BYTES: u64 = 16;
 /// What a formula without its value is.
 const UNCOMPUTED: &str = "holds a formula whose value is not in the file: open and save it in a spreadsheet program, or write the value";
 
-pub(super) struct Sheet(StreamDeserializer<'static, IoRead<BufReader<File>>, SourceRow>);
+pub(super) struct Sheet {
+    rows: Receiver<Result<Row, SuiteError>>,
+    reader: Option<JoinHandle<()>>,
+    header: Header,
+    limits: Limits,
+    row: Row,
+}
 
-/// A row on its way: its number in the sheet, and its cells by column.
-struct Gathering {
+/// A row of a sheet: its number, and its cells by column.
+#[derive(Default)]
+struct Row {
     line: u64,
     cells: Vec<(usize, Cell)>,
     bytes: u64,
 }
 
 impl Sheet {
-    pub(super) fn open<R: Read + Seek>(
-        mut source: R,
+    pub(super) fn open<R: Read + Seek + Send + 'static>(
+        source: R,
         reading: &ReadOptions<'_>,
     ) -> Result<Self, SuiteError> {
-        zip::check(&mut source, reading.limits)?;
-        let mut workbook = Xlsx::new(source).map_err(|_| not_xlsx())?;
-        let Some(name) = workbook.sheet_names().into_iter().next() else {
-            return Err(SuiteError::whole("the workbook has no sheet"));
-        };
-        let mut cells = workbook
-            .worksheet_cells_reader(&name)
-            .map_err(|_| not_xlsx())?;
-        let mut sheet = Filling {
-            reading,
-            name,
-            header: None,
-            rows: BufWriter::new(tempfile::tempfile().map_err(no_room)?),
-            bytes: 0,
-        };
-        let mut gathering: Option<Gathering> = None;
-        while let Some(cell) = cells
-            .next_cell_with_formula_metadata()
-            .map_err(|_| not_xlsx())?
-        {
-            let (row, column) = cell.pos;
-            let line = u64::from(row) + 1;
-            let Some((value, text_bytes)) = typed(&cell.value, line, column, &sheet)? else {
-                // A program that wrote the sheet without computing it: the cell only looks empty.
-                if cell.formula.is_some() && matches!(cell.value, DataRef::Empty) {
-                    return Err(sheet.fault(line, column, UNCOMPUTED));
-                }
-                continue;
-            };
-            if column as usize >= MAX_FIELDS {
-                let fault = format!("has more than {MAX_FIELDS} columns: leave some out");
-                return Err(SuiteError::row(line, fault));
+        let (sender, rows) = sync_channel(ROWS_AHEAD);
+        let limits = reading.limits;
+        let reader = std::thread::spawn(move || {
+            if let Err(fault) = send_rows(source, limits, &sender) {
+                // The receiver may be gone.
+                let _ = sender.send(Err(fault));
             }
-            if gathering.as_ref().is_some_and(|row| row.line != line)
-                && let Some(row) = gathering.take()
-            {
-                sheet.take(row)?;
-            }
-            let row = gathering.get_or_insert_with(|| Gathering {
-                line,
-                cells: Vec::new(),
-                bytes: 0,
-            });
-            row.bytes += text_bytes;
-            sheet.count(text_bytes + CELL_BYTES)?;
-            row.cells.push((column as usize, value));
-        }
-        if let Some(row) = gathering {
-            sheet.take(row)?;
-        }
-        match sheet.header {
-            Some(_) => Self::of_rows(sheet.rows),
-            None => Err(SuiteError::whole(format!(
-                "the workbook's first sheet, {:?}, is empty: the first one is read, so put the items there",
-                sheet.name
-            ))),
-        }
-    }
-
-    fn of_rows(rows: BufWriter<File>) -> Result<Self, SuiteError> {
-        let mut file = rows
-            .into_inner()
-            .map_err(|error| no_room(error.into_error()))?;
-        file.rewind().map_err(no_room)?;
-        let rows = serde_json::Deserializer::from_reader(BufReader::new(file));
-        Ok(Self(rows.into_iter()))
-    }
-
-    pub(super) fn next(&mut self) -> Result<Option<SourceRow>, SuiteError> {
-        let row = self.0.next().transpose();
-        row.map_err(|error| no_room(error.into()))
-    }
-}
-
-struct Filling<'a> {
-    reading: &'a ReadOptions<'a>,
-    name: String,
-    header: Option<Header>,
-    rows: BufWriter<File>,
-    bytes: u64,
-}
-
-impl Filling<'_> {
-    fn fault(&self, line: u64, column: u32, message: impl Into<String>) -> SuiteError {
-        let name = match &self.header {
-            Some(header) => header.name(column as usize),
-            None => (column + 1).to_string(),
+        });
+        let mut sheet = Self {
+            rows,
+            reader: Some(reader),
+            header: Header::default(),
+            limits,
+            row: Row::default(),
         };
-        SuiteError::cell(line, name, message)
-    }
-
-    /// Counts a cell. A text that is stored once may stand in a million cells, so that the size of the file says nothing.
-    fn count(&mut self, bytes: u64) -> Result<(), SuiteError> {
-        let max = self.reading.limits.file_bytes;
-        self.bytes += bytes;
-        if self.bytes > max {
-            return Err(SuiteError::whole(format!(
-                "the cells of the first sheet hold more than {max} bytes: split it"
-            )));
+        // The sheet isn't empty.
+        if sheet.advance()? {
+            sheet.header = header(std::mem::take(&mut sheet.row), reading)?;
         }
-        Ok(())
-    }
-
-    fn take(&mut self, row: Gathering) -> Result<(), SuiteError> {
-        let limits: Limits = self.reading.limits;
-        let Some(header) = &self.header else {
-            // A workbook may begin with a page for people.
-            let header = header(&row, self.reading).map_err(|error| SuiteError {
-                message: format!(
-                    "{} (of the first sheet, {:?}, which is the one that is read)",
-                    error.message, self.name
-                ),
-                ..error
-            })?;
-            self.header = Some(header);
-            return Ok(());
-        };
-        let line = row.line;
-        let fields = match row.bytes > limits.item_bytes {
-            true => Err(too_large(line, limits)),
-            false => fields(row, header),
-        };
-        let kept = SourceRow { line, fields };
-        serde_json::to_writer(&mut self.rows, &kept).map_err(|error| no_room(error.into()))?;
-        self.rows.write_all(b"\n").map_err(no_room)
+        Ok(sheet)
     }
 }
 
-fn no_room(error: std::io::Error) -> SuiteError {
-    SuiteError::whole(format!(
-        "the sheet's rows can't be kept in a temporary file: {error}"
-    ))
+impl RowSource for Sheet {
+    fn advance(&mut self) -> Result<bool, SuiteError> {
+        if let Ok(row) = self.rows.recv() {
+            self.row = row?;
+            return Ok(true);
+        }
+        match self.reader.take().map(JoinHandle::join) {
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            Some(Ok(())) | None => Ok(false),
+        }
+    }
+
+    fn item(&self) -> (u64, &[u8]) {
+        (self.row.line, &[])
+    }
+
+    fn fields(&mut self) -> Result<Map<String, Value>, SuiteError> {
+        let Row { line, cells, bytes } = std::mem::take(&mut self.row);
+        if bytes > self.limits.item_bytes {
+            return Err(too_large(line, self.limits));
+        }
+        self.header.fields(line, cells.into_iter())
+    }
 }
 
-fn header(row: &Gathering, reading: &ReadOptions<'_>) -> Result<Header, SuiteError> {
+fn header(row: Row, reading: &ReadOptions<'_>) -> Result<Header, SuiteError> {
     let width = row.cells.iter().map(|(column, _)| column + 1).max();
     let mut names: Vec<Option<String>> = vec![None; width.unwrap_or(0)];
-    for (column, cell) in &row.cells {
-        let name = match cell {
-            Cell::Text(text) => text.clone(),
+    for (column, cell) in row.cells {
+        names[column] = Some(match cell {
+            Cell::Text(text) => text,
             Cell::Value(value) => value.to_string(),
-        };
-        if let Some(place) = names.get_mut(*column) {
-            *place = Some(name);
-        }
+            Cell::Fault(fault) => {
+                return Err(SuiteError::cell(row.line, (column + 1).to_string(), fault));
+            }
+        });
     }
     Header::read(&names, row.line, reading)
 }
 
-fn fields(row: Gathering, header: &Header) -> Result<Map<String, Value>, SuiteError> {
-    let mut fields = Map::new();
-    for (column, cell) in row.cells {
-        header.put(&mut fields, (row.line, column), cell)?;
+/// Sends the rows that hold something, until nobody receives them any more.
+fn send_rows<R: Read + Seek>(
+    mut source: R,
+    limits: Limits,
+    sender: &SyncSender<Result<Row, SuiteError>>,
+) -> Result<(), SuiteError> {
+    zip::check(&mut source, limits)?;
+    let mut workbook = Xlsx::new(source).map_err(|_| not_xlsx())?;
+    let name = sheet_of_items(&mut workbook)?;
+    let cells = workbook.worksheet_cells_reader(&name);
+    let mut cells = cells.map_err(|_| not_xlsx())?;
+    let (mut row, mut bytes) = (Row::default(), 0);
+    while let Some(found) = cells
+        .next_cell_with_formula_metadata()
+        .map_err(|_| not_xlsx())?
+    {
+        let (line, column) = (u64::from(found.pos.0) + 1, found.pos.1 as usize);
+        let cell = match typed(&found.value) {
+            // A program that wrote the sheet without computing it: the cell only looks empty.
+            None if found.formula.is_some() && matches!(found.value, DataRef::Empty) => {
+                Cell::Fault(UNCOMPUTED.to_owned())
+            }
+            None => continue,
+            Some(cell) => cell,
+        };
+        if column >= MAX_FIELDS {
+            let fault = format!("has more than {MAX_FIELDS} columns: leave some out");
+            return Err(SuiteError::row(line, fault));
+        }
+        if line != row.line && row.line > 0 && sender.send(Ok(std::mem::take(&mut row))).is_err() {
+            return Ok(());
+        }
+        let length = match &cell {
+            Cell::Text(text) => text.len() as u64,
+            Cell::Value(_) | Cell::Fault(_) => 8,
+        };
+        // A text that is stored once may stand in a million cells, so that the size of the file says nothing.
+        bytes += length + CELL_BYTES;
+        if bytes > limits.file_bytes {
+            return Err(SuiteError::whole(format!(
+                "the cells of the sheet {name:?} hold more than {} bytes: split it",
+                limits.file_bytes
+            )));
+        }
+        row.line = line;
+        row.bytes += length;
+        row.cells.push((column, cell));
     }
-    header.fill(&mut fields);
-    Ok(fields)
+    // The receiver may be gone.
+    let _ = sender.send(Ok(row));
+    Ok(())
 }
 
-/// A cell's value and about its size; `None`: it is empty.
-fn typed(
-    cell: &DataRef<'_>,
-    line: u64,
-    column: u32,
-    sheet: &Filling<'_>,
-) -> Result<Option<(Cell, u64)>, SuiteError> {
-    let text = |text: &str| {
-        let size = text.len() as u64;
-        (!text.is_empty()).then(|| (Cell::Text(text.to_owned()), size))
+/// The name of the sheet that holds the items: the only one that isn't hidden and has something in it, or of several the one called `items`
+/// or `questions`.
+fn sheet_of_items<R: Read + Seek>(workbook: &mut Xlsx<R>) -> Result<String, SuiteError> {
+    let sheets = workbook.sheets_metadata().iter();
+    let sheets = sheets.filter(|sheet| {
+        sheet.typ == SheetType::WorkSheet && sheet.visible == SheetVisible::Visible
+    });
+    let names: Vec<String> = sheets.map(|sheet| sheet.name.clone()).collect();
+    let mut filled = Vec::new();
+    for name in names {
+        let cells = workbook.worksheet_cells_reader(&name);
+        let mut cells = cells.map_err(|_| not_xlsx())?;
+        while let Some(cell) = cells.next_cell().map_err(|_| not_xlsx())? {
+            if typed(cell.get_value()).is_some() {
+                filled.push(name);
+                break;
+            }
+        }
+    }
+    let is_list = |name: &&String| {
+        let mut lists = LISTS.iter();
+        lists.any(|list| list.eq_ignore_ascii_case(name.trim()))
     };
-    Ok(match cell {
+    let lists: Vec<&String> = filled.iter().filter(is_list).collect();
+    match (filled.as_slice(), lists.as_slice()) {
+        ([name], _) => Ok(name.clone()),
+        (_, [name]) => Ok((*name).clone()),
+        ([], _) => Err(SuiteError::whole(
+            "no sheet of the workbook has anything in it; sheets that are hidden are not read",
+        )),
+        (several, _) => Err(SuiteError::whole(format!(
+            "the workbook has {} sheets with something in them, {several:?}, and one is read: call the one with the items `items`, and hide \
+             or delete the others",
+            several.len()
+        ))),
+    }
+}
+
+/// A cell's value; `None`: it is empty.
+fn typed(cell: &DataRef<'_>) -> Option<Cell> {
+    let text = |text: &str| (!text.is_empty()).then(|| Cell::Text(text.to_owned()));
+    match cell {
         DataRef::Empty => None,
         DataRef::String(value) | DataRef::DateTimeIso(value) | DataRef::DurationIso(value) => {
             text(value)
         }
         DataRef::SharedString(value) => text(value),
-        DataRef::Bool(value) => Some((Cell::Value(Value::Bool(*value)), 8)),
-        DataRef::Int(value) => Some((Cell::Value(Value::from(*value)), 8)),
-        DataRef::Float(value) => Some((Cell::Value(number(*value)), 8)),
+        DataRef::Bool(value) => Some(Cell::Value(Value::Bool(*value))),
+        DataRef::Int(value) => Some(Cell::Value(Value::from(*value))),
+        DataRef::Float(value) => Some(Cell::Value(number(*value))),
         DataRef::DateTime(value) => text(&moment(value)),
-        DataRef::Error(error) => {
-            let fault = format!("holds the spreadsheet's error {error}");
-            return Err(sheet.fault(line, column, fault));
-        }
-    })
+        DataRef::Error(error) => Some(Cell::Fault(format!(
+            "holds the spreadsheet's error {error}"
+        ))),
+    }
 }
 
 /// A spreadsheet knows floats alone: those that are whole are written as whole.

@@ -4,7 +4,7 @@
 //! Opens the archive as calamine does, which inflates no part beyond the size that is declared for it, and reads its XML by the same
 //! parser, so that both see the same cells.
 
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{BufReader, Read, Seek, SeekFrom};
 
 use quick_xml::events::Event;
 use zip::ZipArchive;
@@ -75,10 +75,7 @@ struct PartSize {
 /// Walks over the elements of a part and holds one at a time. calamine joins what stands within a cell: so none may be long, and each
 /// element in it must end where it should. Where the parser stops, calamine does too.
 fn walk(part: impl Read, longest: u64) -> Result<PartSize, SuiteError> {
-    let mut xml = quick_xml::Reader::from_reader(BufReader::new(Bounded {
-        source: part,
-        left: 0,
-    }));
+    let mut xml = quick_xml::Reader::from_reader(BufReader::new(part.take(0)));
     xml.config_mut().expand_empty_elements = true;
     xml.config_mut().check_end_names = false;
     let mut found = PartSize::default();
@@ -87,7 +84,8 @@ fn walk(part: impl Read, longest: u64) -> Result<PartSize, SuiteError> {
     let mut buffer = Vec::new();
     loop {
         buffer.clear();
-        xml.get_mut().get_mut().left = longest;
+        // For one element, or the text between two.
+        xml.get_mut().get_mut().set_limit(longest);
         match xml.read_event_into(&mut buffer) {
             Ok(Event::Start(start)) => {
                 let name = start.local_name();
@@ -117,10 +115,10 @@ fn walk(part: impl Read, longest: u64) -> Result<PartSize, SuiteError> {
                     begin = xml.buffer_position();
                 }
             }
-            Ok(Event::Eof) => return Ok(found),
-            Err(quick_xml::Error::Io(error)) if error.kind() == io::ErrorKind::FileTooLarge => {
+            Ok(Event::Eof) | Err(_) if xml.get_ref().get_ref().limit() == 0 => {
                 return Err(too_long());
             }
+            Ok(Event::Eof) => return Ok(found),
             Err(quick_xml::Error::Io(_)) => return Err(not_xlsx()),
             Err(_) => return Ok(found),
             Ok(_) => {}
@@ -132,23 +130,6 @@ fn walk(part: impl Read, longest: u64) -> Result<PartSize, SuiteError> {
                 return Err(too_long());
             }
         }
-    }
-}
-
-/// Breaks off where one element, or the text between two, takes more bytes than it may.
-struct Bounded<R> {
-    source: R,
-    left: u64,
-}
-
-impl<R: Read> Read for Bounded<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.left == 0 {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        let read = self.source.read(buffer)?;
-        self.left = self.left.saturating_sub(read as u64);
-        Ok(read)
     }
 }
 

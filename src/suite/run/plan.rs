@@ -1,7 +1,7 @@
 //! A suite, read once from end to end before anything is run: its kind, its size, its digest, and every fault that can be
 //! known by then.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::path::Path;
@@ -31,7 +31,8 @@ pub struct Plan {
     pub questions: Vec<(u64, AgentName)>,
     /// The items that the judge of the criteria has a part in, as far as no agent has to answer first.
     pub judged: Vec<u64>,
-    pub names: HashSet<String>,
+    /// The row of each item that has a name.
+    pub names: HashMap<String, u64>,
     /// The judges that items name (`model`).
     pub judges: BTreeSet<String>,
     /// Whether any of them names none, and is judged by the judge of the criteria.
@@ -82,7 +83,7 @@ impl Plan {
             items: 0,
             questions: Vec::new(),
             judged: Vec::new(),
-            names: HashSet::new(),
+            names: HashMap::new(),
             judges: BTreeSet::new(),
             leaves_judge: false,
         };
@@ -130,7 +131,7 @@ impl Plan {
         let are_unnamed = (self.names.len() as u64) < self.items;
         let is_place =
             place.is_some_and(|place: u64| are_unnamed && (1..=self.items).contains(&place));
-        self.names.contains(paired_by) || is_place
+        self.names.contains_key(paired_by) || is_place
     }
 
     pub fn agents(&self, wanted: impl Fn(u64) -> bool) -> BTreeSet<AgentName> {
@@ -156,23 +157,28 @@ fn unique(
     kind: Kind,
     work: &Work,
     (line, column): (u64, &str),
-    names: &mut HashSet<String>,
+    names: &mut HashMap<String, u64>,
 ) -> Result<(), Vec<SuiteError>> {
     let id = match work {
         Work::Question(question) => Some(question.test_id.clone()),
         Work::Case { payload, .. } => id_of(kind, payload),
     };
-    match id {
-        Some(id) if !names.insert(id.clone()) => Err(vec![SuiteError {
-            line: Some(line),
-            column: Some(column.to_owned()),
-            message: format!("{id:?} is the name of an earlier item too: give each its own"),
-        }]),
-        Some(_) | None => Ok(()),
-    }
+    let Some(id) = id else { return Ok(()) };
+    let Some(first) = names.get(&id) else {
+        names.insert(id, line);
+        return Ok(());
+    };
+    let message = format!(
+        "{id:?} is the name of row {first} too: give each its own, or leave one of the two out"
+    );
+    Err(vec![SuiteError {
+        line: Some(line),
+        column: Some(column.to_owned()),
+        message,
+    }])
 }
 
-pub(super) fn rows(path: &Path, kind: Kind) -> Result<SuiteRows<BufReader<File>>, SuiteError> {
+pub(super) fn rows(path: &Path, kind: Kind) -> Result<SuiteRows, SuiteError> {
     let also = match about(kind).asks_agents {
         true => QUESTION_FIELDS,
         false => &[],
@@ -180,11 +186,7 @@ pub(super) fn rows(path: &Path, kind: Kind) -> Result<SuiteRows<BufReader<File>>
     rows_of(path, Columns::OfKind(kind), also)
 }
 
-fn rows_of(
-    path: &Path,
-    columns: Columns,
-    also: &[Field],
-) -> Result<SuiteRows<BufReader<File>>, SuiteError> {
+fn rows_of(path: &Path, columns: Columns, also: &[Field]) -> Result<SuiteRows, SuiteError> {
     let format = Format::of_path(path).ok_or_else(|| {
         SuiteError::whole(
             "its name ends in none of .json, .jsonl (.ndjson), .csv and .xlsx: the ending says how it is read",
@@ -361,7 +363,7 @@ mod tests {
         let (_dir, path) = suite("suite.jsonl", &format!("{line}\n{line}\n"));
         let bad = Plan::read(&path, None, None).unwrap_err().to_string();
         assert!(
-            bad.starts_with("row 2, column id: \"a\" is the name"),
+            bad.starts_with("row 2, column id: \"a\" is the name of row 1 too"),
             "{bad}"
         );
         let plan = Plan::read(&path, None, Some(1)).unwrap();
@@ -376,7 +378,7 @@ mod tests {
             let (_dir, path) = suite("suite.jsonl", &text);
             let bad = Plan::read(&path, None, None).unwrap_err().to_string();
             assert!(
-                bad.starts_with("row 2, column id: \"1\" is the name"),
+                bad.starts_with("row 2, column id: \"1\" is the name of row 1 too"),
                 "{bad}"
             );
         }

@@ -32,6 +32,10 @@ async fn unknown_routes_and_methods_are_problems() {
         .unwrap();
     assert!(header(&deleted, "allow").unwrap().contains("GET"));
     problem_of(deleted, 405, "method-not-allowed").await;
+    let budget = format!("/api/v1/batches/{}/budget", Uuid::now_v7());
+    let read = server.get(&budget).send().await.unwrap();
+    assert_eq!(header(&read, "allow").as_deref(), Some("POST"));
+    problem_of(read, 405, "method-not-allowed").await;
     let undecodable = server.get("/api/v1/jobs/%ff").send().await.unwrap();
     problem_of(undecodable, 404, "not-found").await;
     let nul = server

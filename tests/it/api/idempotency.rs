@@ -1,6 +1,7 @@
 //! `Idempotency-Key`: a POST that is sent twice is done once, whatever happens in between.
 
-use gavel::store::{KeyUse, Reserved};
+use gavel::store::{KeyReservation, KeyUse, Reserved};
+use sqlx::Connection as _;
 
 use super::*;
 use crate::support::{self, stores};
@@ -256,11 +257,11 @@ async fn keys_that_nobody_can_be_at_any_more_are_released_at_once() {
             Reserved::InUse
         );
         store.idempotency_keys().release_all().await.unwrap();
-        let Reserved::Mine {
+        let Reserved::Mine(KeyReservation {
             effect_id,
             repeated: true,
             ..
-        } = store.idempotency_keys().reserve(&again).await.unwrap()
+        }) = store.idempotency_keys().reserve(&again).await.unwrap()
         else {
             panic!("the same request may go on");
         };
@@ -274,11 +275,11 @@ async fn a_key_whose_holder_died_goes_on_under_the_first_tries_id() {
         let store = &db.store;
         let now = SystemClock.now();
         let first = wish("k", "r", now);
-        let Reserved::Mine {
+        let Reserved::Mine(KeyReservation {
             effect_id,
             repeated: false,
             ..
-        } = store.idempotency_keys().reserve(&first).await.unwrap()
+        }) = store.idempotency_keys().reserve(&first).await.unwrap()
         else {
             panic!("a new key");
         };
@@ -299,11 +300,11 @@ async fn a_key_whose_holder_died_goes_on_under_the_first_tries_id() {
             .reserve(&wish("k", "r", late))
             .await
             .unwrap();
-        let Reserved::Mine {
+        let Reserved::Mine(KeyReservation {
             effect_id,
             repeated: true,
             ..
-        } = taken
+        }) = taken
         else {
             panic!("{taken:?}");
         };
@@ -324,10 +325,10 @@ async fn a_key_whose_holder_died_goes_on_under_the_first_tries_id() {
         assert!(
             matches!(
                 taken,
-                Reserved::Mine {
+                Reserved::Mine(KeyReservation {
                     repeated: false,
                     ..
-                }
+                })
             ),
             "{taken:?}"
         );
@@ -509,4 +510,70 @@ async fn a_client_that_hangs_up_finds_the_answer_when_it_asks_again() {
         .await;
     assert!(replayed(&answer));
     assert_eq!(json_of(answer, 200).await["total_score"], 70);
+}
+
+/// Starts a request with the key `k` that waits, and returns once its job is there.
+async fn start_waiting(server: &Arc<Server>) -> (Uuid, tokio::task::JoinHandle<Response>, String) {
+    let session = server.session().await;
+    let waiting = tokio::spawn({
+        let server = server.clone();
+        async move {
+            let post = server.post(&score_path(session)).json(&json!({}));
+            let post = post
+                .header("Idempotency-Key", "k")
+                .header("Prefer", "wait=6");
+            post.send().await.unwrap()
+        }
+    });
+    let job = support::wait::eventually(Duration::from_secs(10), "the job", async || {
+        let listed = server.json_of("/api/v1/jobs").await;
+        listed["items"].get(0).map(|job| job_id(job).to_string())
+    })
+    .await;
+    (session, waiting, job)
+}
+
+#[tokio::test]
+async fn key_stays_locked_for_longer_than_its_lease_while_its_request_works() {
+    for db in stores().await {
+        let server = Arc::new(Server::over(db).await);
+        let (session, waiting, job) = start_waiting(&server).await;
+        let mut locked = 0;
+        while !waiting.is_finished() {
+            let other = ask(&server, session, "k", json!({})).await;
+            if other.status() == 409 {
+                locked += 1;
+            } else {
+                assert!(replayed(&other), "the request ran twice at once");
+            }
+        }
+        assert!(locked > 0);
+        let first = json_of(waiting.await.unwrap(), 202).await;
+        assert_eq!(first["job_id"], job);
+        assert_eq!(jobs(&server).await, 1);
+    }
+}
+
+#[tokio::test]
+async fn request_whose_lease_cannot_be_renewed_ends_before_another_takes_over() {
+    for db in stores().await {
+        if !db.url.starts_with("postgres") {
+            continue;
+        }
+        let server = Arc::new(Server::over(db).await);
+        let (session, waiting, job) = start_waiting(&server).await;
+        let mut lock = sqlx::PgConnection::connect(&server.db.url).await.unwrap();
+        let statement = "begin; lock table idempotency_keys in exclusive mode";
+        sqlx::raw_sql(statement).execute(&mut lock).await.unwrap();
+        let ended = waiting.await.unwrap();
+        problem_of(ended, 503, "database-unavailable").await;
+        lock.close().await.unwrap();
+        let again = support::wait::eventually(Duration::from_secs(10), "taken over", async || {
+            let again = ask(&server, session, "k", json!({})).await;
+            Some(again).filter(|again| again.status() != 409)
+        })
+        .await;
+        assert_eq!(json_of(again, 202).await["job_id"], job);
+        assert_eq!(jobs(&server).await, 1);
+    }
 }

@@ -201,7 +201,8 @@ async fn every_wait_has_a_reason() {
         let listed = server.json_of("/api/v1/jobs").await;
         assert_eq!(
             listed["items"][0]["wait"],
-            json!({ "reason": "paused", "until": null, "position": null, "target": "queue", "set_by": "ops" })
+            json!({ "reason": "paused", "until": null, "position": null, "target": "queue", "set_by": "ops",
+                "remedy": "resume the queue" })
         );
         store
             .holds()

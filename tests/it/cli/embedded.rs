@@ -285,7 +285,7 @@ fn a_session_is_scored_by_a_simulated_judge_with_no_key_and_no_server() {
     place
         .run(&beside)
         .ends(2)
-        .says("--simulate asks a judge in this process");
+        .says("--simulate uses a judge in this process");
     place.run(&["batches", "list"]).ends(0).prints("none");
 }
 

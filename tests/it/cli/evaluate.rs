@@ -137,8 +137,9 @@ fn what_cannot_be_run_is_said_before_anything_is_run() {
         .run(&["evaluate", "bad.jsonl", "--min-mean", "7"])
         .ends(2)
         .says("a share from 0 to 1");
+    suite(&place, "good.jsonl", &[right("a")]);
     place
-        .run(&["evaluate", "bad.jsonl", "--baseline", "none"])
+        .run(&["evaluate", "good.jsonl", "--baseline", "none"])
         .ends(2)
         .says("--baseline");
     assert!(!place.path().join("reports").exists(), "no run was begun");
@@ -189,7 +190,7 @@ fn a_run_goes_on_only_with_its_own_suite_and_only_what_failed_can_be_run_again()
     place
         .run(&["evaluate", "--resume", "first", "--limit", "1"])
         .ends(2)
-        .says("--limit differs");
+        .says("'--limit <N>'");
     place
         .run(&["evaluate", "suite.jsonl", "--output", "first"])
         .ends(2)
@@ -329,62 +330,46 @@ fn a_simulated_judge_is_asked_over_the_data_folder_whatever_database_is_named() 
 }
 
 #[test]
-fn a_simulated_run_goes_on_only_with_its_simulated_judge() {
-    let place = Sandbox::new();
-    suite(&place, "suite.jsonl", &[doubtful("a")]);
-    let run = ["evaluate", "suite.jsonl", "--simulate", "--output", "run"];
-    place.run(&run).ends(3);
-    let resume = ["evaluate", "--resume", "run"];
-    place
-        .run(&resume)
-        .ends(2)
-        .says("that run began with --simulate: give it again");
-    let allowed = ["--simulate", "--allow-simulated", "--min-pass-rate", "0"];
-    place.run(&[&resume[..], &allowed].concat()).ends(0);
-    suite(&place, "real.jsonl", &[right("a")]);
-    place
-        .run(&["evaluate", "real.jsonl", "--output", "real"])
-        .ends(0);
-    place
-        .run(&["evaluate", "--resume", "real", "--simulate"])
-        .ends(2)
-        .says("--simulate differs");
-}
-
-#[test]
-fn the_command_that_is_printed_to_go_on_with_names_the_same_judge_and_place() {
+fn a_resumed_run_keeps_its_simulated_judge_and_accepts_no_run_flags() {
     let place = with_shell(Sandbox::new());
-    let asked = question("a", "sql", "How many?");
-    suite(&place, "suite.jsonl", &[asked]);
-    let judges = format!("{}/config/llm_providers.yaml", env!("CARGO_MANIFEST_DIR"));
-    place.write("judges.yaml", &std::fs::read_to_string(judges).unwrap());
-    place.write("gavel.toml", "");
-    let args = [
-        "evaluate",
-        "suite.jsonl",
-        "--simulate",
-        "--data-dir",
-        "elsewhere",
-        "--config",
-        "gavel.toml",
-        "--llm-providers",
-        "judges.yaml",
-        "--agent-command",
-        "false",
-        "--output",
-        "run",
-    ];
-    let run = place.run(&args).ends(3);
-    let said = "again with: gavel ";
-    let run = run.says(said);
-    let command = run.err.lines().find_map(|line| line.split(said).nth(1));
-    let words: Vec<&str> = command.unwrap().split_whitespace().collect();
-    assert_eq!(
-        words.join(" "),
-        "evaluate --resume run --simulate --data-dir elsewhere --config gavel.toml --llm-providers judges.yaml --retry-errors"
-    );
-    // It does go on.
-    place.run(&words).ends(3).says("1 of 1 items to run");
+    suite(&place, "suite.jsonl", &[question("a", "sql", "How many?")]);
+    let args = ["evaluate", "suite.jsonl", "--simulate", "--output", "run"];
+    let agent = ["--agent-command", "false", "--data-dir", "elsewhere"];
+    let run = place.run(&[&args[..], &agent].concat()).ends(3);
+    let command = "with: gavel evaluate --resume run --retry-errors";
+    drop(run.says(command));
+    let resume = ["evaluate", "--resume", "run"];
+    let retry = ["--retry-errors", "--data-dir", "elsewhere"];
+    place
+        .run(&[&resume[..], &retry].concat())
+        .ends(3)
+        .says("1 of 1 items to run");
+    for flag in [
+        &["--simulate"][..],
+        &["--no-judge"],
+        &["--allow-simulated"],
+        &["--kind", "query"],
+        &["--limit", "1"],
+        &["--output", "other"],
+        &["--only-failed", "run"],
+        &["--agent-results", "a.jsonl"],
+        &["--agent-command", "true"],
+        &["--criteria-hash", "abc"],
+        &["--force"],
+        &["--min-pass-rate", "0"],
+        &["--min-mean", "0"],
+        &["--max-errors", "1"],
+        &["--baseline", "run"],
+        &["--max-regression", "0"],
+        &["--name", "n"],
+        &["--branch", "b"],
+        &["--commit", "c"],
+    ] {
+        place
+            .run(&[&resume[..], flag].concat())
+            .ends(2)
+            .says("cannot be used with");
+    }
 }
 
 #[test]
@@ -793,7 +778,7 @@ fn items_named_by_numbers_keep_their_names_and_are_paired_by_them() {
 }
 
 #[test]
-fn a_run_that_goes_on_is_held_to_the_gates_it_began_with() {
+fn a_resumed_run_keeps_its_gates_and_baseline() {
     let place = with_shell(Sandbox::new());
     let asked = [question("a", "sql", "good"), question("b", "sql", "bad")];
     suite(&place, "suite.jsonl", &asked);
@@ -809,26 +794,8 @@ fn a_run_that_goes_on_is_held_to_the_gates_it_began_with() {
     drop(run.says("--retry-errors"));
     place.write("mended", "");
     let resume = ["evaluate", "--resume", "run", "--retry-errors"];
-    place
-        .run(&resume)
-        .ends(1)
-        .prints("below --min-mean 0.99")
-        .says("this run is held to --min-mean 0.99");
-    // Another gate takes the place of its own, and of no other.
-    place
-        .run(&[&resume[..], &["--min-mean", "0.5"]].concat())
-        .ends(0)
-        .says("this run is held to --min-mean 0.5; --min-mean 0.99 does not hold any more");
-    place
-        .run(&[&resume[..], &["--min-pass-rate", "0"]].concat())
-        .ends(1)
-        .prints("below --min-mean 0.99");
-    place.run(&resume).ends(1);
-    // What was held against a baseline is so again.
-    place
-        .run(&["evaluate", "--resume", "run", "--max-regression", "0"])
-        .ends(2)
-        .says("--baseline");
+    place.run(&resume).ends(1).prints("below --min-mean 0.99");
+    // So is its baseline.
     let against = ["--baseline", "run", "--min-mean", "0", "--output", "second"];
     place.run(&[&args[..], &against].concat()).ends(0);
     let json = place.run(&["evaluate", "--resume", "second", "--json"]);
@@ -944,23 +911,16 @@ fn the_example_questions_run_against_the_example_agent() {
         "--output",
         "run",
         "-v",
+        "--allow-simulated",
+        "--min-pass-rate",
+        "0.3",
     ];
-    let run = place.run(&args).ends(3).prints("--allow-simulated");
+    let run = place.run(&args).ends(0);
     let run = run.prints("difficulty hard").prints("agent docking");
     run.says("Question: How many warehouses do we have?");
     assert_eq!(outcomes(&results(&place, "run")).len(), 25);
     let answers = lines(&place.path().join("run/test-results.jsonl"));
     assert_eq!(answers.len(), 25);
-    place
-        .run(&[
-            "evaluate",
-            "--resume",
-            "run",
-            "--allow-simulated",
-            "--min-pass-rate",
-            "0.3",
-        ])
-        .ends(0);
     assert_eq!(simulator.stop("-TERM"), Some(0));
 }
 
@@ -984,7 +944,13 @@ fn a_run_that_is_killed_in_the_middle_goes_on_with_no_item_twice_and_none_missin
         })
     };
     let mut child = place
-        .command(&["evaluate", "suite.jsonl", "--output", "run"])
+        .command(&[
+            "evaluate",
+            "suite.jsonl",
+            "--output",
+            "run",
+            "--allow-simulated",
+        ])
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
@@ -1003,7 +969,7 @@ fn a_run_that_is_killed_in_the_middle_goes_on_with_no_item_twice_and_none_missin
     assert!(written() < n, "it was killed in the middle");
     let resumed = Run::of(
         place
-            .command(&["evaluate", "--resume", "run", "--allow-simulated", "--json"])
+            .command(&["evaluate", "--resume", "run", "--json"])
             .output()
             .unwrap(),
     );

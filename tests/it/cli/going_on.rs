@@ -86,7 +86,7 @@ fn a_run_that_was_judged_otherwise_than_its_baseline_says_so() {
     drop(run(&place, "b", &["--baseline", "a"]).prints(told));
     place.run(&["compare", "a", "b"]).ends(0).prints(told);
     let json = place.run(&["compare", "a", "b", "--json"]).ends(0).json();
-    assert_eq!(json["judged_otherwise"].as_array().unwrap().len(), 1);
+    assert_eq!(json["judging_differs"].as_array().unwrap().len(), 1);
     let hash = json["comparison"]["judged"]["criteria_b"].as_str().unwrap();
     let report = std::fs::read_to_string(place.path().join("b/report.json")).unwrap();
     let report: Value = serde_json::from_str(&report).unwrap();
@@ -169,7 +169,7 @@ async fn a_judge_that_refuses_its_key_ends_an_embedded_run_at_once() {
         let run = run.await.unwrap();
         let told = "correct its key, its model or its address";
         assert_eq!(run.err.matches(told).count(), 1, "{}", run.err);
-        assert!(!run.err.contains("it said last"), "{}", run.err);
+        assert!(!run.err.contains("last error"), "{}", run.err);
     }
 }
 

@@ -82,7 +82,7 @@ async fn what_failed_ends_a_watch_with_3_and_is_retried() {
     let ids = sessions(&world, 2).await;
     let place = place(&world);
     place.write("ids.txt", &format!("# one of two\n{}\n", ids[0]));
-    let args = ["rescore", "--ids", "ids.txt", "--yes", "--watch"];
+    let args = ["rescore", "--ids-file", "ids.txt", "--yes", "--watch"];
     let failed = run_in(place, &args).await.ends(3);
     drop(failed.prints("1 of 1 done: 1 failed"));
     let batch = id(&batches(&world).await[0]);
@@ -220,7 +220,7 @@ async fn a_candidate_is_tried_on_a_sample_and_replaces_no_score() {
     let previewed = previewed
         .prints("2 of 2 done: 2 scored")
         .says("gavel criteria compare ")
-        .says("let GAVEL_SCORING_CONFIG of the API name candidate.yaml");
+        .says("set GAVEL_SCORING_CONFIG of the API to candidate.yaml");
     assert!(previewed.out.contains("preview"), "{}", previewed.out);
     for (id, before) in ids.into_iter().zip(before) {
         let current = world.api.score(id).await.expect(200);
@@ -238,7 +238,7 @@ async fn repeats_end_with_how_far_their_scores_lie_apart() {
     let done = run_in(Sandbox::new(), &args).await.ends(0);
     let done = done.prints("6 scores of 2 sessions, 2 of which with all of theirs");
     let batch = id(&batches(&world).await[0]);
-    let spread = format!("gavel batches spread {batch} --server {base}");
+    let spread = format!("gavel batches spread {batch}");
     drop(done.says(&spread));
     let shown = run(&world, &["batches", "spread", &batch]).await.ends(0);
     drop(
@@ -284,7 +284,7 @@ fn over_a_data_folder_the_batch_runs_while_the_command_watches() {
     let import = ["sessions", "import", "session.json"];
     drop(place.run(&import).ends(0));
     let started = place.run(&["rescore"]).ends(0);
-    drop(started.says("`gavel up`, or: gavel batches watch"));
+    drop(started.says("`gavel up`").says("gavel batches watch"));
     let listed = place.run(&["batches", "list", "--json"]).ends(0).json();
     let batch = id(&listed["items"][0]);
     let watched = place.run(&["batches", "watch", &batch]).ends(0);
@@ -299,12 +299,12 @@ fn what_can_not_be_asked_is_said_with_its_remedy() {
     place.write("ids.txt", "session-7\n");
     place.write("none.txt", "# nobody\n");
     place
-        .run(&["rescore", "--ids", "ids.txt"])
+        .run(&["rescore", "--ids-file", "ids.txt"])
         .ends(2)
-        .says("--ids ids.txt, line 1: \"session-7\" is not the id of a session");
-    place.run(&["rescore", "--ids", "none.txt"]).ends(4);
+        .says("--ids-file ids.txt, line 1: \"session-7\" is not the id of a session");
+    place.run(&["rescore", "--ids-file", "none.txt"]).ends(4);
     place
-        .run(&["rescore", "--ids", "nowhere.txt"])
+        .run(&["rescore", "--ids-file", "nowhere.txt"])
         .ends(2)
         .says("can't be read");
     place

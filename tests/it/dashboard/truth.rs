@@ -124,7 +124,7 @@ async fn a_wait_says_what_is_stopped_by_whom_and_where_it_stands_in_line() {
     let job = server.queued(waiting).await;
     server.make_wait(job).await;
     let page = browser.page(&format!("/sessions/{waiting}")).await;
-    assert!(page.contains("tried again in "), "{page}");
+    assert!(page.contains(" until "), "{page}");
 }
 
 #[tokio::test]

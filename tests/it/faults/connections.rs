@@ -3,15 +3,18 @@
 use std::pin::pin;
 
 use futures::future::join_all;
-use sqlx::Connection as _;
+use sqlx::{AssertSqlSafe, Connection as _};
+use uuid::Uuid;
 
 use super::fleet::end;
 use super::{all_scored_once, enqueue, shared};
+use crate::support::client::{Api, PATIENCE};
 use crate::support::home::Home;
 use crate::support::judge_server::{JudgeServer, Say};
 use crate::support::pooler::Pooler;
-use crate::support::process::{Fleet, run};
+use crate::support::process::{Fleet, Process, free_address, gavel, run};
 use crate::support::sessions::session;
+use crate::support::wait::eventually;
 
 /// Does some work; answers the most sessions that the processes had at once meanwhile.
 async fn most_sessions(home: &Home, work: impl Future<Output = ()>) -> i64 {
@@ -31,8 +34,7 @@ async fn most_sessions(home: &Home, work: impl Future<Output = ()>) -> i64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_never_has_more_sessions_than_its_setting_says() {
-    const JOBS: usize = 100;
-    for setting in [11, 16] {
+    for (setting, jobs) in [(1, 10), (16, 100)] {
         let Some(mut home) = shared().await else {
             return;
         };
@@ -50,13 +52,13 @@ async fn a_process_never_has_more_sessions_than_its_setting_says() {
             api.get("/readyz").await;
         };
         let requests = async {
-            join_all((0..JOBS).map(client)).await;
+            join_all((0..jobs).map(client)).await;
         };
         let of_serve = most_sessions(&fleet.home, requests).await;
         fleet.serve.stop().await;
         let runs = async {
             let mut worker = fleet.worker("a", &judge.url("a"), 32);
-            all_scored_once(&fleet.home, JOBS).await;
+            all_scored_once(&fleet.home, jobs).await;
             worker.stop().await;
         };
         let of_worker = most_sessions(&fleet.home, runs).await;
@@ -68,19 +70,55 @@ async fn a_process_never_has_more_sessions_than_its_setting_says() {
     }
 }
 
-#[tokio::test]
-async fn too_few_connections_to_work_with_are_refused_with_the_remedy() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_fewer_sessions_than_each_process_wants_all_workers_live_and_all_is_scored() {
+    const JOBS: usize = 60;
     let Some(mut home) = shared().await else {
         return;
     };
-    home.set("GAVEL_DATABASE_MAX_CONNECTIONS", 10);
-    for command in ["serve", "worker", "migrate"] {
-        let (code, output) = run(&home, &[command]).await;
-        assert_eq!(code, Some(2), "gavel {command}:\n{output}");
-        let said = "GAVEL_DATABASE_MAX_CONNECTIONS (database.max_connections): \"10\" is out of range; give a whole number from 11";
-        assert!(output.contains(said), "{output}");
+    let mut admin = sqlx::PgConnection::connect(&home.database_url())
+        .await
+        .unwrap();
+    let role = format!("few_{}", Uuid::now_v7().simple());
+    let database = home.database_url().rsplit_once('/').unwrap().1.to_owned();
+    // One for each process, and no other.
+    let setup = format!(
+        "create role {role} login connection limit 4; alter database {database} owner to {role}"
+    );
+    sqlx::raw_sql(AssertSqlSafe(setup))
+        .execute(&mut admin)
+        .await
+        .unwrap();
+    let direct = home.database_url();
+    let (_, place) = direct.split_once('@').unwrap();
+    home.set("DATABASE_URL", format!("postgres://{role}@{place}"));
+    let judge = JudgeServer::start(Say::Score(70)).await;
+    let mut fleet = Fleet::start(home).await;
+    let starter = fleet.starter(16);
+    let mut workers: Vec<_> = ["a", "b", "c"]
+        .map(|name| starter(name, &judge.url(name)))
+        .into();
+    enqueue(&fleet.api, JOBS).await;
+    fleet.home.set("DATABASE_URL", &direct);
+    all_scored_once(&fleet.home, JOBS).await;
+    let api = &fleet.api;
+    eventually(PATIENCE, "all workers are alive", || async move {
+        let listed = api.get("/api/v1/workers").await.expect(200);
+        let listed = listed["items"].as_array().unwrap();
+        let alive = listed.iter().filter(|worker| worker["alive"] == true);
+        (alive.count() == 3).then_some(())
+    })
+    .await;
+    for worker in &mut workers {
+        worker.stop().await;
     }
-    home.remove().await;
+    fleet.serve.stop().await;
+    let gone = format!("reassign owned by {role} to current_user; drop role {role}");
+    sqlx::raw_sql(AssertSqlSafe(gone))
+        .execute(&mut admin)
+        .await
+        .unwrap();
+    fleet.home.remove().await;
 }
 
 #[tokio::test]
@@ -124,7 +162,7 @@ async fn behind_a_pooler_of_whole_sessions_a_killed_worker_loses_no_job() {
     let Some(mut home) = shared().await else {
         return;
     };
-    let lines = "pool_mode = session\ndefault_pool_size = 60";
+    let lines = "pool_mode = session\ndefault_pool_size = 9";
     let Some(pooler) = Pooler::start(lines).await else {
         return home.remove().await;
     };
@@ -148,5 +186,58 @@ async fn behind_a_pooler_of_whole_sessions_a_killed_worker_loses_no_job() {
     let mut other = worker("b", &judge.url("b"));
     all_scored_once(&fleet.home, JOBS).await;
     other.stop().await;
+    end(fleet).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_few_descriptors_slots_are_bounded_and_no_job_fails() {
+    const JOBS: usize = 300;
+    let Some(mut home) = shared().await else {
+        return;
+    };
+    let judge = JudgeServer::start(Say::Score(70)).await;
+    home.judge_at(&judge.url("few"), "");
+    let health = free_address();
+    home.set("GAVEL_WORKER_HEALTH_BIND", health);
+    home.set("GAVEL_WORKER_CONCURRENCY", 64);
+    let fleet = Fleet::start(home).await;
+    enqueue(&fleet.api, JOBS).await;
+    let mut command = gavel(fleet.home.env(), &[]);
+    let program = command.as_std().get_program().to_owned();
+    let limited = "ulimit -Sn 32 && ulimit -Hn 64 && exec \"$0\" worker";
+    let mut shell = tokio::process::Command::new("sh");
+    shell.arg("-c").arg(limited).arg(program).env_clear();
+    for (name, value) in command.as_std_mut().get_envs() {
+        shell.env(name, value.unwrap());
+    }
+    let mut worker = Process::spawn("few", fleet.home.dir(), shell);
+    let probes = Api::new(&health.to_string());
+    let probed = async {
+        loop {
+            // Until the worker listens.
+            if let Some(ready) = probes.try_send("GET", "/readyz", None, &[]).await {
+                let reasons = ready.body["reasons"].to_string();
+                assert!(
+                    reasons.contains("worker.concurrency is 15 instead of 64"),
+                    "{reasons}"
+                );
+            }
+            assert!(worker.runs(), "{}", worker.output());
+        }
+    };
+    tokio::select! {
+        () = all_scored_once(&fleet.home, JOBS) => {}
+        () = probed => {}
+    }
+    let ready = probes.get("/readyz").await;
+    assert_eq!(ready.status, 200, "{:#}", ready.body);
+    assert!(
+        !ready.body.to_string().contains("breaker"),
+        "{:#}",
+        ready.body
+    );
+    worker.stop().await;
+    let output = worker.output();
+    assert!(output.contains("the process may open 64 files"), "{output}");
     end(fleet).await;
 }

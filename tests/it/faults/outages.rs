@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use sqlx::Connection as _;
+
 use super::fleet::end;
 use super::{DEADLINE, all_scored_once, enqueue, number, on_its_own_postgres, shared};
 use crate::support::home::Home;
@@ -86,6 +88,124 @@ async fn while_redis_is_away_requests_are_taken_and_work_goes_on() {
     for worker in &mut workers {
         worker.stop().await;
     }
+    end(fleet).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_that_forbids_scripts_is_reported_once_and_stops_no_job() {
+    let Some(mut home) = shared().await else {
+        return;
+    };
+    let Some(redis) = PrivateRedis::start().await else {
+        return;
+    };
+    home.set("REDIS_URL", redis.url());
+    let judge = JudgeServer::start(Say::Score(70)).await;
+    let fleet = Fleet::start(home).await;
+    let mut worker = fleet.worker("a", &judge.url("a"), 4);
+    enqueue(&fleet.api, 5).await;
+    all_scored_once(&fleet.home, 5).await;
+    redis
+        .tell(&["ACL", "SETUSER", "default", "-eval", "-evalsha", "-script"])
+        .await;
+    let remedy = "ACL SETUSER .. ~{gavel:*";
+    for jobs in [10, 15, 20] {
+        enqueue(&fleet.api, 5).await;
+        all_scored_once(&fleet.home, jobs).await;
+        let ready = fleet.api.get("/readyz").await;
+        assert_eq!(ready.body["status"], "degraded", "{:#}", ready.body);
+        assert!(ready.body.to_string().contains(remedy), "{:#}", ready.body);
+    }
+    let said = worker.output();
+    for line in ["the queue is away", "Redis is away"] {
+        assert_eq!(said.matches(line).count(), 1, "{line}: {said}");
+    }
+    assert!(said.contains(remedy), "{said}");
+    let pushes = fleet.serve.output();
+    assert_eq!(pushes.matches("can't be pushed").count(), 1, "{pushes}");
+
+    redis.tell(&["ACL", "SETUSER", "default", "+@all"]).await;
+    eventually(DEADLINE, "the worker uses Redis again", || async {
+        let said = worker.output();
+        let lines = ["the queue answers again", "Redis is back"];
+        lines.iter().all(|line| said.contains(line)).then_some(())
+    })
+    .await;
+    worker.stop().await;
+    end(fleet).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_installations_share_a_redis_and_no_keys() {
+    let (Some(first), Some(mut second)) = (shared().await, shared().await) else {
+        return;
+    };
+    let Some(redis) = PrivateRedis::start().await else {
+        return;
+    };
+    let mut first = first;
+    let judge = JudgeServer::start(Say::Score(70)).await;
+    for home in [&mut first, &mut second] {
+        home.set("REDIS_URL", redis.url());
+        home.set("GAVEL_REDIS_QUEUE", "main");
+    }
+    let (first, second) = (Fleet::start(first).await, Fleet::start(second).await);
+    enqueue(&first.api, 4).await;
+    enqueue(&second.api, 3).await;
+    let mut worker = first.worker("a", &judge.url("a"), 4);
+    all_scored_once(&first.home, 4).await;
+    // Claimed ids of another database leave the queue, because no row is theirs.
+    let left = redis.tell(&["EVAL", COUNT_READY, "0"]).await;
+    assert_eq!(left, "3", "those of the other installation");
+    let mut other = second.worker("b", &judge.url("b"), 4);
+    all_scored_once(&second.home, 3).await;
+    worker.stop().await;
+    other.stop().await;
+    end(first).await;
+    end(second).await;
+}
+
+/// The number of ids that are ready in all queues of a Redis.
+const COUNT_READY: &str =
+    "local n = 0 for _, key in ipairs(redis.call('KEYS', '{gavel:main:*}:ready:*')) do
+    n = n + redis.call('ZCARD', key) end return n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locked_table_answers_503_and_is_named_by_readyz() {
+    let Some(home) = shared().await else { return };
+    let judge = JudgeServer::start(Say::Score(70)).await;
+    let fleet = Fleet::start(home).await;
+    let mut worker = fleet.worker("a", &judge.url("a"), 4);
+    enqueue(&fleet.api, 2).await;
+    all_scored_once(&fleet.home, 2).await;
+    let id = fleet.api.put(session()).await;
+    let mut db = sqlx::PgConnection::connect(fleet.home.get("DATABASE_URL"))
+        .await
+        .unwrap();
+    let lock = sqlx::raw_sql("begin; lock table scoring_jobs in access exclusive mode");
+    lock.execute(&mut db).await.unwrap();
+
+    let asking = (0..4).map(|_| fleet.api.ask(id));
+    for refused in futures::future::join_all(asking).await {
+        let kind = "urn:gavel:problem:database-unavailable";
+        assert_eq!(refused.body["type"], kind, "{:#}", refused.body);
+        assert!(refused.header("retry-after").is_some());
+        refused.expect(503);
+    }
+    eventually(DEADLINE, "/readyz names the lock", || async {
+        let ready = fleet.api.get("/readyz").await.body.to_string();
+        let parts = [
+            "AccessExclusiveLock on table scoring_jobs",
+            "pg_terminate_backend(",
+        ];
+        parts.iter().all(|part| ready.contains(part)).then_some(())
+    })
+    .await;
+    db.close().await.unwrap();
+
+    fleet.api.ask(id).await.expect(202);
+    all_scored_once(&fleet.home, 3).await;
+    worker.stop().await;
     end(fleet).await;
 }
 
@@ -253,7 +373,7 @@ async fn a_worker_that_is_stopped_while_the_database_is_away_ends_all_the_same()
 async fn delete_keys(home: &Home) -> usize {
     let client = redis::Client::open(home.get("REDIS_URL")).unwrap();
     let mut redis = client.get_multiplexed_async_connection().await.unwrap();
-    let pattern = format!("{{gavel:{}}}:*", home.get("GAVEL_REDIS_QUEUE"));
+    let pattern = format!("{{gavel:{}:*", home.get("GAVEL_REDIS_QUEUE"));
     let keys: Vec<String> = redis::cmd("KEYS")
         .arg(pattern)
         .query_async(&mut redis)

@@ -171,6 +171,15 @@ async fn a_revoked_privilege_stops_claims_and_keeps_results() {
         worker.output().contains("claims stopped").then_some(())
     })
     .await;
+    // Jobs that were claimed before have their calls still.
+    eventually(DEADLINE, "every claimed job has had its call", || async {
+        let claimed = number(
+            &fleet.home,
+            "select count(*) from scoring_jobs where claim_no > 0",
+        );
+        (usize::try_from(claimed.await).ok() == Some(judge.count())).then_some(())
+    })
+    .await;
     judge.until_in_flight(0).await;
     let asked = judge.count();
     stays(

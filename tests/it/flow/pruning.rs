@@ -1,9 +1,9 @@
 //! What is past its time goes, by the worker that is there.
 
-use chrono::TimeDelta;
-use gavel::job::{Failure, FailureClass, JobId, Kind, NewJob, Usage};
+use chrono::{DateTime, TimeDelta, Utc};
+use gavel::job::{BatchPlace, Failure, FailureClass, JobId, Kind, NewJob, Usage};
 use gavel::judge::CallLog as _;
-use gavel::store::{Aged, Ending, Fence, Record};
+use gavel::store::{Aged, Ending, Fence, Record, Store};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -18,6 +18,7 @@ on_every_setup!(
     a_worker_prunes_judge_calls_that_are_older_than_they_are_kept,
     a_worker_deletes_jobs_that_ended_before_they_are_kept,
     a_worker_that_would_delete_most_judge_calls_waits_for_an_operator,
+    interrupted_deletion_by_hand_is_finished_while_retention_is_refused,
 );
 
 async fn a_worker_prunes_judge_calls_that_are_older_than_they_are_kept(mut home: Home) {
@@ -46,36 +47,91 @@ async fn a_worker_prunes_judge_calls_that_are_older_than_they_are_kept(mut home:
     world.end().await;
 }
 
+fn new_job(at: DateTime<Utc>) -> NewJob {
+    let options = crate::support::in_bulk("tester");
+    NewJob::new(Kind::Session, json!({}), options, at)
+}
+
+/// Fails a job at that time.
+async fn end(store: &Store, job_id: JobId, at: DateTime<Utc>) {
+    let worker_id = Uuid::now_v7();
+    let claimed = store.jobs().claim(&[job_id], worker_id, Utc::now()).await;
+    let claim_no = claimed.unwrap()[0].claim_no;
+    let record = Record {
+        fence: Fence {
+            job_id,
+            claim_no,
+            worker_id,
+        },
+        ending: Ending::Failed(Failure {
+            class: FailureClass::Rejected,
+            message: "the judge said 418".to_owned(),
+        }),
+        retries: 0,
+        usage: Usage::default(),
+        at,
+    };
+    let ticket = store.jobs().record(record).await.unwrap();
+    ticket.committed().await.unwrap();
+}
+
+/// A batch whose items ended at that time.
+async fn ended_batch(store: &Store, items: i64, at: DateTime<Utc>) -> (Uuid, Vec<JobId>) {
+    let new = crate::support::new_batch(Kind::Session, at);
+    let batch_id = new.batch_id;
+    store.batches().begin(&new).await.unwrap();
+    let items: Vec<NewJob> = (0..items)
+        .map(|item_no| NewJob {
+            batch: Some(BatchPlace { batch_id, item_no }),
+            ..new_job(at)
+        })
+        .collect();
+    store.batches().add_items(batch_id, &items).await.unwrap();
+    store.batches().start(batch_id).await.unwrap();
+    let items: Vec<JobId> = items.iter().map(|item| item.job_id).collect();
+    for item in &items {
+        end(store, *item, at).await;
+    }
+    let completed = store.batches().complete(batch_id, at).await;
+    completed.unwrap().unwrap();
+    (batch_id, items)
+}
+
+async fn interrupted_deletion_by_hand_is_finished_while_retention_is_refused(mut home: Home) {
+    home.set("GAVEL_RETENTION_JOBS_DAYS", "30");
+    let mut world = World::idle(home, Say::Score(70)).await;
+    let store = world.app().store().clone();
+    let old = Utc::now() - TimeDelta::days(31);
+    let (interrupted, hidden) = ended_batch(&store, 2, Utc::now()).await;
+    let begun = "update scoring_batches set abandoned = true";
+    let url = world.home.database_url();
+    crate::support::execute(&url, begun).await.unwrap();
+    assert!(store.batches().get(interrupted).await.unwrap().is_none());
+    let (kept, items) = ended_batch(&store, 30, old).await;
+    world.work();
+    eventually(PATIENCE, "the hidden batch is gone", || async {
+        let job = store.jobs().get(hidden[0]).await.unwrap();
+        job.is_none().then_some(())
+    })
+    .await;
+    let refused = store.retention().refused().await.unwrap();
+    assert_eq!(refused[0].aged, Aged::Batches, "{refused:?}");
+    assert!(store.batches().get(kept).await.unwrap().is_some());
+    assert!(store.jobs().get(items[0]).await.unwrap().is_some());
+    world.end().await;
+}
+
 async fn a_worker_deletes_jobs_that_ended_before_they_are_kept(mut home: Home) {
     home.set("GAVEL_RETENTION_JOBS_DAYS", "30");
     let mut world = World::idle(home, Say::Score(70)).await;
     let store = world.app().store().clone();
     let mut ended = Vec::new();
     for age in [31, 29].map(TimeDelta::days) {
-        let options = crate::support::in_bulk("tester");
-        let new = NewJob::new(Kind::Session, json!({}), options, chrono::Utc::now() - age);
-        let (id, worker_id) = (new.job_id, Uuid::now_v7());
+        let at = Utc::now() - age;
+        let new = new_job(at);
+        let id = new.job_id;
         store.jobs().accept(new).await.unwrap();
-        let (jobs, ids) = (store.jobs(), [id]);
-        let claimed = jobs.claim(&ids, worker_id, chrono::Utc::now()).await;
-        let claim_no = claimed.unwrap()[0].claim_no;
-        let failure = Failure {
-            class: FailureClass::Rejected,
-            message: "the judge said 418".to_owned(),
-        };
-        let record = Record {
-            fence: Fence {
-                job_id: id,
-                claim_no,
-                worker_id,
-            },
-            ending: Ending::Failed(failure),
-            retries: 0,
-            usage: Usage::default(),
-            at: chrono::Utc::now() - age,
-        };
-        let ticket = store.jobs().record(record).await.unwrap();
-        ticket.committed().await.unwrap();
+        end(&store, id, at).await;
         ended.push(id);
     }
     world.work();

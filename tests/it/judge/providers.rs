@@ -378,7 +378,7 @@ async fn each_refused_rung_leads_to_the_next_and_the_last_says_the_schema_in_wor
         assert_eq!(rungs, [first, second, last, last], "{name}");
         let prompt = &family.spoken(&requests[2])[0].1;
         assert!(prompt.contains("JSON schema"), "{name}");
-        assert!(prompt.contains("\"maximum\":100"), "{name}");
+        assert!(prompt.contains("from 0 to 100"), "{name}");
     }
 }
 

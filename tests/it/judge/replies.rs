@@ -33,6 +33,23 @@ async fn a_reply_that_is_no_json_is_repaired_in_one_turn_that_shows_it_and_its_f
 }
 
 #[tokio::test]
+async fn key_echoed_in_a_reply_is_redacted_wherever_the_reply_is_kept() {
+    let echo = format!("Your key is {KEY}.");
+    let stage = Stage::new(vec![says(&echo), says(&echo)]).await;
+    let (error, ..) = error_of(stage.ask().await);
+    assert_eq!(error.class, ErrorClass::Unparsable);
+    let calls = stage.calls();
+    assert_eq!(calls[0].reply.as_deref(), Some("Your key is [redacted]."));
+    let everything = format!("{error:?} {calls:?} {:?}", stage.gate.snapshot());
+    assert!(!everything.contains(KEY), "{everything}");
+
+    let answer = json!({ "why": format!("because of {KEY}"), "total": 61 });
+    let stage = Stage::new(vec![says(&answer.to_string())]).await;
+    let (reply, ..) = reply_of(stage.ask().await);
+    assert_eq!(reply.value["why"], "because of [redacted]");
+}
+
+#[tokio::test]
 async fn a_reply_that_fails_its_check_is_told_where() {
     let stage = Stage::new(vec![says(r#"{"why": "", "total": 101}"#), good()]).await;
     assert!(reply_of(stage.ask().await).0.repaired);

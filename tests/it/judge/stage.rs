@@ -194,7 +194,7 @@ pub(super) fn question(evidence: &str) -> Question {
             "type": "object", "additionalProperties": false, "required": ["why", "total"],
             "properties": {
                 "why": { "type": "string" },
-                "total": { "type": "integer", "minimum": 0, "maximum": 100 },
+                "total": { "type": "integer", "description": "from 0 to 100" },
             },
         }))),
         check: Arc::new(|value| match value["total"].as_u64() {

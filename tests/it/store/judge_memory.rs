@@ -56,7 +56,6 @@ async fn a_call_is_found_by_its_key_while_it_is_young_and_the_newest_wins() {
     }
 }
 
-/// What the release before cached it finds no more; what was paid for isn't asked for again.
 #[tokio::test]
 async fn a_log_that_fails_finds_nothing() {
     for test in support::stores().await {

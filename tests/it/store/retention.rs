@@ -349,7 +349,6 @@ async fn an_erased_session_leaves_nothing_behind() {
     }
 }
 
-/// An older release keeps answers without their session.
 #[tokio::test]
 async fn what_was_erased_stands_in_none_of_sqlites_files() {
     const MARKER: &str = "a sentence that nobody else says";

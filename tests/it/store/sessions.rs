@@ -2,9 +2,8 @@
 
 use gavel::job::JobState;
 use gavel::score::session::{Message, Rating};
-use gavel::store::{Cursor, SessionFilter, SessionOrder, SessionRecord, Store, StoreError, Use};
+use gavel::store::{Cursor, SessionFilter, SessionOrder, SessionRecord, Store, StoreError};
 use serde_json::json;
-use sqlx::Connection as _;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -714,40 +713,4 @@ async fn many_readers_at_once_each_get_their_own_row() {
         readers.join_all().await;
         test.store.close().await;
     }
-}
-
-#[tokio::test]
-async fn what_was_warmed_needs_no_further_connection() {
-    for test in support::stores().await {
-        // Twice: a line that has its connection opens no other.
-        for _ in 0..2 {
-            test.store.warm(Use::Requests).await;
-            test.store.warm(Use::Runs).await;
-        }
-        let warm = connections(&test).await;
-        let id = scored_session(&test.store, 61).await;
-        let (read, view) = tokio::join!(
-            test.store.sessions().get(id),
-            test.store.sessions().scoring_facts(id)
-        );
-        assert!(read.unwrap().is_some() && view.unwrap().is_some());
-        assert_eq!(connections(&test).await, warm);
-        test.store.close().await;
-    }
-}
-
-/// How many connections a store holds; none is counted on SQLite.
-async fn connections(test: &support::TestStore) -> i64 {
-    if !test.url.starts_with("postgres") {
-        return 0;
-    }
-    let mut conn = sqlx::PgConnection::connect(&test.url).await.unwrap();
-    let count = "select count(*) from pg_stat_activity where application_name = 'gavel' and datname = current_database()";
-    let count = sqlx::query_scalar(count)
-        .fetch_one(&mut conn)
-        .await
-        .unwrap();
-    conn.close().await.unwrap();
-    assert!(count > 1, "a store has more than its pool");
-    count
 }

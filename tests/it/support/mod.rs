@@ -92,7 +92,7 @@ pub(crate) fn options(url: &str) -> StoreOptions {
     StoreOptions {
         url: url.to_owned(),
         password_file: None,
-        max_connections: 12,
+        max_connections: 1,
         connect_timeout: Duration::from_secs(10),
     }
 }

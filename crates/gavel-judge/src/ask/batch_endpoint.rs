@@ -15,7 +15,7 @@ use super::run::first_call;
 use super::{Inner, Judge, usage};
 use crate::call_log::{CallRecord, CallUsage};
 use crate::provider::{
-    Added, Answers, BatchApi, Chunk, ChunkLookup, ChunkSize, CollectedAnswer, Endpoint, Progress,
+    Added, Answers, BatchForm, Batches, Chunk, ChunkLookup, ChunkSize, CollectedAnswer, Progress,
     ProviderReply, Uploaded,
 };
 use crate::{CacheKey, JudgeError, Question};
@@ -23,7 +23,7 @@ use crate::{CacheKey, JudgeError, Question};
 /// A judge whose provider answers batches at a fraction of the price.
 pub struct BatchEndpoint {
     inner: Arc<Inner>,
-    api: &'static dyn BatchApi,
+    form: BatchForm,
     factor: f64,
 }
 
@@ -49,7 +49,7 @@ impl Judge {
     pub fn batch_endpoint(&self) -> Option<BatchEndpoint> {
         Some(BatchEndpoint {
             inner: Arc::clone(&self.inner),
-            api: self.inner.provider.batches()?,
+            form: self.inner.provider.batch_form()?,
             factor: self.inner.spec.batch_price_factor()?,
         })
     }
@@ -64,7 +64,7 @@ impl BatchEndpoint {
 
     /// An empty chunk, no larger than `most` and than the provider takes. `tag` is its name among ours.
     pub fn chunk(&self, tag: Uuid, most: ChunkSize) -> Chunk {
-        Endpoint::chunk(self.api, tag, most)
+        Chunk::new(self.form, tag, most)
     }
 
     /// Adds a question of `asked_for`. A chunk that is full stays as it is.
@@ -75,37 +75,37 @@ impl BatchEndpoint {
         question: &Question,
     ) -> Result<Added, JudgeError> {
         let call = first_call(&self.inner, question);
-        self.inner.provider.add(self.api, chunk, asked_for, &call)
+        self.batches().add(chunk, asked_for, &call)
     }
 
     /// Brings a chunk's calls to the provider, where it takes them beforehand. Nothing of it is answered or billed yet.
     pub async fn upload(&self, chunk: Chunk) -> Result<Uploaded, JudgeError> {
-        self.api.upload(&self.inner.provider, chunk).await
+        self.batches().upload(chunk).await
     }
 
     /// Hands a chunk over; the provider's name for it. After an error it may have arrived all the same: [`Self::find`] tells.
     pub async fn submit(&self, chunk: Uploaded) -> Result<String, JudgeError> {
-        self.api.submit(&self.inner.provider, chunk).await
+        self.batches().submit(chunk).await
     }
 
     /// Looks for a chunk that may have been handed over.
     pub async fn find(&self, tag: Uuid) -> Result<ChunkLookup, JudgeError> {
-        self.api.find(&self.inner.provider, tag).await
+        self.batches().find(tag).await
     }
 
     /// How far a chunk is.
     pub async fn look(&self, batch: &str) -> Result<Progress, JudgeError> {
-        self.api.look(&self.inner.provider, batch).await
+        self.batches().look(batch).await
     }
 
     /// The answers of a chunk that has ended; errors met while reading come from [`Answers::next`].
     pub async fn collect(&self, batch: &str) -> Result<Answers<'_>, JudgeError> {
-        Answers::of_batch(&self.inner.provider, self.api, batch).await
+        Answers::of_batch(self.batches(), batch).await
     }
 
     /// Asks the provider to answer no more of a chunk; what it did answer is billed, and can be collected.
     pub async fn cancel(&self, batch: &str) -> Result<(), JudgeError> {
-        self.api.cancel(&self.inner.provider, batch).await
+        self.batches().cancel(batch).await
     }
 
     /// The key under which a reply to this question is kept for `asked_for`.
@@ -148,6 +148,13 @@ impl BatchEndpoint {
         Collected {
             error: read.err().map(|failed| failed.error),
             usage,
+        }
+    }
+
+    fn batches(&self) -> Batches<'_> {
+        Batches {
+            endpoint: &self.inner.provider,
+            form: self.form,
         }
     }
 

@@ -11,7 +11,6 @@ use super::cap::Cap;
 use super::prices;
 use super::read::{Fields, ProvidersError};
 use super::spec::{Auth, Entry};
-use crate::provider::family::Family;
 use crate::provider::shape::Rung;
 use crate::provider::{FORMATS, WireFormat};
 
@@ -60,12 +59,11 @@ impl Entry {
             });
         }
         let fields = Fields::new(name, value, KEYS)?;
-        let formats = FORMATS.map(|format| (format.family.name, format));
+        let formats = FORMATS.map(|format| (format.name, format));
         let format = fields.word("type", &formats)?.ok_or_else(|| {
-            let known = FORMATS.map(|format| format.family.name).join(", ");
+            let known = FORMATS.map(|format| format.name).join(", ");
             fields.fault("type", format!("is missing; known: {known}"))
         })?;
-        let family = &format.family;
         let custom = fields.text("custom_base_url")?;
         let (base_url_key, base_url) = match &custom {
             Some(url) => ("custom_base_url", url.clone()),
@@ -81,7 +79,7 @@ impl Entry {
             base_url: base_url.trim_end_matches('/').to_owned(),
             path: fields
                 .text("path")?
-                .unwrap_or_else(|| family.path.to_owned()),
+                .unwrap_or_else(|| format.path.to_owned()),
             model: fields.required("model")?,
             models,
             any_model,
@@ -91,8 +89,8 @@ impl Entry {
             auth: fields
                 .word("auth", &[("bearer", Auth::Key), ("none", Auth::None)])?
                 .unwrap_or(Auth::Key),
-            auth_header: auth_header(&fields, family)?,
-            auth_prefix: auth_prefix(&fields, family)?,
+            auth_header: auth_header(&fields, format)?,
+            auth_prefix: auth_prefix(&fields, format)?,
             headers: headers(&fields)?,
             extra_body: extra_body(&fields)?,
             prices: prices::read(&fields.path("prices"), fields.raw("prices"))?,
@@ -104,7 +102,7 @@ impl Entry {
             max_output_tokens: positive(&fields, "max_output_tokens")?.unwrap_or(8192),
             temperature: temperature(&fields)?,
             timeout: timeout(&fields)?,
-            structured: structured(&fields, family)?,
+            structured: structured(&fields, format)?,
             simulated: fields.flag("simulated")?.unwrap_or(false),
             fallback: fields.text("fallback")?,
             cap: Cap::new(
@@ -159,10 +157,10 @@ fn clean_key(fields: &Fields<'_>, at: &str, key: &str) -> Result<SecretString, P
     Ok(SecretString::from(key.to_owned()))
 }
 
-fn auth_header(fields: &Fields<'_>, family: &Family) -> Result<String, ProvidersError> {
+fn auth_header(fields: &Fields<'_>, format: &WireFormat) -> Result<String, ProvidersError> {
     let name = fields
         .text("auth_header")?
-        .unwrap_or_else(|| family.auth_header.to_owned());
+        .unwrap_or_else(|| format.auth_header.to_owned());
     if is_header_name(&name) {
         Ok(name)
     } else {
@@ -193,12 +191,12 @@ fn is_header_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
 
-fn auth_prefix(fields: &Fields<'_>, family: &Family) -> Result<String, ProvidersError> {
+fn auth_prefix(fields: &Fields<'_>, format: &WireFormat) -> Result<String, ProvidersError> {
     // `auth_prefix: ""` is a setting (Azure), not an absence.
     match fields.raw("auth_prefix") {
         Some(Value::String(text)) => Ok(text.clone()),
         Some(_) => Err(fields.fault("auth_prefix", "expected text")),
-        None => Ok(family.auth_prefix.to_owned()),
+        None => Ok(format.auth_prefix.to_owned()),
     }
 }
 
@@ -220,8 +218,8 @@ fn batch_price_factor(
     let given = fields.number(KEY)?;
     if given.is_some() && format.batches.is_none() {
         let others = FORMATS.into_iter().filter(|other| other.batches.is_some());
-        let others: Vec<&str> = others.map(|other| other.family.name).collect();
-        let (own, others) = (format.family.name, others.join(" or "));
+        let others: Vec<&str> = others.map(|other| other.name).collect();
+        let (own, others) = (format.name, others.join(" or "));
         let message =
             format!("{own} has no batch endpoint here; leave it out, or use type {others}");
         return Err(fields.fault(KEY, message));
@@ -234,8 +232,8 @@ fn batch_price_factor(
     }
 }
 
-fn structured(fields: &Fields<'_>, family: &Family) -> Result<Option<Rung>, ProvidersError> {
-    let rungs = family.ladder.iter().filter(|rung| **rung != Rung::Prompt);
+fn structured(fields: &Fields<'_>, format: &WireFormat) -> Result<Option<Rung>, ProvidersError> {
+    let rungs = format.ladder.iter().filter(|rung| **rung != Rung::Prompt);
     let rungs = rungs.map(|rung| (rung.as_str(), Some(*rung)));
     let words: Vec<_> = std::iter::once(("auto", None)).chain(rungs).collect();
     Ok(fields.word("structured", &words)?.flatten())

@@ -172,16 +172,26 @@ impl Entry {
         })
     }
 
-    /// Takes every secret of this entry out of a text that a server sent.
-    pub(crate) fn redact(&self, text: &str) -> String {
-        let secrets = self.key.iter().chain(self.headers.values());
-        secrets.fold(text.to_owned(), |text, secret| {
+    /// Replaces every secret of this entry in an error. A header such as `1` would blank the whole text, and hides nothing.
+    pub(crate) fn redact(&self, text: String) -> String {
+        self.redact_from(text, 4, 4)
+    }
+
+    /// Replaces every secret of this entry in a model's reply. Shorter ones stay, because a header's value or the key of a
+    /// local server may be a common word, and a replaced word would change an answer.
+    pub(crate) fn redact_reply(&self, text: String) -> String {
+        self.redact_from(text, 8, 16)
+    }
+
+    fn redact_from(&self, text: String, shortest_key: usize, shortest_header: usize) -> String {
+        let key = self.key.iter().map(|key| (key, shortest_key));
+        let headers = self.headers.values().map(|value| (value, shortest_header));
+        key.chain(headers).fold(text, |text, (secret, shortest)| {
             let secret = secret.expose_secret().trim();
-            // A header such as `1` would blank the whole text, and hides nothing.
-            if secret.len() < 4 {
-                text
-            } else {
+            if secret.len() >= shortest && text.contains(secret) {
                 text.replace(secret, "[redacted]")
+            } else {
+                text
             }
         })
     }

@@ -359,7 +359,7 @@ fn a_key_may_stand_in_a_file_and_is_never_shown() {
     let spec = providers.spec("j").unwrap();
     assert!(!format!("{providers:?} {spec:?}").contains("sk-from-file"));
     assert_eq!(
-        spec.entry().redact("bad key sk-from-file!"),
+        spec.entry().redact("bad key sk-from-file!".to_owned()),
         "bad key [redacted]!"
     );
     let error = Providers::from_value(&value, &no_file).unwrap_err();
@@ -376,7 +376,7 @@ fn secrets_in_headers_are_redacted_too() {
     let value = entry_with(json!({ "headers": { "x-api-key": "hunter22", "x-flag": "1" } }));
     let spec = read(value).unwrap().spec("j").unwrap();
     assert_eq!(
-        spec.entry().redact("1 sk-secret, hunter22"),
+        spec.entry().redact("1 sk-secret, hunter22".to_owned()),
         "1 [redacted], [redacted]"
     );
 }

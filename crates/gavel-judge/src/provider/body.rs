@@ -4,108 +4,107 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
 
 use super::call::{CallRequest, Role};
-use super::shape::{Rung, Sent, Shape};
+use super::shape::{Rung, Shape};
 use crate::PromptText;
-use crate::entries::spec::Entry;
-
-/// Room for what a body holds besides the conversation and the schema.
-const OTHER_FIELDS: usize = 512;
 
 /// A request's body in the making.
 pub(super) struct Body<'a> {
-    pub(super) messages: Vec<Spoken<'a>>,
     fields: BTreeMap<&'a str, Field<'a>>,
-    /// Bytes of the conversation and the schema.
-    text: usize,
-}
-
-/// A message's text, with the schema behind the first one where the server isn't given it.
-pub(super) struct Spoken<'a> {
-    pub(super) role: Role,
-    pub(super) text: Cow<'a, PromptText>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Field<'a> {
-    Written(Box<RawValue>),
+    Value(Value),
     /// Most of the body: written with it, and not before.
-    Chat(Vec<Turn<'a>>),
+    Turns(Vec<Turn<'a>>),
 }
 
-/// A message as chat completions and Anthropic have it.
 #[derive(Serialize)]
-struct Turn<'a> {
-    content: Cow<'a, PromptText>,
-    role: &'static str,
+#[serde(untagged)]
+enum Turn<'a> {
+    /// As chat completions and Anthropic have it.
+    Message {
+        content: Cow<'a, PromptText>,
+        role: &'static str,
+    },
+    /// As Gemini has it.
+    Content {
+        parts: [BTreeMap<&'static str, Cow<'a, PromptText>>; 1],
+        role: &'static str,
+    },
 }
 
 impl<'a> Body<'a> {
-    /// A body without fields, and what goes into its conversation on a rung.
-    pub(super) fn new(request: &'a CallRequest, rung: Rung) -> Self {
-        let messages = request.messages.iter().map(|message| Spoken {
-            role: message.role,
-            text: Cow::Borrowed(&message.content),
-        });
-        let mut messages: Vec<Spoken<'_>> = messages.collect();
+    /// What bodies of chat completions and of Anthropic have in common.
+    pub(super) fn chat(
+        model: &str,
+        temperature: Option<f64>,
+        request: &'a CallRequest,
+        shape: Shape,
+    ) -> Self {
+        let mut body = Self::new(request, shape.rung, false);
+        if let Some(temperature) = temperature.filter(|_| shape.temperature) {
+            body.set("temperature", json!(temperature));
+        }
+        body.set("model", json!(model));
+        // Some gateways stream unless they are told not to.
+        body.set("stream", json!(false));
+        body
+    }
+
+    /// A body with a conversation, with the schema behind its first message where the server isn't given it.
+    pub(super) fn new(request: &'a CallRequest, rung: Rung, is_gemini: bool) -> Self {
         let in_words = match rung {
             Rung::JsonSchema | Rung::Tool => false,
             Rung::JsonObject | Rung::Prompt => true,
         };
         let schema = request.schema.json().get();
-        if let (true, Some(first)) = (in_words, messages.first_mut()) {
-            // The server won't hold the model to the schema, so the model must be told it.
-            first.text = Cow::Owned(first.text.followed_by(format!(
-                "\n\nReply with one JSON object that matches this JSON schema, and with nothing else:\n{schema}\n"
-            )));
-        }
-        let text: usize = messages.iter().map(|message| message.text.bytes()).sum();
-        Self {
-            messages,
-            fields: BTreeMap::new(),
-            text: text + schema.len(),
-        }
-    }
-
-    pub(super) fn set<T: Serialize + ?Sized>(
-        &mut self,
-        key: &'a str,
-        value: &T,
-    ) -> Result<(), serde_json::Error> {
-        let value = Field::Written(to_raw_value(value)?);
-        self.fields.insert(key, value);
-        Ok(())
-    }
-
-    /// `messages` as chat completions and Anthropic have them.
-    pub(super) fn set_chat(&mut self) {
-        let messages = std::mem::take(&mut self.messages).into_iter();
-        let turns = messages.map(|message| Turn {
-            content: message.text,
-            role: match message.role {
-                Role::User => "user",
-                Role::Assistant => "assistant",
-            },
+        let turns = request.messages.iter().enumerate().map(|(at, message)| {
+            let mut text = Cow::Borrowed(&message.content);
+            if in_words && at == 0 {
+                // The server won't hold the model to the schema, so the model must be told it.
+                text = Cow::Owned(text.followed_by(format!(
+                    "\n\nReply with one JSON object that matches this JSON schema, and with nothing else:\n{schema}\n"
+                )));
+            }
+            let role = match (message.role, is_gemini) {
+                (Role::User, _) => "user",
+                (Role::Assistant, false) => "assistant",
+                (Role::Assistant, true) => "model",
+            };
+            match is_gemini {
+                true => Turn::Content { parts: [BTreeMap::from([("text", text)])], role },
+                false => Turn::Message { content: text, role },
+            }
         });
-        self.fields.insert("messages", Field::Chat(turns.collect()));
+        let turns = Field::Turns(turns.collect());
+        let key = if is_gemini { "contents" } else { "messages" };
+        Self {
+            fields: BTreeMap::from([(key, turns)]),
+        }
     }
 
-    /// Writes it once, neither grown by doubling nor much too large: it is held as long as the call lasts.
-    pub(super) fn written(self) -> Result<Vec<u8>, serde_json::Error> {
-        let escapes = self.text / 32;
-        let mut bytes = Vec::with_capacity(self.text + escapes + OTHER_FIELDS);
-        serde_json::to_writer(&mut bytes, &self.fields)?;
-        if bytes.capacity() - bytes.len() > escapes + OTHER_FIELDS {
-            bytes.shrink_to_fit();
+    /// Adds the entry's own fields, but for a seed that the server refuses.
+    pub(super) fn extend(&mut self, own: &'a Map<String, Value>, shape: Shape) {
+        for (key, value) in own {
+            if key != "seed" || shape.seed {
+                self.set(key, value.clone());
+            }
         }
+    }
+
+    pub(super) fn set(&mut self, key: &'a str, value: Value) {
+        self.fields.insert(key, Field::Value(value));
+    }
+
+    /// Writes it, not larger than it is: it is held as long as the call lasts.
+    pub(super) fn written(self) -> Result<Vec<u8>, serde_json::Error> {
+        let mut bytes = serde_json::to_vec(&self.fields)?;
+        bytes.shrink_to_fit();
         Ok(bytes)
     }
-}
-
-/// The temperature, where the entry has one and the server takes it.
-pub(super) fn temperature(entry: &Entry, shape: Shape) -> Option<f64> {
-    entry.temperature.filter(|_| shape.temperature == Sent::Yes)
 }

@@ -35,10 +35,8 @@ impl CallRequest {
             }],
             schema_name: "probe",
             schema: Arc::new(ReplySchema::from(json!({
-                "type": "object",
+                "type": "object", "required": ["ok"], "additionalProperties": false,
                 "properties": { "ok": { "type": "boolean" } },
-                "required": ["ok"],
-                "additionalProperties": false,
             }))),
             max_output_tokens: 1,
             timeout: Duration::from_secs(20),

@@ -4,9 +4,11 @@
 use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use serde_json::{Deserializer, Map, Value};
+use serde_json::{Map, Value};
 
-use super::headers::{duration, leading_duration, seconds};
+use super::headers::duration;
+use crate::json;
+use gavel_outbound::seconds;
 
 /// Errors inside errors are followed this deep.
 const MAX_DEPTH: usize = 8;
@@ -15,6 +17,11 @@ const MAX_ENTRIES: usize = 20;
 const MAX_MESSAGE_BYTES: usize = 4_000;
 /// What a `*` in a pattern stands for is no longer.
 const MAX_GAP_BYTES: usize = 60;
+/// What ends a sentence.
+const ENDS: [&str; 5] = [". ", "! ", "? ", "; ", "\n"];
+/// What stands before a delay.
+const BEFORE_DELAYS: &str =
+    "try again in |try again after |retry in |retry after |replenished in |please wait ";
 
 /// What an error's body holds.
 #[derive(Debug, Default)]
@@ -28,32 +35,33 @@ pub(super) struct ErrorBody {
     /// field is named), `#flagged-input` (OpenRouter repeats the part of the prompt that a filter objects to).
     codes: Vec<String>,
     /// Paths of request fields that the server names.
-    fields: Vec<Vec<String>>,
+    pub(super) fields: Vec<Vec<String>>,
     /// The delay that the server asks for in a field.
     delay: Option<Duration>,
     /// The headers of an upstream's answer, where a gateway repeats them.
-    headers: HeaderMap,
+    pub(super) headers: HeaderMap,
     /// The text of the model that the server found fault with.
     pub(super) failed_generation: Option<String>,
 }
 
 impl ErrorBody {
+    /// Reads a body, or the text of a proxy's page.
     pub(super) fn read(body: &[u8]) -> Self {
+        serde_json::from_slice(body).map_or_else(
+            |_| Self::of(&without_markup(&String::from_utf8_lossy(body)).into()),
+            |value| Self::of(&value),
+        )
+    }
+
+    pub(super) fn of(value: &Value) -> Self {
         let mut read = Self::default();
-        match serde_json::from_slice::<Value>(body) {
-            Ok(value) => read.walk(&value, 0),
-            Err(_) => {
-                let page = without_markup(&String::from_utf8_lossy(body));
-                read.string(&page, 0);
-            }
-        }
+        read.walk(value, 0);
         read.text = read.messages.join("\n").to_ascii_lowercase();
-        if read.limit_is_zero() {
+        if numbers_after(&read.text, "limit: ").any(|limit| limit == 0.0) {
             read.mark("#quota-spent");
         }
-        let limit = number_after(&read.text, "limit ");
-        let requested = number_after(&read.text, "requested ");
-        let both = limit.zip(requested);
+        let first = |word| numbers_after(&read.text, word).next();
+        let both = first("limit ").zip(first("requested "));
         if both.is_some_and(|(limit, requested)| requested > limit) {
             read.mark("#beyond-limit");
         }
@@ -82,14 +90,12 @@ impl ErrorBody {
 
     /// Whether its words hold this, which is in lower case; a `*` stands for a few words of the same sentence.
     pub(super) fn mentions(&self, pattern: &str) -> bool {
-        let Some((first, second)) = pattern.split_once('*') else {
-            return self.text.contains(pattern);
-        };
+        let (first, second) = pattern.split_once('*').unwrap_or((pattern, ""));
         self.text.match_indices(first).any(|(at, first)| {
             let (_, rest) = self.text.split_at(at + first.len());
             let near = rest.floor_char_boundary(MAX_GAP_BYTES + second.len());
             let between = rest.split_at(near).0.split_once(second);
-            between.is_some_and(|(between, _)| !ends_sentence(between))
+            between.is_some_and(|(between, _)| !ENDS.iter().any(|end| between.contains(end)))
         })
     }
 
@@ -104,33 +110,11 @@ impl ErrorBody {
         })
     }
 
-    /// The fields of the request that it names by structure: paths of names.
-    pub(super) fn fields(&self) -> &[Vec<String>] {
-        &self.fields
-    }
-
-    /// The headers of an upstream's answer.
-    pub(super) fn headers(&self) -> &HeaderMap {
-        &self.headers
-    }
-
     /// The delay that it asks for: in a field, else in words.
     pub(super) fn delay(&self) -> Option<Duration> {
-        const BEFORE: [&str; 6] = [
-            "try again in ",
-            "try again after ",
-            "retry in ",
-            "retry after ",
-            "replenished in ",
-            "please wait ",
-        ];
-        let named = |before: &&str| {
-            let mut places = self.text.match_indices(*before);
-            places.find_map(|(at, _)| {
-                leading_duration(self.text.get(at + before.len()..)?).map(|(delay, _)| delay)
-            })
-        };
-        self.delay.or_else(|| BEFORE.iter().find_map(named))
+        let named = |before| self.text.split(before).skip(1).find_map(duration);
+        let mut places = BEFORE_DELAYS.split('|');
+        self.delay.or_else(|| places.find_map(named))
     }
 
     fn mark(&mut self, code: &str) {
@@ -155,83 +139,65 @@ impl ErrorBody {
 
     /// Reads the keys that hold an error. Others may echo the prompt.
     fn object(&mut self, map: &Map<String, Value>, depth: usize) {
+        const ERRORS: &str = "message msg detail details description error_description error errors innererror inner_error metadata raw \
+            provider_specific_fields violations fieldViolations choices";
         for (key, value) in map {
+            let text = value.as_str();
             match key.as_str() {
                 "code" | "type" | "status" | "reason" | "error_type" | "error_code" | "__type" => {
-                    self.code(value);
-                }
-                "message"
-                | "msg"
-                | "detail"
-                | "details"
-                | "description"
-                | "error_description"
-                | "error"
-                | "errors"
-                | "innererror"
-                | "inner_error"
-                | "metadata"
-                | "raw"
-                | "provider_specific_fields"
-                | "violations"
-                | "fieldViolations"
-                | "choices" => {
-                    self.walk(value, depth + 1);
+                    match value {
+                        // AWS puts a namespace before it.
+                        Value::String(code) => self.mark(code.rsplit('#').next().unwrap_or(code)),
+                        Value::Number(code) => self.mark(&code.to_string()),
+                        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {}
+                    }
                 }
                 "param" | "parameter" | "field" | "loc" => self.field(value),
                 "quotaId" => {
                     self.mark("#quota");
-                    if value.as_str().is_some_and(|id| id.contains("PerDay")) {
+                    if text.is_some_and(|id| id.contains("PerDay")) {
                         self.mark("#quota-spent");
                     }
                 }
-                "quotaValue" if value == "0" || value.as_f64() == Some(0.0) => {
+                "quotaValue" if text == Some("0") || value.as_f64() == Some(0.0) => {
                     self.mark("#quota-spent");
                 }
                 "flagged_input" => self.mark("#flagged-input"),
-                "retryDelay" => self.delay = value.as_str().and_then(duration),
+                "retryDelay" => self.delay = text.and_then(duration),
                 "retry_after" => self.delay = value.as_f64().map(seconds),
                 "headers" => self.headers = headers_of(value),
-                "failed_generation" => self.failed_generation = value.as_str().map(str::to_owned),
+                "failed_generation" => self.failed_generation = text.map(str::to_owned),
+                key if ERRORS.split(' ').any(|known| known == key) => self.walk(value, depth + 1),
                 _ => {}
             }
-        }
-    }
-
-    fn code(&mut self, value: &Value) {
-        match value {
-            // AWS puts a namespace before it.
-            Value::String(code) => self.mark(code.rsplit('#').next().unwrap_or_default()),
-            Value::Number(code) => self.mark(&code.to_string()),
-            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {}
         }
     }
 
     /// `"response_format.json_schema"`, `["body", "max_tokens"]`, `"generation_config.response_schema"`.
     fn field(&mut self, value: &Value) {
         const CONTAINERS: [&str; 4] = ["body", "generation_config", "generationConfig", "None"];
-        let path = match value {
+        let mut path: Vec<&str> = match value {
             Value::String(path) => path.split(['.', '[']).collect(),
             Value::Array(path) => path.iter().filter_map(Value::as_str).collect(),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
         };
-        let path = path.into_iter().filter(|name| !CONTAINERS.contains(name));
-        let path: Vec<String> = path.map(str::to_owned).collect();
-        match path.first().map(String::as_str) {
-            None | Some("") => {}
-            Some("model") => self.mark("#model"),
-            Some(_) => self.fields.push(path),
+        path.retain(|name| !CONTAINERS.contains(name));
+        match path.first() {
+            None | Some(&"") => {}
+            Some(&"model") => self.mark("#model"),
+            Some(_) => self
+                .fields
+                .push(path.into_iter().map(str::to_owned).collect()),
         }
     }
 
     /// A text, which may hold an upstream's error as JSON: then that is read, and what stands around it is the text.
     fn string(&mut self, text: &str, depth: usize) {
-        let opens = text.char_indices().filter(|(_, c)| matches!(c, '{' | '['));
-        let upstream = opens.take(4).find_map(|(at, _)| {
-            let (before, json) = text.split_at(at);
-            let mut values = Deserializer::from_str(json).into_iter::<Value>();
-            let value = values.next()?.ok().filter(is_error)?;
-            Some((before, value, json.get(values.byte_offset()..)?))
+        let mut opens = text.match_indices(['{', '[']).take(4);
+        let upstream = opens.find_map(|(at, _)| {
+            let (before, rest) = text.split_at(at);
+            let read = json::leading(rest.as_bytes()).ok()?;
+            is_error(&read.value).then_some((before, read.value, rest.get(read.length..)?))
         });
         match upstream {
             None => self.message(text),
@@ -246,28 +212,13 @@ impl ErrorBody {
     fn message(&mut self, text: &str) {
         // A validator's list in Python's words echoes the input, which is the prompt.
         let text = text.split("'input':").next().unwrap_or_default();
-        let text = text
-            .trim_start_matches(['.', ' '])
-            .trim_end_matches([' ', '-', ':'])
-            .trim();
+        let text = text.trim_start_matches(['.', ' ']);
+        let text = text.trim_end_matches([' ', '-', ':']).trim();
         let text = text.split_at(text.floor_char_boundary(MAX_MESSAGE_BYTES)).0;
         if !text.is_empty() && !self.messages.iter().any(|known| known == text) {
             self.messages.push(text.to_owned());
         }
     }
-
-    /// Whether its words name a limit of nothing: `limit: 0`.
-    fn limit_is_zero(&self) -> bool {
-        let digit = |c: char| c.is_ascii_digit() || c == '.';
-        let mut after = self.text.split("limit: 0").skip(1);
-        after.any(|after| !after.starts_with(digit))
-    }
-}
-
-/// Whether a sentence ends within a text.
-fn ends_sentence(text: &str) -> bool {
-    const ENDS: [&str; 5] = [". ", "! ", "? ", "; ", "\n"];
-    ENDS.iter().any(|end| text.contains(end))
 }
 
 /// Whether a JSON value is worded as an error.
@@ -277,42 +228,34 @@ fn is_error(value: &Value) -> bool {
     keys.any(|key| first.get(key).is_some())
 }
 
-/// The first number that stands right behind a word.
-fn number_after(text: &str, word: &str) -> Option<u64> {
-    let mut after = text.split(word).skip(1);
-    after.find_map(|after| {
-        let end = after.find(|c: char| !c.is_ascii_digit() && c != ',');
-        let digits = after.split_at(end.unwrap_or(after.len())).0;
-        digits.replace(',', "").parse().ok()
+/// The numbers that stand right behind a word: `30,000`, `0.5`.
+fn numbers_after(text: &str, word: &str) -> impl Iterator<Item = f64> {
+    text.split(word).skip(1).filter_map(|after| {
+        let end = after.find(|c: char| !c.is_ascii_digit() && c != ',' && c != '.');
+        let number = after.split_at(end.unwrap_or(after.len())).0;
+        let number = number.trim_end_matches([',', '.']).replace(',', "");
+        number.parse().ok()
     })
 }
 
 fn headers_of(value: &Value) -> HeaderMap {
     let pairs = value.as_object().into_iter().flatten();
     let pairs = pairs.filter_map(|(name, value)| {
-        let value = value
+        let text = value
             .as_str()
             .map_or_else(|| value.to_string(), str::to_owned);
         let name = HeaderName::try_from(name).ok()?;
-        Some((name, HeaderValue::try_from(value).ok()?))
+        Some((name, HeaderValue::try_from(text).ok()?))
     });
     pairs.collect()
 }
 
 /// A proxy's error page, read without its tags.
 fn without_markup(body: &str) -> String {
-    let mut text = String::new();
-    let mut in_tag = false;
-    for c in body.chars() {
-        match c {
-            '<' => in_tag = true,
-            '>' => {
-                in_tag = false;
-                text.push(' ');
-            }
-            c if !in_tag => text.push(c),
-            _ => {}
-        }
-    }
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let mut pieces = body.split('<');
+    let first = pieces.next();
+    let behind_tags = pieces.filter_map(|piece| Some(piece.split_once('>')?.1));
+    let texts = first.into_iter().chain(behind_tags);
+    let words: Vec<&str> = texts.flat_map(str::split_whitespace).collect();
+    words.join(" ")
 }

@@ -1,19 +1,12 @@
 //! A stream of events (SSE) that came in the place of one body, though `stream: false` was sent.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::json;
+use super::reply::given;
+use crate::json as lenient;
 
 /// What ends a stream.
 const DONE: &str = "[DONE]";
-
-/// What a stream held.
-#[derive(Debug, PartialEq)]
-pub(super) struct Events {
-    pub(super) events: Vec<Value>,
-    /// Whether it was ended as streams are.
-    pub(super) is_done: bool,
-}
 
 /// Whether what follows a whole body is nothing, or the mark of a stream's end.
 pub(super) fn is_end(rest: &[u8]) -> bool {
@@ -28,52 +21,68 @@ pub(super) fn are_in(body: &[u8]) -> bool {
     lines.any(|line| line.starts_with(b"data:"))
 }
 
-/// The JSON of the events; `None` where one can't be read. A whole body that stands before the first event is one as well.
+/// One body of the events of a stream: chunks of chat completions are joined, of other events one must be the whole body. `None`
+/// where it broke off.
+pub(super) fn joined(body: &[u8]) -> Option<Value> {
+    const WHOLE: [&str; 3] = ["/content", "/candidates", "/error"];
+    const ENDS: [&str; 3] = ["/choices/0/finish_reason", "/choices/0/message", "/error"];
+    let has = |event: &Value, any: [&str; 3]| any.iter().any(|at| given(event, at).is_some());
+    let (events, is_done) = read(body)?;
+    if events
+        .iter()
+        .any(|event| given(event, "/choices").is_some())
+    {
+        let mut completion = json!({});
+        for event in events {
+            merge(&mut completion, event);
+        }
+        return (is_done || has(&completion, ENDS)).then_some(completion);
+    }
+    let is_alone = events.len() == 1;
+    let events = events.into_iter();
+    let mut whole = events.filter(|event| is_alone || has(event, WHOLE));
+    let first = whole.next()?;
+    whole.next().is_none().then_some(first)
+}
+
+/// The JSON of the events, and whether they were ended as streams are; `None` where one can't be read. A whole body that stands
+/// before the first event is one as well.
 ///
-/// An event ends at an empty line, or at a `data:` line that is JSON by itself, because some servers leave the empty lines out.
-pub(super) fn read(body: &[u8]) -> Option<Events> {
+/// What ends an event is its JSON, because some servers leave the empty lines out.
+fn read(body: &[u8]) -> Option<(Vec<Value>, bool)> {
+    // A comment, and fields that hold no data.
+    const OTHERS: [&str; 4] = [":", "event:", "id:", "retry:"];
     let text = String::from_utf8_lossy(body);
-    let (mut events, mut open, mut is_done) = (Vec::new(), String::new(), false);
-    for line in text.lines().chain([""]) {
-        let data = line.strip_prefix("data:").map(str::trim);
-        is_done |= data == Some(DONE);
-        let ends = line.is_empty() || data == Some(DONE);
-        if let Some(event) = data.and_then(whole) {
-            events.push(event);
-        } else if ends {
-            if !open.trim().is_empty() {
-                events.push(whole(&open)?);
-            }
-            open.clear();
-        } else if !is_other_field(line) {
-            open.push_str(data.unwrap_or(line));
-            open.push('\n');
+    let (mut data, mut is_done) = (String::new(), false);
+    for line in text.lines() {
+        let content = line.strip_prefix("data:").map_or(line, str::trim);
+        if content == DONE {
+            is_done = true;
+        } else if !OTHERS.iter().any(|other| line.starts_with(other)) {
+            data.push_str(content);
+            data.push('\n');
         }
     }
-    Some(Events { events, is_done })
-}
-
-fn whole(text: &str) -> Option<Value> {
-    let text = text.trim();
-    let leading = json::leading(text.as_bytes()).ok()?;
-    (leading.length == text.len()).then_some(leading.value)
-}
-
-/// A comment, or a field that holds no data.
-fn is_other_field(line: &str) -> bool {
-    let fields = [":", "event:", "id:", "retry:"];
-    fields.iter().any(|field| line.starts_with(field))
+    let (mut events, mut rest) = (Vec::new(), data.as_bytes().trim_ascii());
+    while !rest.is_empty() {
+        let leading = lenient::leading(rest).ok()?;
+        events.push(leading.value);
+        rest = rest.get(leading.length..)?.trim_ascii();
+    }
+    Some((events, is_done))
 }
 
 /// Adds a part of a message to what is there: texts that come in pieces are joined, entries of lists by their `index`, and
 /// everything else is replaced unless the part says nothing.
-pub(super) fn merge(whole: &mut Value, part: Value) {
+fn merge(whole: &mut Value, part: Value) {
+    const IN_PIECES: &str = "content reasoning_content reasoning refusal text arguments";
     match (whole, part) {
         (_, Value::Null) => {}
         (Value::Object(whole), Value::Object(part)) => {
             for (key, value) in part {
+                let is_in_pieces = IN_PIECES.split(' ').any(|known| known == key);
                 match (whole.get_mut(&key), value) {
-                    (Some(Value::String(text)), Value::String(more)) if comes_in_pieces(&key) => {
+                    (Some(Value::String(text)), Value::String(more)) if is_in_pieces => {
                         text.push_str(&more);
                     }
                     (Some(known), value) => merge(known, value),
@@ -97,22 +106,8 @@ pub(super) fn merge(whole: &mut Value, part: Value) {
     }
 }
 
-fn comes_in_pieces(key: &str) -> bool {
-    const KEYS: [&str; 6] = [
-        "content",
-        "reasoning_content",
-        "reasoning",
-        "refusal",
-        "text",
-        "arguments",
-    ];
-    KEYS.contains(&key)
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -128,8 +123,8 @@ mod tests {
         for body in table {
             assert!(are_in(body.as_bytes()), "{body}");
             let read = read(body.as_bytes()).unwrap();
-            assert_eq!(read.events, [json!({"a": 1}), json!({"b": 2})], "{body}");
-            assert_eq!(read.is_done, body.contains("DONE"), "{body}");
+            assert_eq!(read.0, [json!({"a": 1}), json!({"b": 2})], "{body}");
+            assert_eq!(read.1, body.contains("DONE"), "{body}");
         }
         assert_eq!(read(b"data: {\"a\":\n\n"), None);
         assert!(!are_in(b"<html>no data: here</html>"));

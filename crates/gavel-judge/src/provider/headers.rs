@@ -1,4 +1,4 @@
-//! How long a server asks to wait, and what it says of its limits, by its headers.
+//! How long a server asks to wait, and what it says of its limits, by its headers and in words.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use reqwest::header::HeaderMap;
 
 use crate::gate::{LimitReport, RateReport, Span};
-use gavel_outbound::LONGEST_WAIT;
+use gavel_outbound::seconds;
 
 /// The headers by which a kind of provider tells its limits.
 pub(super) struct RateHeaders {
@@ -48,10 +48,8 @@ impl RateHeaders {
         now: DateTime<Utc>,
     ) -> Option<Duration> {
         let limits = self.read(headers, now);
-        let spent = limits
-            .all()
-            .into_iter()
-            .filter(|limit| limit.remaining == Some(0));
+        let spent = limits.all().into_iter();
+        let spent = spent.filter(|limit| limit.remaining == Some(0));
         spent.filter_map(|limit| limit.resets_in).max()
     }
 }
@@ -79,38 +77,21 @@ fn reset(text: &str, now: DateTime<Utc>) -> Option<Duration> {
     Some(seconds((at - now.timestamp_millis() as f64) / 1000.0))
 }
 
-/// A number of seconds as a wait; none below 0 or above [`LONGEST_WAIT`].
-pub(super) fn seconds(number: f64) -> Duration {
-    let wait = Duration::try_from_secs_f64(number.max(0.0)).unwrap_or(LONGEST_WAIT);
-    wait.min(LONGEST_WAIT)
-}
-
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
-/// `12ms`, `6m0s`, `1h2m3.5s`.
+/// The duration that a text begins with: `12ms`, `6m0s`, `1h2m3.5s`, `41 seconds`, `02:10:30`.
 pub(super) fn duration(text: &str) -> Option<Duration> {
-    let (wait, rest) = leading_duration(text)?;
-    rest.is_empty().then_some(wait)
+    let (mut total, mut rest) = (None, text);
+    while let Some((part, behind)) = leading_part(rest) {
+        (total, rest) = (Some(total.unwrap_or(0.0) + part), behind);
+    }
+    total.or_else(|| clock(text)).map(seconds)
 }
 
-/// The duration at a text's start, and the rest of the text: `6m0s`, `41 seconds`, `02:10:30`.
-pub(super) fn leading_duration(text: &str) -> Option<(Duration, &str)> {
-    let mut total = None;
-    let mut rest = text;
-    while let Some((amount, factor, after)) = leading_part(rest) {
-        total = Some(total.unwrap_or(0.0) + amount * factor);
-        rest = after;
-    }
-    match total {
-        Some(total) => Some((seconds(total), rest)),
-        None => clock(text),
-    }
-}
-
-/// A number, its unit in seconds, and the rest of the text.
-fn leading_part(text: &str) -> Option<(f64, f64, &str)> {
+/// A number and its unit, in seconds, and the rest of the text.
+fn leading_part(text: &str) -> Option<(f64, &str)> {
     let text = text.trim_start_matches([' ', ',']);
     let (amount, after) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.')?);
     let after = after.trim_start();
@@ -124,17 +105,18 @@ fn leading_part(text: &str) -> Option<(f64, f64, &str)> {
         "d" | "day" | "days" => 86_400.0,
         _ => return None,
     };
-    Some((amount.parse().ok()?, factor, rest))
+    Some((amount.parse::<f64>().ok()? * factor, rest))
 }
 
 /// Hours, minutes and seconds: `02:10:30`.
-fn clock(text: &str) -> Option<(Duration, &str)> {
+fn clock(text: &str) -> Option<f64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != ':');
-    let (time, rest) = text.split_at(end.unwrap_or(text.len()));
-    let mut parts = time.split(':').map(|part| part.parse::<f64>().ok());
-    let (hours, minutes, sec) = (parts.next()??, parts.next()??, parts.next()??);
-    let total = (hours * 60.0 + minutes) * 60.0 + sec;
-    parts.next().is_none().then(|| (seconds(total), rest))
+    let (time, _) = text.split_at(end.unwrap_or(text.len()));
+    let parts: Result<Vec<f64>, _> = time.split(':').map(str::parse).collect();
+    match parts.ok()?.as_slice() {
+        [hours, minutes, sec] => Some((hours * 60.0 + minutes) * 60.0 + sec),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use gavel_outbound::{Route, Unread};
 /// A reply larger than this isn't one.
 const LARGEST_BODY: usize = 4 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a call waits before it tries again to get a descriptor.
+const DESCRIPTOR_PAUSE: Duration = Duration::from_secs(1);
 /// Enough for a worker of 1,000 slots to find its connections again.
 const IDLE_CONNECTIONS: usize = 1024;
 
@@ -27,6 +29,12 @@ pub(super) struct Exchange {
     pub(super) body: Vec<u8>,
 }
 
+impl Exchange {
+    pub(super) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
 /// Why there is no whole answer.
 pub(super) struct HttpFailure {
     pub(super) class: ErrorClass,
@@ -34,6 +42,20 @@ pub(super) struct HttpFailure {
     pub(super) message: String,
     /// Whether it didn't come in time.
     pub(super) late: bool,
+    /// Whether this process had no descriptor for a connection, so that nothing was sent.
+    pub(super) unsent: bool,
+}
+
+impl HttpFailure {
+    pub(super) fn new(class: ErrorClass, status: Option<u16>, message: String) -> Self {
+        Self {
+            class,
+            status,
+            message,
+            late: false,
+            unsent: false,
+        }
+    }
 }
 
 impl Client {
@@ -50,11 +72,9 @@ impl Client {
     }
 
     pub(super) fn inner(&self) -> Result<&reqwest::Client, HttpFailure> {
-        self.0.as_ref().map_err(|reason| HttpFailure {
-            class: ErrorClass::Misconfigured,
-            status: None,
-            message: format!("the HTTP client could not be built: {reason}"),
-            late: false,
+        self.0.as_ref().map_err(|reason| {
+            let message = format!("the HTTP client could not be built: {reason}");
+            HttpFailure::new(ErrorClass::Misconfigured, None, message)
         })
     }
 
@@ -64,38 +84,58 @@ impl Client {
         request: reqwest::Request,
         limit: Duration,
     ) -> impl Future<Output = Result<Exchange, HttpFailure>> {
-        within(limit, async {
-            read_whole(self.execute(request).await?).await
+        once_sent(request, move |request| {
+            within(limit, async {
+                read_whole(self.execute(request).await?).await
+            })
         })
     }
 
-    /// Sends a request and reads the head of its answer within `limit`; the body is left to be read.
-    pub(super) fn head(
+    /// Sends a request and reads the head of its answer; the body is left to be read.
+    pub(super) async fn execute(
         &self,
         request: reqwest::Request,
-        limit: Duration,
-    ) -> impl Future<Output = Result<reqwest::Response, HttpFailure>> {
-        within(limit, self.execute(request))
-    }
-
-    async fn execute(&self, request: reqwest::Request) -> Result<reqwest::Response, HttpFailure> {
+    ) -> Result<reqwest::Response, HttpFailure> {
         let response = self.inner()?.execute(request).await;
         response.map_err(|error| broken(None, "could not be reached", &error))
     }
 }
 
+/// Sends a request, as soon as the process has a descriptor for it: the lack of one is no fault of the judge's.
+async fn once_sent<T, F>(
+    mut request: reqwest::Request,
+    send: impl Fn(reqwest::Request) -> F,
+) -> Result<T, HttpFailure>
+where
+    F: Future<Output = Result<T, HttpFailure>>,
+{
+    loop {
+        let again = request.try_clone();
+        match (send(request).await, again) {
+            (Err(failure), Some(again)) if failure.unsent => {
+                tracing::warn!(
+                    error = failure.message,
+                    "a judge call waits for a descriptor"
+                );
+                tokio::time::sleep(DESCRIPTOR_PAUSE).await;
+                request = again;
+            }
+            (result, _) => return result,
+        }
+    }
+}
+
 /// Gives an answer up after `limit`. An `async fn` would hold `answer` twice: as its argument, and in what it awaits.
-fn within<T>(
+pub(super) fn within<T>(
     limit: Duration,
     answer: impl Future<Output = Result<T, HttpFailure>>,
 ) -> impl Future<Output = Result<T, HttpFailure>> {
     timeout(limit, answer).map(move |ended| {
         ended.unwrap_or_else(|_| {
+            let message = format!("did not answer within {} s", limit.as_secs_f64());
             Err(HttpFailure {
-                class: ErrorClass::Transient,
-                status: None,
-                message: format!("did not answer within {} s", limit.as_secs_f64()),
                 late: true,
+                ..HttpFailure::new(ErrorClass::Transient, None, message)
             })
         })
     })
@@ -113,12 +153,10 @@ pub(super) async fn read_whole(response: reqwest::Response) -> Result<Exchange, 
         }),
         Err(Unread::Broken(error)) => Err(broken(Some(status), "broke off its answer", &error)),
         // No model writes so much: it is something in between that answers.
-        Err(Unread::TooLarge) => Err(HttpFailure {
-            class: ErrorClass::Transient,
-            status: Some(status),
-            message: "answered with more than 4 MiB".to_owned(),
-            late: false,
-        }),
+        Err(Unread::TooLarge) => {
+            let (class, message) = (ErrorClass::Transient, "answered with more than 4 MiB");
+            Err(HttpFailure::new(class, Some(status), message.to_owned()))
+        }
     }
 }
 
@@ -131,9 +169,7 @@ pub(super) fn broken(status: Option<u16>, what: &str, error: &reqwest::Error) ->
     };
     let why = distrust.unwrap_or_else(|| gavel_outbound::innermost(error));
     HttpFailure {
-        class,
-        status,
-        message: format!("{what}: {why}"),
-        late: false,
+        unsent: gavel_outbound::lacks_descriptors(error),
+        ..HttpFailure::new(class, status, format!("{what}: {why}"))
     }
 }

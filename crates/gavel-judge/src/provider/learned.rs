@@ -5,18 +5,17 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, TimeDelta, Utc};
 use parking_lot::Mutex;
 
-use super::shape::{Rung, Sent, Shape};
+use super::shape::{Rung, Shape};
 use crate::entries::spec::{Entry, JudgeSpec};
 
 impl Shape {
     pub(super) fn start(entry: &Entry) -> Self {
-        let sent = |yes| if yes { Sent::Yes } else { Sent::No };
         Self {
             rung: entry.structured.unwrap_or(Rung::JsonSchema),
-            cap: entry.format.family.cap,
-            temperature: sent(entry.temperature.is_some()),
+            new_cap: entry.format.has_new_cap,
+            temperature: entry.temperature.is_some(),
             // There is one only where the entry's extra_body says so.
-            seed: sent(entry.extra_body.contains_key("seed")),
+            seed: entry.extra_body.contains_key("seed"),
         }
     }
 }
@@ -27,18 +26,9 @@ impl Shape {
 /// its schema. Trying again costs a refused call an hour, which no provider charges for.
 #[derive(Default)]
 pub(super) struct Learned {
-    shapes: Mutex<BTreeMap<Learner, Lesson>>,
+    /// What is left of a request, and until when that is believed.
+    shapes: Mutex<BTreeMap<String, (Shape, DateTime<Utc>)>>,
 }
-
-/// What is left of a request, and until when that is believed.
-#[derive(Clone, Copy)]
-struct Lesson {
-    shape: Shape,
-    until: DateTime<Utc>,
-}
-
-/// Two formats at one address are told apart: what one refuses says nothing of the other.
-type Learner = (&'static str, String, String);
 
 impl Learned {
     /// Models of an entry that takes any are named by whoever asks: what is learned of them is bounded.
@@ -47,42 +37,26 @@ impl Learned {
 
     pub(super) fn shape(&self, spec: &JudgeSpec, now: DateTime<Utc>) -> Shape {
         let start = Shape::start(spec.entry());
-        let shapes = self.shapes.lock();
-        shapes
-            .get(&Self::key(spec))
-            .filter(|lesson| now < lesson.until)
-            .map_or(start, |lesson| lesson.shape.and(start))
+        match self.shapes.lock().get(&Self::key(spec)) {
+            Some((shape, until)) if now < *until => shape.and(start),
+            Some(_) | None => start,
+        }
     }
 
     /// Remembers what can be done without.
     pub(super) fn narrow(&self, spec: &JudgeSpec, narrower: Shape, now: DateTime<Utc>) {
-        let fresh = Lesson {
-            shape: narrower,
-            until: now + Self::BELIEVED,
-        };
+        let shape = self.shape(spec, now).and(narrower);
         let mut shapes = self.shapes.lock();
         if shapes.len() >= Self::MOST {
             shapes.clear();
         }
-        shapes
-            .entry(Self::key(spec))
-            .and_modify(|lesson| {
-                let shape = match now < lesson.until {
-                    true => lesson.shape.and(narrower),
-                    false => narrower,
-                };
-                *lesson = Lesson { shape, ..fresh };
-            })
-            .or_insert(fresh);
+        shapes.insert(Self::key(spec), (shape, now + Self::BELIEVED));
     }
 
-    fn key(spec: &JudgeSpec) -> Learner {
+    /// Two formats at one address are told apart: what one refuses says nothing of the other.
+    fn key(spec: &JudgeSpec) -> String {
         let entry = spec.entry();
-        (
-            entry.format.family.name,
-            entry.base_url.clone(),
-            spec.model().to_owned(),
-        )
+        format!("{} {} {}", entry.format.name, entry.base_url, spec.model())
     }
 }
 
@@ -107,7 +81,7 @@ mod tests {
         // Temperature, the cap's other name where it has one, and two rungs of the format.
         for (family, most) in [("openai", 4), ("anthropic", 3), ("gemini", 3)] {
             let spec = spec(family, "auto");
-            let ladder = spec.entry().format.family.ladder;
+            let ladder = spec.entry().format.ladder;
             let mut shape = Shape::start(spec.entry());
             let mut steps = 0;
             while let Some(narrower) = Field::ALL
@@ -130,7 +104,7 @@ mod tests {
         let old = start.without(Field::MaxCompletionTokens, &[]).unwrap();
         let both = cool.and(old);
         assert_eq!(both, old.and(cool));
-        assert!(!both.has(Field::Temperature) && both.has(Field::MaxTokens));
+        assert!(!both.has(Field::Temperature) && !both.has(Field::MaxCompletionTokens));
     }
 
     #[test]
@@ -156,7 +130,7 @@ mod tests {
     fn what_is_learned_is_tried_again_after_an_hour_without_a_refusal() {
         let learned = Learned::default();
         let spec = spec("openai", "auto");
-        let ladder = spec.entry().format.family.ladder;
+        let ladder = spec.entry().format.ladder;
         let start = learned.shape(&spec, at(0));
         let object = start.without(Field::Format, ladder).unwrap();
         learned.narrow(&spec, object, at(0));

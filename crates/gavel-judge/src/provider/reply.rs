@@ -2,13 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::call::{ProviderReply, Stop, Tokens};
-use super::events::{self, Events};
-use crate::JudgeError;
+use super::call::{Stop, Tokens};
+use super::events;
+use crate::error::ErrorClass;
 use crate::json as lenient;
 
-/// Model ids that begin so are simulated, whoever serves them.
-const SIMULATED_PREFIX: &str = "simulated-";
 /// A model's reported name is kept up to this many characters.
 const LONGEST_MODEL: usize = 255;
 /// The same of a reason for a text's end.
@@ -17,60 +15,21 @@ const LONGEST_REASON: usize = 64;
 const MOST_TOKENS: i64 = 1_000_000_000;
 
 /// Reasons for a text's end in lower case, as servers of any family word them.
-const COMPLETE: &[&str] = &[
-    "",
-    "stop",
-    "end_turn",
-    "tool_use",
-    "tool_calls",
-    "function_call",
-];
-const TRUNCATED: &[&str] = &[
-    "length",
-    "max_tokens",
-    "max_output_tokens",
-    "model_length",
-    "model_context_window_exceeded",
-    "token_limit",
-];
-const REFUSED: &[&str] = &[
-    "content_filter",
-    "content_filtered",
-    "guardrail_intervened",
-    "refusal",
-    "sensitive",
-    "safety",
-    "recitation",
-    "prohibited_content",
-    "blocklist",
-    "spii",
-    "language",
-    "error_toxic",
-    "data_inspection_failed",
-];
-const FAILED: &[&str] = &[
-    "abort",
-    "aborted",
-    "cancelled",
-    "error",
-    "insufficient_system_resource",
-    "network_error",
-    "not_finished",
-    "time_limit",
-    "timeout",
-];
+const COMPLETE: &str = "stop end_turn tool_use tool_calls function_call";
+const TRUNCATED: &str =
+    "length max_tokens max_output_tokens model_length model_context_window_exceeded token_limit";
+const REFUSED: &str = "content_filter content_filtered guardrail_intervened refusal sensitive safety recitation prohibited_content \
+    blocklist spii language error_toxic data_inspection_failed";
+const FAILED: &str = "abort aborted cancelled error insufficient_system_resource network_error not_finished time_limit timeout";
 
 /// Why a body of status 200 isn't a reply.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(super) enum Unreadable {
     /// Some gateways answer 200 and put the error inside: a body that says the same as an error's own.
-    ErrorInside(Vec<u8>),
-    /// The JSON ends too soon.
-    BrokenOff,
-    /// No JSON at all, such as the page of a proxy before a server that is down; in words that follow the judge's name.
-    NoJson(&'static str),
-    /// Something else, in words that follow the judge's name.
-    Other(&'static str),
+    ErrorInside(Value),
+    /// Something else, in words that follow the judge's name. It passes where the JSON ends too soon or there is none, such as
+    /// in the page of a proxy before a server that is down.
+    Failed(ErrorClass, &'static str),
 }
 
 /// What a body of status 2xx says.
@@ -80,7 +39,7 @@ pub(super) struct RawReply {
     pub(super) text_in: Option<&'static str>,
     pub(super) stop: Stop,
     /// An error beside the text, as a body of its own.
-    pub(super) error: Option<Vec<u8>>,
+    pub(super) error: Option<Value>,
     pub(super) model: Option<String>,
     pub(super) usage: Option<Tokens>,
     /// The mark of a simulated reply.
@@ -88,65 +47,51 @@ pub(super) struct RawReply {
 }
 
 impl RawReply {
-    /// `asked`: the model that was asked, where the reply names none. `error`: what the error beside the text means.
-    pub(super) fn believed(
-        self,
-        asked: &str,
-        status: u16,
-        error: Option<JudgeError>,
-    ) -> ProviderReply {
-        let model = self
-            .model
-            .map(|model| model.chars().take(LONGEST_MODEL).collect());
-        let model = model.filter(|model: &String| !model.is_empty());
-        let model = model.unwrap_or_else(|| asked.to_owned());
-        ProviderReply {
-            text: self.text,
-            text_in: self.text_in,
-            stop: self.stop,
-            error,
-            simulated: self.simulated || model.starts_with(SIMULATED_PREFIX),
-            model,
-            usage: self.usage,
-            status,
+    /// A reply of this text and end, with what bodies of all families say alike.
+    pub(super) fn new(body: &Value, text: String, stop: Stop, usage: Option<Tokens>) -> Self {
+        let model = text_at(body, "/model").or_else(|| text_at(body, "/modelVersion"));
+        Self {
+            text,
+            text_in: None,
+            stop,
+            error: error_at(body),
+            model: model.map(|model| model.chars().take(LONGEST_MODEL).collect()),
+            usage,
+            simulated: body["simulated"] == json!(true),
         }
     }
 }
 
-/// Reads a body of status 200; `otherwise`: what is said of one that isn't a reply of its family. `join` makes one body of the
-/// events of a stream, which some servers send though nobody asked for one.
-pub(super) fn parse(
-    body: &[u8],
-    join: fn(Events) -> Option<Value>,
-    otherwise: &'static str,
-) -> Result<Value, Unreadable> {
-    let body = body
-        .strip_prefix(b"\xef\xbb\xbf")
-        .unwrap_or(body)
-        .trim_ascii();
+pub(super) type Read = Result<RawReply, Unreadable>;
+/// How a kind of provider reads the JSON of a body of status 200.
+pub(super) type Reader = fn(&Value) -> Read;
+
+/// Reads a body of status 200, or the one body that the events of a stream make; `no_reply`: what is said of another body.
+pub(super) fn read(body: &[u8], reader: Reader, no_reply: &'static str) -> Read {
+    const BROKEN_OFF: Unreadable = Unreadable::Failed(
+        ErrorClass::Transient,
+        "broke off its answer in the middle of the JSON",
+    );
+    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
+    let body = body.trim_ascii();
     let value = match lenient::leading(body) {
         Ok(leading) if events::is_end(body.get(leading.length..).unwrap_or_default()) => {
             leading.value
         }
-        Ok(_) | Err(_) if events::are_in(body) => {
-            let events = events::read(body).ok_or(Unreadable::BrokenOff)?;
-            join(events).ok_or(Unreadable::BrokenOff)?
+        Ok(_) | Err(_) if events::are_in(body) => events::joined(body).ok_or(BROKEN_OFF)?,
+        Err(error) if error.is_cut_off && !body.is_empty() => return Err(BROKEN_OFF),
+        Ok(_) | Err(_) => {
+            return Err(Unreadable::Failed(ErrorClass::Transient, no_reply));
         }
-        Err(error) if error.is_cut_off && !body.is_empty() => return Err(Unreadable::BrokenOff),
-        Ok(_) | Err(_) => return Err(Unreadable::NoJson(otherwise)),
     };
     match value {
-        Value::Object(_) => Ok(value),
+        Value::Object(_) => reader(&value),
         // Google puts an error into a list.
-        Value::Array(list)
-            if list
-                .first()
-                .is_some_and(|first| given(first, "/error").is_some()) =>
-        {
-            Err(Unreadable::ErrorInside(body.to_vec()))
+        Value::Array(_) if given(&value, "/0/error").is_some() => {
+            Err(Unreadable::ErrorInside(value))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Err(Unreadable::Other(otherwise))
+            Err(Unreadable::Failed(ErrorClass::Rejected, no_reply))
         }
     }
 }
@@ -162,35 +107,22 @@ pub(super) fn text_at<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// An error at `pointer` as a body of its own; `None` where there is none.
-pub(super) fn error_at(value: &Value, pointer: &str) -> Option<Vec<u8>> {
-    let error = given(value, pointer)?;
-    Some(json!({ "error": error }).to_string().into_bytes())
+/// The error beside other fields as a body of its own; `None` where there is none.
+pub(super) fn error_at(value: &Value) -> Option<Value> {
+    given(value, "/error").map(|error| json!({ "error": error }))
 }
 
 /// What a reply without an answer is: an error inside, or `otherwise`. Some gateways put their words straight into the body.
 pub(super) fn without_answer(reply: &Value, otherwise: &'static str) -> Unreadable {
-    const WORDS: [&str; 7] = [
-        "/message",
-        "/msg",
-        "/errorMessage",
-        "/error_msg",
-        "/detail",
-        "/errors/0/message",
-        "/base_resp/status_msg",
-    ];
-    let said = || WORDS.iter().find_map(|at| text_at(reply, at));
-    let said = || {
-        said().map(|said| {
-            json!({ "error": { "message": said } })
-                .to_string()
-                .into_bytes()
-        })
-    };
-    match error_at(reply, "/error").or_else(said) {
-        Some(error) => Unreadable::ErrorInside(error),
-        None => Unreadable::Other(otherwise),
-    }
+    const WORDS: &str =
+        "/message /msg /errorMessage /error_msg /detail /errors/0/message /base_resp/status_msg";
+    let said = || WORDS.split(' ').find_map(|at| text_at(reply, at));
+    let error =
+        error_at(reply).or_else(|| said().map(|said| json!({ "error": { "message": said } })));
+    error.map_or(
+        Unreadable::Failed(ErrorClass::Rejected, otherwise),
+        Unreadable::ErrorInside,
+    )
 }
 
 /// What a server's reason for a text's end means; `words`: what it says of a refusal. A server that gives no reason had said all
@@ -198,6 +130,7 @@ pub(super) fn without_answer(reply: &Value, otherwise: &'static str) -> Unreadab
 pub(super) fn stop(reason: Option<&Value>, words: impl FnOnce(&str) -> String) -> Stop {
     let reason = match reason {
         None | Some(Value::Null) => return Stop::Complete,
+        Some(Value::String(reason)) if reason.is_empty() => return Stop::Complete,
         Some(Value::String(reason)) => reason.clone(),
         Some(other) => other.to_string(),
     };
@@ -205,7 +138,8 @@ pub(super) fn stop(reason: Option<&Value>, words: impl FnOnce(&str) -> String) -
     // Gemini's compatible endpoint writes `content_filter: PROHIBITED_CONTENT`, its own one `IMAGE_SAFETY` too.
     let known = reason.split(':').next().unwrap_or_default();
     let known = known.trim().to_ascii_lowercase();
-    let is = |reasons: &[&str]| reasons.contains(&known.trim_start_matches("image_"));
+    let known = known.trim_start_matches("image_");
+    let is = |reasons: &str| reasons.split(' ').any(|reason| reason == known);
     if is(COMPLETE) {
         Stop::Complete
     } else if is(TRUNCATED) {
@@ -219,7 +153,7 @@ pub(super) fn stop(reason: Option<&Value>, words: impl FnOnce(&str) -> String) -
     }
 }
 
-/// The first count of tokens among these pointers, however it is written; a part of one counts as one.
+/// The first count of tokens under these names, however it is written; a part of one counts as one.
 pub(super) fn count(usage: &Value, pointers: &[&str]) -> Option<i64> {
     pointers.iter().find_map(|pointer| {
         let tokens = match usage.pointer(pointer)? {
@@ -233,48 +167,23 @@ pub(super) fn count(usage: &Value, pointers: &[&str]) -> Option<i64> {
 
 /// The count of tokens at a pointer, 0 where nothing is there; `None` where it can't be read.
 pub(super) fn optional_count(usage: &Value, pointer: &str) -> Option<i64> {
-    match given(usage, pointer) {
-        Some(_) => count(usage, &[pointer]),
-        None => Some(0),
-    }
+    given(usage, pointer).map_or(Some(0), |_| count(usage, &[pointer]))
 }
 
 impl Tokens {
-    /// The same within bounds; `None` where no prompt is counted, since there is none without tokens.
-    pub(super) fn believed(self) -> Option<Self> {
-        (self.input > 0).then_some(Self {
-            input: self.input.min(MOST_TOKENS),
-            output: self.output.min(MOST_TOKENS),
-            ..self
+    /// Counts within bounds; `None` where no prompt is counted, since there is none without tokens. What the cache took part in is a
+    /// part of `input`.
+    pub(super) fn believed(
+        input: i64,
+        cached: i64,
+        cache_written: i64,
+        output: i64,
+    ) -> Option<Self> {
+        (input > 0).then_some(Self {
+            input: input.min(MOST_TOKENS),
+            cached,
+            cache_written,
+            output: output.min(MOST_TOKENS),
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_reply_without_a_model_has_that_which_was_asked_and_a_mark_or_a_name_makes_it_simulated() {
-        for (model, mark, expected) in [
-            (None, json!(null), ("m", false)),
-            (Some(""), json!("yes"), ("m", false)),
-            (Some("n"), json!(true), ("n", true)),
-            (Some("simulated-x"), json!(null), ("simulated-x", true)),
-        ] {
-            let raw = RawReply {
-                text: String::new(),
-                text_in: None,
-                stop: Stop::Complete,
-                error: None,
-                model: model.map(str::to_owned),
-                usage: None,
-                simulated: mark == json!(true),
-            };
-            let reply = raw.believed("m", 200, None);
-            assert_eq!((reply.model.as_str(), reply.simulated), expected);
-        }
     }
 }

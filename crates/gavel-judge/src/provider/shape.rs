@@ -25,51 +25,34 @@ impl Rung {
     }
 }
 
-/// The names that errors have for a field that a request of this shape has; empty where there is no such field.
-pub(super) type FieldNames = fn(Field, Shape) -> &'static [&'static str];
-
 /// Fields that some servers or models refuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
     Temperature,
-    /// The output cap under its new name, where it has two.
+    /// The output cap under its new name, where it has two. The old one is no such field: every request has it.
     MaxCompletionTokens,
-    /// The output cap, which every request has.
-    MaxTokens,
     /// Whatever asks for the reply's shape.
     Format,
     Seed,
 }
 
 impl Field {
-    pub(super) const ALL: [Self; 5] = [
+    pub(super) const ALL: [Self; 4] = [
         Self::Temperature,
         Self::MaxCompletionTokens,
-        Self::MaxTokens,
         Self::Format,
         Self::Seed,
     ];
 }
 
-/// Which fields a request has. Narrower shapes compare greater, so that what two calls learned adds up.
+/// Which fields a request has besides those that every request has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) rung: Rung,
-    pub(super) cap: Cap,
-    pub(super) temperature: Sent,
-    pub(super) seed: Sent,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Cap {
-    MaxCompletionTokens,
-    MaxTokens,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Sent {
-    Yes,
-    No,
+    /// Whether the output cap has its new name.
+    pub(super) new_cap: bool,
+    pub(super) temperature: bool,
+    pub(super) seed: bool,
 }
 
 impl Shape {
@@ -77,36 +60,32 @@ impl Shape {
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             rung: self.rung.max(other.rung),
-            cap: self.cap.max(other.cap),
-            temperature: self.temperature.max(other.temperature),
-            seed: self.seed.max(other.seed),
+            new_cap: self.new_cap && other.new_cap,
+            temperature: self.temperature && other.temperature,
+            seed: self.seed && other.seed,
         }
     }
 
     pub(super) fn has(self, field: Field) -> bool {
         match field {
-            Field::Temperature => self.temperature == Sent::Yes,
-            Field::MaxCompletionTokens => self.cap == Cap::MaxCompletionTokens,
-            Field::MaxTokens => self.cap == Cap::MaxTokens,
+            Field::Temperature => self.temperature,
+            Field::MaxCompletionTokens => self.new_cap,
             Field::Format => self.rung != Rung::Prompt,
-            Field::Seed => self.seed == Sent::Yes,
+            Field::Seed => self.seed,
         }
     }
 
     /// The next shape, with the field dropped, renamed or one rung down `ladder`; `None` if nothing is left to try.
-    pub(super) fn without(self, field: Field, ladder: &[Rung]) -> Option<Self> {
+    pub(super) fn without(mut self, field: Field, ladder: &[Rung]) -> Option<Self> {
         if !self.has(field) {
             return None;
         }
-        let mut narrower = self;
         match field {
-            Field::Temperature => narrower.temperature = Sent::No,
-            Field::Seed => narrower.seed = Sent::No,
-            Field::MaxCompletionTokens => narrower.cap = Cap::MaxTokens,
-            // It was renamed to this one already, or has no other name.
-            Field::MaxTokens => return None,
-            Field::Format => narrower.rung = *ladder.iter().find(|rung| **rung > self.rung)?,
+            Field::Temperature => self.temperature = false,
+            Field::Seed => self.seed = false,
+            Field::MaxCompletionTokens => self.new_cap = false,
+            Field::Format => self.rung = *ladder.iter().find(|rung| **rung > self.rung)?,
         }
-        Some(narrower)
+        Some(self)
     }
 }

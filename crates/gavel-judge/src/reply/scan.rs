@@ -11,30 +11,24 @@ use crate::json;
 const MOST_WORK: usize = 8;
 /// The longest tag, in bytes.
 const LONGEST_TAG: usize = 100;
+const NO_JSON: &str = "the reply is not JSON; expected one JSON object and nothing else";
+const EMPTY: &str = "the reply is empty; expected one JSON object";
+const UNCLOSED: &str =
+    "the reply holds nothing but thoughts, which never end; expected one JSON object behind them";
+const SEVERAL: &str = "the reply holds more than one JSON object that could be the answer; expected one and nothing else";
 
-/// The tags of thoughts, in lower case.
-const THOUGHTS: [(&str, &str); 14] = [
-    ("<think>", "</think>"),
-    ("<thinking>", "</thinking>"),
-    ("<thought>", "</thought>"),
-    ("<thoughts>", "</thoughts>"),
-    ("<reasoning>", "</reasoning>"),
-    ("<reflection>", "</reflection>"),
-    ("<seed:think>", "</seed:think>"),
-    ("<mm:think>", "</mm:think>"),
-    ("[think]", "[/think]"),
-    ("◁think▷", "◁/think▷"),
-    ("<|start_thinking|>", "<|end_thinking|>"),
-    ("<|begin_of_thought|>", "<|end_of_thought|>"),
-    ("<|inner_prefix|>", "<|inner_suffix|>"),
-    // Gemma writes `<|channel>thought` .. `<channel|>`.
-    ("<|channel>", "<channel|>"),
-];
+/// The tags of thoughts, in lower case. Gemma writes `<|channel>thought` .. `<channel|>`.
+const OPENS: &str = "<think> <thinking> <thought> <thoughts> <reasoning> <reflection> <seed:think> <mm:think> [think] ◁think▷ \
+    <|start_thinking|> <|begin_of_thought|> <|inner_prefix|> <|channel>";
+const CLOSES: &str = "</think> </thinking> </thought> </thoughts> </reasoning> </reflection> </seed:think> </mm:think> [/think] \
+    ◁/think▷ <|end_thinking|> <|end_of_thought|> <|inner_suffix|> <channel|>";
 
 #[derive(Default)]
 pub(super) struct Scanned {
-    /// Objects outside the thoughts, none inside another.
-    pub(super) objects: Vec<Value>,
+    /// The last object outside the thoughts that is none within another.
+    object: Option<Value>,
+    /// Whether there are, or may be, others that differ from it.
+    has_others: bool,
     /// Whether there is any text beside objects, thoughts, tags and fences.
     has_text: bool,
     /// Whether there are words among it.
@@ -43,31 +37,42 @@ pub(super) struct Scanned {
     pub(super) may_be_quoted: bool,
     /// Whether there are words on the current line.
     line_has_words: bool,
-    /// What is wrong with the longest text that begins like an object and isn't JSON.
+    /// What is wrong with the longest text that begins like an object and can't be read.
     pub(super) broken: Option<String>,
     /// Whether thoughts were opened and never closed.
-    pub(super) is_thinking: bool,
-    /// Whether there may be more objects than were tried.
-    pub(super) has_more: bool,
-    /// Where the longest such text begins, how far it was read, and why no further.
+    is_thinking: bool,
+    /// Where the longest such text begins, where it can't be read, and why.
     longest: Option<(usize, usize, json::NotJson)>,
 }
 
 impl Scanned {
+    /// The one object, or why there is none.
+    pub(super) fn one(&self) -> Result<&Value, String> {
+        let why = match &self.object {
+            Some(object) if !self.has_others => return Ok(object),
+            Some(_) => SEVERAL,
+            None if self.is_thinking => UNCLOSED,
+            None if self.has_text => NO_JSON,
+            None => EMPTY,
+        };
+        Err(self.broken.clone().unwrap_or_else(|| why.to_owned()))
+    }
+
     fn push_prose(&mut self, text: &str) {
         self.has_text |= !text.trim().is_empty();
         let has_words = text.contains(char::is_alphanumeric);
         self.has_words |= has_words;
-        self.may_be_quoted |= has_words && !self.objects.is_empty();
+        self.may_be_quoted |= has_words && self.object.is_some();
         let line = text.rsplit('\n').next().unwrap_or_default();
         let is_same_line = line.len() == text.len();
         self.line_has_words =
             line.contains(char::is_alphanumeric) || is_same_line && self.line_has_words;
     }
 
-    /// Whether there is no text outside thoughts and tags.
-    pub(super) fn is_blank(&self) -> bool {
-        self.objects.is_empty() && !self.has_text
+    fn push_object(&mut self, object: Value) {
+        self.has_others |= self.object.as_ref().is_some_and(|known| *known != object);
+        self.object = Some(object);
+        self.may_be_quoted = self.line_has_words;
     }
 }
 
@@ -78,58 +83,59 @@ pub(super) fn scan(text: &str) -> Scanned {
     let mut before_stray = None;
     let mut work_left = text.len().saturating_mul(MOST_WORK);
     let mut rest = final_channel(text);
-    let mut at = text.len() - rest.len();
-    while let Some(next) = rest.find(['{', '<', '[', '`', '◁']) {
+    while let Some(next) = rest.find(['{', '<', '[', '`', '~', '◁']) {
         let (before, here) = rest.split_at(next);
-        at += next;
         let mut length = here.chars().next().map_or(1, char::len_utf8);
         if !scanned.is_thinking {
             scanned.push_prose(before);
         }
         match Mark::read(here) {
-            Some((Mark::Closes, tag)) => {
+            Some((Mark::ThoughtsClose, tag)) => {
                 // A broken draft is no fault of the answer.
                 let closed = std::mem::take(&mut scanned);
                 before_stray = (!closed.is_thinking).then_some(closed);
                 length = tag;
             }
             _ if scanned.is_thinking => {}
-            Some((Mark::Opens, tag)) => (scanned.is_thinking, length) = (true, tag),
+            Some((Mark::ThoughtsOpen, tag)) => (scanned.is_thinking, length) = (true, tag),
             Some((Mark::Markup, tag)) => length = tag,
             None if here.starts_with('{') && work_left > 0 => {
-                match json::leading(here.as_bytes()) {
+                match json::leading_object(here.as_bytes()) {
                     Ok(leading) => {
                         length = leading.length;
-                        scanned.objects.push(leading.value);
-                        scanned.may_be_quoted = scanned.line_has_words;
+                        scanned.push_object(leading.value);
                     }
                     Err(error) => {
                         let read = offset(here, &error);
                         work_left = work_left.saturating_sub(read);
-                        let longest = scanned.longest.as_ref().map_or(0, |(_, read, _)| *read);
-                        if begins_like_an_object(here) && read > longest {
-                            scanned.longest = Some((at, read, error));
+                        let at = text.len() - here.len();
+                        let longest = scanned.longest.as_ref();
+                        let longest = longest.map_or(0, |(begin, end, _)| end - begin);
+                        // `{"` and `{ "`, which prose in braces doesn't begin with.
+                        let is_meant = here.split_at(1).1.trim_start().starts_with('"');
+                        if is_meant && read > longest {
+                            scanned.longest = Some((at, at + read, error));
                         }
                         scanned.push_prose("{");
                     }
                 }
             }
             None => {
-                scanned.has_more |= here.starts_with('{');
-                scanned.push_prose(here.get(..length).unwrap_or_default());
+                scanned.has_others |= here.starts_with('{');
+                scanned.push_prose(here.split_at(length).0);
             }
         }
-        at += length;
-        rest = here.get(length..).unwrap_or_default();
+        rest = here.split_at(length).1;
     }
     if !scanned.is_thinking {
         scanned.push_prose(rest);
     }
-    if let (true, Some(closed)) = (scanned.is_blank() && !scanned.is_thinking, before_stray) {
+    let is_blank = scanned.object.is_none() && !scanned.has_text && !scanned.is_thinking;
+    if let (true, Some(closed)) = (is_blank, before_stray) {
         scanned = closed;
     }
     let longest = scanned.longest.take();
-    scanned.broken = longest.map(|(at, _, error)| fault(text, at, &error));
+    scanned.broken = longest.map(|(begin, end, error)| fault(text, begin, end, &error));
     scanned
 }
 
@@ -144,10 +150,8 @@ fn final_channel(text: &str) -> &str {
 /// What a tag or a fence is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
-    /// Thoughts begin.
-    Opens,
-    /// Thoughts end.
-    Closes,
+    ThoughtsOpen,
+    ThoughtsClose,
     /// Nothing of the text: a fence with its language, a tag around the answer, a special token.
     Markup,
 }
@@ -155,28 +159,26 @@ enum Mark {
 impl Mark {
     /// The mark that a text begins with, and its length.
     fn read(text: &str) -> Option<(Self, usize)> {
-        if let Some(fenced) = text.strip_prefix("```") {
+        if let Some(fenced) = text.strip_prefix("```").or(text.strip_prefix("~~~")) {
             let language = fenced.find(|c: char| !c.is_ascii_alphanumeric());
             return Some((Self::Markup, 3 + language.unwrap_or(fenced.len())));
         }
-        let text = text.get(..text.floor_char_boundary(LONGEST_TAG))?;
+        let text = text.split_at(text.floor_char_boundary(LONGEST_TAG)).0;
         // gpt-oss: `<|channel|>analysis<|message|>` and `<|channel|>final<|message|>`.
         if let Some(channel) = text.strip_prefix("<|channel|>") {
             let (name, rest) = channel.split_once("<|message|>")?;
             let is_final = name.trim_start().starts_with("final");
-            let mark = if is_final { Self::Closes } else { Self::Opens };
+            let mark = if is_final {
+                Self::ThoughtsClose
+            } else {
+                Self::ThoughtsOpen
+            };
             return Some((mark, text.len() - rest.len()));
         }
-        let begins = |tag: &str| {
-            let start = text.get(..tag.len());
-            start.is_some_and(|start| start.eq_ignore_ascii_case(tag))
-        };
-        for (opens, closes) in THOUGHTS {
-            if begins(opens) {
-                return Some((Self::Opens, opens.len()));
-            }
-            if begins(closes) {
-                return Some((Self::Closes, closes.len()));
+        let lower = text.to_ascii_lowercase();
+        for (tags, mark) in [(OPENS, Self::ThoughtsOpen), (CLOSES, Self::ThoughtsClose)] {
+            if let Some(tag) = tags.split(' ').find(|tag| lower.starts_with(tag)) {
+                return Some((mark, tag.len()));
             }
         }
         let name = text.strip_prefix('<')?.split_once('>')?.0;
@@ -184,12 +186,6 @@ impl Mark {
         let is_tag = !name.is_empty() && name.chars().all(plain);
         is_tag.then_some((Self::Markup, name.len() + 2))
     }
-}
-
-/// `{"` and `{ "`, which prose in braces doesn't begin with.
-fn begins_like_an_object(text: &str) -> bool {
-    let inner = text.get(1..).unwrap_or_default().trim_start();
-    inner.starts_with('"')
 }
 
 /// How far a text was read before the error, in bytes.
@@ -200,23 +196,16 @@ fn offset(text: &str, error: &json::NotJson) -> usize {
     lines.map(str::len).sum::<usize>() + error.column
 }
 
-/// An error in the object at `at`, with its place in the whole text.
-fn fault(text: &str, at: usize, error: &json::NotJson) -> String {
-    let place = |at: usize| {
-        let read = text.get(..text.floor_char_boundary(at)).unwrap_or_default();
-        let line = read.matches('\n').count() + 1;
-        let column = read.rsplit('\n').next().unwrap_or_default().chars().count();
-        (line, column)
+/// An error in the object that begins at `begin`, met at `end`, with its place in the whole text.
+fn fault(text: &str, begin: usize, end: usize, error: &json::NotJson) -> String {
+    let at = if error.is_cut_off { begin + 1 } else { end };
+    let read = text.split_at(text.floor_char_boundary(at)).0;
+    let line = read.matches('\n').count() + 1;
+    let column = read.rsplit('\n').next().unwrap_or_default().chars().count();
+    let (what, place) = match error.is_cut_off {
+        true => ("the object that begins", "never ends"),
+        false => (error.reason.as_str(), ""),
     };
-    if error.is_cut_off {
-        let (line, column) = place(at + 1);
-        return format!(
-            "the reply is not JSON: the object that begins at line {line}, column {column} never ends"
-        );
-    }
-    let (line, column) = place(at + offset(text.get(at..).unwrap_or_default(), error));
-    format!(
-        "the reply is not JSON: {} at line {line}, column {column}",
-        error.reason
-    )
+    let fault = format!("the reply is not JSON: {what} at line {line}, column {column} {place}");
+    fault.trim_end().to_owned()
 }

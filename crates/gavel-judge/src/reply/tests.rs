@@ -64,6 +64,8 @@ fn an_object_alone_is_the_answer_however_it_is_wrapped() {
         "```{}```",
         "[{}]",
         "{}\n{}",
+        "~~~json\n{}\n~~~",
+        "```json\n{}\n```\n\n```json\n{}\n```",
         "<answer>{}</answer>",
         "<answer>\n```json\n{}\n```\n</answer>",
         "<|begin_of_box|>{}<|end_of_box|>",
@@ -146,8 +148,11 @@ fn tags_within_the_answer_are_its_text() {
 }
 
 /// Replies of one object each, with prose beside it.
-const BESIDE_PROSE: [&str; 17] = [
+const BESIDE_PROSE: [&str; 20] = [
     "Here you are:\n```json\n{}\n```\nGood luck!",
+    "```json\n{}\n```\nI hope that this helps.",
+    "First the query:\n```sql\nSELECT 1\n```\nThen the score:\n```json\n{}\n```",
+    "A draft:\n```json\n{}\n```\nMy answer:\n~~~\n{}\n~~~",
     "json\n{}",
     "**Score: 7/100**\n\n{}\n\nLet me know if you need more.",
     "I think {this} is right:\n{}",
@@ -179,7 +184,8 @@ fn an_object_beside_prose_counts_only_if_it_is_repeated_whole_at_the_end() {
             assert_eq!(other, Err(unusable), "{text}");
             let same = parse(&text, &question(), Some(&value(object)));
             // Only a whole one at the end, on lines of its own, can't be quoted.
-            let ends = text.ends_with(&format!("\n{object}"));
+            let ends = text.trim_end_matches(['`', '~', '\n']);
+            let ends = ends.ends_with(&format!("\n{object}")) && !text.contains("ignore");
             match ends && object == GOOD {
                 true => assert_eq!(same.map(|it| it.value), Ok(value(object)), "{text}"),
                 false => assert_eq!(same, Err(other.unwrap_err()), "{text}"),
@@ -214,6 +220,7 @@ fn json_that_is_plainly_meant_is_read() {
         "{\"why\": \"a\", \"total\": 7,}",
         "{\"why\": \"half an emoji \\ud83d\", \"total\": 7}",
         "{\"why\": \"a\", // so far\n \"total\": 7}",
+        "{\"total\": 7, \"why\": \"a\", \"total\": 7}",
     ];
     for text in table {
         assert_eq!(total(text), Some(7), "{text}");
@@ -239,6 +246,14 @@ fn what_is_wrong_is_named_with_its_place() {
         (
             "{\"why\": \"say \"hi\"\", \"part\": {\"total\": 7}}",
             "line 1, column 15",
+        ),
+        (
+            "{\"why\": \"a\",\n \"total\": 7, \"total\": 100}",
+            "the field \"total\" is there twice, with different values, at line 2, column 26",
+        ),
+        (
+            "{\"why\": \"a\", \"part\": {\"x\": 1, \"x\": 2}, \"total\": 7}",
+            "the field \"x\" is there twice",
         ),
         ("{\"total\": 101}", "/total: must be at most 100"),
         ("{}", "/total: is missing"),

@@ -69,7 +69,8 @@ pub(super) enum Loss {
     Some,
 }
 
-/// What a text holds: a list or an object as JSON or as Python prints it, or a table in Markdown; anything else as it is.
+/// What a text holds, with or without a code fence around it: a list or an object as JSON or as Python prints it, or a table in Markdown;
+/// anything else as it is.
 ///
 /// # Errors
 /// JSON with a field twice in one object.
@@ -77,6 +78,8 @@ pub(super) fn opened(value: &Value) -> Result<Cow<'_, Value>, JsonError> {
     let Value::String(text) = value else {
         return Ok(Cow::Borrowed(value));
     };
+    let fenced = unfenced(text);
+    let text = fenced.unwrap_or(text);
     if text.trim_start().starts_with(['[', '{']) {
         match parse_json(text.as_bytes()) {
             Ok(read) => return Ok(Cow::Owned(read)),
@@ -85,25 +88,34 @@ pub(super) fn opened(value: &Value) -> Result<Cow<'_, Value>, JsonError> {
         }
     }
     let read = parse_python(text).or_else(|| table::of_markdown(text));
+    let read = read.or_else(|| fenced.map(Value::from));
     Ok(read.map_or(Cow::Borrowed(value), Cow::Owned))
+}
+
+/// The text within a code fence, which models put around what they answer. `None` unless the fence is all there is.
+pub fn unfenced(text: &str) -> Option<&str> {
+    let text = text.trim();
+    let inside = |fence| text.strip_prefix(fence)?.strip_suffix(fence);
+    let block = inside("```").or_else(|| inside("~~~"))?;
+    let is_language =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '_' | '+' | '.');
+    let body = match block.split_once('\n') {
+        Some((line, body)) if line.trim_end().chars().all(is_language) => body,
+        Some(_) | None => block,
+    };
+    (!body.contains("```") && !body.contains("~~~")).then_some(body.trim())
 }
 
 /// The one value within lists of one element, tables of one cell and objects of one member; the value itself if there is none.
 pub(super) fn single(value: &Value) -> Cow<'_, Value> {
     let mut value = Cow::Borrowed(value);
     for _ in 0..WRAPPINGS {
-        let inner = match &*value {
-            Value::Array(entries) if entries.len() == 1 => entries.first().cloned(),
-            Value::Object(members) => match AnswerTable::of_object(members) {
-                Some(table) => <[Value; 1]>::try_from(table.rows).ok().map(|[row]| row),
-                None if members.len() == 1 => members.values().next().cloned(),
-                None => None,
-            },
-            Value::Array(_)
-            | Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::String(_) => None,
+        let table = value.as_object().and_then(AnswerTable::of_object);
+        let inner = match (table, value.as_array(), value.as_object()) {
+            (Some(table), _, _) => <[Value; 1]>::try_from(table.rows).ok().map(|[row]| row),
+            (None, Some(entries), _) if entries.len() == 1 => entries.first().cloned(),
+            (None, _, Some(members)) if members.len() == 1 => members.values().next().cloned(),
+            (None, _, _) => None,
         };
         match inner {
             Some(inner) => value = Cow::Owned(inner),
@@ -114,10 +126,10 @@ pub(super) fn single(value: &Value) -> Cow<'_, Value> {
 }
 
 pub(super) fn number(value: &Value) -> Option<(f64, Loss)> {
-    match &*single(value) {
-        Value::Number(number) => number.as_f64().map(|number| (number, Loss::None)),
-        Value::String(text) => number_of(text),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    let value = single(value);
+    match value.as_str() {
+        Some(text) => number_of(text),
+        None => value.as_f64().map(|number| (number, Loss::None)),
     }
 }
 
@@ -191,16 +203,9 @@ pub(super) fn boolean(value: &Value) -> Option<bool> {
 }
 
 pub(super) fn text(value: &Value) -> String {
-    match &*single(value) {
-        Value::String(text) => text.trim().to_owned(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            match value {
-                Value::Array(_) | Value::Object(_) => format!("{value:#}"),
-                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-                    value.to_string()
-                }
-            }
-        }
+    match single(value).as_str() {
+        Some(text) => text.trim().to_owned(),
+        None => format!("{value:#}"),
     }
 }
 
@@ -236,9 +241,15 @@ mod tests {
             (json!("[(Decimal('7.5'),)]"), whole(7.5)),
             (json!("| n |\n|---|\n| 7 |"), whole(7.0)),
             (json!("[{\"n\": 7}]"), whole(7.0)),
+            (json!("```json\n[{\"n\": 7}]\n```"), whole(7.0)),
+            (json!("```\n7\n```"), whole(7.0)),
+            (json!("~~~text\r\n7.5 %\r\n~~~"), lossy(7.5)),
             (json!("1e3"), whole(1000.0)),
             (json!("There are 42 orders."), lossy(42.0)),
+            // Never a hundredth of it.
             (json!("45%"), lossy(45.0)),
+            (json!("12.5 %"), lossy(12.5)),
+            (json!([{ "rate": "-12.5 %" }]), lossy(-12.5)),
             (json!("$-1,200.50"), lossy(-1200.5)),
             (json!("between 3 and 5"), None),
             (json!("1.2 million"), None),
@@ -257,6 +268,30 @@ mod tests {
     }
 
     #[test]
+    fn a_fence_is_opened_where_nothing_stands_beside_it() {
+        for (text, inside) in [
+            ("```json\n[1]\n```", "[1]"),
+            ("\n```JSON5 \r\n{}\r\n```\n", "{}"),
+            ("```\n| a |\n|---|\n```", "| a |\n|---|"),
+            ("~~~python\n[(1,)]\n~~~", "[(1,)]"),
+            ("```[1]```", "[1]"),
+            ("```\n```", ""),
+        ] {
+            assert_eq!(unfenced(text), Some(inside), "{text}");
+        }
+        for text in [
+            "Here:\n```json\n[1]\n```",
+            "```json\n[1]\n```\nDone.",
+            "```json\n[1]\n```\n```json\n[2]\n```",
+            "```json\n[1]",
+            "``[1]``",
+            "[1]",
+        ] {
+            assert_eq!(unfenced(text), None, "{text}");
+        }
+    }
+
+    #[test]
     fn a_boolean_has_eight_words() {
         for value in [
             json!(true),
@@ -264,10 +299,11 @@ mod tests {
             json!(1),
             json!("1"),
             json!("t"),
+            json!("```\ntrue\n```"),
             json!([{ "ok": "TRUE" }]),
             json!(1.0),
         ] {
-            assert_eq!(boolean(&value), Some(true), "{value}");
+            assert_eq!(boolean(&opened(&value).unwrap()), Some(true), "{value}");
         }
         for value in [
             json!(false),

@@ -92,20 +92,17 @@ impl QasCase {
             return false;
         };
         let actual = answer::opened(actual).unwrap_or(Cow::Borrowed(actual));
-        let said = match actual.as_object() {
-            Some(members) if members.len() == 1 => members.get("error"),
-            Some(_) | None => None,
+        let members = actual.as_object().filter(|members| members.len() == 1);
+        let is_error = |said: &Value| match said.as_str() {
+            Some(text) => !text.trim().is_empty(),
+            None => said.is_object(),
         };
-        let is_own = |error: &String| {
-            let text = answer::single(&actual);
-            text.as_str()
-                .is_some_and(|text| text.trim() == error.trim())
-        };
-        said.is_some_and(|said| match said {
-            Value::String(text) => !text.trim().is_empty(),
-            Value::Object(_) => true,
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => false,
-        }) || self.error.as_ref().is_some_and(is_own)
+        let is_own =
+            |error: &String| answer::single(&actual).as_str().map(str::trim) == Some(error.trim());
+        members
+            .and_then(|members| members.get("error"))
+            .is_some_and(is_error)
+            || self.error.as_ref().is_some_and(is_own)
     }
 
     pub fn read(payload: &Value) -> Result<Self, Vec<Fault>> {

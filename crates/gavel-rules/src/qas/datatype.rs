@@ -31,14 +31,10 @@ fn form(wanted: AnswerType, actual: &Value) -> (f64, String) {
         },
         AnswerType::Table => table(actual),
         AnswerType::List | AnswerType::Schedule => list(wanted, actual),
-        AnswerType::Text => match &*answer::single(actual) {
-            Value::String(text) if !text.trim().is_empty() => (1.0, "text"),
-            Value::String(_) => (0.0, "empty text"),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::Array(_)
-            | Value::Object(_) => (0.0, "no text"),
+        AnswerType::Text => match answer::single(actual).as_str().map(str::trim) {
+            Some("") => (0.0, "empty text"),
+            Some(_) => (1.0, "text"),
+            None => (0.0, "no text"),
         },
         AnswerType::Analysis | AnswerType::Plan | AnswerType::OptimizationPlan => prose(actual),
     };
@@ -81,14 +77,9 @@ fn list(wanted: AnswerType, actual: &Value) -> (f64, &'static str) {
 
 fn prose(actual: &Value) -> (f64, &'static str) {
     let actual = answer::opened(actual).unwrap_or(Cow::Borrowed(actual));
-    let inner = match &*actual {
-        Value::Array(entries) if entries.len() == 1 => entries.first().unwrap_or(&actual),
-        Value::Null
-        | Value::Bool(_)
-        | Value::Number(_)
-        | Value::String(_)
-        | Value::Array(_)
-        | Value::Object(_) => &actual,
+    let inner = match actual.as_array().map(Vec::as_slice) {
+        Some([only]) => only,
+        Some(_) | None => &actual,
     };
     match inner {
         Value::Object(members) if !members.is_empty() => (1.0, "an object"),

@@ -21,7 +21,7 @@ use super::{Criteria, Evaluation, JudgedBy, Scorable, Scorecard, Unscorable};
 use crate::{JudgeAnswer, JudgeError, Limits, Nonce, Question};
 
 pub use about::ABOUT;
-pub use answer::AnswerType;
+pub use answer::{AnswerType, unfenced};
 pub use case::{Agent, FIELDS, QasCase, THRESHOLD};
 
 /// The components' names, in the order of the rules.

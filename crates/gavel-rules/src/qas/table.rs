@@ -7,8 +7,17 @@ use row_match::{Table, TableError};
 
 /// What rows may be called beside the names of their columns, or beside values that describe them.
 const ROWS: [&str; 5] = ["rows", "data", "records", "results", "result"];
-/// What the names of columns may be called.
-const COLUMNS: [&str; 5] = ["columns", "column_names", "fields", "schema", "meta"];
+/// What the names of columns may be called, or an object that holds them.
+const COLUMNS: [&str; 8] = [
+    "columns",
+    "column_names",
+    "fields",
+    "schema",
+    "meta",
+    "metadata",
+    "resultSetMetaData",
+    "rowType",
+];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowsForm {
@@ -107,21 +116,26 @@ impl AnswerTable {
     }
 }
 
-/// Rows beside the names of their columns (`{columns, rows, row_count}`, pandas' `split`, `tight` and `table`, ClickHouse's JSON), or beside plain
-/// values only (`{rows, row_count}`).
+/// Rows beside the names of their columns (`{columns, rows, row_count}`, pandas' `split`, `tight` and `table`, ClickHouse's JSON), or the one
+/// list of rows in the object (`{data, metadata}`); also within another object (`{status, data: {columns, rows}}`).
 fn enveloped(members: &Map<String, Value>) -> Option<AnswerTable> {
-    let list = |name: &&str| members.get(*name).and_then(Value::as_array);
-    let rows = ROWS.iter().find_map(list)?;
+    let named = || {
+        ROWS.iter()
+            .filter_map(|name| Some((*name, members.get(*name)?)))
+    };
     let columns = COLUMNS.iter().find_map(|name| names(members.get(*name)?));
-    let mut others = members
-        .iter()
-        .filter(|(name, _)| !ROWS.contains(&name.as_str()));
+    let is_only_list = |own: &str| {
+        let mut others = members.iter().filter(|(name, _)| *name != own);
+        columns.is_some() || !others.any(|(_, value)| is_rows(value))
+    };
+    let Some((name, rows)) = named().find_map(|(name, rows)| Some((name, rows.as_array()?))) else {
+        let mut inner = named().filter(|(name, _)| is_only_list(name));
+        return inner.find_map(|(_, inner)| enveloped(inner.as_object()?));
+    };
+    let holds_values = rows.iter().any(is_plain);
     let is_table = match &columns {
-        Some(columns) => columns.len() == 1 || !rows.iter().any(is_plain),
-        None => {
-            others.all(|(_, value)| is_plain(value))
-                && !(members.len() > 1 && rows.iter().any(is_plain))
-        }
+        Some(columns) => columns.len() == 1 || !holds_values,
+        None => is_only_list(name) && (members.len() == 1 || !holds_values),
     };
     if !is_table {
         return None;
@@ -147,9 +161,12 @@ fn enveloped(members: &Map<String, Value>) -> Option<AnswerTable> {
     })
 }
 
-/// The names in a list of names, of objects with a `name`, or of such a list in `fields`.
+/// The names in a list of names, of objects with a `name`, or of such a list in an object.
 fn names(columns: &Value) -> Option<Vec<String>> {
-    let list = columns.get("fields").unwrap_or(columns).as_array()?.iter();
+    if let Value::Object(members) = columns {
+        return COLUMNS.iter().find_map(|name| names(members.get(*name)?));
+    }
+    let list = columns.as_array()?.iter();
     let name = |column: &Value| match column {
         Value::Object(column) => column.get("name")?.as_str().map(str::to_owned),
         Value::String(name) => Some(name.clone()),
@@ -163,26 +180,14 @@ fn names(columns: &Value) -> Option<Vec<String>> {
 /// Columns by name: lists of cells of one length, or cells by the labels of their rows (`to_dict` and `to_json` of pandas).
 fn of_columns(members: &Map<String, Value>) -> Option<AnswerTable> {
     let (_, first) = members.iter().next()?;
-    let labels: Option<Vec<Value>> = first.as_object().map(|cells| {
-        cells
-            .keys()
-            .map(|label| Value::from(label.as_str()))
-            .collect()
-    });
-    let counted = labels
-        .as_ref()
-        .is_some_and(|labels| !labels.is_empty() && counts_up(labels.iter()));
-    let columns = members.values().map(|column| match column {
-        Value::Array(cells) if cells.iter().all(is_plain) => Some(cells.iter().collect()),
-        Value::Object(cells) if counted && cells.keys().eq(first.as_object()?.keys()) => {
-            Some(cells.values().collect())
+    let counted = first.as_object().is_some_and(has_counting_keys);
+    let columns = members.values().map(|column| {
+        if let Some(cells) = column.as_array() {
+            return cells.iter().all(is_plain).then(|| cells.iter().collect());
         }
-        Value::Null
-        | Value::Bool(_)
-        | Value::Number(_)
-        | Value::String(_)
-        | Value::Array(_)
-        | Value::Object(_) => None,
+        let cells = column.as_object().filter(|_| counted)?;
+        let is_alike = cells.keys().eq(first.as_object()?.keys());
+        is_alike.then(|| cells.values().collect())
     });
     let columns: Vec<Vec<&Value>> = columns.collect::<Option<_>>()?;
     let length = columns.first()?.len();
@@ -203,12 +208,7 @@ fn of_columns(members: &Map<String, Value>) -> Option<AnswerTable> {
 
 /// Rows by the numbers that count them: `index` of pandas.
 fn of_labelled_rows(members: &Map<String, Value>) -> Option<AnswerTable> {
-    let labels: Vec<Value> = members
-        .keys()
-        .map(|label| Value::from(label.as_str()))
-        .collect();
-    let is_table =
-        !labels.is_empty() && counts_up(labels.iter()) && members.values().all(Value::is_object);
+    let is_table = has_counting_keys(members) && members.values().all(Value::is_object);
     is_table.then(|| {
         let rows: Vec<Value> = members.values().cloned().collect();
         AnswerTable::of_list(&rows, Vec::new())
@@ -222,6 +222,18 @@ fn counts_up<'v>(labels: impl Iterator<Item = &'v Value>) -> bool {
         Value::String(text) => *text == at.to_string(),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
     })
+}
+
+/// Whether a value is a list of rows.
+fn is_rows(value: &Value) -> bool {
+    let entries = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    !entries.is_empty() && !entries.iter().any(is_plain)
+}
+
+/// Whether the keys are 0, 1, 2 and so on.
+fn has_counting_keys(members: &Map<String, Value>) -> bool {
+    let mut keys = members.keys().enumerate();
+    !members.is_empty() && keys.all(|(at, key)| *key == at.to_string())
 }
 
 fn is_plain(value: &Value) -> bool {
@@ -242,17 +254,14 @@ pub(super) fn of_markdown(text: &str) -> Option<Value> {
     {
         return None;
     }
-    let rows = rows.into_iter().map(|row| {
-        let cells = row.into_iter();
-        let cells = cells.map(|cell| {
-            if cell.is_empty() {
-                Value::Null
-            } else {
-                Value::String(cell)
-            }
-        });
-        cells.collect::<Vec<Value>>()
-    });
+    let cell = |text: String| {
+        (!text.is_empty())
+            .then_some(text)
+            .map_or(Value::Null, Value::from)
+    };
+    let rows = rows
+        .into_iter()
+        .map(|row| row.into_iter().map(cell).collect());
     let rows: Vec<Vec<Value>> = rows.collect();
     // pandas writes the labels of rows into a column without a name.
     let without_labels =
@@ -333,6 +342,18 @@ mod tests {
             r#"{"command":"SELECT","rowCount":1,"rows":[{"name":"Ada","n":3}],"fields":[{"name":"name","dataTypeID":25},{"name":"n","dataTypeID":23}]}"#,
             r#"{"meta":[{"name":"name","type":"String"},{"name":"n","type":"UInt8"}],"data":[{"name":"Ada","n":3}],"rows":1,"statistics":{"elapsed":0.1}}"#,
             r#"{"meta":[{"name":"name","type":"String"},{"name":"n","type":"UInt8"}],"data":[["Ada",3]],"rows":1}"#,
+            // Rows beside what describes them
+            r#"{"data":[{"name":"Ada","n":3}],"metadata":{"took_ms":3,"warnings":["slow"]}}"#,
+            r#"{"metadata":{"columns":["name","n"],"row_count":1},"data":[["Ada",3]]}"#,
+            r#"{"results":[{"name":"Ada","n":3}],"pagination":{"page":1},"links":["/next"]}"#,
+            r#"{"status":"ok","data":{"columns":["name","n"],"rows":[["Ada",3]]}}"#,
+            r#"{"data":{"records":[{"name":"Ada","n":3}]},"metadata":{}}"#,
+            // Snowflake's SQL API
+            r#"{"resultSetMetaData":{"numRows":1,"rowType":[{"name":"name","type":"text"},{"name":"n","type":"fixed"}]},"data":[["Ada",3]],"code":"090001"}"#,
+            // In a fence
+            "```json\n[{\"name\": \"Ada\", \"n\": 3}]\n```",
+            "```\n{\"columns\": [\"name\", \"n\"], \"rows\": [[\"Ada\", 3]]}\n```",
+            "~~~python\n[{'name': 'Ada', 'n': 3}]\n~~~",
         ] {
             assert_eq!(rows_of(text), rows, "{text}");
         }
@@ -403,6 +424,20 @@ mod tests {
                 Some(RowsForm::One),
             ),
             (json!({ "a": [1, 2], "b": ["x"] }), Some(RowsForm::One)),
+            // Which of two lists of rows is the answer isn't known.
+            (
+                json!({ "data": [{ "a": 1 }], "orders": [{ "b": 1 }] }),
+                Some(RowsForm::One),
+            ),
+            (
+                json!({ "data": [{ "a": 1 }], "results": [{ "b": 1 }] }),
+                Some(RowsForm::One),
+            ),
+            (
+                json!({ "data": { "rows": [[1]] }, "orders": [{ "b": 1 }] }),
+                Some(RowsForm::One),
+            ),
+            (json!({ "data": { "a": 1 } }), Some(RowsForm::One)),
             (json!({}), Some(RowsForm::One)),
             (json!("x"), None),
             (json!(null), None),

@@ -132,6 +132,45 @@ fn identical_queries_and_equal_results_need_no_judge() {
 }
 
 #[test]
+fn rows_without_names_of_columns_match_and_have_half_of_their_form() {
+    let rows = json!([{ "name": "Ada", "n": 3 }, { "name": "Bo", "n": 2 }]);
+    for (actual, form) in [
+        // SQLDatabase.run of LangChain
+        (json!("[('Ada', 3), ('Bo', 2)]"), 0.5),
+        (json!([["Ada", 3], ["Bo", 2]]), 0.5),
+        (json!("```json\n[[\"Ada\", 3], [\"Bo\", 2]]\n```"), 0.5),
+        (json!("[Row(name='Ada', n=3), Row(name='Bo', n=2)]"), 1.0),
+        (
+            json!({ "columns": ["name", "n"], "rows": [["Ada", 3], ["Bo", 2]] }),
+            1.0,
+        ),
+        (json!({ "data": rows, "metadata": { "row_count": 2 } }), 1.0),
+    ] {
+        let case = case(json!({
+            "expected_answer_type": "table", "expected_results": rows, "actual_results": actual,
+        }));
+        let result = evaluate(&case, &[]).result;
+        assert_eq!(result["execution_score"], 1.0, "{actual}");
+        assert_eq!(result["datatype_score"], form, "{actual}");
+    }
+}
+
+#[test]
+fn a_percentage_is_the_number_before_its_sign() {
+    for (expected, actual, scores) in [
+        (json!(12.5), json!("12.5 %"), (1.0, 0.5)),
+        (json!("12.5 %"), json!([{ "rate": 12.5 }]), (1.0, 1.0)),
+        (json!(0.125), json!("12.5 %"), (0.0, 0.5)),
+        (json!("12.5 %"), json!(0.125), (0.0, 1.0)),
+    ] {
+        let case = case(json!({ "expected_results": expected, "actual_results": actual }));
+        let result = evaluate(&case, &[]).result;
+        let found = (&result["execution_score"], &result["datatype_score"]);
+        assert_eq!(found, (&json!(scores.0), &json!(scores.1)), "{actual}");
+    }
+}
+
+#[test]
 fn the_judges_word_is_the_semantic_component() {
     let case =
         case(json!({ "generated_sql": "select count(id) from orders", "actual_results": 105 }));

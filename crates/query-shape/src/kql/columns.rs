@@ -4,43 +4,16 @@ use std::collections::HashSet;
 
 use super::Reader;
 use super::lexer::TokenKind;
+use super::predicates::is_test;
 use super::source::{Span, truth};
 use crate::Literal;
 
-/// Words that stand in expressions and are no columns.
-const WORDS: &[&str] = &[
-    "and",
-    "between",
-    "contains",
-    "contains_cs",
-    "endswith",
-    "endswith_cs",
-    "has",
-    "has_all",
-    "has_any",
-    "has_cs",
-    "hasprefix",
-    "hasprefix_cs",
-    "hassuffix",
-    "hassuffix_cs",
-    "in",
-    "in~",
-    "like",
-    "likecs",
-    "matches",
-    "not",
-    "notcontains",
-    "notlike",
-    "null",
-    "or",
-    "regex",
-    "startswith",
-    "startswith_cs",
-];
+/// Words that stand in expressions and are no columns, beside those that compare.
+const WORDS: &[&str] = &["and", "not", "null", "or", "regex"];
 
 /// Whether a name is a word of the language inside an expression.
 pub(super) fn is_word(name: &str) -> bool {
-    name.starts_with('!') || WORDS.contains(&name) || truth(name).is_some()
+    name.starts_with('!') || is_test(name) || WORDS.contains(&name) || truth(name).is_some()
 }
 
 #[derive(Debug, Default)]

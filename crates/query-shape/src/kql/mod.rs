@@ -74,7 +74,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The columns that an operator sorts by, given what follows its name; none if one of them is an expression.
+    /// The columns that an operator sorts by, given what follows its name, those within expressions included; none if an expression names
+    /// no column.
     fn sort_keys(&self, span: &Span) -> Vec<SortKey> {
         let Some(by) = self
             .source
@@ -90,12 +91,13 @@ impl Reader<'_> {
         };
         let items = self.source.split(&(by + 1..span.end), TokenKind::Comma);
         let keys = items.into_iter().map(|item| {
-            let kind = self.source.kind(item.start, &item);
-            let is_column = matches!(kind, Some(TokenKind::Name | TokenKind::Quoted))
-                && (item.start + 1..item.end).all(direction);
-            is_column.then(|| SortKey::Name(self.source.name(item.start)))
+            let end = item.clone().rev().find(|at| !direction(*at));
+            let columns = self.named(&(item.start..end? + 1)).columns;
+            let columns = columns.into_iter().map(SortKey::Name);
+            Some(columns.collect()).filter(|columns: &Vec<_>| !columns.is_empty())
         });
-        keys.collect::<Option<_>>().unwrap_or_default()
+        let keys: Option<Vec<_>> = keys.collect();
+        keys.unwrap_or_default().into_iter().flatten().collect()
     }
 }
 

@@ -1,10 +1,14 @@
 //! Whether a text asks for its rows in an order, and by which columns. Looks at the top level only: an ORDER BY in a subquery orders nothing.
 
+use std::ops::ControlFlow;
+
 use sqlparser::ast::{
     Expr, OrderByExpr, OrderByKind, PipeOperator, Query, Select, SelectItem, SetExpr, Statement,
-    Value,
+    Value, Visit as _, Visitor,
 };
 
+use super::aggregates::is_aggregate;
+use super::predicate::called;
 use crate::SortKey;
 
 /// The columns that the last query of the statements sorts by: none where they can't be told, `None` where it doesn't sort.
@@ -83,49 +87,108 @@ fn first_select(body: &SetExpr) -> Option<&Select> {
 
 fn keys(by: &[OrderByExpr], select: Option<&Select>) -> Vec<SortKey> {
     let items = select.map_or(&[][..], |select| &select.projection);
-    let keys = by.iter().map(|by| key(&by.expr, items));
-    keys.collect::<Option<_>>().unwrap_or_default()
+    let keys = by.iter().map(|by| columns(&by.expr, items));
+    let keys: Option<Vec<_>> = keys.collect();
+    keys.unwrap_or_default().into_iter().flatten().collect()
 }
 
-/// The column of the result that an expression of ORDER BY stands for.
-fn key(expr: &Expr, items: &[SelectItem]) -> Option<SortKey> {
-    let number = if let Expr::Value(value) = expr
+/// The columns of the result that an expression of ORDER BY depends on. Rows that are equal in all of them are equal in the order.
+fn columns(expr: &Expr, items: &[SelectItem]) -> Option<Vec<SortKey>> {
+    if let Expr::Value(value) = expr
         && let Value::Number(place, _) = &value.value
     {
-        place.parse::<usize>().ok()?.checked_sub(1)
-    } else {
-        None
+        return Some(vec![at(
+            place.parse::<usize>().ok()?.checked_sub(1)?,
+            items,
+        )?]);
+    }
+    let mut found = ColumnsRead {
+        items,
+        columns: Vec::new(),
+        depth: 0,
     };
-    let place = number.or_else(|| {
-        items.iter().position(|item| {
-            matches!(item, SelectItem::UnnamedExpr(of) | SelectItem::ExprWithAlias { expr: of, .. } if of == expr)
-        })
+    let is_known = expr.visit(&mut found).is_continue() && !found.columns.is_empty();
+    is_known.then_some(found.columns)
+}
+
+/// Collects the columns of the result in an expression. Breaks at what doesn't depend on one row of the result alone.
+struct ColumnsRead<'a> {
+    items: &'a [SelectItem],
+    columns: Vec<SortKey>,
+    /// How deep the walk is within an expression that is a column itself.
+    depth: usize,
+}
+
+impl Visitor for ColumnsRead<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        match self.depth {
+            0 => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if self.depth > 0 {
+            self.depth += 1;
+        } else if let Some(column) = column(expr, self.items) {
+            self.columns.push(column);
+            self.depth = 1;
+        } else if depends_on_more(expr) {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, _: &Expr) -> ControlFlow<()> {
+        self.depth = self.depth.saturating_sub(1);
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether an expression that is no column of the result names another column, or is computed of several rows.
+fn depends_on_more(expr: &Expr) -> bool {
+    if let Expr::Function(call) = expr {
+        return call.over.is_some() || is_aggregate(&called(call));
+    }
+    matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+}
+
+fn is_plain(item: &SelectItem) -> bool {
+    matches!(
+        item,
+        SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. }
+    )
+}
+
+/// The column of the result that an expression of ORDER BY is.
+fn column(expr: &Expr, items: &[SelectItem]) -> Option<SortKey> {
+    let place = items.iter().position(|item| {
+        matches!(item, SelectItem::UnnamedExpr(of) | SelectItem::ExprWithAlias { expr: of, .. } if of == expr)
     });
-    let is_plain = |item: &SelectItem| {
-        matches!(
-            item,
-            SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. }
-        )
-    };
-    match (
-        place.and_then(|place| Some((place, items.get(place)?))),
-        expr,
-    ) {
-        (Some((_, SelectItem::ExprWithAlias { alias, .. })), _) => {
-            Some(SortKey::Name(alias.value.clone()))
-        }
-        (Some((_, SelectItem::UnnamedExpr(Expr::Identifier(name)))), _) => {
-            Some(SortKey::Name(name.value.clone()))
-        }
-        (Some((place, _)), _) => items[..=place]
-            .iter()
-            .all(is_plain)
-            .then_some(SortKey::Place(place)),
+    match (place, expr) {
+        (Some(place), _) => at(place, items),
         (None, Expr::Identifier(name)) => Some(SortKey::Name(name.value.clone())),
         // Another column of this name may be in the result, unless all are.
         (None, Expr::CompoundIdentifier(parts)) if !items.iter().all(is_plain) => {
             parts.last().map(|name| SortKey::Name(name.value.clone()))
         }
         (None, _) => None,
+    }
+}
+
+/// The column of the result at a place.
+fn at(place: usize, items: &[SelectItem]) -> Option<SortKey> {
+    match items.get(place)? {
+        SelectItem::ExprWithAlias { alias, .. } => Some(SortKey::Name(alias.value.clone())),
+        SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(SortKey::Name(name.value.clone())),
+        SelectItem::UnnamedExpr(_)
+        | SelectItem::ExprWithAliases { .. }
+        | SelectItem::QualifiedWildcard(..)
+        | SelectItem::Wildcard(_) => items[..=place]
+            .iter()
+            .all(is_plain)
+            .then_some(SortKey::Place(place)),
     }
 }

@@ -55,7 +55,7 @@ async fn whoever_was_silent_for_the_longest_time_gives_way() {
     let activity = activity.map(watch::Sender::new);
     let silent = activity.iter().map(|at| Box::pin(ends_after(&room, at)));
     let mut ended = futures::future::select_all(silent);
-    for _ in 0..room.max + FOR_PROBES {
+    for _ in 0..room.max + for_probes(room.max) {
         room.place().await.unwrap().forget();
     }
     tokio::select! {
@@ -152,7 +152,7 @@ async fn bodies_that_come_by_the_byte_keep_nobody_out() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let http = HttpSettings {
-        max_connections: 2 * FOR_PROBES,
+        max_connections: 2 * for_probes(usize::MAX),
         ..super::super::body::tests::limits()
     };
     let stop = CancellationToken::new();

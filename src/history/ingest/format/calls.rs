@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::field::{first, is_blank, is_one_of, list, once, text};
 use super::kind::{CALL_IDS, Kind, inner};
 use super::shown::{BOOKKEEPING, joined, shown, without_base64};
-use super::transcript::{Call, CallResult, Item};
+use super::transcript::{Item, ItemKind};
 
 const NAMES: &str = "name toolName tool_name function tool";
 const ARGUMENTS: &str = "arguments args input tool_kwargs tool_input rawInput parameters";
@@ -14,42 +14,36 @@ const RETURNED: &str = "output outputs content result results response value ret
 const OWN_RESULT: &str = "output outputs result results errorText error";
 /// Statuses and outcomes of a call that failed.
 const FAILED: &str = "error failed failure denied retried output-error output-denied OUTCOME_FAILED OUTCOME_DEADLINE_EXCEEDED";
+const CALL_TYPES: &str = "tool_call tool_use function_call dynamic_tool";
 
-/// Returns a call, and its result where the same part holds it.
-pub(super) fn call_items(part: &Value, kind: &str) -> Vec<Item> {
+/// Returns a call, as its result where the same part holds that.
+pub(super) fn call(part: &Value, kind: &str) -> Item {
     let part = inner(part, "tool_call");
-    let mut call = call(part, kind);
-    let mut result = result(part, kind, None);
-    if !result.is_error && given(part, OWN_RESULT).is_none_or(|value| *value == false) {
-        return vec![Item::Call(call)];
-    }
-    // One id for all such calls is enough, because the result follows its call directly.
-    call.id.get_or_insert_with(|| "its own".to_owned());
-    (result.id, result.name) = (call.id.clone(), None);
-    vec![Item::Call(call), Item::Result(result)]
-}
-
-fn call(part: &Value, kind: &str) -> Call {
     let function = &part["function"];
     // A type that names its tool: `shell_call`, `tool-diskUsage`.
-    let by_kind = || {
-        let own = part["type"]
-            .as_str()
-            .and_then(|own| own.strip_prefix("tool-"));
-        let own = own
-            .unwrap_or_else(|| kind.trim_end_matches("_call"))
-            .to_owned();
-        (!is_one_of(kind, "tool_call tool_use function_call dynamic_tool")).then_some(own)
+    let by_type = || {
+        let named = part["type"].as_str()?.strip_prefix("tool-");
+        Some(named?.to_owned())
     };
-    let arguments = given(function, "arguments")
-        .or_else(|| given(part, ARGUMENTS))
-        .cloned();
-    Call {
+    let by_kind = || by_type().unwrap_or_else(|| kind.trim_end_matches("_call").to_owned());
+    let name = text(function, "name").or_else(|| text(part, NAMES));
+    let arguments = given(function, "arguments").or_else(|| given(part, ARGUMENTS));
+    let call = Item {
+        kind: ItemKind::Call,
         id: text(part, CALL_IDS).or_else(|| text(part, "id")),
-        name: text(function, "name")
-            .or_else(|| text(part, NAMES))
-            .or_else(by_kind),
-        arguments: arguments.or_else(|| other_fields(part)),
+        name: name.or_else(|| (!is_one_of(kind, CALL_TYPES)).then(by_kind)),
+        arguments: arguments.cloned().or_else(|| other_fields(part)),
+        ..Item::default()
+    };
+    let result = result(part, kind, None);
+    if !result.is_error && given(part, OWN_RESULT).is_none_or(|value| *value == false) {
+        return call;
+    }
+    Item {
+        id: call.id.or_else(|| Some("its own".to_owned())),
+        name: call.name,
+        arguments: call.arguments.or(Some(Value::Null)),
+        ..result
     }
 }
 
@@ -61,15 +55,11 @@ fn given<'a>(part: &'a Value, names: &str) -> Option<&'a Value> {
 
 /// Returns the fields of a part except bookkeeping and results: the arguments of a call without a field for them.
 fn other_fields(part: &Value) -> Option<Value> {
-    let is_other = |name: &str| {
-        let known = [BOOKKEEPING, OWN_RESULT, CALL_IDS, NAMES, "state"];
-        !known.iter().any(|names| is_one_of(name, names))
-    };
-    let fields = part.as_object()?.iter();
-    let fields = fields.filter(|(name, value)| is_other(name) && !is_blank(value));
-    let fields: Map<String, Value> = fields
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
+    let known = [BOOKKEEPING, OWN_RESULT, CALL_IDS, NAMES, "state"];
+    let mut fields: Map<String, Value> = part.as_object()?.clone();
+    fields.retain(|name, value| {
+        !is_blank(value) && !known.iter().any(|names| is_one_of(name, names))
+    });
     match fields.len() {
         0 => None,
         1 => fields.into_iter().next().map(|(_, only)| only),
@@ -78,17 +68,15 @@ fn other_fields(part: &Value) -> Option<Value> {
 }
 
 /// Returns the result of a call: the `own` text of a message, or what a part of type `kind` holds.
-pub(super) fn result(part: &Value, kind: &str, own: Option<String>) -> CallResult {
+pub(super) fn result(part: &Value, kind: &str, own: Option<String>) -> Item {
     let returned = given(part, RETURNED);
-    let content = own.unwrap_or_else(|| match (returned, Kind::of(kind, part)) {
+    let text_of = || match (returned, Kind::of(kind, part)) {
         // Pictures that a call made.
         (Some(returned), Kind::Call) => shown(&without_base64(returned)),
         (Some(returned), _) => shown(returned),
-        (None, Kind::Result) => other_fields(part)
-            .map(|fields| shown(&fields))
-            .unwrap_or_default(),
+        (None, Kind::Result) => shown(&other_fields(part).unwrap_or_default()),
         (None, _) => shown(&part["approval"]["reason"]),
-    });
+    };
     // Gemini puts pictures next to the response.
     let media = first(part, "parts").map(shown).unwrap_or_default();
     let error = first(part, "error errorText exception").filter(|error| **error != false);
@@ -98,11 +86,10 @@ pub(super) fn result(part: &Value, kind: &str, own: Option<String>) -> CallResul
     let flagged = |value: &Value| {
         first(value, "is_error isError").is_some_and(is_true) || value["success"] == false
     };
-    let typed = returned
-        .and_then(|value| value["type"].as_str())
-        .unwrap_or_default();
-    let statuses =
-        ["status", "state", "outcome"].map(|name| part[name].as_str().unwrap_or_default());
+    let typed = returned.and_then(|value| value["type"].as_str());
+    let typed = typed.unwrap_or_default();
+    let statuses = ["status", "state", "outcome"];
+    let statuses = statuses.map(|name| part[name].as_str().unwrap_or_default());
     let is_error = error.is_some()
         || flagged(part)
         || returned.is_some_and(|returned| flagged(returned) || has_failed(returned))
@@ -114,18 +101,18 @@ pub(super) fn result(part: &Value, kind: &str, own: Option<String>) -> CallResul
         || kind == "function_response" && first(part, "/response/error").is_some();
     // The id of a message and of an item beside messages is its own, not that of the call.
     let names_call = part["role"].is_null() && !kind.ends_with("_output");
+    let own_id = || text(part, "id").filter(|_| names_call);
     let origin = first(part, "origin").map(|origin| call(origin, "tool_call"));
-    let from_origin = |field: fn(&Call) -> &Option<String>| {
-        origin.as_ref().and_then(|origin| field(origin).clone())
-    };
-    CallResult {
-        id: text(part, CALL_IDS)
-            .or_else(|| from_origin(|call| &call.id))
-            .or_else(|| text(part, "id").filter(|_| names_call)),
-        name: text(part, NAMES).or_else(|| from_origin(|call| &call.name)),
-        content: joined([content, media, told.unwrap_or_default()].into_iter()),
+    let origin = origin.unwrap_or_default();
+    let texts = [own.unwrap_or_else(text_of), media, told.unwrap_or_default()];
+    Item {
+        kind: ItemKind::Result,
+        id: text(part, CALL_IDS).or(origin.id).or_else(own_id),
+        name: text(part, NAMES).or(origin.name),
+        arguments: origin.arguments,
+        text: joined(texts.into_iter()),
         is_error,
-        origin,
+        ..Item::default()
     }
 }
 
@@ -146,17 +133,15 @@ fn has_failed(result: &Value) -> bool {
 
 /// Returns the names in a list of tool definitions.
 pub(super) fn tool_names(definitions: &Value) -> Vec<String> {
+    const PLACES: &str = "name /function/name /toolSpec/name /tool/name";
     let named = |definition: &Value| {
-        if let Some(nested) = first(
-            definition,
-            "tools functionDeclarations function_declarations",
-        ) {
+        let nested = "tools functionDeclarations function_declarations";
+        if let Some(nested) = first(definition, nested) {
             return tool_names(nested);
         }
         let schema = text(definition, "json_schema /tool/json_schema").unwrap_or_default();
         let schema: Value = serde_json::from_str(&schema).unwrap_or_default();
-        let places = "name /function/name /toolSpec/name /tool/name";
-        let name = text(definition, places).or_else(|| text(&schema, places));
+        let name = text(definition, PLACES).or_else(|| text(&schema, PLACES));
         let name = name.or_else(|| definition.as_str().map(str::to_owned));
         let name = name.or_else(|| text(definition, "server_label type"));
         name.into_iter().collect()

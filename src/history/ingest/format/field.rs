@@ -1,7 +1,8 @@
 //! Fields of JSON with different names in different tools. Lists of names are separated by spaces; a name that starts with `/` is a
 //! pointer.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
 use chrono::{DateTime, NaiveDateTime, SecondsFormat, Utc};
 use serde_json::Value;
@@ -51,6 +52,22 @@ pub(super) fn list(value: &Value) -> Vec<Value> {
         },
         Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
     }
+}
+
+/// Values by their keys, in the order of the first value of each.
+pub(super) fn grouped<K: Hash + Eq + Clone, V>(
+    values: impl IntoIterator<Item = (K, V)>,
+) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    let mut known: HashMap<K, usize> = HashMap::new();
+    for (key, value) in values {
+        let at = *known.entry(key.clone()).or_insert(groups.len());
+        match groups.get_mut(at) {
+            Some((_, group)) => group.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
 }
 
 /// Each name once, in the order of their first places.

@@ -10,6 +10,11 @@ pub(super) const CALL_IDS: &str =
 /// Fields of a part of text without a type that may stand next to the text.
 const EXTRAS: &str =
     "text thought thoughtSignature thought_signature annotations citations cache_control";
+const TEXTS: &str = "text input_text output_text summary_text user_prompt system_prompt refusal";
+const THOUGHTS: &str = "thinking redacted_thinking reasoning reasoning_text thought text_reasoning reasoning_content thought_event think";
+const CALLS: &str = "tool_use dynamic_tool executable_code tool_invocation";
+const RESULTS: &str = "tool_result tool_call_result tool_call_response tool_return tool_error tool_response function_response \
+    function_result code_execution_result retry_prompt";
 
 /// A part of a message, or an item beside messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,25 +32,14 @@ impl Kind {
     pub(super) fn of(name: &str, part: &Value) -> Self {
         let ends = |endings: &str| endings.split(' ').any(|ending| name.ends_with(ending));
         let refers = first(part, CALL_IDS).is_some();
+        let has_state = refers && name.starts_with("tool_") && part.get("state").is_some();
         match name {
-            "text" | "input_text" | "output_text" | "summary_text" | "user_prompt"
-            | "system_prompt" | "refusal" => Self::Text,
-            "thinking" | "redacted_thinking" | "reasoning" | "reasoning_text" | "thought"
-            | "text_reasoning" | "reasoning_content" | "thought_event" | "think" => Self::Thinking,
-            "tool_use" | "dynamic_tool" | "executable_code" | "tool_invocation" => Self::Call,
-            "tool_result"
-            | "tool_call_result"
-            | "tool_call_response"
-            | "tool_return"
-            | "tool_error"
-            | "tool_response"
-            | "function_response"
-            | "function_result"
-            | "code_execution_result"
-            | "retry_prompt" => Self::Result,
-            _ if ends("_call_output") || refers && ends("_result _output _return") => Self::Result,
-            _ if ends("_call _tool_use") => Self::Call,
-            _ if refers && name.starts_with("tool_") && part.get("state").is_some() => Self::Call,
+            _ if is_one_of(name, TEXTS) => Self::Text,
+            _ if is_one_of(name, THOUGHTS) => Self::Thinking,
+            _ if is_one_of(name, CALLS) => Self::Call,
+            _ if is_one_of(name, RESULTS) || ends("_call_output") => Self::Result,
+            _ if refers && ends("_result _output _return") => Self::Result,
+            _ if ends("_call _tool_use") || has_state => Self::Call,
             _ => Self::Unknown,
         }
     }
@@ -54,23 +48,16 @@ impl Kind {
 /// Returns the type of a part in snake case. Without a type field it follows from the other fields: the only field with an object is the
 /// type.
 pub(super) fn type_of(part: &Value) -> Option<String> {
-    let shown = || {
-        let has = |name: &str| part.get(name).is_some();
-        let is_extra =
-            |(name, value): (&String, &Value)| !is_one_of(name, EXTRAS) && !is_blank(value);
-        match () {
-            () if has("call_id") => Some("tool_result"),
-            () if part["name"].is_string() && has("arguments") => Some("tool_call"),
-            () if part["text"].is_string() => {
-                let has_more = part
-                    .as_object()
-                    .is_some_and(|fields| fields.iter().any(is_extra));
-                (!has_more).then_some("text")
-            }
-            () => wrapped(part).map(|(name, _)| name),
-        }
-    };
-    named_type(part).or_else(|| shown().map(snake))
+    let has = |name: &str| part.get(name).is_some();
+    let fields = || part.as_object().into_iter().flatten();
+    named_type(part).or_else(|| match () {
+        () if has("call_id") => Some("tool_result".to_owned()),
+        () if part["name"].is_string() && has("arguments") => Some("tool_call".to_owned()),
+        () if part["text"].is_string() => fields()
+            .all(|(name, value)| is_one_of(name, EXTRAS) || is_blank(value))
+            .then(|| "text".to_owned()),
+        () => wrapped(part).map(|(name, _)| snake(name)),
+    })
 }
 
 /// Returns the type that a part names, in snake case.
@@ -81,9 +68,8 @@ pub(super) fn named_type(part: &Value) -> Option<String> {
 
 /// Returns the object that a part wraps under the name of its type or of a call, else the part.
 pub(super) fn inner<'a>(part: &'a Value, name: &str) -> &'a Value {
-    let called = first(part, "tool_call toolInvocation custom");
+    let called = first(part, "tool_call toolInvocation custom").filter(|it| it.is_object());
     let wrapped = || wrapped(part).filter(|(field, _)| snake(field) == name);
-    let called = called.filter(|inner| inner.is_object());
     called.or_else(|| Some(wrapped()?.1)).unwrap_or(part)
 }
 
@@ -103,45 +89,45 @@ fn snake(name: &str) -> String {
         if c.is_ascii_uppercase() && !snake.is_empty() && !snake.ends_with('_') {
             snake.push('_');
         }
-        snake.push(if c == '-' {
-            '_'
-        } else {
-            c.to_ascii_lowercase()
-        });
+        snake.push(c.to_ascii_lowercase());
     }
-    snake
+    snake.replace('-', "_")
 }
 
 /// Returns a message without what frameworks wrap around it, with the class that LangChain names beside it.
 pub(super) fn unwrapped(value: &Value) -> (Option<&str>, &Value) {
     let object = |name: &str| value.get(name).filter(|inner| inner.is_object());
     let class = value["type"].as_str();
-    match (object("kwargs"), object("data"), object("message")) {
-        (Some(kwargs), _, _) => {
-            let path = value["id"].as_array();
-            (path.and_then(|path| path.last()?.as_str()), kwargs)
-        }
-        (_, Some(data), _) if class.is_some() => (class, data),
-        (_, _, Some(message)) if value.get("content").is_none() => unwrapped(message),
+    if let Some(kwargs) = object("kwargs") {
+        let path = value["id"].as_array();
+        return (path.and_then(|path| path.last()?.as_str()), kwargs);
+    }
+    match (object("data"), object("message")) {
+        (Some(data), _) if class.is_some() => (class, data),
+        (_, Some(message)) if value.get("content").is_none() => unwrapped(message),
         _ => (class, value),
     }
 }
 
+/// Returns who speaks in AutoGen's messages and in events of Google's ADK, which have no role.
+pub(super) fn speaker(message: &Value) -> Option<String> {
+    let is_event = first(message, "invocationId invocation_id").is_some();
+    let author = || text(message, "author").filter(|_| is_event);
+    let speaker = text(message, "source").or_else(author);
+    speaker.filter(|_| message["role"].is_null())
+}
+
 /// Returns the role of a message; `None`: it has none, so that it isn't one.
 pub(super) fn role(class: Option<&str>, message: &Value) -> Option<String> {
-    let own = text(message, "role");
-    // AutoGen names who speaks, Pydantic AI whether it is a request.
-    let source = message["source"].as_str().map(|source| match source {
+    let own = text(message, "role").map(|role| role.to_lowercase());
+    // Pydantic AI names whether a message is a request.
+    let kind = message["kind"].as_str();
+    let kind = kind.filter(|_| message["parts"].is_array());
+    let speaker = speaker(message).map(|speaker| match speaker.as_str() {
         "user" => "user",
         _ => "assistant",
     });
-    let kind = message["kind"]
-        .as_str()
-        .filter(|_| message["parts"].is_array());
-    let named = own.as_deref().or(kind).or(source).or(class)?;
-    let lower = named.to_lowercase();
-    let named = if own.is_some() { lower.as_str() } else { named };
-    let role = match named {
+    let role = match own.as_deref().or(kind).or(speaker).or(class)? {
         "human" | "HumanMessage" | "HumanMessageChunk" | "request" => "user",
         "ai" | "bot" | "model" | "AIMessage" | "AIMessageChunk" | "response" => "assistant",
         "SystemMessage" => "system",

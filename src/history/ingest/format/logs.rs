@@ -4,14 +4,13 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::field::{is_one_of, moment, rfc3339, text};
+use super::field::{first, grouped, is_one_of, moment, text};
 use super::parts::read_message;
 use super::shown::shown;
-use super::transcript::{Entry, Item, conversation};
-use super::{Document, Placed, entry, fault, identify};
-use crate::history::ingest::file::FileFault;
-use crate::history::ingest::input::SessionInput;
-use crate::wire::{SessionFormat, SessionStatus};
+use super::transcript::{Item, ItemKind};
+use super::{Document, Faults, Found};
+use crate::history::ingest::input::{SessionFault, SessionInput};
+use crate::wire::SessionFormat;
 
 /// Types of records about the program, and of records that repeat others.
 const BOOKKEEPING: &str = "queue-operation file-history-snapshot summary progress last-prompt custom-title ai-title agent-name \
@@ -37,141 +36,92 @@ pub(super) fn format_of(record: &Value) -> Option<SessionFormat> {
 }
 
 /// Reads the records of one file: a session of Codex, or each `sessionId` of Claude Code.
-pub(super) fn read(
-    format: SessionFormat,
-    documents: &[Document],
-) -> Result<Vec<Placed>, Vec<FileFault>> {
-    let mut logs: Vec<Log> = Vec::new();
-    for document in documents {
-        let record = &document.value;
-        if format_of(record) != Some(format) && !record["type"].is_string() {
-            return Err(vec![FileFault {
-                place: document.place.clone(),
-                fault: fault(
-                    "/type",
-                    format!("is missing; a record of {format} is expected"),
-                ),
-            }]);
+pub(super) fn read(format: SessionFormat, documents: Vec<Document>) -> Result<Vec<Found>, Faults> {
+    let (mut id, mut named) = (None, Vec::new());
+    for Document { place, value } in documents {
+        if !value["type"].is_string() {
+            let message = format!("is missing; a record of {format} is expected");
+            let fault = SessionFault::new("/type", message);
+            return Err(vec![SessionFault { place, ..fault }]);
         }
-        let id = text(record, "sessionId");
-        let at = logs.iter().position(|log| log.id == id || id.is_none());
-        let log = match at.and_then(|at| logs.get_mut(at)) {
-            Some(log) => log,
-            None => {
-                logs.push(Log::new(id, &document.place));
-                let last = logs.len() - 1;
-                &mut logs[last]
-            }
-        };
-        log.add(record);
+        // Some records have no id.
+        id = text(&value, "sessionId").or(id);
+        named.push((id.clone(), (place, value)));
     }
-    let sessions = logs.into_iter().filter(|log| !log.entries.is_empty());
-    Ok(sessions.map(|log| log.session(format)).collect())
+    let logs = grouped(named).into_iter();
+    let sessions = logs.map(|(id, records)| session(format, id, records));
+    Ok(sessions.filter(|it| !it.items.is_empty()).collect())
 }
 
-struct Log {
-    id: Option<String>,
-    place: String,
-    records: HashSet<String>,
-    entries: Vec<Entry>,
-    times: Vec<chrono::DateTime<chrono::Utc>>,
-    agent: Option<String>,
-    /// The user's question, where the log separates it from instructions that the program sends in the user's name.
-    question: Option<Value>,
-}
-
-impl Log {
-    fn new(id: Option<String>, place: &str) -> Self {
-        Self {
-            id,
-            place: place.to_owned(),
-            records: HashSet::new(),
-            entries: Vec::new(),
-            times: Vec::new(),
-            agent: None,
-            question: None,
-        }
-    }
-
-    fn add(&mut self, record: &Value) {
+fn session(format: SessionFormat, id: Option<String>, records: Vec<(String, Value)>) -> Found {
+    let (mut items, mut times, mut known) = (Vec::new(), Vec::new(), HashSet::new());
+    let (mut meta, mut question) = (&Value::Null, None);
+    for (_, record) in &records {
         // A resumed session repeats its records.
-        if text(record, "uuid").is_some_and(|id| !self.records.insert(id)) {
-            return;
+        if text(record, "uuid").is_some_and(|id| !known.insert(id)) {
+            continue;
         }
-        self.times.extend(moment(&record["timestamp"]));
-        let at = moment(&record["timestamp"]).map(rfc3339);
-        let payload = &record["payload"];
+        times.extend(moment(&record["timestamp"]));
         if record["type"] == "session_meta" {
-            self.id = text(payload, "id");
-            self.agent = text(payload, "originator");
-            let instructions = [&payload["base_instructions"], &payload["instructions"]];
-            let instructions = instructions
-                .iter()
-                .find_map(|it| it["text"].as_str().or(it.as_str()));
-            self.entries
-                .extend(instructions.map(|text| system(text.to_owned())));
-            return;
+            meta = &record["payload"];
+            let instructions = "/base_instructions/text /base_instructions /instructions";
+            items.extend(text(meta, instructions).map(|text| Item::text("system", text)));
+            continue;
         }
-        let body = if payload.is_object() { payload } else { record };
-        if self.question.is_none() && record["type"] == "event_msg" {
-            let item = Some(&payload["item"]).filter(|item| item["type"] == "UserMessage");
-            let message = Some(&payload["message"]).filter(|_| payload["type"] == "user_message");
-            let said = item.map(|item| &item["content"]).or(message).map(shown);
-            self.question = said.filter(|said| !said.is_empty()).map(Value::from);
-        }
-        let kinds = [&record["type"], &body["type"]].map(|kind| kind.as_str().unwrap_or_default());
-        let read = match record["type"].as_str() {
-            _ if kinds.iter().any(|kind| is_one_of(kind, BOOKKEEPING)) => return,
-            Some("response_item") => read_message(payload, "assistant"),
-            Some("user" | "assistant") => read_message(&record["message"], "assistant"),
-            Some("system") => text(record, "content").map(|text| vec![system(text)]),
-            _ => None,
-        };
-        let kept = || {
-            vec![system(format!(
-                "{}: {body}",
-                if kinds[1].is_empty() {
-                    kinds[0]
-                } else {
-                    kinds[1]
-                }
-            ))]
-        };
-        let side = record["isSidechain"] == true;
-        let agent = side.then(|| text(record, "agentId").unwrap_or_else(|| "subagent".to_owned()));
-        for mut entry in read.unwrap_or_else(kept) {
-            if let Item::Text { role, .. } = &mut entry.item
-                && record["isMeta"] == true
-            {
-                "system".clone_into(role);
-            }
-            entry.at = at.clone();
-            entry.agent = agent.clone();
-            self.entries.push(entry);
-        }
+        question = question.or_else(|| asked(record));
+        items.extend(record_items(record));
     }
-
-    fn session(self, format: SessionFormat) -> Placed {
-        let (conversation, final_analysis) = conversation(self.entries);
-        let mut session = SessionInput {
-            status: Some(SessionStatus::Completed.as_str().to_owned()),
-            agent: self.agent.or_else(|| Some(format.to_string())),
-            started_at: self.times.iter().min().copied().map(rfc3339),
-            completed_at: self.times.iter().max().copied().map(rfc3339),
-            alert_data: self.question,
-            conversation,
-            final_analysis,
-            ..SessionInput::default()
-        };
-        let content = serde_json::json!(session.conversation);
-        identify(&mut session, format, self.id, &content);
-        (self.place, session)
+    let session = SessionInput {
+        agent: text(meta, "originator").or_else(|| Some(format.to_string())),
+        alert_data: question.map(Value::from),
+        ..SessionInput::default()
+    };
+    let place = records.first().map(|(place, _)| place.clone());
+    Found {
+        place: place.unwrap_or_default(),
+        id: text(meta, "id").or(id),
+        items,
+        started_at: times.iter().min().copied(),
+        completed_at: times.iter().max().copied(),
+        session,
+        ..Found::default()
     }
 }
 
-fn system(text: String) -> Entry {
-    entry(Item::Text {
-        role: "system".to_owned(),
-        text,
-    })
+/// Returns the user's question, where the log separates it from instructions that the program sends in the user's name.
+fn asked(record: &Value) -> Option<String> {
+    let payload = &record["payload"];
+    let item = Some(&payload["item"]).filter(|item| item["type"] == "UserMessage");
+    let message = || Some(&payload["message"]).filter(|_| payload["type"] == "user_message");
+    let said = item
+        .map(|item| &item["content"])
+        .or_else(message)
+        .map(shown);
+    said.filter(|said| !said.is_empty())
+}
+
+fn record_items(record: &Value) -> Vec<Item> {
+    let body = first(record, "payload").unwrap_or(record);
+    let kinds = [&record["type"], &body["type"]].map(|kind| kind.as_str().unwrap_or_default());
+    if kinds.iter().any(|kind| is_one_of(kind, BOOKKEEPING)) {
+        return Vec::new();
+    }
+    let read = match kinds[0] {
+        "response_item" => read_message(body, "assistant"),
+        "user" | "assistant" => read_message(&record["message"], "assistant"),
+        "system" => text(record, "content").map(|text| vec![Item::text("system", text)]),
+        _ => None,
+    };
+    let kind = text(body, "type").unwrap_or_else(|| kinds[0].to_owned());
+    let mut items = read.unwrap_or_else(|| vec![Item::text("system", format!("{kind}: {body}"))]);
+    let side = record["isSidechain"] == true;
+    for item in &mut items {
+        if item.kind == ItemKind::Text && record["isMeta"] == true {
+            "system".clone_into(&mut item.role);
+        }
+        item.at = moment(&record["timestamp"]);
+        let agent = || text(record, "agentId").unwrap_or_else(|| "subagent".to_owned());
+        item.agent = side.then(agent);
+    }
+    items
 }

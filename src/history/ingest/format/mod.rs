@@ -1,37 +1,31 @@
 //! Sessions as other tools record them, each format in our one form of a session. Pure: JSON in, sessions or faults out.
 //!
-//! A format finds messages, tool calls and results; `parts` reads them in every dialect and `transcript` makes a conversation of
-//! them. A fault names its place, and then no session of the file is returned.
+//! A format unwraps messages and steps; `parts` reads them in every dialect and `transcript` makes a conversation of them. A fault
+//! names its place, and then no session of the file is returned.
 
 mod calls;
+mod chats;
 mod field;
-mod inspect;
 mod kind;
-mod known;
 mod logs;
-mod messages;
 mod parts;
-mod repeats;
-mod runs;
 mod shown;
 mod spans;
-mod step;
+mod steps;
 mod trace;
 mod transcript;
 
-use std::collections::HashMap;
-
+use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use self::field::{first, text};
-use self::messages::is_message;
-use self::transcript::{Entry, Item};
+use self::field::{first, rfc3339};
+use self::transcript::{Item, conversation};
 pub(in crate::history) use self::transcript::{THINKING, tool_text};
-use super::file::FileFault;
-use super::input::{SessionFault, SessionInput};
-use crate::wire::SessionFormat;
+use super::input::{SessionFault, SessionInput, all, placed, within};
+use crate::score::session::Message;
+use crate::wire::{SessionFormat, SessionStatus};
 
 /// One JSON value of a file, with its place there.
 pub(super) struct Document {
@@ -39,8 +33,21 @@ pub(super) struct Document {
     pub(super) value: Value,
 }
 
-/// A session with its place in the file.
-pub(super) type Placed = (String, SessionInput);
+/// A session as a format records it.
+#[derive(Clone, Default)]
+struct Found {
+    /// Place in the document, or in the file.
+    place: String,
+    id: Option<String>,
+    items: Vec<Item>,
+    failed: bool,
+    started_at: Option<DateTime<Utc>>,
+    completed_at: Option<DateTime<Utc>>,
+    /// Its fields, as far as they don't follow from the items.
+    session: SessionInput,
+}
+
+type Faults = Vec<SessionFault>;
 
 /// The form of a session file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,142 +60,110 @@ pub(super) enum Form {
 /// Returns the form that a value's fields show, by fields that no other form has; `None` for an unknown one.
 pub(super) fn detect(value: &Value) -> Option<Form> {
     let has = |name: &str| value.get(name).is_some_and(|value| !value.is_null());
-    let format = if has("conversation") || has("alert_data") && !has("messages") {
+    if has("conversation") || has("alert_data") && !has("messages") {
         return Some(Form::Own);
-    } else if spans::is_trace(value) {
-        SessionFormat::Spans
-    } else if let Some(format) = runs::format_of(value) {
-        format
-    } else if has("eval") && has("plan") || value["samples"][0]["messages"].is_array() {
-        SessionFormat::Inspect
-    } else if let Some(format) = logs::format_of(value) {
-        format
-    } else if messages::is_conversation(value) || is_message(value) {
-        SessionFormat::Messages
-    } else if has("status")
-        && !has("type")
-        && first(value, "session_id external_id final_analysis").is_some()
-    {
-        return Some(Form::Own);
-    } else {
-        return None;
+    }
+    let is_log = has("eval") && has("plan") || value["samples"][0]["messages"].is_array();
+    let format = match steps::format_of(value) {
+        None if is_log => Some(SessionFormat::Inspect),
+        None => logs::format_of(value),
+        tracing => tracing,
     };
-    Some(Form::Other(format))
+    if let Some(format) = format {
+        return Some(Form::Other(format));
+    }
+    if chats::is_conversation(value) || chats::is_message(value) {
+        return Some(Form::Other(SessionFormat::Messages));
+    }
+    let is_own = first(value, "session_id external_id final_analysis").is_some();
+    (is_own && has("status") && !has("type")).then_some(Form::Own)
 }
 
 /// The error for a value of an unknown form.
 pub(super) fn unknown_form() -> String {
-    let formats: Vec<&str> = SessionFormat::ALL
-        .iter()
-        .map(|format| format.as_str())
-        .collect();
+    let formats = SessionFormat::ALL.iter().map(|format| format.as_str());
     format!(
         "is in no known form; known are Gavel's own (status with alert_data or conversation) and the formats {}",
-        formats.join(", ")
+        formats.collect::<Vec<_>>().join(", ")
     )
 }
 
-/// Reads the documents of one file.
+/// Reads the documents of one file: its sessions, with their places.
 pub(super) fn read(
     format: SessionFormat,
     mut documents: Vec<Document>,
-) -> Result<Vec<Placed>, Vec<FileFault>> {
-    match format {
+) -> Result<Vec<(String, SessionInput)>, Faults> {
+    let found = match format {
         SessionFormat::Messages => {
-            if documents
-                .first()
-                .is_some_and(|first| is_message(&first.value))
-            {
-                documents = conversations(documents);
+            let is_message = |first: &Document| chats::is_message(&first.value);
+            if documents.first().is_some_and(is_message) {
+                documents = chats::of_messages(documents);
             }
-            each(&documents, messages::read)
+            each(documents, chats::read)
         }
-        SessionFormat::Inspect => each(&documents, inspect::read),
-        SessionFormat::Spans => trace::sessions(spans::steps(&documents)?, format),
-        SessionFormat::LangSmith | SessionFormat::Langfuse | SessionFormat::Braintrust => {
-            trace::sessions(runs::steps(format, &documents)?, format)
-        }
-        SessionFormat::ClaudeCode | SessionFormat::Codex => logs::read(format, &documents),
-    }
-}
-
-/// Returns the conversations of a file with a message per entry: one, or one for each id that the messages name.
-fn conversations(messages: Vec<Document>) -> Vec<Document> {
-    const IDS: &str = "session_id sessionId thread_id threadId conversation_id conversationId";
-    let mut conversations: Vec<(Option<String>, Document)> = Vec::new();
-    let mut known: HashMap<Option<String>, usize> = HashMap::new();
-    for Document { place, value } in messages {
-        let id = text(&value, IDS);
-        let at = *known.entry(id.clone()).or_insert(conversations.len());
-        if at == conversations.len() {
-            let place = if id.is_some() { place } else { String::new() };
-            let value = match &id {
-                Some(id) => json!({ "session_id": id, "messages": [] }),
-                None => json!([]),
-            };
-            conversations.push((id, Document { place, value }));
-        }
-        let conversation = conversations
-            .get_mut(at)
-            .map(|(_, document)| &mut document.value);
-        let messages = conversation.and_then(|value| match value.is_array() {
-            true => value.as_array_mut(),
-            false => value["messages"].as_array_mut(),
-        });
-        messages
-            .into_iter()
-            .for_each(|messages| messages.push(value.clone()));
-    }
-    conversations
+        SessionFormat::Inspect => each(documents, chats::read_inspect),
+        SessionFormat::ClaudeCode | SessionFormat::Codex => logs::read(format, documents),
+        SessionFormat::Spans
+        | SessionFormat::LangSmith
+        | SessionFormat::Langfuse
+        | SessionFormat::Braintrust => trace::sessions(steps::read(format, &documents)?),
+    }?;
+    Ok(found
         .into_iter()
-        .map(|(_, conversation)| conversation)
-        .collect()
+        .map(|found| finish(format, found))
+        .collect())
 }
 
 /// Reads documents independently of each other.
 fn each(
-    documents: &[Document],
-    read: impl Fn(&Value) -> Result<Vec<Placed>, Vec<SessionFault>>,
-) -> Result<Vec<Placed>, Vec<FileFault>> {
-    let (mut sessions, mut faults) = (Vec::new(), Vec::new());
-    for Document { place, value } in documents {
-        match read(value) {
-            Ok(read) => sessions.extend(read.into_iter().map(|(within, session)| {
-                let parts = [place.as_str(), &within];
-                let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-                (parts.join(", "), session)
-            })),
-            Err(found) => faults.extend(found.into_iter().map(|fault| FileFault {
-                place: place.clone(),
-                fault,
-            })),
+    documents: Vec<Document>,
+    read: impl Fn(&Value) -> Result<Vec<Found>, Faults>,
+) -> Result<Vec<Found>, Faults> {
+    let read = documents.into_iter().map(|Document { place, value }| {
+        let mut read = read(&value);
+        for found in read.iter_mut().flatten() {
+            found.place = within(&place, &found.place);
         }
-    }
-    if faults.is_empty() {
-        Ok(sessions)
-    } else {
-        Err(faults)
-    }
+        read.map_err(|faults| placed(&place, faults))
+    });
+    Ok(all(read)?.concat())
 }
 
-/// Sets the ids of a session. A UUID stays unchanged, and of another text an id is derived, always the same one. Without an id it is
-/// derived from `content`, so that the same file is the same session.
-fn identify(
-    session: &mut SessionInput,
-    format: SessionFormat,
-    id: Option<String>,
-    content: &Value,
-) {
-    match id {
-        Some(id) if id.len() == 36 && Uuid::try_parse(&id).is_ok() => {
-            session.session_id = Uuid::try_parse(&id).ok();
+/// Makes the messages, the conclusion and the ids of a session. A UUID stays unchanged, and of another text an id is derived, always the
+/// same one. Without an id it is derived from the content, so that the same file is the same session.
+fn finish(format: SessionFormat, found: Found) -> (String, SessionInput) {
+    let mut session = found.session;
+    let (messages, conclusion) = conversation(&found.items);
+    let status = match found.failed {
+        true => SessionStatus::Failed,
+        false => SessionStatus::Completed,
+    };
+    session.status.get_or_insert(status.as_str().to_owned());
+    let (start, end) = (found.started_at, found.completed_at);
+    session.started_at = session.started_at.or(start.map(rfc3339));
+    session.completed_at = session.completed_at.or(end.map(rfc3339));
+    session.conversation = messages;
+    session.final_analysis = match (session.final_analysis.take(), conclusion) {
+        // The agent's last text stays a message beside a conclusion that was given.
+        (Some(given), Some(last)) if given.trim() != last.trim() => {
+            session.conversation.push(Message {
+                role: "assistant".to_owned(),
+                content: last,
+                ..Message::default()
+            });
+            Some(given)
         }
-        Some(id) => {
-            session.session_id = Some(derived_id(format.as_str(), &id));
-            session.external_id = Some(id);
-        }
-        None => session.session_id = Some(derived_id(format.as_str(), &content.to_string())),
+        (given, last) => given.or(last),
+    };
+    let uuid = found.id.as_deref().filter(|id| id.len() == 36);
+    session.session_id = uuid.and_then(|id| Uuid::try_parse(id).ok());
+    if session.session_id.is_none() {
+        let content = || json!(session).to_string();
+        let name = found.id.clone().unwrap_or_else(content);
+        session.session_id = Some(derived_id(format.as_str(), &name));
+        session.external_id = found.id;
     }
+    (found.place, session)
 }
 
 /// Our id of a session that its source calls otherwise.
@@ -203,20 +178,9 @@ pub(super) fn derived_id(source: &str, external_id: &str) -> Uuid {
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
-/// An item whose agent and time aren't recorded.
-fn entry(item: Item) -> Entry {
-    Entry {
-        item,
-        agent: None,
-        at: None,
-    }
-}
-
-fn fault(pointer: impl Into<String>, message: impl Into<String>) -> SessionFault {
-    SessionFault {
-        pointer: pointer.into(),
-        message: message.into(),
-    }
+/// An error that ended a conversation, or a step of it.
+fn failure(error: &str) -> Item {
+    Item::text("system", format!("Error: {error}"))
 }
 
 #[cfg(test)]

@@ -2,12 +2,11 @@
 
 use serde_json::Value;
 
-use super::calls::{call_items, result};
-use super::field::{first, is_blank, is_one_of, list, moment, rfc3339, text};
-use super::kind::{Kind, inner, is_message, named_type, role, type_of, unwrapped};
-use super::known::Known;
+use super::calls::{call, result};
+use super::field::{first, is_blank, is_one_of, list, moment, text};
+use super::kind::{Kind, inner, is_message, named_type, role, speaker, type_of, unwrapped};
 use super::shown::{BOOKKEEPING, joined, part_text, shown, unknown, without_base64};
-use super::transcript::{Entry, Item, THINKING};
+use super::transcript::{ALTERNATIVE, Item, ItemKind, Known, THINKING, tool_text};
 
 /// The error for a value that is no message.
 pub(super) const NO_MESSAGE: &str = "is no message; an object with a role and a content is expected, such as {\"role\": \"user\", \"content\": \"..\"}";
@@ -15,6 +14,8 @@ pub(super) const NO_MESSAGE: &str = "is no message; an object with a role and a 
 /// Fields of a message with its thinking. The first with a value counts, because others repeat it.
 const THOUGHTS: &str =
     "reasoning_content reasoning thinking reasoning_text thinking_blocks reasoning_details";
+/// Fields of a part of thinking, which all count.
+const THOUGHT_FIELDS: &str = "thinking reasoning reasoningText reasoning_text text summary content";
 /// Fields of a message without content for a judge.
 const KNOWN: &str = "role content parts refusal tool_calls additional_kwargs response_metadata usage usage_metadata \
     metadata stop_reason stop_sequence model finish_reason timestamp created_at createdAt source weight session_id thread_id \
@@ -25,20 +26,14 @@ pub(super) const TEXTS: &str =
 
 /// Fields of an object with messages, a row each with the role of plain text there. The first field of a row counts.
 const PLACES: [(&str, &str); 4] = [
-    (
-        "/system /instructions /system_instruction /systemInstruction",
-        "system",
-    ),
-    (
-        "/messages /values/messages /chat_history /contents /prompts /prompt /input",
-        "user",
-    ),
+    (INSTRUCTIONS, "system"),
+    (REQUESTS, "user"),
     ("/intermediate_steps", "assistant"),
-    (
-        "/output /completion /choices /generations /candidates /message /response",
-        "assistant",
-    ),
+    (ANSWERS, "assistant"),
 ];
+const INSTRUCTIONS: &str = "/system /instructions /system_instruction /systemInstruction";
+const REQUESTS: &str = "/messages /values/messages /chat_history /contents /prompts /prompt /input";
+const ANSWERS: &str = "/output /completion /choices /generations /candidates /message /response";
 
 /// Returns the messages of an object, a request, its answer or both: pointer, role of plain text, value.
 pub(super) fn located(document: &Value) -> Vec<(&'static str, &'static str, &Value)> {
@@ -54,8 +49,8 @@ pub(super) fn located(document: &Value) -> Vec<(&'static str, &'static str, &Val
     }
 }
 
-/// Returns the entries of a message or of an item, which has the role of its place; `None` for other values.
-pub(super) fn read_message(value: &Value, place: &str) -> Option<Vec<Entry>> {
+/// Returns the items of a message or of an item, which has the role of its place; `None` for other values.
+pub(super) fn read_message(value: &Value, place: &str) -> Option<Vec<Item>> {
     let (class, message) = unwrapped(value);
     // Gemini's user and instructions need no role.
     let of_place = || if place == "system" { "system" } else { "user" }.to_owned();
@@ -63,31 +58,67 @@ pub(super) fn read_message(value: &Value, place: &str) -> Option<Vec<Entry>> {
     if role.is_none() && named_type(message).is_none() {
         return None;
     }
-    let agent =
-        text(message, "source").filter(|source| source != "user" && message["role"].is_null());
-    let at = first(message, "timestamp created_at createdAt")
-        .and_then(moment)
-        .map(rfc3339);
     let mut reader = Reader::default();
     match &role {
         Some(role) => reader.message(role, message),
         None => reader.part(place, message),
     }
-    let entry = |item| Entry {
-        item,
-        agent: agent.clone(),
-        at: at.clone(),
+    let agent = speaker(message).filter(|speaker| speaker != "user");
+    for item in &mut reader.items {
+        item.agent.clone_from(&agent);
+        item.at = time(message);
+    }
+    Some(reader.items)
+}
+
+fn time(message: &Value) -> Option<chrono::DateTime<chrono::Utc>> {
+    first(message, "timestamp created_at createdAt").and_then(moment)
+}
+
+/// Reads a list in the order of time. Of several answers to one request the first is the conversation's, the others are alternatives.
+/// The error is the index of a value that isn't read.
+pub(super) fn read_list(
+    values: &[Value],
+    is_answers: bool,
+    read: impl Fn(&Value) -> Option<Vec<Item>>,
+) -> Result<Vec<Item>, usize> {
+    let mut values: Vec<(usize, &Value)> = values.iter().enumerate().collect();
+    let times = values.iter().map(|(_, value)| time(unwrapped(value).1));
+    let times: Option<Vec<_>> = times.collect();
+    if times.is_some_and(|times| times.is_sorted_by(|later, sooner| later > sooner)) {
+        values.reverse();
+    }
+    let is_answer =
+        |value: &Value| first(value, "finish_reason finishReason generation_info").is_some();
+    let is_answers = is_answers || values.iter().all(|(_, value)| is_answer(value));
+    let mut items = Vec::new();
+    for (n, value) in values {
+        let read = read(value).ok_or(n)?.into_iter();
+        match is_answers && n > 0 {
+            true => items.extend(read.map(alternative)),
+            false => items.extend(read),
+        }
+    }
+    Ok(items)
+}
+
+/// An item of an answer that the agent didn't go on with; its calls weren't made.
+fn alternative(item: Item) -> Item {
+    let text = match item.kind {
+        ItemKind::Text => item.text,
+        ItemKind::Call | ItemKind::Result => {
+            let call = tool_text(item.arguments.as_ref(), None);
+            format!("{}: {call}", item.name.unwrap_or_default())
+        }
     };
-    Some(reader.items.into_iter().map(entry).collect())
+    Item::text(ALTERNATIVE, text)
 }
 
 /// Returns the items of any input or output of a model: messages, lists of them, text, or other JSON as its text.
 pub(super) fn read_any(value: &Value, role: &str) -> Vec<Item> {
-    let each = |values: &[Value]| {
-        values
-            .iter()
-            .flat_map(|value| read_any(value, role))
-            .collect()
+    let each = |values: &[Value], is_answers| {
+        let read = |value: &Value| Some(read_any(value, role));
+        read_list(values, is_answers, read).unwrap_or_default()
     };
     match value {
         Value::String(said) if said.trim_start().starts_with(['[', '{', '"']) => {
@@ -98,18 +129,21 @@ pub(super) fn read_any(value: &Value, role: &str) -> Vec<Item> {
             }
         }
         Value::Array(values) if values.is_empty() || values.iter().any(is_conversation) => {
-            each(values)
+            each(values, false)
         }
         Value::Object(fields) => {
             let located = located(value);
-            if !located.is_empty() && !is_message(value) {
-                let items = located.iter();
-                return items
-                    .flat_map(|(_, role, value)| read_any(value, role))
-                    .collect();
+            if !is_message(value) && is_conversation(value) {
+                let items = located
+                    .iter()
+                    .flat_map(|(name, role, value)| match value.as_array() {
+                        Some(values) if is_answers(name) => each(values, true),
+                        Some(_) | None => read_any(value, role),
+                    });
+                return items.collect();
             }
-            if let Some(entries) = read_message(value, role) {
-                return entries.into_iter().map(|entry| entry.item).collect();
+            if let Some(items) = read_message(value, role) {
+                return items;
             }
             let mut only = fields.iter();
             match (only.next(), only.next()) {
@@ -124,10 +158,16 @@ pub(super) fn read_any(value: &Value, role: &str) -> Vec<Item> {
     }
 }
 
+/// Whether the elements of a field's list are answers to one request.
+pub(super) fn is_answers(field: &str) -> bool {
+    field == "/choices" || field == "/candidates"
+}
+
+/// Whether a value is a message, a list of messages, or an object with messages.
 fn is_conversation(value: &Value) -> bool {
     match value.as_array() {
         Some(values) => !values.is_empty() && values.iter().all(is_conversation),
-        None => is_message(value) || !located(value).is_empty(),
+        None => is_message(value) || located(value).iter().any(|(_, _, it)| !it.is_string()),
     }
 }
 
@@ -148,16 +188,15 @@ impl Reader {
         let extra = &message["additional_kwargs"];
         self.text("system", &shown(&message["instructions"]));
         if let Some(responses) = message["tool_responses"].as_array() {
-            let results = responses
-                .iter()
-                .map(|response| Item::Result(result(response, "tool_result", None)));
+            let results = responses.iter();
+            let results = results.map(|response| result(response, "tool_result", None));
             return self.items.extend(results);
         }
         if let Some(thought) = first(message, THOUGHTS).or_else(|| first(extra, THOUGHTS)) {
             self.text(THINKING, &joined(parts(thought).iter().map(part_text)));
         }
-        let is_thought =
-            type_of(message).is_some_and(|name| Kind::of(&name, message) == Kind::Thinking);
+        let kind = type_of(message).map(|name| Kind::of(&name, message));
+        let is_thought = kind == Some(Kind::Thinking);
         let part_role = if is_thought { THINKING } else { role };
         let before = self.items.len();
         for name in ["parts", "content", "blocks", "contents", "items"] {
@@ -172,66 +211,52 @@ impl Reader {
                 self.text(role, &unknown(name, attachment));
             }
         }
+        let error = text(message, "errorMessage error_message errorCode error_code");
+        if let Some(error) = error.filter(|_| speaker(message).is_some()) {
+            self.text(role, &format!("Error: {error}"));
+        }
         self.calls(message, extra);
         if self.items.is_empty() && role != "tool" {
             self.text(role, &unread(message));
         }
-        if role == "tool"
-            && self
-                .items
-                .iter()
-                .all(|item| matches!(item, Item::Text { .. }))
-        {
-            let texts = self.items.drain(..).filter_map(|item| match item {
-                Item::Text { text, .. } => Some(text),
-                Item::Call(_) | Item::Result(_) => None,
-            });
-            let content = joined(texts);
+        let is_text = |item: &Item| item.kind == ItemKind::Text;
+        if role == "tool" && self.items.iter().all(is_text) {
+            let content = joined(self.items.drain(..).map(|item| item.text));
             self.items
-                .push(Item::Result(result(message, "tool_result", Some(content))));
+                .push(result(message, "tool_result", Some(content)));
         }
     }
 
     fn content(&mut self, role: &str, content: &Value) {
+        // An event of Google's ADK holds a message of Gemini.
+        let content = match content["parts"].is_array() {
+            true => &content["parts"],
+            false => content,
+        };
         let is_part = |part: &Value| part.is_string() || part.is_object();
-        match content
-            .as_array()
-            .filter(|parts| !parts.iter().all(is_part))
-        {
-            Some(_) => self.text(role, &shown(content)),
-            None => parts(content).iter().for_each(|part| self.part(role, part)),
+        match content.as_array() {
+            Some(list) if !list.iter().all(is_part) => self.text(role, &shown(content)),
+            _ => parts(content).iter().for_each(|part| self.part(role, part)),
         }
     }
 
     /// Reads the calls outside the content. Frameworks record a call both as a part and in a list; one of the two counts.
     fn calls(&mut self, message: &Value, extra: &Value) {
+        let is_call = |item: &Item| item.kind == ItemKind::Call || item.arguments.is_some();
         let mut known = Known::default();
-        self.items.iter().for_each(|item| known.add(item));
-        let lists = [
-            "tool_calls",
-            "invalid_tool_calls",
-            "toolInvocations",
-            "function_call",
-        ];
-        for name in lists {
-            let calls = if message[name].is_null() {
-                &extra[name]
-            } else {
-                &message[name]
-            };
+        let calls = self.items.iter().filter(|item| is_call(item));
+        calls.for_each(|call| known.add(call.call_key()));
+        for name in "tool_calls invalid_tool_calls toolInvocations function_call".split(' ') {
             // The legacy field repeats the only call of the list.
-            if name == "function_call"
-                && self.items.iter().any(|item| matches!(item, Item::Call(_)))
-            {
+            if name == "function_call" && self.items.iter().any(is_call) {
                 continue;
             }
             known.start_history();
-            for call in list(calls) {
-                let items = call_items(&call, "tool_call");
-                if items.first().is_some_and(|call| known.is_new(call)) {
-                    self.items.extend(items);
-                }
-            }
+            let own = Some(&message[name]).filter(|calls| !calls.is_null());
+            let calls = list(own.unwrap_or(&extra[name]));
+            let calls = calls.iter().map(|part| call(part, "tool_call"));
+            self.items
+                .extend(calls.filter(|call| known.is_new(call.call_key())));
         }
     }
 
@@ -258,27 +283,24 @@ impl Reader {
             Kind::Text if inner["content"].is_array() => self.content(role, &inner["content"]),
             Kind::Text => self.text(role, &part_text(inner)),
             Kind::Thinking => {
-                let fields = "thinking reasoning reasoningText reasoning_text text summary content";
-                let thoughts = fields.split(' ').filter_map(|name| first(inner, name));
-                let thoughts = joined(thoughts.map(part_text));
-                match thoughts.is_empty() {
-                    true => self.text(THINKING, &unknown(&name, inner)),
-                    false => self.text(THINKING, &thoughts),
+                let thoughts = THOUGHT_FIELDS.split(' ');
+                let thoughts = thoughts.filter_map(|name| first(inner, name));
+                match joined(thoughts.map(part_text)) {
+                    none if none.is_empty() => self.text(THINKING, &unknown(&name, inner)),
+                    thoughts => self.text(THINKING, &thoughts),
                 }
             }
-            Kind::Call => self.items.extend(call_items(inner, &name)),
-            Kind::Result => self.items.push(Item::Result(result(inner, &name, None))),
+            Kind::Call => self.items.push(call(inner, &name)),
+            Kind::Result => self.items.push(result(inner, &name, None)),
             Kind::Unknown => self.text(role, &unknown(&name, inner)),
         }
     }
 
     fn text(&mut self, role: &str, said: &str) {
         // Open models write their thoughts into the text.
-        let inline = said
-            .trim_start()
-            .strip_prefix("<think>")
-            .filter(|_| role == "assistant");
-        if let Some((thought, rest)) = inline.and_then(|said| said.split_once("</think>")) {
+        let inline = said.trim_start().strip_prefix("<think>");
+        let inline = inline.and_then(|said| said.split_once("</think>"));
+        if let Some((thought, rest)) = inline.filter(|_| role == "assistant") {
             self.text(THINKING, thought.trim());
             return self.text(role, rest.trim_start());
         }
@@ -286,14 +308,11 @@ impl Reader {
             return;
         }
         match self.items.last_mut() {
-            Some(Item::Text { role: before, text }) if before == role => {
-                text.push('\n');
-                text.push_str(said);
+            Some(last) if last.kind == ItemKind::Text && last.role == role => {
+                last.text.push('\n');
+                last.text.push_str(said);
             }
-            _ => self.items.push(Item::Text {
-                role: role.to_owned(),
-                text: said.to_owned(),
-            }),
+            _ => self.items.push(Item::text(role, said)),
         }
     }
 }
@@ -312,7 +331,8 @@ fn unread(message: &Value) -> String {
 }
 
 fn parts(content: &Value) -> &[Value] {
-    content
-        .as_array()
-        .map_or(std::slice::from_ref(content), Vec::as_slice)
+    match content.as_array() {
+        Some(parts) => parts,
+        None => std::slice::from_ref(content),
+    }
 }

@@ -590,12 +590,12 @@ fn a_wrong_shape_is_named_with_its_place_and_the_remedy() {
         (
             json!([{"id": "r"}]),
             Some(LangSmith),
-            "f.json: item 0: is no run; an object with id and run_type",
+            "f.json: item 0: record 0 is no step of the format langsmith; an object with its id and its trace or type",
         ),
         (
             resource(vec![traceless]),
             None,
-            "f.json: /traceId: span 0: is missing; a span of OTLP",
+            "f.json: record 0 is no step of the format spans",
         ),
         (
             resource(vec![span]),
@@ -807,7 +807,6 @@ fn a_model_call_that_two_libraries_record_counts_once() {
         lines(&session),
         [
             ("user", "Full?", None, None),
-            ("assistant", "Yes.", None, None),
             (
                 "tool",
                 "Arguments: {\"host\":1}\nResult:\n97 %",
@@ -816,6 +815,7 @@ fn a_model_call_that_two_libraries_record_counts_once() {
             ),
         ]
     );
+    assert_eq!(session.final_analysis.as_deref(), Some("Yes."));
 }
 
 #[test]
@@ -1078,4 +1078,116 @@ fn a_plain_span_without_steps_within_it_counts_as_a_tool() {
         ]
     );
     assert_eq!(session.final_analysis.as_deref(), Some("Yes."));
+}
+
+#[test]
+fn messages_listed_newest_first_are_read_in_the_order_of_time() {
+    let said = |role: &str, content: &str, at: Value| json!({"role": role, "content": content, "created_at": at});
+    let read = |times: [Value; 3]| {
+        let [first, second, third] = times;
+        let messages = json!([
+            said("assistant", "97 %", first),
+            said("assistant", "I look.", second),
+            said("user", "Full?", third),
+        ]);
+        let one = only(&messages);
+        let wrapped = only(&json!({ "messages": messages }));
+        assert_eq!(one.conversation, wrapped.conversation);
+        (one.conversation[0].content.clone(), one.final_analysis)
+    };
+    for descending in [
+        [
+            json!(1_767_225_603),
+            json!(1_767_225_602),
+            json!(1_767_225_601),
+        ],
+        ["03", "02", "01"].map(|second| json!(format!("2026-01-01T00:00:{second}Z"))),
+        ["03.5", "03.2", "03.1"].map(|second| json!(format!("2026-01-01 00:00:{second}"))),
+    ] {
+        let expected = ("Full?".to_owned(), Some("97 %".to_owned()));
+        assert_eq!(read(descending.clone()), expected, "{descending:?}");
+    }
+    // Not every message has its own time, or they don't descend.
+    for other in [
+        [json!(3), json!(3), json!(1)],
+        [json!(3), json!(null), json!(1)],
+        [json!(1), json!(2), json!(3)],
+    ] {
+        assert_eq!(read(other.clone()), ("97 %".to_owned(), None), "{other:?}");
+    }
+}
+
+#[test]
+fn further_answers_to_one_request_are_alternatives() {
+    let call = json!([{"id": "c", "function": {"name": "df", "arguments": "{}"}}]);
+    let answers = |first: &str, second: Value| json!([{"index": 0, "message": {"role": "assistant", "content": first}}, {"index": 1, "message": second}]);
+    let ask = json!([{"role": "user", "content": "Full?"}]);
+    let text = json!({"role": "assistant", "content": "No."});
+    let genai = |said: &str| json!({"role": "assistant", "parts": [{"type": "text", "content": said}], "finish_reason": "stop"});
+    let span = json!({"gen_ai.operation.name": "chat", "gen_ai.input.messages": ask.to_string(),
+        "gen_ai.output.messages": json!([genai("Yes."), genai("No.")]).to_string()});
+    let generation = |said: &str| json!({"text": said, "generation_info": {"finish_reason": "stop"}, "message": langchain("AIMessage", json!({"content": said}))});
+    for (what, file, alternative) in [
+        (
+            "chat completions",
+            json!({"messages": ask, "choices": answers("Yes.", text)}),
+            "No.",
+        ),
+        (
+            "a call that wasn't made",
+            json!({"messages": ask, "choices": answers("Yes.", json!({"role": "assistant", "tool_calls": call}))}),
+            "df: Arguments: {}\nNo result is recorded.",
+        ),
+        (
+            "Gemini",
+            json!({"contents": [{"parts": [{"text": "Full?"}]}], "candidates": [
+                {"content": {"role": "model", "parts": [{"text": "Yes."}]}}, {"content": {"role": "model", "parts": [{"text": "No."}]}}]}),
+            "No.",
+        ),
+        (
+            "spans",
+            resource(vec![otlp(("a", ""), "chat", (0, 1), &span)]),
+            "No.",
+        ),
+        (
+            "LangSmith",
+            json!([{"id": "r", "run_type": "llm", "inputs": {"messages": [[langchain("HumanMessage", json!({"content": "Full?"}))]]},
+                "outputs": {"generations": [[generation("Yes."), generation("No.")]]}}]),
+            "No.",
+        ),
+    ] {
+        let session = only(&file);
+        let expected = [
+            ("user", "Full?", None, None),
+            ("alternative", alternative, None, None),
+        ];
+        assert_eq!(lines(&session), expected, "{what}");
+        assert_eq!(session.final_analysis.as_deref(), Some("Yes."), "{what}");
+    }
+}
+
+#[test]
+fn an_unknown_field_beside_messages_is_an_error_in_our_own_form_alone() {
+    let messages =
+        json!([{"role": "user", "content": "Full?"}, {"role": "assistant", "content": "Yes."}]);
+    for (field, hint) in [
+        ("mesages", "unknown key mesages; did you mean messages?"),
+        ("metdata", "unknown key metdata; did you mean metadata?"),
+        (
+            "final_anlysis",
+            "unknown key final_anlysis; did you mean final_analysis?",
+        ),
+        ("zzz", "unknown key zzz; known: alert_type, agent,"),
+    ] {
+        let own = json!({"messages": messages, "alert_data": "x", (field): 1});
+        let said = error(&own, None);
+        assert!(said.contains(hint), "{said}");
+        // The envelope of another tool.
+        assert_eq!(
+            only(&json!({"messages": messages, (field): 1}))
+                .conversation
+                .len(),
+            1
+        );
+    }
 }

@@ -3,81 +3,90 @@
 //! Each model call is recorded with its full history. Items that earlier calls of the same agent hold are skipped. A tool's step is
 //! skipped if a message has its result.
 
-use std::collections::{HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet, VecDeque};
 
-use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use super::field::{once, rfc3339};
-use super::known::Known;
-use super::parts::read_any;
-use super::repeats::{Said, Tools};
-use super::step::{Step, StepKind, count_leaves_as_tools};
-use super::transcript::{Entry, Item, conversation};
-use super::{Placed, fault, identify};
-use crate::history::ingest::file::FileFault;
-use crate::history::ingest::input::SessionInput;
-use crate::wire::{SessionFormat, SessionStatus};
+use super::field::{grouped, is_one_of, once};
+use super::parts::{TEXTS, read_any, read_message};
+use super::shown::shown;
+use super::steps::{AGENTS, AUTHORS, CALL_IDS, Step, StepKind};
+use super::transcript::{Item, ItemKind, Known, THINKING};
+use super::{Faults, Found, all, failure};
+use crate::history::ingest::input::{SessionFault, SessionInput};
 
 /// Limit of the steps above a step, because a parent may be its own child.
 const HIGHEST: usize = 64;
+/// Traces with more outermost steps have their questions compared with whole texts only.
+const MAX_ROOTS_WITHIN: usize = 100;
 
 /// The sessions of these steps, in the order of the file.
-pub(super) fn sessions(
-    steps: Vec<Step>,
-    format: SessionFormat,
-) -> Result<Vec<Placed>, Vec<FileFault>> {
-    let mut conversations: HashMap<String, String> = HashMap::new();
-    for step in &steps {
-        if let Some(conversation) = &step.conversation {
-            conversations.insert(step.trace.clone(), conversation.clone());
-        }
-    }
-    let mut groups: Vec<(String, Vec<Step>)> = Vec::new();
-    let mut known: HashMap<String, usize> = HashMap::new();
-    for step in steps {
-        let name = conversations
-            .get(&step.trace)
-            .unwrap_or(&step.trace)
-            .clone();
-        let at = *known.entry(name.clone()).or_insert(groups.len());
-        match groups.get_mut(at) {
-            Some((_, group)) => group.push(step),
-            None => groups.push((name, vec![step])),
-        }
-    }
-    let (mut sessions, mut faults) = (Vec::new(), Vec::new());
-    for (name, mut steps) in groups {
+pub(super) fn sessions(steps: Vec<Step>) -> Result<Vec<Found>, Faults> {
+    let named = steps.iter();
+    let named = named.filter_map(|step| Some((step.trace.clone(), step.conversation.clone()?)));
+    let conversations: HashMap<String, String> = named.collect();
+    let named = steps.into_iter().map(|step| {
+        let name = conversations.get(&step.trace).unwrap_or(&step.trace);
+        (name.clone(), step)
+    });
+    all(grouped(named).into_iter().map(|(name, mut steps)| {
         // Steps of one moment stay in the file's order.
         steps.sort_by_key(|step| step.started_at);
-        count_leaves_as_tools(&mut steps);
-        let trace = Trace::new(&name, &steps);
-        match trace.session(format) {
-            Ok(session) => sessions.push((trace.place(), session)),
-            Err(found) => faults.push(found),
-        }
-    }
-    if faults.is_empty() {
-        Ok(sessions)
-    } else {
-        Err(faults)
-    }
+        let by_id = steps.iter().map(|step| (step.id.as_str(), step));
+        let trace = Trace {
+            by_id: by_id.collect(),
+            parents: steps.iter().filter_map(|it| it.parent.as_deref()).collect(),
+            steps: &steps,
+        };
+        trace.session(name).map_err(|fault| vec![fault])
+    }))
 }
 
 struct Trace<'a> {
-    name: &'a str,
     steps: &'a [Step],
     by_id: HashMap<&'a str, &'a Step>,
+    /// Ids of steps that have steps within them.
+    parents: HashSet<&'a str>,
 }
 
 impl<'a> Trace<'a> {
-    fn new(name: &'a str, steps: &'a [Step]) -> Self {
-        let by_id = steps.iter().map(|step| (step.id.as_str(), step)).collect();
-        Self { name, steps, by_id }
-    }
-
-    fn place(&self) -> String {
-        format!("trace {}", self.name)
+    fn session(&self, name: String) -> Result<Found, SessionFault> {
+        let mut before = HashMap::new();
+        let traces = grouped(self.steps.iter().map(|step| (step.trace.as_str(), step)));
+        let traces = traces.into_iter();
+        let items = traces.flat_map(|(_, steps)| self.items(&steps, &mut before));
+        let items: Vec<Item> = items.collect();
+        let place = format!("trace {name}");
+        if !items.iter().any(|item| item.kind == ItemKind::Text) {
+            let message = format!(
+                "{place} holds no message; record what models and tools say (for OpenTelemetry: turn on the capture of message content)"
+            );
+            return Err(SessionFault {
+                place: self.steps[0].place.clone(),
+                ..SessionFault::new("", message)
+            });
+        }
+        let steps = || self.steps.iter();
+        let mut roots = steps().filter(|step| self.is_root(step));
+        let used = steps().filter(|step| step.kind == StepKind::Tool);
+        let tools = steps().flat_map(Step::tools);
+        Ok(Found {
+            place,
+            id: Some(name),
+            items,
+            failed: roots.clone().any(|step| step.failed),
+            started_at: steps().filter_map(|step| step.started_at).min(),
+            completed_at: steps().filter_map(|step| step.ended_at).max(),
+            session: SessionInput {
+                agent: steps()
+                    .find_map(|step| self.agent(step))
+                    .or_else(|| roots.next()?.name.clone()),
+                author: steps().find_map(|step| step.word(AUTHORS)),
+                tools: once(tools.chain(used.filter_map(|step| step.name.clone()))),
+                ..SessionInput::default()
+            },
+        })
     }
 
     fn is_root(&self, step: &Step) -> bool {
@@ -85,226 +94,13 @@ impl<'a> Trace<'a> {
         parent.is_none_or(|parent| !self.by_id.contains_key(parent))
     }
 
-    fn roots(&self) -> impl Iterator<Item = &'a Step> {
-        self.steps.iter().filter(|step| self.is_root(step))
-    }
-
     /// Returns the agent of a step: its own, else that of the nearest step above.
-    fn agent(&self, step: &'a Step) -> Option<&'a str> {
-        std::iter::once(step)
-            .chain(self.above(step))
-            .find_map(|step| {
-                let own = (step.kind == StepKind::Agent).then_some(step.name.as_deref());
-                step.agent.as_deref().or(own.flatten())
-            })
-    }
-
-    fn session(&self, format: SessionFormat) -> Result<SessionInput, FileFault> {
-        let said = self.entries();
-        if !said
-            .iter()
-            .any(|entry| matches!(entry.item, Item::Text { .. }))
-        {
-            let first = self.steps.first();
-            return Err(FileFault {
-                place: first.map(|step| step.place.clone()).unwrap_or_default(),
-                fault: fault(
-                    "",
-                    format!(
-                        "{} holds no message; record what models and tools say (for OpenTelemetry: turn on the capture of message content)",
-                        self.place()
-                    ),
-                ),
-            });
-        }
-        let (conversation, final_analysis) = conversation(said);
-        let status = if self.roots().any(|step| step.failed) {
-            SessionStatus::Failed
-        } else {
-            SessionStatus::Completed
-        };
-        let agent = self.steps.iter().find_map(|step| self.agent(step));
-        let root = self.roots().next();
-        let mut session = SessionInput {
-            status: Some(status.as_str().to_owned()),
-            agent: agent.map(str::to_owned).or_else(|| root?.name.clone()),
-            author: self.steps.iter().find_map(|step| step.author.clone()),
-            conversation,
-            final_analysis,
-            tools: self.tools(),
-            started_at: self
-                .steps
-                .iter()
-                .filter_map(|step| step.started_at)
-                .min()
-                .map(rfc3339),
-            completed_at: self
-                .steps
-                .iter()
-                .filter_map(|step| step.ended_at)
-                .max()
-                .map(rfc3339),
-            ..SessionInput::default()
-        };
-        identify(
-            &mut session,
-            format,
-            Some(self.name.to_owned()),
-            &Value::Null,
-        );
-        Ok(session)
-    }
-
-    /// Returns the names of the available and the used tools.
-    fn tools(&self) -> Vec<String> {
-        let used = self.steps.iter().filter(|step| step.kind == StepKind::Tool);
-        let used = used.filter_map(|step| step.name.as_ref());
-        let at_hand = self.steps.iter().flat_map(|step| &step.tools);
-        once(at_hand.chain(used).cloned())
-    }
-
-    /// Returns the entries of all traces, one trace after another.
-    fn entries(&self) -> Vec<Entry> {
-        let mut traces: Vec<Vec<&Step>> = Vec::new();
-        let mut known: HashMap<&str, usize> = HashMap::new();
-        for step in self.steps {
-            let at = *known.entry(step.trace.as_str()).or_insert(traces.len());
-            match traces.get_mut(at) {
-                Some(steps) => steps.push(step),
-                None => traces.push(vec![step]),
-            }
-        }
-        let mut before = HashMap::new();
-        let entries = traces
-            .iter()
-            .map(|steps| self.trace_entries(steps, &mut before));
-        entries.collect::<Vec<_>>().concat()
-    }
-
-    fn trace_entries(
-        &self,
-        steps: &[&'a Step],
-        before: &mut HashMap<Option<&'a str>, Known>,
-    ) -> Vec<Entry> {
-        let mut tools = Tools::new(steps);
-        let mut nested = self.outputs_within(steps);
-        let mut errors = HashSet::new();
-        let mut entries = Vec::new();
-        for step in steps {
-            let agent = self.agent(step);
-            let entry = |item, at: Option<DateTime<Utc>>| Entry {
-                item,
-                agent: agent.map(str::to_owned),
-                at: at.map(rfc3339),
-            };
-            match (step.kind, &step.tool) {
-                (StepKind::Model, _) => {
-                    let before = before.entry(agent).or_default();
-                    before.start_history();
-                    let input = step.input.iter().filter(|item| before.is_new(item));
-                    entries.extend(input.map(|item| entry(item.clone(), step.started_at)));
-                    for item in &step.output {
-                        // A span around another one of the same call repeats its output.
-                        if remove(nested.get_mut(step.id.as_str()), &item.key()) {
-                            continue;
-                        }
-                        before.add(item);
-                        entries.push(entry(item.clone(), step.ended_at));
-                    }
-                }
-                (_, Some((call, result))) if !self.is_nested_tool(step) => {
-                    for item in tools.missing(call, result) {
-                        let is_call = matches!(item, Item::Call(_));
-                        let at = if is_call {
-                            step.started_at
-                        } else {
-                            step.ended_at
-                        };
-                        entries.push(entry(item, at));
-                    }
-                }
-                (StepKind::Tool | StepKind::Agent | StepKind::Work | StepKind::Other, _) => {}
-            }
-            let error = step.error.as_ref().filter(|_| step.tool.is_none());
-            // Steps above repeat the error of the one that failed.
-            if let Some(error) = error.filter(|error| errors.insert(*error)) {
-                let item = Item::Text {
-                    role: "system".to_owned(),
-                    text: format!("Error: {error}"),
-                };
-                entries.push(entry(item, step.ended_at));
-            }
-        }
-        for entry in &mut entries {
-            let key = entry.item.key();
-            if let Item::Result(result) = &mut entry.item {
-                result.is_error |= tools.failed.contains(&key);
-            }
-        }
-        self.with_outermost(steps, entries)
-    }
-
-    /// Adds the question and the answer of the outermost steps where no message holds them.
-    fn with_outermost(&self, steps: &[&'a Step], mut entries: Vec<Entry>) -> Vec<Entry> {
-        let roots: Vec<&Step> = steps
-            .iter()
-            .copied()
-            .filter(|step| self.is_root(step))
-            .collect();
-        let mut said = Said::new(&entries, roots.len());
-        let (mut questions, mut answers) = (Vec::new(), Vec::new());
-        for root in roots {
-            let sides = [
-                (&root.question, "user", root.started_at),
-                (&root.answer, "assistant", root.ended_at),
-            ];
-            for (value, side, at) in sides {
-                let items = value
-                    .as_ref()
-                    .map(|value| read_any(value, side))
-                    .unwrap_or_default();
-                for item in items {
-                    let is_new = match &item {
-                        Item::Text { role, text } => role == side && said.is_new(text, side),
-                        Item::Call(_) | Item::Result(_) => false,
-                    };
-                    let entry = Entry {
-                        item,
-                        agent: None,
-                        at: at.map(rfc3339),
-                    };
-                    match (is_new, side) {
-                        (true, "user") => questions.push(entry),
-                        (true, _) => answers.push(entry),
-                        (false, _) => {}
-                    }
-                }
-            }
-        }
-        entries.splice(0..0, questions);
-        entries.extend(answers);
-        entries
-    }
-
-    /// Returns the keys of the output of models by each model step above them.
-    fn outputs_within(&self, steps: &[&'a Step]) -> HashMap<&'a str, Vec<String>> {
-        let mut within: HashMap<&str, Vec<String>> = HashMap::new();
-        for step in steps.iter().filter(|step| step.kind == StepKind::Model) {
-            for above in self
-                .above(step)
-                .filter(|above| above.kind == StepKind::Model)
-            {
-                let keys = within.entry(above.id.as_str()).or_default();
-                keys.extend(step.output.iter().map(Item::key));
-            }
-        }
-        within
-    }
-
-    /// Whether a tool's step is within one of the same tool.
-    fn is_nested_tool(&self, step: &'a Step) -> bool {
-        self.above(step)
-            .any(|above| above.tool.is_some() && above.name == step.name)
+    fn agent(&self, step: &'a Step) -> Option<String> {
+        let mut steps = std::iter::once(step).chain(self.above(step));
+        steps.find_map(|step| {
+            let own = step.name.clone().filter(|_| step.kind == StepKind::Agent);
+            step.word(AGENTS).or(own)
+        })
     }
 
     /// Returns the steps above a step, the nearest first.
@@ -312,11 +108,222 @@ impl<'a> Trace<'a> {
         let parent = |step: &&'a Step| self.by_id.get(step.parent.as_deref()?).copied();
         std::iter::successors(parent(&step), parent).take(HIGHEST)
     }
+
+    /// Whether a step is a tool's. Work without steps within it counts as such, because some agents record their tools as plain spans.
+    fn is_tool(&self, step: &Step) -> bool {
+        let is_leaf = step.parent.is_some() && !self.parents.contains(step.id.as_str());
+        let is_work = || is_leaf && step.input().or(step.output()).is_some();
+        step.kind == StepKind::Tool || step.kind == StepKind::Work && is_work()
+    }
+
+    /// Returns the items of one trace; `known` are those that the agents of earlier traces hold.
+    fn items(&self, steps: &[&'a Step], known: &mut HashMap<Option<String>, Known>) -> Vec<Item> {
+        let is_model = |step: &&&Step| step.kind == StepKind::Model;
+        // A step around another one of the same call repeats its output, and comes after it.
+        let around = steps
+            .iter()
+            .filter(is_model)
+            .flat_map(|step| self.above(step));
+        let around: HashSet<&str> = around.map(|step| step.id.as_str()).collect();
+        let mut ended = steps.to_vec();
+        let end = |step: &Step| step.ended_at.or(step.started_at);
+        ended.sort_by_key(|step| (end(step), Reverse(self.above(step).count())));
+        let (mut errors, mut of_tools) = (HashSet::new(), Vec::new());
+        let mut items: Vec<Item> = Vec::new();
+        for step in ended {
+            let agent = self.agent(step);
+            let mut said = Vec::new();
+            let is_tool = self.is_tool(step);
+            if step.kind == StepKind::Model {
+                let known = known.entry(agent.clone()).or_default();
+                known.start_history();
+                let input = read(step.input(), "user").filter(|item| known.is_new(item.key()));
+                said.extend(input.map(|item| (item, step.started_at)));
+                let is_around = around.contains(step.id.as_str());
+                for item in model_output(step) {
+                    if !is_around || known.is_new(item.key()) {
+                        known.add(item.key());
+                        said.push((item, step.ended_at));
+                    }
+                }
+            } else if is_tool && !self.is_within_same_tool(step) {
+                of_tools.push(items.len());
+                said.push((tool_result(step), step.ended_at));
+            }
+            // Steps above repeat the error of the one that failed.
+            let error = step.error().filter(|_| !is_tool);
+            if let Some(error) = error.filter(|error| errors.insert(error.clone())) {
+                said.push((failure(&error), step.ended_at));
+            }
+            items.extend(said.into_iter().map(|(item, at)| Item {
+                agent: agent.clone(),
+                at,
+                ..item
+            }));
+        }
+        let mut items = without_repeated(items, &of_tools);
+        items.sort_by_key(|item| item.at);
+        self.with_outermost(steps, items)
+    }
+
+    fn is_within_same_tool(&self, step: &'a Step) -> bool {
+        let is_same = |above: &Step| self.is_tool(above) && above.name == step.name;
+        self.above(step).any(is_same)
+    }
+
+    /// Adds the question and the answer of the outermost steps where no message holds them.
+    fn with_outermost(&self, steps: &[&'a Step], items: Vec<Item>) -> Vec<Item> {
+        let roots = steps.iter().filter(|step| self.is_root(step));
+        let looks_within = roots.clone().count() <= MAX_ROOTS_WITHIN;
+        let texts = items
+            .iter()
+            .filter(|it| it.kind == ItemKind::Text && it.role != THINKING);
+        let mut said: HashSet<String> = texts.map(|item| core(&item.text)).collect();
+        let mut new = |value, role: &'static str, at, looks_within| -> Vec<Item> {
+            let texts = read(value, role).filter(|it| it.kind == ItemKind::Text && it.role == role);
+            let new = texts.filter(|item| {
+                let core = core(&item.text);
+                let is_within = looks_within && said.iter().any(|said| said.contains(&core));
+                !is_within && said.insert(core)
+            });
+            new.map(|item| Item { at, ..item }).collect()
+        };
+        let (mut questions, mut answers) = (Vec::new(), Vec::new());
+        for root in roots.filter(|it| it.kind != StepKind::Model && it.kind != StepKind::Tool) {
+            questions.extend(new(root.input(), "user", root.started_at, looks_within));
+            answers.extend(new(root.output(), "assistant", root.ended_at, false));
+        }
+        [questions, items, answers].concat()
+    }
 }
 
-/// Removes a key from a list and returns whether it was there.
-fn remove(keys: Option<&mut Vec<String>>, key: &str) -> bool {
-    let Some(keys) = keys else { return false };
-    let at = keys.iter().position(|known| known == key);
-    at.map(|at| keys.swap_remove(at)).is_some()
+fn read(value: Option<&Value>, role: &str) -> impl Iterator<Item = Item> {
+    let items = value.map(|value| read_any(value, role));
+    items.into_iter().flatten()
+}
+
+/// What tells a text from others: the longest text of its JSON, else the text.
+fn core(text: &str) -> String {
+    fn longest(value: &Value) -> &str {
+        let texts: Vec<&str> = match value {
+            Value::String(text) => vec![text.trim()],
+            Value::Array(items) => items.iter().map(longest).collect(),
+            Value::Object(fields) => fields.values().map(longest).collect(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
+        };
+        let longest = texts.into_iter().max_by_key(|text| text.len());
+        longest.unwrap_or_default()
+    }
+    let value: Value = serde_json::from_str(text).unwrap_or_default();
+    match longest(&value) {
+        "" => text.trim().to_owned(),
+        longest => longest.to_owned(),
+    }
+}
+
+fn model_output(step: &Step) -> Vec<Item> {
+    let mut output: Vec<Item> = read(step.output(), "assistant").collect();
+    let is_thinking = |item: &Item| item.role == THINKING;
+    // Some instrumentations write thinking only in the library's own form.
+    if !output.iter().any(is_thinking) {
+        let raw = read(step.raw_output(), "assistant").filter(is_thinking);
+        output.splice(0..0, raw);
+    }
+    output
+}
+
+/// Returns the result of a tool's step, however a library wraps its arguments and its output.
+fn tool_result(step: &Step) -> Item {
+    let read = |value: Option<&Value>| {
+        let json = value.and_then(Value::as_str);
+        let json = json.and_then(|text| serde_json::from_str(text).ok());
+        json.or(value.cloned()).unwrap_or_default()
+    };
+    let (input, output): (Value, Value) = (read(step.input()), read(step.output()));
+    // Decorators record positional arguments apart.
+    let arguments = match input["args"].as_array() {
+        Some(args) if args.is_empty() && input["kwargs"].is_object() => &input["kwargs"],
+        Some(_) | None => only_value(&input),
+    };
+    let returned = only_value(&output);
+    // The tools of LangChain return a message.
+    let mut message = read_message(returned, "tool").into_iter().flatten();
+    let result = message.find(|item| item.kind == ItemKind::Result);
+    let result = result.unwrap_or_else(|| {
+        // Text stays as it was written.
+        let written = step.output().filter(|_| *returned == output);
+        Item::text("", shown(written.unwrap_or(returned)))
+    });
+    let error = step.error().filter(|_| result.text.is_empty());
+    let id = step.word(CALL_IDS).or(result.id);
+    Item {
+        kind: ItemKind::Result,
+        id: Some(id.unwrap_or_else(|| step.id.clone())),
+        name: step.name.clone(),
+        arguments: Some(arguments.clone()),
+        is_error: step.failed || result.is_error,
+        text: error.unwrap_or(result.text),
+        ..Item::default()
+    }
+}
+
+/// Returns the only field's value if its name is one of [`TEXTS`], otherwise the value itself.
+fn only_value(value: &Value) -> &Value {
+    let mut fields = value.as_object().into_iter().flatten();
+    match (fields.next(), fields.next()) {
+        (Some((name, only)), None) if is_one_of(name, TEXTS) => only,
+        _ => value,
+    }
+}
+
+/// Removes the results of tools' steps that messages hold, too. A step may lack the id of its call.
+fn without_repeated(mut items: Vec<Item>, of_tools: &[usize]) -> Vec<Item> {
+    let mut said: HashMap<String, VecDeque<usize>> = HashMap::new();
+    for (index, item) in items.iter().enumerate() {
+        if of_tools.binary_search(&index).is_err() {
+            for key in call_keys(item).chain(result_keys(item, &item.id)) {
+                said.entry(key).or_default().push_back(index);
+            }
+        }
+    }
+    let mut taken = HashSet::new();
+    let mut take = |is_call: bool, key: &String| {
+        let indices = said.get_mut(key)?;
+        std::iter::from_fn(|| indices.pop_front()).find(|index| taken.insert((is_call, *index)))
+    };
+    let mut repeated = HashSet::new();
+    for index in of_tools {
+        let call = call_keys(&items[*index]).find_map(|key| take(true, &key));
+        let id = items[call.unwrap_or(*index)].id.clone();
+        let result = result_keys(&items[*index], &id).find_map(|key| take(false, &key));
+        match result {
+            Some(result) => {
+                items[result].is_error |= items[*index].is_error;
+                repeated.insert(*index);
+            }
+            None => items[*index].id = id,
+        }
+    }
+    let items = items.into_iter().enumerate();
+    let items = items.filter(|(index, _)| !repeated.contains(index));
+    items.map(|(_, item)| item).collect()
+}
+
+/// Keys of a call: its id, then its name and arguments.
+fn call_keys(item: &Item) -> impl Iterator<Item = String> {
+    let is_call = item.kind == ItemKind::Call || item.arguments.is_some();
+    let keys = is_call.then(|| [item.call_key(), item.signature()]);
+    keys.into_iter().flatten()
+}
+
+/// Keys of a result: the id of its call, then its content.
+fn result_keys(item: &Item, id: &Option<String>) -> impl Iterator<Item = String> {
+    let is_result = item.kind == ItemKind::Result;
+    let id = id.as_ref().map(|id| format!("result {id}"));
+    let content = Some(item.text.trim()).filter(|content| !content.is_empty());
+    let content = content.map(|content| format!("content {content}"));
+    [id, content]
+        .into_iter()
+        .flatten()
+        .filter(move |_| is_result)
 }

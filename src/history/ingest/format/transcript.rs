@@ -1,254 +1,219 @@
 //! The one form that every dialect is read into, and the decisions that are made in it once: which result belongs to which call, where
 //! both stand, and what the agent concluded.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 
+use super::field::rfc3339;
 use super::shown::shown;
 use crate::score::session::Message;
 
 /// The role of what a model thinks before it answers: the judge sees it marked, and it is never the conclusion.
 pub(in crate::history) const THINKING: &str = "thinking";
+/// The role of further answers to one request, which the agent didn't go on with.
+pub(super) const ALTERNATIVE: &str = "alternative";
 
-/// A result without an id is compared with so many open calls at most.
+/// A result is compared with so many open calls at most.
 const MAX_OPEN_CALLS: usize = 1_000;
 
-/// One thing that was said, called or returned.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Item {
-    Text { role: String, text: String },
-    Call(Call),
-    Result(CallResult),
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum ItemKind {
+    #[default]
+    Text,
+    Call,
+    Result,
 }
 
-/// A tool call.
+/// A text, a tool call, or the result of a call.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Call {
-    pub(super) id: Option<String>,
-    pub(super) name: Option<String>,
-    pub(super) arguments: Option<Value>,
-}
-
-/// What a tool call returned.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct CallResult {
+pub(super) struct Item {
+    pub(super) kind: ItemKind,
+    /// Role of a text.
+    pub(super) role: String,
+    /// A text, or what a call returned.
+    pub(super) text: String,
     /// Id of the call.
     pub(super) id: Option<String>,
+    /// Name of the tool.
     pub(super) name: Option<String>,
-    pub(super) content: String,
+    /// Arguments of the call. A result has them where its record repeats the call, or is its only record.
+    pub(super) arguments: Option<Value>,
     pub(super) is_error: bool,
-    /// Its call, where the result repeats it.
-    pub(super) origin: Option<Call>,
-}
-
-/// An item with its agent and its time (RFC 3339), where they are recorded.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Entry {
-    pub(super) item: Item,
     pub(super) agent: Option<String>,
-    pub(super) at: Option<String>,
+    pub(super) at: Option<DateTime<Utc>>,
 }
 
 impl Item {
-    /// Equal for an item and its repetitions in later histories.
-    pub(super) fn key(&self) -> String {
-        match self {
-            Self::Text { role, text } => format!("{role}\n{}", text.trim()),
-            Self::Call(call) => match &call.id {
-                Some(id) => format!("call {id}"),
-                None => call.signature(),
-            },
-            Self::Result(result) => match &result.id {
-                Some(id) => format!("result {id}"),
-                None => format!("result\n{:?}\n{}", result.name, result.content.trim()),
-            },
+    pub(super) fn text(role: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            role: role.into(),
+            text: text.into(),
+            ..Self::default()
         }
     }
-}
 
-impl Call {
+    /// Equal for an item and its repetitions in later histories.
+    pub(super) fn key(&self) -> String {
+        match (self.kind, &self.id) {
+            (ItemKind::Text, _) => format!("{}\n{}", self.role, self.text.trim()),
+            (ItemKind::Call, _) => self.call_key(),
+            (ItemKind::Result, Some(id)) => format!("result {id}"),
+            (ItemKind::Result, None) => format!("result\n{:?}\n{}", self.name, self.text.trim()),
+        }
+    }
+
+    /// Equal for records of one call.
+    pub(super) fn call_key(&self) -> String {
+        let id = self.id.as_ref().map(|id| format!("call {id}"));
+        id.unwrap_or_else(|| self.signature())
+    }
+
     /// Name and arguments, equal for arguments as JSON and as its text.
     pub(super) fn signature(&self) -> String {
-        let arguments = self.arguments.as_ref().map(canonical);
+        let arguments = self.arguments.as_ref().map(|arguments| {
+            let text = arguments.as_str().map(serde_json::from_str);
+            text.and_then(Result::ok)
+                .unwrap_or_else(|| arguments.clone())
+        });
         format!("call\n{:?}\n{arguments:?}", self.name)
     }
 }
 
-/// JSON text as its value, so that white space doesn't count.
-fn canonical(value: &Value) -> Value {
-    let text = value.as_str().map(serde_json::from_str);
-    text.and_then(Result::ok).unwrap_or_else(|| value.clone())
+/// Counts of keys, which tell the items of a history that are new from repetitions: a second occurrence is new where one is known.
+#[derive(Default)]
+pub(super) struct Known {
+    counts: HashMap<String, usize>,
+    in_history: HashMap<String, usize>,
+}
+
+impl Known {
+    pub(super) fn add(&mut self, key: String) {
+        *self.counts.entry(key).or_default() += 1;
+    }
+
+    pub(super) fn start_history(&mut self) {
+        self.in_history.clear();
+    }
+
+    /// Whether the next key of the history is new; it is known from then on.
+    pub(super) fn is_new(&mut self, key: String) -> bool {
+        let in_history = self.in_history.entry(key.clone()).or_default();
+        *in_history += 1;
+        let known = self.counts.entry(key).or_default();
+        let is_new = *known < *in_history;
+        *known += usize::from(is_new);
+        is_new
+    }
 }
 
 /// Returns the messages of a transcript and its conclusion: the agent's last text, unless a call or somebody else comes after it.
 ///
 /// Messages name their agent where there are several.
-pub(super) fn conversation(entries: Vec<Entry>) -> (Vec<Message>, Option<String>) {
-    let agents: HashSet<&str> = entries
-        .iter()
-        .filter_map(|entry| entry.agent.as_deref())
-        .collect();
-    let has_several = agents.len() > 1;
-    let mut call_of = pairs(&entries);
+pub(super) fn conversation(items: &[Item]) -> (Vec<Message>, Option<String>) {
+    let agents: HashSet<&String> = items.iter().filter_map(|it| it.agent.as_ref()).collect();
+    let call_of = pairs(items);
     let answered: HashSet<usize> = call_of.values().copied().collect();
-    let (mut messages, mut is_text) = (Vec::new(), Vec::new());
+    let is_known = |instructions: &[&String], text: &str| {
+        instructions.iter().any(|known| known.contains(text))
+    };
+    let (mut messages, mut concluding) = (Vec::new(), None);
     let (mut instructions, mut is_start) = (Vec::new(), true);
-    for (index, entry) in entries.iter().enumerate() {
-        let (role, content, tool_name) = match &entry.item {
+    for (index, item) in items.iter().enumerate() {
+        let call = call_of.get(&index).map(|call| &items[*call]);
+        let arguments = call.and_then(|call| call.arguments.as_ref());
+        let arguments = arguments.or(item.arguments.as_ref());
+        let (role, content) = match item.kind {
             // Frameworks repeat their instructions with each request.
-            Item::Text { role, text } if role == "system" && is_known(&instructions, text) => {
+            ItemKind::Text if item.role == "system" && is_known(&instructions, &item.text) => {
                 continue;
             }
-            Item::Text { role, text } => (role.clone(), text.clone(), None),
+            ItemKind::Text => (item.role.as_str(), item.text.clone()),
             // A call stands where its result does.
-            Item::Call(_) if answered.contains(&index) => continue,
-            Item::Call(call) => {
-                let content = tool_text(call.arguments.as_ref(), None);
-                ("assistant".to_owned(), content, call.name.clone())
-            }
-            Item::Result(result) => {
-                let call = call_of.remove(&index).and_then(|call| entries.get(call));
-                let call = match call.map(|entry| &entry.item) {
-                    Some(Item::Call(call)) => Some(call),
-                    Some(Item::Text { .. } | Item::Result(_)) | None => None,
-                };
-                let call = call.or(result.origin.as_ref());
-                let arguments = call.and_then(|call| call.arguments.as_ref());
-                let name = call.and_then(|call| call.name.clone());
-                (
-                    "tool".to_owned(),
-                    tool_text(arguments, Some((&result.content, result.is_error))),
-                    name.or_else(|| result.name.clone()),
-                )
+            ItemKind::Call if answered.contains(&index) => continue,
+            ItemKind::Call => ("assistant", tool_text(arguments, None)),
+            ItemKind::Result => {
+                let result = Some((item.text.as_str(), item.is_error));
+                ("tool", tool_text(arguments, result))
             }
         };
         is_start &= role == "system";
         if is_start {
-            instructions.extend(own_text(&entry.item));
+            instructions.push(&item.text);
         }
-        is_text.push(own_text(&entry.item).is_some());
+        if role != THINKING && role != ALTERNATIVE {
+            let concludes = role == "assistant" && item.kind == ItemKind::Text;
+            concluding = concludes.then_some(messages.len());
+        }
         messages.push(Message {
-            role,
+            role: role.to_owned(),
             content,
-            tool_name,
-            agent: entry.agent.clone().filter(|_| has_several),
+            tool_name: call
+                .and_then(|call| call.name.clone())
+                .or_else(|| item.name.clone()),
+            agent: item.agent.clone().filter(|_| agents.len() > 1),
             stage: None,
-            at: entry.at.clone(),
+            at: item.at.map(rfc3339),
         });
     }
-    let last = messages
-        .iter()
-        .rposition(|message| message.role != THINKING);
     // A conclusion that stands alone is the whole conversation, and is judged as such.
-    let concludes = last.is_some_and(|last| {
-        messages.len() > 1 && messages[last].role == "assistant" && is_text[last]
-    });
-    let conclusion = last.filter(|_| concludes).map(|last| messages.remove(last));
-    (messages, conclusion.map(|message| message.content))
-}
-
-/// Whether the instructions at the start include a text.
-fn is_known(instructions: &[&String], text: &str) -> bool {
-    instructions.iter().any(|known| known.contains(text))
-}
-
-fn own_text(item: &Item) -> Option<&String> {
-    match item {
-        Item::Text { text, .. } => Some(text),
-        Item::Call(_) | Item::Result(_) => None,
-    }
-}
-
-/// A call without a result so far.
-struct OpenCall<'a> {
-    index: usize,
-    /// Number of the row of calls that it belongs to.
-    turn: usize,
-    call: &'a Call,
-    signature: String,
-}
-
-impl OpenCall<'_> {
-    /// Whether name and arguments of a result aren't those of another call.
-    fn fits(&self, result: &CallResult, origin: Option<&String>) -> bool {
-        let names = self.call.name.as_ref().zip(result.name.as_ref());
-        names.is_none_or(|(called, returned)| called == returned)
-            && origin.is_none_or(|origin| *origin == self.signature)
-    }
+    let conclusion = concluding
+        .filter(|_| messages.len() > 1)
+        .map(|last| messages.remove(last).content);
+    (messages, conclusion)
 }
 
 /// Returns the index of the call for the index of each result that has one: by id, else the first open call whose id no result has
 /// and whose name and arguments aren't others. Of calls with one id the latest turn before the result counts, in order.
-fn pairs(entries: &[Entry]) -> HashMap<usize, usize> {
-    let results = entries.iter().filter_map(|entry| match &entry.item {
-        Item::Result(result) => Some(result),
-        Item::Text { .. } | Item::Call(_) => None,
-    });
-    let has_origins = results.clone().any(|result| result.origin.is_some());
-    let returned: HashSet<&str> = results.filter_map(|result| result.id.as_deref()).collect();
-    let mut by_id: HashMap<&str, Vec<OpenCall<'_>>> = HashMap::new();
-    let mut others: VecDeque<OpenCall<'_>> = VecDeque::new();
-    let (mut turn, mut is_call) = (0, false);
-    for (index, entry) in entries.iter().enumerate() {
-        let Item::Call(call) = &entry.item else {
-            is_call = false;
-            continue;
-        };
-        turn += usize::from(!is_call);
-        is_call = true;
-        let open = OpenCall {
-            index,
-            turn,
-            call,
-            signature: if has_origins {
-                call.signature()
-            } else {
-                String::new()
-            },
-        };
-        match call.id.as_deref().filter(|id| returned.contains(id)) {
-            Some(id) => by_id.entry(id).or_default().push(open),
-            None => others.push_back(open),
+fn pairs(items: &[Item]) -> HashMap<usize, usize> {
+    let results = || items.iter().filter(|item| item.kind == ItemKind::Result);
+    let returned: HashSet<&str> = results().filter_map(|it| it.id.as_deref()).collect();
+    let has_arguments = results().any(|result| result.arguments.is_some());
+    let signature = |item: &Item| has_arguments.then(|| item.signature());
+    let signatures: Vec<Option<String>> = items.iter().map(signature).collect();
+    // Open calls with the number of their row, by the id that a result has, else under none.
+    let mut open: HashMap<Option<&str>, Vec<(usize, usize)>> = HashMap::new();
+    let mut turn = 0;
+    for (index, item) in items.iter().enumerate() {
+        if item.kind == ItemKind::Call {
+            let id = item.id.as_deref().filter(|id| returned.contains(id));
+            open.entry(id).or_default().push((index, turn));
+        } else {
+            turn += 1;
         }
     }
     let mut call_of = HashMap::new();
-    for (index, entry) in entries.iter().enumerate() {
-        let Item::Result(result) = &entry.item else {
+    for (index, result) in items.iter().enumerate() {
+        let id = result
+            .id
+            .as_deref()
+            .filter(|id| open.contains_key(&Some(id)));
+        // A result with its own id and arguments needs no call.
+        let is_whole = id.is_none() && result.id.is_some() && result.arguments.is_some();
+        if result.kind != ItemKind::Result || is_whole {
             continue;
+        }
+        let fits = |call: usize| {
+            let names = items[call].name.as_ref().zip(result.name.as_ref());
+            names.is_none_or(|(called, returned)| called == returned)
+                && (result.arguments.is_none() || signatures[call] == signatures[index])
         };
-        let origin = result.origin.as_ref().map(Call::signature);
-        let fits = |open: &OpenCall<'_>| open.fits(result, origin.as_ref());
-        let found = match result.id.as_deref().and_then(|id| by_id.get_mut(id)) {
-            Some(calls) => {
-                let rank = |(_, open): &(usize, &OpenCall<'_>)| {
-                    let before = open.index < index;
-                    let turn = if before {
-                        open.turn
-                    } else {
-                        usize::MAX - open.turn
-                    };
-                    (fits(open), before, turn, usize::MAX - open.index)
-                };
-                let best = calls
-                    .iter()
-                    .take(MAX_OPEN_CALLS)
-                    .enumerate()
-                    .max_by_key(rank);
-                best.map(|(position, _)| position)
-                    .map(|position| calls.remove(position))
-            }
-            None => {
-                let mut before = others
-                    .iter()
-                    .take(MAX_OPEN_CALLS)
-                    .take_while(|open| open.index < index);
-                before
-                    .position(fits)
-                    .and_then(|position| others.remove(position))
-            }
+        let rank = |(_, (call, turn)): &(usize, &(usize, usize))| {
+            let is_before = *call < index;
+            let turn = match (id, is_before) {
+                (None, _) => 0,
+                (Some(_), true) => *turn,
+                (Some(_), false) => usize::MAX - turn,
+            };
+            (fits(*call), is_before, turn, usize::MAX - call)
         };
-        call_of.extend(found.map(|open| (index, open.index)));
+        let calls = open.entry(id).or_default();
+        let near = calls.iter().take(MAX_OPEN_CALLS).enumerate();
+        let near = near.filter(|(_, (call, _))| id.is_some() || *call < index && fits(*call));
+        if let Some((position, _)) = near.max_by_key(rank) {
+            call_of.insert(index, calls.remove(position).0);
+        }
     }
     call_of
 }

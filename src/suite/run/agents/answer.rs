@@ -4,6 +4,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::config::AgentSettings;
+use crate::score::parse_json;
+use crate::score::qas::unfenced;
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AgentAnswer {
@@ -35,7 +37,17 @@ impl AgentAnswer {
         "api_success",
     ];
 
-    pub(super) fn read(said: &Value, paths: &AgentSettings) -> Result<Self, String> {
+    /// Reads what an agent wrote: JSON, with or without a code fence around it.
+    pub(super) fn parse(written: &[u8], paths: &AgentSettings) -> Result<Self, String> {
+        let fenced = std::str::from_utf8(written).ok().and_then(unfenced);
+        let said = parse_json(fenced.map_or(written, str::as_bytes)).map_err(|error| {
+            let bytes = written.len();
+            format!("its answer of {bytes} bytes is not read as JSON: {error}")
+        })?;
+        Self::read(&said, paths)
+    }
+
+    fn read(said: &Value, paths: &AgentSettings) -> Result<Self, String> {
         if !said.is_object() && !said.is_array() {
             return Err("it answered JSON that is neither an object nor a list".to_owned());
         }
@@ -138,6 +150,21 @@ mod tests {
         assert_eq!(answer.generated_sql.as_deref(), Some("select 1"));
         assert_eq!(answer.actual_results, json!([[1]]));
         assert_eq!((answer.success, answer.error), (Some(true), None));
+    }
+
+    #[test]
+    fn a_fenced_answer_is_read_and_text_beside_it_is_not_dropped() {
+        for written in [
+            "{\"sql\": \"s\", \"results\": NaN}",
+            "```json\n{\"sql\": \"s\"}\n```\n",
+            "\n~~~\r\n{\"sql\": \"s\"}\r\n~~~",
+        ] {
+            let answer = AgentAnswer::parse(written.as_bytes(), &paths("sql", "results"));
+            assert_eq!(answer.unwrap().generated_sql.as_deref(), Some("s"));
+        }
+        let written = "Done:\n```json\n{\"sql\": \"s\"}\n```";
+        let error = AgentAnswer::parse(written.as_bytes(), &paths("sql", "results")).unwrap_err();
+        assert!(error.contains("bytes is not read as JSON"), "{error}");
     }
 
     #[test]

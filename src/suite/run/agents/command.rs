@@ -9,7 +9,6 @@ use tokio::process::{Child, Command};
 
 use super::{Agent, AgentAnswer, AgentFault, LARGEST};
 use crate::config::AgentSettings;
-use crate::score::parse_json;
 use crate::suite::run::{AgentQuestion, Stopped};
 
 /// Bytes of stderr that are kept, from its end.
@@ -88,14 +87,8 @@ impl Agent for CommandAgent {
             Some(code) => return Err(fault(format!("ended with exit code {code}{said}"))),
             None => return Err(fault(format!("was killed by a signal{said}"))),
         }
-        let answer = parse_json(&ran.out).map_err(|error| {
-            fault(format!(
-                "wrote {} bytes that are not read as JSON: {error}{said}",
-                ran.out.len()
-            ))
-        })?;
-        AgentAnswer::read(&answer, &self.settings)
-            .map_err(|reason| fault(format!("is not understood: {reason}")))
+        AgentAnswer::parse(&ran.out, &self.settings)
+            .map_err(|reason| fault(format!("is not understood: {reason}{said}")))
     }
 }
 

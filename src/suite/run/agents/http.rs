@@ -11,7 +11,6 @@ use tokio::time::Instant;
 use super::{Agent, AgentAnswer, AgentFault, AgentName, LARGEST};
 use crate::config::{AgentSettings, redacted_url};
 use crate::outbound::{self, Route, Unread};
-use crate::score::parse_json;
 use crate::suite::run::{AgentQuestion, Stopped};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -97,13 +96,7 @@ impl HttpAgent {
         if !status.is_success() {
             return Err(refusal(status, &body, self.name));
         }
-        let said = parse_json(&body).map_err(|error| {
-            format!(
-                "it answered {} bytes that are not read as JSON: {error}",
-                body.len()
-            )
-        })?;
-        AgentAnswer::read(&said, &self.settings)
+        AgentAnswer::parse(&body, &self.settings)
     }
 }
 

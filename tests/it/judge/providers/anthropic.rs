@@ -35,16 +35,12 @@ impl Family for Anthropic {
         ]
     }
 
-    fn request(&self, prompt: &str, _schema: &Value) -> Value {
+    fn request(&self, prompt: &str, schema: &Value) -> Value {
         json!({
             "model": MODEL,
             "stream": false,
             "messages": [{ "role": "user", "content": prompt }],
-            "output_config": { "format": { "type": "json_schema", "schema": {
-                "type": "object", "additionalProperties": false, "required": ["why", "total"],
-                // Without its range.
-                "properties": { "why": { "type": "string" }, "total": { "type": "integer" } },
-            }}},
+            "output_config": { "format": { "type": "json_schema", "schema": schema } },
             "max_tokens": 8192,
             "temperature": 0.0,
         })

@@ -129,6 +129,29 @@ async fn a_redirect_is_rejected_and_not_followed() {
 }
 
 #[tokio::test]
+async fn a_redirect_to_another_server_names_its_host_and_the_key_never_goes_there() {
+    for family in FAMILIES {
+        let other = serving(vec![super::answers(family, Reply::Says(GOOD))]).await;
+        for status in [301, 302, 307, 308] {
+            let target = format!(
+                "http://localhost:{}/v1?token=SECRET",
+                other.address().port()
+            );
+            let moved = ResponseTemplate::new(status).insert_header("location", target);
+            let stage = stage(family, vec![moved]).await;
+            let (error, ..) = error_of(stage.ask().await);
+            let name = family.name();
+            assert_eq!(error.class, ErrorClass::Rejected, "{name}: {error}");
+            for words in ["redirect to localhost, ", "set base_url to"] {
+                assert!(error.message.contains(words), "{name}: {error}");
+            }
+            assert!(!error.message.contains("SECRET"), "{name}: {error}");
+        }
+        assert_eq!(other.received_requests().await.unwrap().len(), 0);
+    }
+}
+
+#[tokio::test]
 async fn a_compressed_reply_is_read() {
     for family in FAMILIES {
         let body = family.reply(Reply::Says(GOOD)).to_string();

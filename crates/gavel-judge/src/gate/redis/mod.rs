@@ -28,7 +28,7 @@ use super::memory::{
     Admitted, Denied, LaneGate, LinePosition, LocalDecision, PeerMessage, Peers, Rule, SharedState,
 };
 use super::{Gate, GateOptions, Load, WorkerCounts};
-use gavel_redis::RedisClient;
+use gavel_redis::{RedisClient, explain};
 use scripts::{EnterReply, Scripts};
 
 /// A call that may leave within this is let go, and waits for its time.
@@ -147,11 +147,8 @@ impl GateSync {
 
     /// Asks whether the server is back; it is told what it missed from then on.
     async fn try_again(&self) {
-        // A write: one that is full, or no longer the primary, answers reads.
         let key = format!("{}}}:back", self.link.prefix);
-        let mut write = redis::cmd("SET");
-        write.arg(&key).arg(1).arg("PX").arg(whole(RETRY));
-        if self.link.client.command::<()>(&key, &write).await.is_ok() {
+        if self.link.client.probe(&key).await.is_ok() {
             self.link.away.store(false, Ordering::Relaxed);
             self.gate.follow(Rule::Together);
             tracing::info!(
@@ -174,7 +171,9 @@ impl Link {
     ) -> Option<Vec<i64>> {
         let key = format!("{}{judge}}}", self.prefix);
         let answer = self.client.invoke(script, &key, args).await;
-        answer.map_err(|error| self.lost(gate, &error)).ok()
+        answer
+            .map_err(|error| self.lost(gate, &explain(&error)))
+            .ok()
     }
 
     /// What was read of an answer; one of another shape is as if the server were away.

@@ -54,9 +54,7 @@ impl Case {
 
     fn format(&self) -> &'static WireFormat {
         let mut formats = FORMATS.into_iter();
-        formats
-            .find(|format| format.family.name == self.family)
-            .unwrap()
+        formats.find(|format| format.name == self.family).unwrap()
     }
 
     fn body(&self) -> Vec<u8> {
@@ -91,9 +89,9 @@ impl Case {
 
 fn sent(format: &WireFormat) -> Shape {
     let mut entry = json!({"j": {
-        "type": format.family.name, "base_url": "http://h/v1", "model": "m", "auth": "none",
+        "type": format.name, "base_url": "http://h/v1", "model": "m", "auth": "none",
     }});
-    if format.family.name == "openai" {
+    if format.name == "openai" {
         entry["j"]["extra_body"] = json!({"seed": 7});
     }
     let providers = Providers::from_value(&entry, &|_| Err(String::new())).unwrap();
@@ -103,7 +101,7 @@ fn sent(format: &WireFormat) -> Shape {
 fn of(status: u16, body: &str) -> Meaning {
     let format = &openai::FORMAT;
     let body = ErrorBody::read(body.as_bytes());
-    meaning(format.names, status, &body, sent(format))
+    meaning(format, status, &body, sent(format))
 }
 
 #[test]
@@ -114,7 +112,7 @@ fn each_server_s_errors_have_their_meaning_and_their_delay() {
         let headers = headers_of(&case.headers);
         let body = ErrorBody::read(&case.body());
         let format = case.format();
-        let read = meaning(format.names, case.status, &body, sent(format));
+        let read = meaning(format, case.status, &body, sent(format));
         let wait = match read {
             Meaning::Class(class) => format.wait(class, &headers, &body, now),
             Meaning::Field(_) | Meaning::Unclear => None,

@@ -29,28 +29,23 @@ impl FromStr for FaultRates {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut rates: Vec<(Fault, f64)> = Vec::new();
-        for part in text
-            .split(',')
-            .map(str::trim)
-            .filter(|part| !part.is_empty())
-        {
-            let (name, share) = part
-                .split_once('=')
-                .ok_or_else(|| format!("{part:?} is not of the form fault=share, e.g. 429=0.1"))?;
+        let parts = text.split(',').map(str::trim);
+        for part in parts.filter(|part| !part.is_empty()) {
+            let Some((name, share)) = part.split_once('=') else {
+                return Err(format!(
+                    "{part:?} is not of the form fault=share, e.g. 429=0.1"
+                ));
+            };
             let name = name.trim();
-            let (_, fault) = NAMES
-                .iter()
-                .find(|(known, _)| *known == name)
-                .ok_or_else(|| {
-                    let known = NAMES.map(|(known, _)| known).join(", ");
-                    format!("unknown fault {name:?}; known: {known}")
-                })?;
-            let share = share
-                .trim()
-                .parse::<f64>()
-                .ok()
-                .filter(|share| (0.0..=1.0).contains(share))
-                .ok_or_else(|| format!("the share of fault {name:?} must be a number of 0-1"))?;
+            let Some((_, fault)) = NAMES.iter().find(|(known, _)| *known == name) else {
+                let known = NAMES.map(|(known, _)| known).join(", ");
+                return Err(format!("unknown fault {name:?}; known: {known}"));
+            };
+            let share: Option<f64> = share.trim().parse().ok();
+            let share = share.filter(|share| (0.0..=1.0).contains(share));
+            let share = share.ok_or(format!(
+                "the share of fault {name:?} must be a number of 0-1"
+            ))?;
             rates.retain(|(known, _)| known != fault);
             rates.push((*fault, share));
         }

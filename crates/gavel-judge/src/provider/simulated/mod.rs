@@ -14,15 +14,12 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
+use axum::extract::rejection::JsonRejection;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{HeaderName, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
-use parking_lot::Mutex;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::time::Instant;
@@ -56,8 +53,6 @@ struct Simulator {
     options: SimulatorOptions,
     calls: AtomicU64,
     shutdown: CancellationToken,
-    /// The response format that was asked for last, read: thousands of questions in a row ask for the same.
-    format: Mutex<Option<(Box<RawValue>, Arc<Value>)>>,
 }
 
 /// Listens with a line that a worker of thousands of slots fits into: it connects all of them at once.
@@ -81,7 +76,6 @@ pub async fn serve(
         options,
         calls: AtomicU64::new(0),
         shutdown: shutdown.clone(),
-        format: Mutex::default(),
     });
     let routes = Router::new()
         .route("/v1/chat/completions", post(complete))
@@ -96,7 +90,7 @@ pub async fn serve(
 #[derive(Deserialize)]
 struct Request {
     messages: Vec<Message>,
-    response_format: Option<Box<RawValue>>,
+    response_format: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -106,53 +100,43 @@ struct Message {
 
 async fn complete(
     State(simulator): State<Arc<Simulator>>,
-    body: Result<Bytes, BytesRejection>,
+    body: Result<Json<Request>, JsonRejection>,
 ) -> Response {
     let due = Instant::now() + simulator.options.latency;
-    let refuse = |status, reason: &str| error(status, "invalid_request_error", reason);
-    let request: Request = match body {
-        Ok(body) => match serde_json::from_slice(&body) {
-            Ok(request) => request,
-            Err(fault) => return refuse(StatusCode::BAD_REQUEST, &fault.to_string()),
-        },
-        Err(rejection) => return refuse(rejection.status(), &rejection.body_text()),
+    let request = match body {
+        Ok(Json(request)) => request,
+        Err(refused) => {
+            return error(
+                refused.status(),
+                "invalid_request_error",
+                &refused.body_text(),
+            );
+        }
     };
+    let SimulatorOptions { faults, seed, .. } = &simulator.options;
     let call = simulator.calls.fetch_add(1, Ordering::Relaxed);
-    let fault = simulator
-        .options
-        .faults
-        .sample(simulator.options.seed, call);
+    let fault = faults.sample(*seed, call);
     // Made before the hold: what is held of thousands of calls is their replies, and none is later than it should be.
-    let reply = request.reply(
-        call,
-        fault,
-        simulator.format(request.response_format.as_deref()),
-    );
+    let reply = request.reply(call, fault);
     drop(request);
-    if !simulator.hold_until(due).await {
-        return shutting_down();
+    let hold = match fault {
+        Some(Fault::Timeout) => HELD,
+        Some(_) | None => Duration::ZERO,
+    };
+    if !simulator.hold_until(due + hold).await {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        return error(status, "shutting_down", "SIMULATED judge is shutting down");
     }
     match fault {
         None | Some(Fault::Malformed | Fault::Truncated) => marked(Json(reply).into_response()),
         Some(Fault::TooManyRequests) => {
-            let mut refusal = error(
-                StatusCode::TOO_MANY_REQUESTS,
-                "rate_limit_exceeded",
-                "SIMULATED rate limit",
-            );
-            refusal
-                .headers_mut()
-                .insert("retry-after", axum::http::HeaderValue::from_static("1"));
-            refusal
+            let status = StatusCode::TOO_MANY_REQUESTS;
+            let refusal = error(status, "rate_limit_exceeded", "SIMULATED rate limit");
+            ([("retry-after", "1")], refusal).into_response()
         }
-        Some(Fault::ServerError) => error(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "server_error",
-            "SIMULATED server error",
-        ),
-        Some(Fault::Timeout) => {
-            simulator.hold_until(Instant::now() + HELD).await;
-            shutting_down()
+        Some(Fault::ServerError | Fault::Timeout) => {
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            error(status, "server_error", "SIMULATED server error")
         }
     }
 }
@@ -165,39 +149,22 @@ async fn models() -> Response {
 impl Simulator {
     /// Waits; `false` if the simulator is told to stop meanwhile.
     async fn hold_until(&self, due: Instant) -> bool {
-        if due <= Instant::now() {
-            return true;
-        }
         tokio::select! {
+            biased;
             () = tokio::time::sleep_until(due) => true,
             () = self.shutdown.cancelled() => false,
         }
     }
-
-    /// A response format, read.
-    fn format(&self, raw: Option<&RawValue>) -> Option<Arc<Value>> {
-        let raw = raw?;
-        let mut last = self.format.lock();
-        if let Some((text, format)) = &*last
-            && text.get() == raw.get()
-        {
-            return Some(Arc::clone(format));
-        }
-        let format: Arc<Value> = Arc::new(serde_json::from_str(raw.get()).ok()?);
-        *last = Some((raw.to_owned(), Arc::clone(&format)));
-        Some(format)
-    }
 }
 
 impl Request {
-    fn reply(&self, call: u64, fault: Option<Fault>, format: Option<Arc<Value>>) -> Value {
+    fn reply(&self, call: u64, fault: Option<Fault>) -> Value {
         // A repair turn asks the same question again: its first message decides.
         let prompt = self.messages.first().map_or("", |first| &first.content);
         let digest = question::digest(prompt);
-        let schema = format
-            .as_ref()
-            .and_then(|format| format.pointer("/json_schema/schema"));
-        let mut content = answer::answer(schema, &digest).to_string();
+        let format = self.response_format.as_ref();
+        let schema = format.and_then(|format| format.pointer("/json_schema/schema"));
+        let mut content = answer::answer(schema, digest).to_string();
         let mut finish_reason = "stop";
         match fault {
             Some(Fault::Malformed) => content = "SIMULATED: this is not JSON {".to_owned(),
@@ -208,47 +175,23 @@ impl Request {
             None | Some(Fault::TooManyRequests | Fault::ServerError | Fault::Timeout) => {}
         }
         let asked: usize = self.messages.iter().map(|said| said.content.len()).sum();
-        let (prompt_tokens, completion_tokens) = (asked.div_ceil(4), content.len().div_ceil(4));
+        let (asked, said) = (asked.div_ceil(4), content.len().div_ceil(4));
+        let message = json!({ "role": "assistant", "content": content });
+        let choice = json!({ "index": 0, "message": message, "finish_reason": finish_reason });
         json!({
-            "id": format!("simulated-{call}"),
-            "object": "chat.completion",
-            "created": 0,
-            "model": MODEL,
-            "simulated": true,
-            "choices": [{
-                "index": 0,
-                "message": { "role": "assistant", "content": content },
-                "finish_reason": finish_reason,
-            }],
-            "usage": {
-                "prompt_tokens": prompt_tokens,
-                "completion_tokens": completion_tokens,
-                "total_tokens": prompt_tokens + completion_tokens,
-            },
+            "id": format!("simulated-{call}"), "object": "chat.completion", "created": 0, "model": MODEL, "simulated": true,
+            "choices": [choice],
+            "usage": { "prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said },
         })
     }
 }
 
 fn error(status: StatusCode, code: &str, message: &str) -> Response {
-    let body = json!({
-        "error": { "message": message, "type": code, "code": code },
-        "simulated": true,
-    });
+    let error = json!({ "message": message, "type": code, "code": code });
+    let body = json!({ "error": error, "simulated": true });
     marked((status, Json(body)).into_response())
 }
 
-fn shutting_down() -> Response {
-    error(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "shutting_down",
-        "SIMULATED judge is shutting down",
-    )
-}
-
-fn marked(mut response: Response) -> Response {
-    response.headers_mut().insert(
-        HeaderName::from_static("x-simulated"),
-        axum::http::HeaderValue::from_static("true"),
-    );
-    response
+fn marked(response: Response) -> Response {
+    ([("x-simulated", "true")], response).into_response()
 }

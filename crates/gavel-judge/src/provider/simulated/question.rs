@@ -2,8 +2,6 @@
 
 use sha2::{Digest as _, Sha256};
 
-pub(super) type QuestionDigest = [u8; 32];
-
 const FENCE: &str = "<<<EVIDENCE ";
 const NONCE_DIGITS: usize = 32;
 /// As many as `TAG` of `gavel_rules::session` writes into the head of a message.
@@ -11,13 +9,14 @@ const HEAD_DIGITS: usize = 8;
 
 /// Digests a prompt; equal for equal questions under different nonces. A nonce stands whole in fences, and the first digits of
 /// it at the head of each message.
-pub(super) fn digest(prompt: &str) -> QuestionDigest {
-    let Some(nonce) = prompt.lines().find_map(nonce) else {
-        return Sha256::digest(prompt.as_bytes()).into();
-    };
-    let (head, _) = nonce.split_at(HEAD_DIGITS);
-    let plain = prompt.replace(nonce, "").replace(head, "");
-    Sha256::digest(plain.as_bytes()).into()
+pub(super) fn digest(prompt: &str) -> u64 {
+    let plain = prompt.lines().find_map(nonce).map(|nonce| {
+        let (head, _) = nonce.split_at(HEAD_DIGITS);
+        prompt.replace(nonce, "").replace(head, "")
+    });
+    let plain = plain.as_deref().unwrap_or(prompt);
+    let [a, b, c, d, e, f, g, h, ..]: [u8; 32] = Sha256::digest(plain).into();
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
 /// The nonce of `<<<EVIDENCE name nonce`. All fences of a prompt have the same one.

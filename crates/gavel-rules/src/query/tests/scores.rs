@@ -273,6 +273,16 @@ fn rows_that_the_right_query_ties_may_change_places() {
             "sql",
         ),
         ("T | summarize c = count() by n | sort by c desc", "kql"),
+        ("SELECT n, c FROM t ORDER BY c DESC NULLS LAST", "sql"),
+        ("SELECT n, c FROM t ORDER BY abs(c) DESC", "sql"),
+        (
+            "SELECT n, c FROM t ORDER BY -coalesce(c, 0), c IS NULL",
+            "sql",
+        ),
+        (
+            "T | summarize c = count() by n | top 3 by abs(c) desc nulls last",
+            "kql",
+        ),
     ] {
         for ordered in [json!("auto"), json!(true)] {
             assert_near(score(query, language, ordered.clone(), &swapped), 1.0);
@@ -283,6 +293,9 @@ fn rows_that_the_right_query_ties_may_change_places() {
     for query in [
         "SELECT n, c FROM t ORDER BY c DESC, n",
         "SELECT n, c FROM t ORDER BY d",
+        "SELECT n, c FROM t ORDER BY c DESC, lower(n)",
+        "SELECT n, c FROM t ORDER BY c DESC, lower(d)",
+        "SELECT n, c FROM t ORDER BY c DESC, (SELECT max(d) FROM u WHERE u.c = t.c)",
     ] {
         assert_near(score(query, "sql", json!("auto"), &swapped), 2.0 / 3.0);
     }

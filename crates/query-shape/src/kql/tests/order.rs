@@ -29,7 +29,13 @@ fn the_order_at_the_top_level_counts() {
             vec![name("a")],
         ),
         ("let mine = T | sort by a; mine | take 5", vec![name("a")]),
-        ("T | sort by a, tolower(b)", vec![]),
+        ("T | sort by a, tolower(b)", vec![name("a"), name("b")]),
+        ("T | top 3 by abs(c) desc nulls last", vec![name("c")]),
+        (
+            "let k = 2; T | order by iff(a > k, b.x, 'z') asc, ['c d'] / 2",
+            vec![name("a"), name("b"), name("c d")],
+        ),
+        ("T | sort by a, rand()", vec![]),
         ("T | sort by a | count", vec![]),
     ] {
         assert_eq!(exact(query).sort_keys, keys, "{query}");

@@ -185,7 +185,34 @@ fn only_an_order_at_the_top_sorts_the_result() {
             "select b.name from e join b on true order by e.name",
             vec![],
         ),
-        ("select a, b from t order by a, lower(b)", vec![]),
+        (
+            "select a, b from t order by a, lower(b)",
+            vec![name("a"), name("b")],
+        ),
+        (
+            "select n, c from t order by abs(c) desc nulls last",
+            vec![name("c")],
+        ),
+        (
+            "select n, sum(c), d x from t group by n, d order by -abs(sum(c)), case when d > 1 then n end, 1 + 2 * d",
+            vec![SortKey::Place(1), name("x"), name("n"), name("x")],
+        ),
+        (
+            "select n from t order by n collate nocase, n is null, cast(n as int) % 10",
+            vec![name("n"), name("n"), name("n")],
+        ),
+        // Their values don't follow from a row of the result.
+        ("select a from t group by a, b order by a, sum(a)", vec![]),
+        (
+            "select a from t order by a, row_number() over (order by a)",
+            vec![],
+        ),
+        (
+            "select a from t order by a, (select max(b) from u where u.a = t.a)",
+            vec![],
+        ),
+        ("select a from t order by a, lower(t.b)", vec![]),
+        ("select a from t order by a, random()", vec![]),
         ("select *, count(*) from t order by 2", vec![]),
         ("select a from t", vec![]),
     ] {

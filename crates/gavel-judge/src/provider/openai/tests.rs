@@ -1,6 +1,18 @@
 //! Bodies of chat completions as servers, gateways and SDKs write them. It calls nobody.
 
+use std::time::Duration;
+
+use reqwest::header::HeaderMap;
+
 use super::*;
+use crate::error::ErrorClass;
+use crate::gate::{LimitReport, RateReport};
+use crate::provider::error_body::ErrorBody;
+use crate::provider::reply::Unreadable;
+
+fn read(body: &[u8]) -> Result<RawReply, Unreadable> {
+    reply::read(body, FORMAT.read, FORMAT.no_reply)
+}
 
 fn read_value(completion: &Value) -> Result<RawReply, Unreadable> {
     read(completion.to_string().as_bytes())
@@ -297,7 +309,7 @@ fn a_stream_that_nobody_asked_for_is_one_reply() {
         .iter()
         .map(|chunk| format!("data: {chunk}\n\n"))
         .collect();
-    assert_eq!(read(broken.as_bytes()), Err(Unreadable::BrokenOff));
+    assert_eq!(read(broken.as_bytes()), Err(broken_off()));
     let failed = "event: error\ndata: {\"error\": {\"message\": \"no\", \"code\": 502}}\n\n";
     assert!(matches!(
         read(failed.as_bytes()),
@@ -342,7 +354,7 @@ fn no_choices_are_a_failure_that_passes_and_an_error_counts_by_itself() {
         assert_eq!(reply.usage.map(|tokens| tokens.input), Some(10));
     }
     let error = json!({ "code": 502, "message": "upstream" });
-    let inside = json!({ "error": error }).to_string().into_bytes();
+    let inside = json!({ "error": error });
     for completion in [
         json!({ "error": error }),
         json!({ "choices": null, "error": error }),
@@ -368,18 +380,103 @@ fn what_is_no_completion_is_told_apart() {
         r#"{"object": "list", "data": []}"#,
     ] {
         assert!(
-            matches!(read(body.as_bytes()), Err(Unreadable::Other(_))),
+            matches!(
+                read(body.as_bytes()),
+                Err(Unreadable::Failed(ErrorClass::Rejected, _))
+            ),
             "{body}"
         );
     }
     for body in ["", "<html></html>", "upstream timed out"] {
         assert!(
-            matches!(read(body.as_bytes()), Err(Unreadable::NoJson(_))),
+            matches!(
+                read(body.as_bytes()),
+                Err(Unreadable::Failed(ErrorClass::Transient, _))
+            ),
             "{body}"
         );
     }
-    assert_eq!(read(br#"{"choices": [{"mess"#), Err(Unreadable::BrokenOff));
+    assert_eq!(read(br#"{"choices": [{"mess"#), Err(broken_off()));
     // A gateway in Python that writes half an emoji, and one that leaves raw newlines in.
     let odd = "{\"choices\": [{\"message\": {\"content\": \"a\\ud83d\nb\"}}]}";
     assert_eq!(read(odd.as_bytes()).unwrap().text, "a\u{fffd}\nb");
+}
+
+fn broken_off() -> Unreadable {
+    Unreadable::Failed(
+        ErrorClass::Transient,
+        "broke off its answer in the middle of the JSON",
+    )
+}
+
+fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+    pairs
+        .iter()
+        .map(|(name, value)| {
+            (
+                reqwest::header::HeaderName::from_static(name),
+                value.parse().unwrap(),
+            )
+        })
+        .collect()
+}
+
+fn known_reset(headers: &HeaderMap) -> Option<Duration> {
+    let now = "2026-11-06T08:49:30Z".parse().unwrap();
+    FORMAT.wait(ErrorClass::Exhausted, headers, &ErrorBody::default(), now)
+}
+
+#[test]
+fn a_reset_counts_only_for_the_limit_that_has_nothing_left() {
+    let limits = [
+        ("x-ratelimit-remaining-requests", "5"),
+        ("x-ratelimit-reset-requests", "12ms"),
+        ("x-ratelimit-remaining-tokens", "0"),
+        ("x-ratelimit-reset-tokens", "6m0s"),
+    ];
+    let reset = known_reset(&headers(&limits));
+    assert_eq!(reset, Some(Duration::from_secs(360)));
+    assert_eq!(known_reset(&headers(&limits[..2])), None);
+}
+
+#[test]
+fn a_reset_that_is_said_to_be_now_is_still_a_pause() {
+    let second = Some(Duration::from_secs(1));
+    let zero = headers(&[("retry-after", "0")]);
+    assert_eq!(known_reset(&zero), second);
+    let millis = headers(&[
+        ("x-ratelimit-remaining-requests", "0"),
+        ("x-ratelimit-reset-requests", "12ms"),
+    ]);
+    assert_eq!(known_reset(&millis), second);
+}
+
+fn rates(headers: &HeaderMap) -> RateReport {
+    let now = "2026-11-06T08:49:30Z".parse().unwrap();
+    FORMAT.rate_headers.as_ref().unwrap().read(headers, now)
+}
+
+#[test]
+fn limits_are_read_and_what_makes_no_sense_is_left_out() {
+    let read = rates(&headers(&[
+        ("x-ratelimit-limit-requests", "60"),
+        ("x-ratelimit-remaining-requests", "59"),
+        ("x-ratelimit-reset-requests", "1s"),
+        ("x-ratelimit-limit-tokens", "-5"),
+        ("x-ratelimit-remaining-tokens", "plenty"),
+        ("x-ratelimit-reset-tokens", "6m0s"),
+    ]));
+    let requests = LimitReport {
+        limit: Some(60),
+        remaining: Some(59),
+        resets_in: Some(Duration::from_secs(1)),
+        span: Span::Unsaid,
+    };
+    assert_eq!(read.requests, requests);
+    let tokens = LimitReport {
+        resets_in: Some(Duration::from_secs(360)),
+        ..LimitReport::default()
+    };
+    assert_eq!(read.tokens, tokens);
+    assert_eq!(rates(&HeaderMap::new()), RateReport::default());
 }

@@ -1,0 +1,123 @@
+//! Anthropic messages.
+//!
+//! Nothing is assumed of a server beyond the wire format, and unknown fields are ignored. It never requests a prompt
+//! cache, because only the framework, about 3,000 tokens, is the same for every session: Opus and Haiku cache no prefix
+//! under 4,096 tokens, and with Sonnet the gain is under a tenth of the cost of an average session. A cache that is
+//! requested by `extra_body: {cache_control: ..}` is counted and priced.
+
+use serde_json::{Value, json};
+
+use super::batch::BatchForm;
+use super::body::Body;
+use super::call::{CallRequest, Tokens};
+use super::format::WireFormat;
+use super::headers::RateHeaders;
+use super::reply::{self, RawReply, Read, count, given, optional_count, text_at, without_answer};
+use super::shape::{Field, Rung, Shape};
+use crate::entries::spec::JudgeSpec;
+use crate::gate::Span;
+
+pub(super) static FORMAT: WireFormat = WireFormat {
+    name: "anthropic",
+    path: "/v1/messages",
+    auth_header: "x-api-key",
+    auth_prefix: "",
+    headers: &[("anthropic-version", "2023-06-01")],
+    ladder: &[Rung::JsonSchema, Rung::Tool, Rung::Prompt],
+    has_new_cap: false,
+    body,
+    read,
+    no_reply: "answered 200 with a body that is no message; check base_url",
+    names,
+    rate_headers: Some(RateHeaders {
+        name: |what, part| format!("anthropic-ratelimit-{what}-{part}"),
+        quantities: &["requests", "tokens", "input-tokens", "output-tokens"],
+        span: Span::Minute,
+    }),
+    batches: Some(BatchForm::Requests),
+};
+
+fn names(field: Field, rung: Rung) -> &'static str {
+    match (field, rung) {
+        (Field::Temperature, _) => "temperature",
+        (Field::Format, Rung::JsonSchema) => "output_config|output_format|json_schema|schema",
+        (Field::Format, Rung::Tool) => "tool_choice|tools|tool|input_schema",
+        (Field::Format, Rung::JsonObject | Rung::Prompt)
+        | (Field::MaxCompletionTokens | Field::Seed, _) => "",
+    }
+}
+
+fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body<'a> {
+    let entry = spec.entry();
+    let mut body = Body::chat(spec.model(), entry.temperature, request, shape);
+    body.set("max_tokens", json!(request.max_output_tokens));
+    let (name, schema) = (request.schema_name, request.schema.value());
+    match shape.rung {
+        Rung::JsonSchema => {
+            let format = json!({ "type": "json_schema", "schema": schema });
+            body.set("output_config", json!({ "format": format }));
+        }
+        Rung::Tool => {
+            let what = "Takes the whole answer.";
+            let tool = json!({ "name": name, "description": what, "input_schema": schema });
+            body.set("tools", json!([tool]));
+            body.set("tool_choice", json!({ "type": "tool", "name": name }));
+        }
+        // There is no such rung on this ladder.
+        Rung::JsonObject | Rung::Prompt => {}
+    }
+    body.extend(&entry.extra_body, shape);
+    body
+}
+
+fn read(message: &Value) -> Read {
+    let Some(content) = message.get("content").and_then(Value::as_array) else {
+        return Err(without_answer(message, "answered 200 with no content"));
+    };
+    let text = text(content);
+    let stop = reply::stop(message.get("stop_reason"), |_| {
+        words(given(message, "/stop_details"))
+    });
+    let usage = given(message, "/usage").and_then(tokens);
+    let mut blocks = content.iter();
+    let has_thoughts = blocks.any(|block| text_at(block, "/thinking").is_some());
+    Ok(RawReply {
+        text_in: (text.is_empty() && has_thoughts).then_some("thinking"),
+        ..RawReply::new(message, text, stop, usage)
+    })
+}
+
+/// The tool's input where one was called, else the texts: thoughts and what a model says before it calls are no reply.
+fn text(content: &[Value]) -> String {
+    let of_kind = |kind| content.iter().filter(move |block| block["type"] == kind);
+    match of_kind("tool_use").find_map(|block| given(block, "/input")) {
+        Some(input) => input.to_string(),
+        None => of_kind("text")
+            .filter_map(|block| block["text"].as_str())
+            .collect(),
+    }
+}
+
+/// Whatever words there are beside a refusal.
+fn words(details: Option<&Value>) -> String {
+    let said = |at| details?.pointer(at)?.as_str();
+    let mut words = ["/category", "/explanation", ""].map(said).to_vec();
+    words.retain(Option::is_some);
+    match words.is_empty() {
+        true => "it gave no reason".to_owned(),
+        false => words.into_iter().flatten().collect::<Vec<_>>().join(": "),
+    }
+}
+
+/// What was read from the cache, and what was written to it, stands beside the other tokens here, and is part of the input
+/// for us.
+fn tokens(usage: &Value) -> Option<Tokens> {
+    let cached = optional_count(usage, "/cache_read_input_tokens")?;
+    let cache_written = optional_count(usage, "/cache_creation_input_tokens")?;
+    let input = count(usage, &["/input_tokens"])? + cached + cache_written;
+    let output = count(usage, &["/output_tokens"])?;
+    Tokens::believed(input, cached, cache_written, output)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! The answers of a chunk, line by line: a file of 200 MB is never held.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use tokio::io::AsyncRead;
+use tokio::time::timeout;
+use tokio_util::codec::{AnyDelimiterCodec, AnyDelimiterCodecError, FramedRead};
+use tokio_util::io::StreamReader;
+
+use super::batch::{Batches, line};
+use crate::JudgeError;
+use crate::error::ErrorClass;
+use crate::provider::batch::CollectedAnswer;
+use crate::provider::http::broken;
+
+/// A line that is longer holds no reply.
+const LONGEST_LINE: usize = 4 * 1024 * 1024;
+/// A file of which no line comes for so long has broken off.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// A body by lines.
+type Lines = FramedRead<Box<dyn AsyncRead + Send + Unpin>, AnyDelimiterCodec>;
+
+/// The answers of a chunk, in the provider's order.
+pub struct Answers<'a> {
+    batches: Batches<'a>,
+    /// Files that are still to be read.
+    addresses: VecDeque<String>,
+    open: Option<Lines>,
+}
+
+impl<'a> Answers<'a> {
+    /// The answers of a chunk that has ended, in any order.
+    pub(crate) async fn of_batch(batches: Batches<'a>, batch: &str) -> Result<Self, JudgeError> {
+        Ok(Self {
+            batches,
+            addresses: batches.results(batch).await?.into(),
+            open: None,
+        })
+    }
+
+    /// The next answer, in the provider's order; `None` at the end.
+    ///
+    /// # Errors
+    /// Where the answers break off: collect them again, what was accepted is known.
+    pub async fn next(&mut self) -> Result<Option<CollectedAnswer>, JudgeError> {
+        loop {
+            let Some(lines) = &mut self.open else {
+                let Some(address) = self.addresses.pop_front() else {
+                    return Ok(None);
+                };
+                self.open = Some(lines_of(self.batches.stream(&address).await?));
+                continue;
+            };
+            let why = match timeout(SILENCE, lines.next()).await {
+                Ok(None) => {
+                    self.open = None;
+                    continue;
+                }
+                Ok(Some(Ok(text))) => match self.read(&text) {
+                    Some(collected) => return Ok(Some(collected)),
+                    None => continue,
+                },
+                Ok(Some(Err(AnyDelimiterCodecError::MaxChunkLengthExceeded))) => {
+                    // A codec's error ends the stream once, and it goes on behind the line.
+                    let _once = lines.next().await;
+                    continue;
+                }
+                Ok(Some(Err(AnyDelimiterCodecError::Io(error)))) => error.to_string(),
+                Err(_) => format!("no line came for {} s", SILENCE.as_secs()),
+            };
+            return Err(self.failed(&format!("broke off the answers of a batch: {why}")));
+        }
+    }
+
+    /// What a line says of one of our calls. A line that says nothing leaves its call unanswered.
+    fn read(&self, text: &[u8]) -> Option<CollectedAnswer> {
+        if text.trim_ascii().is_empty() {
+            return None;
+        }
+        let Some((asked_for, said)) = line(text) else {
+            tracing::warn!(
+                judge = self.batches.endpoint.spec.name(),
+                bytes = text.len(),
+                "a line of a provider's batch can't be read; its call counts as unanswered"
+            );
+            return None;
+        };
+        let ended = match said {
+            Ok((status, body)) => self.batches.endpoint.reply(status, body.get().as_bytes()),
+            Err(why) => Err(self.failed(&format!("left a call of a batch unanswered: {why}"))),
+        };
+        Some(CollectedAnswer { asked_for, ended })
+    }
+
+    fn failed(&self, words: &str) -> JudgeError {
+        let endpoint = self.batches.endpoint;
+        endpoint.error(ErrorClass::Transient, None, words)
+    }
+}
+
+fn lines_of(response: reqwest::Response) -> Lines {
+    let broke = |error| io::Error::other(broken(None, "the connection broke", &error).message);
+    let reader = StreamReader::new(response.bytes_stream().map_err(broke).boxed());
+    let newline = b"\n".to_vec();
+    let codec = AnyDelimiterCodec::new_with_max_length(newline.clone(), newline, LONGEST_LINE);
+    FramedRead::new(Box::new(reader), codec)
+}

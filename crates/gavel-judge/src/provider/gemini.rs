@@ -1,0 +1,114 @@
+//! Gemini, by generateContent.
+//!
+//! Nothing is assumed of a server beyond the wire format, and unknown fields are ignored. The model stands in the path.
+
+use serde_json::{Value, json};
+
+use super::body::Body;
+use super::call::{CallRequest, Stop, Tokens};
+use super::format::WireFormat;
+use super::reply::{self, RawReply, Read, count, given, optional_count, text_at, without_answer};
+use super::shape::{Field, Rung, Shape};
+use crate::entries::spec::JudgeSpec;
+
+const CONFIG: &str = "generationConfig";
+
+pub(super) static FORMAT: WireFormat = WireFormat {
+    name: "gemini",
+    path: "/v1beta/models/{model}:generateContent",
+    auth_header: "x-goog-api-key",
+    auth_prefix: "",
+    headers: &[],
+    ladder: &[Rung::JsonSchema, Rung::JsonObject, Rung::Prompt],
+    has_new_cap: false,
+    body,
+    read,
+    no_reply: "answered 200 with a body that generateContent doesn't give; check base_url",
+    names,
+    rate_headers: None,
+    batches: None,
+};
+
+/// Errors name fields in either spelling.
+fn names(field: Field, rung: Rung) -> &'static str {
+    match (field, rung) {
+        (Field::Temperature, _) => "temperature",
+        (Field::Format, Rung::JsonSchema) => {
+            "responseJsonSchema|response_json_schema|responseSchema|response_schema|responseMimeType|response_mime_type|schema"
+        }
+        (Field::Format, Rung::JsonObject) => "responseMimeType|response_mime_type|JSON mode",
+        (Field::Format, Rung::Tool | Rung::Prompt)
+        | (Field::MaxCompletionTokens | Field::Seed, _) => "",
+    }
+}
+
+fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body<'a> {
+    let entry = spec.entry();
+    let mut config = json!({ "maxOutputTokens": request.max_output_tokens });
+    if let Some(temperature) = entry.temperature.filter(|_| shape.temperature) {
+        config["temperature"] = json!(temperature);
+    }
+    if matches!(shape.rung, Rung::JsonSchema | Rung::JsonObject) {
+        config["responseMimeType"] = json!("application/json");
+    }
+    if shape.rung == Rung::JsonSchema {
+        config["responseJsonSchema"] = request.schema.value().clone();
+    }
+    // What the entry says of how to generate goes on top.
+    if let Some(Value::Object(more)) = entry.extra_body.get(CONFIG) {
+        for (key, value) in more {
+            config[key] = value.clone();
+        }
+    }
+    let mut body = Body::new(request, shape.rung, true);
+    body.extend(&entry.extra_body, shape);
+    body.set(CONFIG, config);
+    body
+}
+
+fn read(generated: &Value) -> Read {
+    let with_words = |reason: String, words: Option<&str>| match words {
+        Some(words) => format!("{reason}: {words}"),
+        None => reason,
+    };
+    let blocked = text_at(generated, "/promptFeedback/blockReason");
+    let (text, stop) = match (given(generated, "/candidates/0"), blocked) {
+        (Some(candidate), _) => {
+            let stop = reply::stop(candidate.get("finishReason"), |filter| {
+                let reason = format!("its filter cut the reply: {filter}");
+                with_words(reason, text_at(candidate, "/finishMessage"))
+            });
+            (text(candidate), stop)
+        }
+        (None, Some(reason)) => {
+            let words = text_at(generated, "/promptFeedback/blockReasonMessage");
+            let reason = format!("its filter blocked the prompt: {reason}");
+            (String::new(), Stop::Refused(with_words(reason, words)))
+        }
+        (None, None) => return Err(without_answer(generated, "answered 200 with no candidates")),
+    };
+    let usage = given(generated, "/usageMetadata").and_then(tokens);
+    Ok(RawReply::new(generated, text, stop, usage))
+}
+
+/// The parts' texts without the thoughts.
+fn text(candidate: &Value) -> String {
+    let parts = given(candidate, "/content/parts").and_then(Value::as_array);
+    let parts = parts.into_iter().flatten();
+    let spoken = parts.filter(|part| part["thought"] != json!(true));
+    spoken.filter_map(|part| part["text"].as_str()).collect()
+}
+
+/// Cached tokens are part of the prompt's; thoughts are paid for as output, and counted beside the answer. An answer without
+/// tokens has no count.
+fn tokens(usage: &Value) -> Option<Tokens> {
+    let answer = optional_count(usage, "/candidatesTokenCount")?;
+    let thoughts = optional_count(usage, "/thoughtsTokenCount")?;
+    let input = count(usage, &["/promptTokenCount"])?;
+    let cached = optional_count(usage, "/cachedContentTokenCount")?;
+    // Caches that are made by hand are paid for by the hour, and none is made here.
+    Tokens::believed(input, cached, 0, answer + thoughts)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! Chat completions: OpenAI and every compatible server (Azure, vLLM, Ollama, llama.cpp, LiteLLM).
+//!
+//! The address is used as given; nothing is assumed of a server beyond the wire format, and unknown fields are ignored.
+
+use serde_json::{Value, json};
+
+use super::batch::BatchForm;
+use super::body::Body;
+use super::call::{CallRequest, Stop, Tokens};
+use super::format::WireFormat;
+use super::headers::RateHeaders;
+use super::reply::{self, RawReply, Read, count, error_at, given, text_at, without_answer};
+use super::shape::{Field, Rung, Shape};
+use crate::entries::spec::JudgeSpec;
+use crate::gate::Span;
+
+/// Where servers put thoughts that are no part of the content.
+const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
+/// Where servers put usage.
+const USAGE: [&str; 3] = ["/usage", "/choices/0/usage", "/x_groq/usage"];
+
+pub(super) static FORMAT: WireFormat = WireFormat {
+    name: "openai",
+    path: "/chat/completions",
+    auth_header: "Authorization",
+    auth_prefix: "Bearer ",
+    headers: &[],
+    ladder: &[Rung::JsonSchema, Rung::JsonObject, Rung::Prompt],
+    has_new_cap: true,
+    body,
+    read,
+    no_reply: "answered 200 with a body that is no chat completion; check base_url",
+    names,
+    rate_headers: Some(RateHeaders {
+        name: |what, part| format!("x-ratelimit-{part}-{what}"),
+        quantities: &["requests", "tokens"],
+        // The names don't say of what span: minutes for most servers and models, days for some.
+        span: Span::Unsaid,
+    }),
+    batches: Some(BatchForm::Files),
+};
+
+fn names(field: Field, _: Rung) -> &'static str {
+    match field {
+        Field::Temperature => "temperature",
+        Field::MaxCompletionTokens => "max_completion_tokens",
+        // The last ones: servers that compile the schema find fault with it in words of their own.
+        Field::Format => {
+            "response_format|json_schema|json_object|response_json_schema|response_schema|responseSchema|schema|grammar|\
+             structured output|structured outputs"
+        }
+        Field::Seed => "seed",
+    }
+}
+
+fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body<'a> {
+    let entry = spec.entry();
+    let mut body = Body::chat(spec.model(), entry.temperature, request, shape);
+    match shape.rung {
+        Rung::JsonSchema => {
+            let (name, schema) = (request.schema_name, request.schema.value());
+            let schema = json!({ "name": name, "strict": true, "schema": schema });
+            let format = json!({ "type": "json_schema", "json_schema": schema });
+            body.set("response_format", format);
+        }
+        Rung::JsonObject => body.set("response_format", json!({ "type": "json_object" })),
+        // There is no tool on this ladder.
+        Rung::Tool | Rung::Prompt => {}
+    }
+    let cap = match shape.new_cap {
+        true => "max_completion_tokens",
+        false => "max_tokens",
+    };
+    body.set(cap, json!(request.max_output_tokens));
+    body.extend(&entry.extra_body, shape);
+    body
+}
+
+fn read(completion: &Value) -> Read {
+    const NO_CHOICES: &str = "answered 200 with no choices";
+    let choice = match completion.get("choices") {
+        Some(Value::Array(choices)) => {
+            let first = choices.iter().find(|choice| choice["index"] == json!(0));
+            first.or(choices.first())
+        }
+        Some(Value::Null) if error_at(completion).is_none() => None,
+        Some(_) | None => return Err(without_answer(completion, NO_CHOICES)),
+    };
+    let message = choice.and_then(|choice| given(choice, "/message").or(given(choice, "/delta")));
+    let answer = message.and_then(answer);
+    let stop = match (choice, message.and_then(refusal)) {
+        (None, _) => Stop::Failed(NO_CHOICES.to_owned()),
+        (Some(_), Some(refusal)) => Stop::Refused(refusal.to_owned()),
+        (Some(choice), None) => reply::stop(choice.get("finish_reason"), |reason| {
+            format!("its content filter cut the reply: {reason}")
+        }),
+    };
+    let mut usage = USAGE.iter();
+    let usage = usage.find_map(|at| tokens(given(completion, at)?));
+    let thoughts = message.filter(|_| answer.is_none()).and_then(|message| {
+        let mut keys = THOUGHTS.into_iter();
+        keys.find(|key| text_at(message, &format!("/{key}")).is_some())
+    });
+    let reply = RawReply::new(completion, answer.unwrap_or_default(), stop, usage);
+    Ok(RawReply {
+        text_in: thoughts,
+        error: choice.and_then(error_at).or(reply.error),
+        ..reply
+    })
+}
+
+/// The content's text, else the arguments of the one call by which the model answered; `None` for neither.
+fn answer(message: &Value) -> Option<String> {
+    let text = match message.get("content") {
+        Some(Value::String(text)) => text.clone(),
+        // Some servers answer with parts instead of a text.
+        Some(Value::Array(parts)) => parts.iter().filter_map(part).collect(),
+        // Some read the JSON that they asked the model for.
+        Some(content @ Value::Object(_)) => {
+            part(content).map_or_else(|| content.to_string(), str::to_owned)
+        }
+        Some(Value::Null | Value::Bool(_) | Value::Number(_)) | None => String::new(),
+    };
+    if !text.trim().is_empty() {
+        return Some(text);
+    }
+    let arguments = match message.get("tool_calls").and_then(Value::as_array) {
+        Some(calls) if calls.len() != 1 => return None,
+        Some(_) => given(message, "/tool_calls/0/function/arguments")?,
+        None => given(message, "/function_call/arguments")?,
+    };
+    let text = arguments.as_str().map(str::to_owned);
+    Some(text.unwrap_or_else(|| arguments.to_string()))
+}
+
+/// A part's text; thoughts are none.
+fn part(part: &Value) -> Option<&str> {
+    let kind = part.get("type").and_then(Value::as_str);
+    let is_thought = matches!(kind, Some("thinking" | "reasoning"));
+    let text = text_at(part, "/text").or_else(|| text_at(part, "/text/value"));
+    text.filter(|_| !is_thought)
+}
+
+fn refusal(message: &Value) -> Option<&str> {
+    let parts = message.get("content").and_then(Value::as_array);
+    let mut parts = parts.into_iter().flatten();
+    text_at(message, "/refusal").or_else(|| parts.find_map(|part| text_at(part, "/refusal")))
+}
+
+/// The total tells what the parts leave out: xAI and Gemini count hidden reasoning there alone, and bill it as output.
+fn tokens(usage: &Value) -> Option<Tokens> {
+    let total = count(usage, &["/total_tokens"]);
+    let input = count(usage, &["/prompt_tokens", "/input_tokens"])?;
+    let output = count(usage, &["/completion_tokens", "/output_tokens"]);
+    let others = total.map(|total| total.saturating_sub(input).max(0));
+    let cached = [
+        "/prompt_tokens_details/cached_tokens",
+        "/prompt_cache_hit_tokens",
+        "/cached_tokens",
+    ];
+    let cached = count(usage, &cached).unwrap_or(0);
+    // Writing to the cache costs nothing here.
+    Tokens::believed(input, cached, 0, output.max(others)?)
+}
+
+#[cfg(test)]
+mod tests;

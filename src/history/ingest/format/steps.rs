@@ -1,0 +1,224 @@
+//! Steps of traces, as tracing services and exporters of spans record them: runs of LangSmith, observations of Langfuse, spans of
+//! Braintrust, spans of OpenTelemetry. Scores and feedback are left out, because they would sway the judge.
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+
+use super::calls::tool_names;
+use super::field::{first, is_one_of, list, moment, text};
+use super::shown::shown;
+use super::spans;
+use super::{Document, Faults, all};
+use crate::history::ingest::input::{SessionFault, placed};
+use crate::wire::SessionFormat;
+
+/// A format with fields that only its records have, and with the fields that name a record's conversation.
+const FORMATS: [(SessionFormat, &str, &str); 4] = [
+    (SessionFormat::Spans, SPANS, SPAN_SESSIONS),
+    (SessionFormat::LangSmith, RUNS, RUN_SESSIONS),
+    (
+        SessionFormat::Langfuse,
+        OBSERVATIONS,
+        "/sessionId /session_id",
+    ),
+    (SessionFormat::Braintrust, ROWS, ROW_SESSIONS),
+];
+const SPANS: &str =
+    "/resourceSpans /resource_spans /context.span_id /context/span_id /context/trace_id";
+const SPAN_SESSIONS: &str = "/attributes/session/id /attributes/gen_ai/conversation/id";
+const RUNS: &str = "/run_type /runs/0/run_type";
+const RUN_SESSIONS: &str =
+    "/extra/metadata/session_id /extra/metadata/thread_id /extra/metadata/conversation_id";
+const OBSERVATIONS: &str = "/traceId /parentObservationId /parent_observation_id /observations/0 /data/0/traceId \
+    /data/0/observations";
+const ROWS: &str = "/span_attributes /root_span_id /events/0/root_span_id /data/0/root_span_id";
+const ROW_SESSIONS: &str = "/metadata/session_id /metadata/thread_id /metadata/conversation_id";
+
+/// Lists of records in answers of APIs, and within a record.
+const LISTS: &str = "/runs /observations /events /spans /data/spans /data";
+const CHILDREN: &str = "/child_runs /observations";
+const IDS: &str = "/span_id /spanId /context/span_id /id /run_id";
+const PARENTS: &str = "/parent_run_id /parentObservationId /parent_observation_id /parentSpanId /parent_span_id /parent_id \
+    /span_parents/0";
+const TRACES: &str = "/trace_id /traceId /root_span_id /context/trace_id";
+const KINDS: &str = "/run_type /span_attributes/type /attributes/openinference/span/kind /attributes/gen_ai/operation/name \
+    /attributes/traceloop/span/kind /attributes/langfuse/observation/type /attributes/mlflow/spanType /attributes/ai/operationId \
+    /span_kind /type";
+const NAMES: &str = "/attributes/gen_ai/tool/name /attributes/tool/name /attributes/ai/toolCall/name \
+    /attributes/traceloop/entity/name /span_attributes/name /name";
+pub(super) const CALL_IDS: &str = "/attributes/gen_ai/tool/call/id /attributes/tool_call/id /attributes/tool/id /attributes/ai/toolCall/id";
+pub(super) const AGENTS: &str = "/attributes/gen_ai/agent/name /attributes/agent/name";
+pub(super) const AUTHORS: &str = "/userId /user_id /extra/metadata/user_id /metadata/user_id /attributes/user/id /attributes/enduser/id";
+const STARTS: &str = "/startTimeUnixNano /start_time_unix_nano /start_time /startTime /metrics/start /created /timestamp";
+const ENDS: &str = "/endTimeUnixNano /end_time_unix_nano /end_time /endTime /metrics/end";
+const STATES: &str = "/status/code /status/status_code /status_code /status /level";
+const FAILED: &str = "ERROR STATUS_CODE_ERROR 2";
+const ERRORS: &str = "/error /statusMessage /status_message /status/message /status/description";
+const INPUTS: &str = "/inputs /input /attributes/gen_ai/tool/call/arguments /attributes/ai/toolCall/args /attributes/input/value \
+    /attributes/traceloop/entity/input /attributes/langfuse/observation/input /attributes/mlflow/spanInputs";
+const OUTPUTS: &str = "/outputs /output /attributes/gen_ai/tool/call/result /attributes/ai/toolCall/result /attributes/output/value \
+    /attributes/traceloop/entity/output /attributes/langfuse/observation/output /attributes/mlflow/spanOutputs";
+const TOOLS: &str = "/extra/invocation_params/tools /metadata/tools /input/tools /toolDefinitions /attributes/llm/tools \
+    /attributes/gen_ai/tool/definitions /attributes/ai/prompt/tools";
+
+const MODEL_KINDS: &str = "chat_model llm chat generation generate_content text_completion ai.generatetext.dogenerate \
+    ai.streamtext.dostream";
+const TOOL_KINDS: &str = "tool execute_tool retriever ai.toolcall";
+const AGENT_KINDS: &str = "agent invoke_agent create_agent";
+const WORK_KINDS: &str = "span event function guardrail reranker";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StepKind {
+    /// A call of a model.
+    Model,
+    Tool,
+    Agent,
+    /// Work of another kind, which counts as a tool's unless steps are within it.
+    Work,
+    /// A step of the framework.
+    Other,
+}
+
+impl StepKind {
+    /// Returns the kind of a step by the word that a service or a convention has for it.
+    fn of(word: &str) -> Self {
+        match word.trim_matches('"').to_ascii_lowercase() {
+            word if is_one_of(&word, MODEL_KINDS) => Self::Model,
+            word if is_one_of(&word, TOOL_KINDS) => Self::Tool,
+            word if is_one_of(&word, AGENT_KINDS) => Self::Agent,
+            word if is_one_of(&word, WORK_KINDS) => Self::Work,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// One step of a trace.
+#[derive(Debug)]
+pub(super) struct Step {
+    /// Place in the file.
+    pub(super) place: String,
+    pub(super) id: String,
+    pub(super) parent: Option<String>,
+    pub(super) trace: String,
+    /// Conversation of its trace; not every step of a trace has it.
+    pub(super) conversation: Option<String>,
+    pub(super) kind: StepKind,
+    pub(super) name: Option<String>,
+    pub(super) failed: bool,
+    pub(super) started_at: Option<DateTime<Utc>>,
+    pub(super) ended_at: Option<DateTime<Utc>>,
+    record: Value,
+}
+
+impl Step {
+    pub(super) fn word(&self, names: &str) -> Option<String> {
+        word(&self.record, names)
+    }
+
+    /// The text of its error.
+    pub(super) fn error(&self) -> Option<String> {
+        self.word(ERRORS).filter(|_| self.failed)
+    }
+
+    pub(super) fn input(&self) -> Option<&Value> {
+        first(&self.record, INPUTS)
+    }
+
+    pub(super) fn output(&self) -> Option<&Value> {
+        first(&self.record, OUTPUTS)
+    }
+
+    /// A model's output in a library's own form, where it may be beside the messages.
+    pub(super) fn raw_output(&self) -> Option<&Value> {
+        first(&self.record, "/attributes/output/value")
+    }
+
+    /// Names of the available tools.
+    pub(super) fn tools(&self) -> Vec<String> {
+        first(&self.record, TOOLS)
+            .map(tool_names)
+            .unwrap_or_default()
+    }
+}
+
+fn word(record: &Value, names: &str) -> Option<String> {
+    let word = first(record, names).map(shown);
+    word.filter(|word| !word.trim().is_empty())
+}
+
+/// Returns the tracing format of a value.
+pub(super) fn format_of(value: &Value) -> Option<SessionFormat> {
+    if spans::is_trace(value) {
+        return Some(SessionFormat::Spans);
+    }
+    let mut formats = FORMATS.iter();
+    let format = formats.find(|(_, marks, _)| first(value, marks).is_some());
+    format.map(|(format, ..)| *format)
+}
+
+/// Returns the steps of a file's records.
+pub(super) fn read(format: SessionFormat, documents: &[Document]) -> Result<Vec<Step>, Faults> {
+    let mut steps = Vec::new();
+    let read = documents.iter().map(|Document { place, value }| {
+        let mut records = spans::records(value).into_iter();
+        let read = records.try_for_each(|record| add(format, record, None, place, &mut steps));
+        read.map_err(|fault| placed(place, vec![fault]))
+    });
+    all(read)?;
+    Ok(steps)
+}
+
+/// Adds a record and its children; `above` are the trace and the id of its parent.
+fn add(
+    format: SessionFormat,
+    record: Value,
+    above: Option<(&str, &str)>,
+    place: &str,
+    steps: &mut Vec<Step>,
+) -> Result<(), SessionFault> {
+    let form = FORMATS.iter().find(|it| it.0 == format);
+    let (_, marks, sessions) = form.unwrap_or(&FORMATS[0]);
+    let word = |names| word(&record, names);
+    let kind = word(KINDS);
+    let is_span = format == SessionFormat::Spans;
+    let is_run = || kind.is_some() || first(&record, CHILDREN).or(first(&record, marks)).is_some();
+    let is_step = first(&record, TRACES).is_some() || !is_span && is_run();
+    let Some(id) = word(IDS).filter(|_| is_step) else {
+        let mut listed = first(&record, LISTS)
+            .map(list)
+            .unwrap_or_default()
+            .into_iter();
+        if listed.len() == 0 {
+            let message = format!(
+                "record {} is no step of the format {format}; an object with its id and its trace or type is expected",
+                steps.len()
+            );
+            return Err(SessionFault::new("", message));
+        }
+        return listed.try_for_each(|record| add(format, record, None, place, steps));
+    };
+    let trace = above.map(|(trace, _)| trace.to_owned());
+    let trace = trace.or_else(|| word(TRACES)).unwrap_or_else(|| id.clone());
+    let state = text(&record, STATES).unwrap_or_default().to_uppercase();
+    let has_messages = first(&record, "/inputs /outputs").is_some();
+    let children = first(&record, CHILDREN).map(list).unwrap_or_default();
+    steps.push(Step {
+        place: place.to_owned(),
+        id: id.clone(),
+        parent: word(PARENTS).or_else(|| above.map(|(_, id)| id.to_owned())),
+        trace: trace.clone(),
+        conversation: word(sessions),
+        kind: match kind {
+            Some(kind) => StepKind::of(&kind),
+            None if is_span && has_messages => StepKind::Model,
+            None => StepKind::Other,
+        },
+        name: word(NAMES),
+        failed: is_one_of(&state, FAILED) || first(&record, "/error").is_some(),
+        started_at: first(&record, STARTS).and_then(moment),
+        ended_at: first(&record, ENDS).and_then(moment),
+        record,
+    });
+    let mut children = children.into_iter().filter(Value::is_object);
+    children.try_for_each(|child| add(format, child, Some((&trace, &id)), place, steps))
+}
