@@ -1,20 +1,18 @@
--- Where events are sent. The secret is kept as it is: without it nothing can be signed.
-create table webhook_endpoints (
-    endpoint_id uuid primary key,
-    name text not null,
-    url text not null,
-    secret text,
-    events jsonb not null,
-    format text not null,
-    from_settings boolean not null,
-    created_by text not null,
-    created_at timestamptz not null,
-    constraint webhook_endpoints_format check (format in ('standard', 'slack'))
-);
-create unique index webhook_endpoints_name on webhook_endpoints (name);
+-- What SQLite alone needs; the reasons are in postgres/.
 
--- What is sent to whom, in the order of its numbers for each subject. Names no endpoint by a key: whoever ends a job must not fail
--- because an endpoint goes.
+create index alert_sessions_external_id on alert_sessions (external_id) where external_id is not null;
+
+create trigger alert_sessions_inserted after insert on alert_sessions
+begin
+    insert into dirty_days (day) values (substr(new.listed_at, 1, 10));
+end;
+create trigger alert_sessions_updated after update on alert_sessions
+begin
+    insert into dirty_days (day) values (substr(old.listed_at, 1, 10)), (substr(new.listed_at, 1, 10));
+end;
+
+-- Events to send to endpoints, ordered by number within a subject. No foreign key, because finishing a job must not fail when an endpoint is
+-- deleted.
 create table webhook_deliveries (
     delivery_no integer primary key autoincrement,
     delivery_id uuid not null,
@@ -35,13 +33,8 @@ create table webhook_deliveries (
 create unique index webhook_deliveries_id on webhook_deliveries (delivery_id);
 create index webhook_deliveries_due on webhook_deliveries (endpoint_id, due_at, delivery_no) where ended_at is null;
 create index webhook_deliveries_order on webhook_deliveries (endpoint_id, subject, delivery_no) where ended_at is null;
-create index webhook_deliveries_ended_at on webhook_deliveries (ended_at) where ended_at is not null;
+create index webhook_deliveries_happened_at on webhook_deliveries (happened_at);
 
--- Judges that were told to be closed.
-create table webhook_judges (judge text primary key, reason text);
-
--- By triggers, so that no way to end a job or a batch, and no older process beside this one, leaves them out, and all is one
--- transaction. A job that is an item of a batch is told by its batch, unless somebody asked for it by itself.
 create trigger scoring_jobs_ended after update of finished_at on scoring_jobs
     when old.finished_at is null and new.finished_at is not null and (new.batch_id is null or new.on_demand)
 begin

@@ -2,8 +2,6 @@
 //!
 //! Never decides who is dead: whoever watches does, by its own steady clock. Heartbeats are written by the database's.
 
-mod judges;
-
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -13,10 +11,10 @@ use uuid::Uuid;
 use crate::store::StoreError;
 use crate::store::database::db::Db;
 use crate::store::database::session::Purpose;
-use crate::store::database::sql::{DbRow, all, sql};
+use crate::store::database::sql::{DbRow, decode, sql};
 use crate::wire::WorkerState;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct WorkerRow {
     /// Unique per start.
     pub worker_id: Uuid,
@@ -27,9 +25,14 @@ pub struct WorkerRow {
     pub started_at: DateTime<Utc>,
     /// When it was last heard.
     pub heartbeat_at: DateTime<Utc>,
+    #[sqlx(try_from = "i64")]
     pub in_hand: i32,
+    #[sqlx(try_from = "String")]
     pub state: WorkerState,
-    /// Whether it was heard within the time that the caller named, and hasn't stopped.
+    /// Judges that it can call: their names, and `entry:*` for an entry that takes any model; `None`: not reported yet.
+    #[sqlx(json(nullable))]
+    pub judges: Option<Vec<String>>,
+    /// Whether it was heard within its lease, and hasn't stopped.
     pub alive: bool,
 }
 
@@ -58,8 +61,8 @@ pub struct WorkerPulse {
     pub worker_id: Uuid,
     /// Its last heartbeat: a mark that changes, not a time to compare.
     pub heartbeat_at: DateTime<Utc>,
-    /// Its lease; `None`: an older release, which doesn't say.
-    pub lease: Option<Duration>,
+    /// After this time without a heartbeat it is dead.
+    pub lease: Duration,
     /// What it does; one that is stopped left in good order.
     pub state: WorkerState,
     /// Whether it can't reach the queue.
@@ -108,7 +111,7 @@ impl Workers<'_> {
         statement.push(now).push(", ").push(now).push(
             ") on conflict (worker_id) do update set heartbeat_at = excluded.heartbeat_at, in_hand = excluded.in_hand,
                 state = excluded.state, name = excluded.name, version = excluded.version, lease_s = excluded.lease_s,
-                judges = coalesce(excluded.judges, workers.judges), queue_away = excluded.queue_away, swept = false",
+                judges = coalesce(excluded.judges, workers.judges), queue_away = excluded.queue_away, declared_dead = false",
         );
         let beating = async {
             let mut conn = self.db.writer_for(Purpose::Heartbeat).await?;
@@ -131,7 +134,7 @@ impl Workers<'_> {
         let statement = sql!(
             "select worker_id, heartbeat_at, lease_s, state, queue_away,
                 (select l.worker_id from leaders l where l.role = $1) as leader
-             from workers where not swept limit 10000",
+             from workers where not declared_dead limit 10000",
             HOUSEKEEPING
         );
         let rows = self.db.read(ATTEMPTED, &statement).await?;
@@ -152,7 +155,7 @@ impl Workers<'_> {
         let mut declared = 0;
         for (worker_id, heard_at) in dead {
             let statement = sql!(
-                "update workers set swept = true where worker_id = $1 and heartbeat_at = $2 and not swept",
+                "update workers set declared_dead = true where worker_id = $1 and heartbeat_at = $2 and not declared_dead",
                 *worker_id,
                 *heard_at
             );
@@ -171,7 +174,7 @@ impl Workers<'_> {
              on conflict (role) do update set worker_id = excluded.worker_id, since = excluded.since
              where leaders.worker_id = excluded.worker_id or not exists (
                 select 1 from workers w
-                where w.worker_id = leaders.worker_id and w.state = 'running' and not w.swept)
+                where w.worker_id = leaders.worker_id and w.state = 'running' and not w.declared_dead)
              returning role",
             HOUSEKEEPING,
             worker_id,
@@ -194,27 +197,24 @@ impl Workers<'_> {
             .map(drop)
     }
 
-    /// Lists workers heard in the last 24 h, newest first; at most 1,000. `stale_after`: the lease of those that don't say
-    /// theirs.
-    pub async fn list(self, stale_after: Duration) -> Result<Vec<WorkerRow>, StoreError> {
-        const ATTEMPTED: &str = "listing workers";
+    /// Lists workers heard in the last 24 h, newest first; at most 1,000.
+    pub async fn list(self) -> Result<Vec<WorkerRow>, StoreError> {
         const DAY: Duration = Duration::from_secs(24 * 60 * 60);
         let mut statement = sql!(
-            "select worker_id, name, version, started_at, heartbeat_at, in_hand, state,
-                case when state <> 'stopped' and not (heartbeat_at < "
+            "select worker_id, name, version, started_at, heartbeat_at, in_hand, state, judges,
+                state <> 'stopped' and not (heartbeat_at < "
         );
-        self.db
-            .dialect()
-            .push_column_ago(&mut statement, "lease_s", stale_after);
+        self.db.dialect().push_column_ago(&mut statement, "lease_s");
         // A heartbeat from the future was written before the clock was set back, and would count for as long as it was ahead.
         statement
             .push(") and not (heartbeat_at > ")
             .push(self.db.dialect().now())
-            .push(") and not swept then 1 else 0 end as alive from workers where not (heartbeat_at < ");
+            .push(") and not declared_dead as alive from workers where not (heartbeat_at < ");
         self.db.dialect().push_ago(&mut statement, DAY);
         statement.push(") order by started_at desc, worker_id desc limit 1000");
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, worker)
+        self.db
+            .read_all("listing workers", &statement, DbRow::decode)
+            .await
     }
 
     /// Embedded set-ups only, where a lock on the data folder proves that no other process lives: marks all as stopped.
@@ -229,25 +229,12 @@ impl Workers<'_> {
 }
 
 fn pulse(row: &DbRow) -> sqlx::Result<WorkerPulse> {
-    let lease: Option<f64> = row.get("lease_s")?;
     Ok(WorkerPulse {
         worker_id: row.get("worker_id")?,
         heartbeat_at: row.get("heartbeat_at")?,
-        lease: lease.and_then(|lease| Duration::try_from_secs_f64(lease).ok()),
+        lease: Duration::try_from_secs_f64(row.get("lease_s")?)
+            .map_err(|error| decode("lease_s", &error.to_string()))?,
         state: row.text_enum("state")?,
         queue_away: row.get("queue_away")?,
-    })
-}
-
-fn worker(row: &DbRow) -> sqlx::Result<WorkerRow> {
-    Ok(WorkerRow {
-        worker_id: row.get("worker_id")?,
-        name: row.get("name")?,
-        version: row.get("version")?,
-        started_at: row.get("started_at")?,
-        heartbeat_at: row.get("heartbeat_at")?,
-        in_hand: row.int("in_hand")?,
-        state: row.text_enum("state")?,
-        alive: row.get::<i32>("alive")? == 1,
     })
 }

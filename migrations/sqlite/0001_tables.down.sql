@@ -1,5 +1,5 @@
 drop trigger scoring_batches_ended;
 drop trigger scoring_jobs_ended;
-drop table webhook_judges;
+drop trigger alert_sessions_updated;
+drop trigger alert_sessions_inserted;
 drop table webhook_deliveries;
-drop table webhook_endpoints;
