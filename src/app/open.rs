@@ -49,7 +49,14 @@ pub async fn open_store(settings: &Settings, mode: &Mode) -> Result<Store, AppEr
         let name = redacted_url(&settings.database.url);
         let said = match (mode, &error) {
             (Mode::Embedded { .. }, _) => error.to_string(),
-            (Mode::Shared, StoreError::SharedSessions) => format!("{name}: {error}"),
+            (
+                Mode::Shared,
+                StoreError::SharedSessions
+                | StoreError::Unavailable {
+                    outage: Outage::Rejected,
+                    ..
+                },
+            ) => format!("{name}: {error}"),
             (Mode::Shared, _) => format!(
                 "{name}: {error}; check DATABASE_URL (database.url), that the database exists, and that its server runs"
             ),

@@ -104,13 +104,20 @@ pub(crate) async fn database(store: &Store) -> Check {
     }
     match store.pending_migrations().await {
         Ok(pending) if pending.is_empty() => passed("database"),
-        Ok(pending) => failed(
-            "database",
-            format!(
-                "the database lacks {} migration(s): run `gavel migrate`",
-                pending.len()
-            ),
-        ),
+        Ok(pending) => {
+            // A schema that the role can't read looks like one without tables.
+            let detail = match store.missing_grants().await {
+                Ok(missing) if !missing.is_empty() => format!(
+                    "the role lacks privileges on Gavel's tables; run as their owner: {}",
+                    missing.join("; ")
+                ),
+                Ok(_) | Err(_) => format!(
+                    "the database lacks {} migration(s): run `gavel migrate`",
+                    pending.len()
+                ),
+            };
+            failed("database", detail)
+        }
         Err(error) => {
             tracing::warn!(%error, "not ready");
             failed(

@@ -15,7 +15,7 @@ pub(super) async fn check(settings: &Settings) -> Vec<Check> {
     impatient.database.connect_timeout_s = TIMEOUT_S;
     let store = open_store(&impatient, &Mode::Shared).await;
     let mut checks = Vec::new();
-    let mut migrated = false;
+    let mut usable = false;
     match store {
         Err(error) => checks.push(Check::new("database", Err(error.to_string()))),
         Ok(store) => {
@@ -25,17 +25,18 @@ pub(super) async fn check(settings: &Settings) -> Vec<Check> {
                 Ok(pending) => Err(format!("{} pending: run `gavel migrate`", pending.len())),
                 Err(error) => Err(error.to_string()),
             };
-            migrated = found.is_ok();
+            let privileges = privileges(&store).await;
+            usable = found.is_ok() && privileges.is_ok();
             checks.push(Check::new("migrations", found));
-            checks.push(Check::new("privileges", privileges(&store).await));
+            checks.push(Check::new("privileges", privileges));
             checks.push(Check::new("clock", clock(&store).await));
-            if migrated {
+            if usable {
                 checks.push(Check::new("workers", workers(&store).await));
             }
             store.close().await;
         }
     }
-    checks.push(Check::new("redis", redis(settings, migrated).await));
+    checks.push(Check::new("redis", redis(settings, usable).await));
     checks
 }
 
@@ -73,7 +74,7 @@ async fn workers(store: &Store) -> Result<String, String> {
     })
 }
 
-async fn redis(settings: &Settings, migrated: bool) -> Result<String, String> {
+async fn redis(settings: &Settings, database_usable: bool) -> Result<String, String> {
     let name = redacted_url(&settings.redis.url);
     if settings.redis.url.is_empty() {
         return Err(
@@ -81,8 +82,8 @@ async fn redis(settings: &Settings, migrated: bool) -> Result<String, String> {
                 .to_owned(),
         );
     }
-    if !migrated {
-        return Ok("not looked at before the database is there and migrated".to_owned());
+    if !database_usable {
+        return Ok("not checked, because the checks of the database failed".to_owned());
     }
     let fault = |error: String| {
         format!("{name}: {error}; check REDIS_URL (redis.url) and that the server runs")

@@ -47,10 +47,9 @@ impl PgAddress {
         let Some(path) = &self.password_file else {
             return Ok(options);
         };
-        let password = tokio::fs::read_to_string(path).await.map_err(|error| {
-            let text = format!("database.password_file {}: {error}", path.display());
-            std::io::Error::new(error.kind(), text)
-        })?;
+        let password = tokio::fs::read_to_string(path)
+            .await
+            .map_err(|error| std::io::Error::other(Rejection::by_password_file(path, &error)))?;
         Ok(options.password(password.trim_end_matches(['\r', '\n'])))
     }
 }
@@ -63,15 +62,13 @@ fn refused(error: sqlx::Error, options: &PgConnectOptions) -> sqlx::Error {
     }
     let passes = Outage::of(&error).is_some_and(Outage::is_passing);
     match error.as_database_error() {
-        Some(said) if !passes => sqlx::Error::Io(std::io::Error::other(Rejection {
-            code: said.code().unwrap_or_default().into_owned(),
-            message: said.message().to_owned(),
-            role: options.get_username().to_owned(),
-            database: options
-                .get_database()
-                .unwrap_or(options.get_username())
-                .to_owned(),
-        })),
+        Some(said) if !passes => {
+            let role = options.get_username();
+            let database = options.get_database().unwrap_or(role);
+            sqlx::Error::Io(std::io::Error::other(Rejection::by_server(
+                said, role, database,
+            )))
+        }
         Some(_) | None => error,
     }
 }

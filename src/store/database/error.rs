@@ -1,11 +1,12 @@
 //! What can go wrong in the store, by what the caller does next.
 
+use std::path::Path;
 use std::sync::Arc;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    /// The database can't be reached or failed for a passing reason, twice: 503 + Retry-After at the API, back off in a worker.
-    #[error("database unavailable while {attempted}: {reason}")]
+    /// The database can't be used for a reason that concerns all statements: 503 + Retry-After at the API, back off in a worker.
+    #[error("{} while {attempted}: {reason}", outage.summary())]
     Unavailable {
         attempted: &'static str,
         /// The driver's words.
@@ -75,6 +76,17 @@ impl Outage {
         }
     }
 
+    fn summary(self) -> &'static str {
+        match self {
+            Self::NoAnswer => "database unavailable",
+            Self::NoFreeConnection => "no database connection available",
+            Self::Rejected => "database connection rejected",
+            Self::StorageFull => "database disk full",
+            Self::MissingPrivilege => "missing database privilege",
+            Self::MissingTable => "missing database table",
+        }
+    }
+
     /// Whether the database does no more for a process that has connections, so that claimed jobs couldn't be recorded.
     pub fn stops_claims(self) -> bool {
         match self {
@@ -94,26 +106,24 @@ impl Outage {
     }
 }
 
-/// The server's answer to a connection that it doesn't accept.
+/// Why no connection can be opened until an operator acts.
 #[derive(Debug, thiserror::Error)]
-#[error("{message} (SQLSTATE {code})")]
+#[error("{reason}")]
 pub(in crate::store) struct Rejection {
-    pub(in crate::store) code: String,
-    pub(in crate::store) message: String,
-    pub(in crate::store) role: String,
-    pub(in crate::store) database: String,
+    pub(in crate::store) reason: String,
+    /// Cause and remedy without the server's message, because that may name hosts.
+    pub(in crate::store) remedy: String,
 }
 
 impl Rejection {
-    /// Returns cause and remedy, without the server's own words: they may name hosts.
-    fn remedy(&self) -> String {
-        let Self {
-            code,
-            role,
-            database,
-            ..
-        } = self;
-        let remedy = match code.as_str() {
+    /// Rejection by the server.
+    pub(in crate::store) fn by_server(
+        error: &dyn sqlx::error::DatabaseError,
+        role: &str,
+        database: &str,
+    ) -> Self {
+        let code = error.code().unwrap_or_default();
+        let remedy = match code.as_ref() {
             "28P01" => {
                 "its password is wrong; set the right one in DATABASE_URL (database.url) and restart, or write it to database.password_file, which is read for each connection"
             }
@@ -129,16 +139,27 @@ impl Rejection {
             "42501" => "it lacks a privilege; `grant connect on database .. to ..`",
             _ => "see the log",
         };
-        format!(
-            "the server rejects connections of role {role:?} to database {database:?} (SQLSTATE {code}): {remedy}"
-        )
+        Self {
+            reason: format!("{} (SQLSTATE {code})", error.message()),
+            remedy: format!(
+                "the server rejects connections of role {role:?} to database {database:?} (SQLSTATE {code}): {remedy}"
+            ),
+        }
+    }
+
+    /// The password file can't be read.
+    pub(in crate::store) fn by_password_file(path: &Path, error: &std::io::Error) -> Self {
+        Self {
+            reason: format!("database.password_file {}: {error}", path.display()),
+            remedy: "write the role's password to that file, or correct database.password_file; the file is read for each connection".to_owned(),
+        }
     }
 }
 
 /// Returns cause and remedy of an outage, for operators.
 pub(in crate::store) fn remedy(outage: Outage, error: &sqlx::Error) -> String {
     match (outage, rejection(error)) {
-        (_, Some(rejection)) => rejection.remedy(),
+        (_, Some(rejection)) => rejection.remedy.clone(),
         (Outage::NoFreeConnection, None) => {
             "the server has no connection left, and this process waits or uses those that it has; raise max_connections of the server (or the role's connection limit), or lower database.max_connections of the processes".to_owned()
         }
