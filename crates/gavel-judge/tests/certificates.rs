@@ -1,4 +1,4 @@
-//! Judges behind TLS, against a real server on loopback with certificates of an authority that nobody knows.
+//! Judges behind TLS, against a local server with certificates of an untrusted authority.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it panics")]
 
@@ -17,16 +17,16 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-/// Where the process that a test starts finds the server.
+/// Variable with the server's URL for child processes.
 const CHILD: &str = "GAVEL_TEST_SERVER";
 
-/// A server of chat completions, and its authority's certificate.
+/// Chat completions server with the certificate of its authority.
 struct Server {
     url: String,
     authority: String,
 }
 
-/// The fault of the server's own certificate.
+/// Fault in the server's certificate.
 #[derive(Clone, Copy)]
 enum Fault {
     None,
@@ -100,7 +100,7 @@ async fn ask(url: &str) -> Result<Probed, JudgeError> {
     probe(&providers.spec("j").unwrap(), &clock).await
 }
 
-/// Runs the named test of this file in a process of its own, because a process reads the variables once.
+/// Runs the named test of this file in a child process, because a process reads the variables once.
 async fn ask_elsewhere(test: &str, url: &str, variable: &str, value: &Path) -> bool {
     let ended = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test])
@@ -115,7 +115,7 @@ async fn ask_elsewhere(test: &str, url: &str, variable: &str, value: &Path) -> b
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_not_accepted_is_a_misconfiguration_with_its_cause() {
+async fn untrusted_certificate_is_misconfigured() {
     let table = [
         (Fault::None, "UnknownIssuer", "SSL_CERT_FILE"),
         (Fault::Expired, "", "127.0.0.1"),

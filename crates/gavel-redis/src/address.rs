@@ -1,15 +1,14 @@
-//! Where Redis is, as `redis.url` says it. Reads text only; connects to nothing.
+//! Parses `redis.url`. No I/O.
 //!
 //! Three forms: `redis://host:6379/0` (one server, or any node of a cluster), `redis+cluster://host:6379,host2:6379`
-//! (several nodes to begin with), `redis+sentinel://host:26379,host2:26379/mymaster/0` (the primary that the sentinels
-//! name). `rediss` instead of `redis` means TLS. User and password stand before the hosts and are the servers';
-//! sentinels have their own in `?sentinel_username=…&sentinel_password=…`.
+//! (several seed nodes), `redis+sentinel://host:26379,host2:26379/mymaster/0` (the primary reported by sentinels).
+//! `rediss` instead of `redis` means TLS. User and password before the hosts are those of the servers. Sentinels have
+//! their own in `?sentinel_username=…&sentinel_password=…`.
 
 use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo as _, RedisError};
 
 const SENTINEL_PORT: u16 = 26_379;
 
-/// What to connect to first.
 #[derive(Clone)]
 pub(super) enum Address {
     /// One server, or nodes of a cluster.
@@ -17,11 +16,11 @@ pub(super) enum Address {
         first: ConnectionInfo,
         more: Vec<ConnectionInfo>,
     },
-    /// Sentinels that know the primary of a service.
+    /// Sentinels that report the primary of a service.
     Sentinels {
         sentinels: Vec<ConnectionInfo>,
         service: String,
-        /// How to connect to the primary; its host is the sentinels' to say.
+        /// Connection settings of the primary. Sentinels report its host.
         server: ConnectionInfo,
     },
 }
@@ -64,8 +63,8 @@ impl Address {
         }
         let AddressParts { user, query, .. } = parts;
         let own = match (
-            parts.asked("sentinel_username"),
-            parts.asked("sentinel_password"),
+            parts.query_value("sentinel_username"),
+            parts.query_value("sentinel_password"),
         ) {
             (name, Some(password)) => format!("{}:{password}@", name.unwrap_or_default()),
             (_, None) => String::new(),
@@ -88,14 +87,14 @@ impl Address {
         })
     }
 
-    /// How to connect to a server that another one named: same user, password, database and encryption.
+    /// Returns the settings for a server reported by another one: same user, password, database and encryption.
     pub(super) fn server_at(&self, host: &str, port: u16) -> ConnectionInfo {
         let (Self::Servers { first: server, .. } | Self::Sentinels { server, .. }) = self;
         with_host(server, host, port)
     }
 }
 
-/// The host alone.
+/// Returns the host without the port.
 pub(super) fn host_of(server: &ConnectionInfo) -> String {
     if let ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } = server.addr() {
         host.clone()
@@ -104,7 +103,7 @@ pub(super) fn host_of(server: &ConnectionInfo) -> String {
     }
 }
 
-/// Host and port of `host:port`, where the host may be an IPv6 address with or without brackets.
+/// Splits `host:port`. The host may be an IPv6 address with or without brackets.
 pub(super) fn split(node: &str) -> Option<(&str, u16)> {
     let (host, port) = node.rsplit_once(':')?;
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -140,14 +139,14 @@ fn unusable(why: &'static str) -> RedisError {
     RedisError::from((ErrorKind::InvalidClientConfig, why))
 }
 
-/// An address with several hosts, cut at its signs.
+/// Parts of an address with several hosts.
 struct AddressParts<'a> {
-    /// `user:password@`, or nothing.
+    /// `user:password@` or empty.
     user: &'a str,
     hosts: &'a str,
-    /// With its slash, or nothing.
+    /// Empty or starts with a slash.
     path: &'a str,
-    /// With its question mark (or `#`), or nothing.
+    /// Empty or starts with `?` or `#`.
     query: &'a str,
 }
 
@@ -171,8 +170,8 @@ impl<'a> AddressParts<'a> {
             .filter(|host| !host.is_empty())
     }
 
-    /// A value of the query, as it stands there.
-    fn asked(&self, name: &str) -> Option<&'a str> {
+    /// Returns the raw value of a query parameter.
+    fn query_value(&self, name: &str) -> Option<&'a str> {
         let query = self.query.strip_prefix('?')?;
         let query = query.split('#').next().unwrap_or(query);
         query
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_has_several_nodes_with_one_user() {
+    fn cluster_nodes_share_one_user() {
         let nodes = servers("rediss+cluster://user:p%40ss@a:7000,b,[::1]:7002");
         let names: Vec<String> = nodes.iter().map(name_of).collect();
         assert_eq!(names, ["a:7000", "b:6379", "::1:7002"]);
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn sentinels_have_a_service_and_a_password_of_their_own() {
+    fn parses_sentinels_with_service_and_password() {
         let url = "redis+sentinel://:secret@s1,s2:5000/mymaster/3?sentinel_password=other";
         let address = Address::parse(url).unwrap();
         let Address::Sentinels {
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_says_too_little_is_refused() {
+    fn rejects_incomplete_address() {
         for url in [
             "redis+sentinel://host:26379",
             "redis+cluster://",
@@ -243,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_named_by_host_and_port() {
+    fn splits_host_and_port() {
         assert_eq!(split("10.0.0.1:7000"), Some(("10.0.0.1", 7000)));
         assert_eq!(split("fd00::1:7000"), Some(("fd00::1", 7000)));
         assert_eq!(split("[fd00::1]:7000"), Some(("fd00::1", 7000)));

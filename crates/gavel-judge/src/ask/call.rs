@@ -1,4 +1,4 @@
-//! One call of a run: sent, reported to the gate, read, checked and logged.
+//! One call of a run: sends it, reports to the gate, parses, checks and logs.
 
 use std::time::Duration;
 
@@ -16,20 +16,20 @@ use crate::provider::{Called, ProviderReply, Stop};
 use crate::reply::{self, Unusable};
 use crate::{CacheKey, CallRecord, CallUsage, JudgeError, JudgeSpec, Question, Reply};
 
-/// The message of a call whose whole answer was taken with another finish reason than done.
+/// Message of a call with a complete answer despite an unusual finish reason.
 const ODD_FINISH: &str = "the answer is whole, and was taken in spite of its finish reason";
-/// A reply's text is kept up to this.
+/// Maximum length of a stored reply in bytes.
 const LONGEST_REPLY: usize = 64 * 1024;
 
 pub(super) struct Failed {
     pub(super) error: JudgeError,
-    /// What was wrong with a reply, if that is what failed.
+    /// Faults of the reply, if the reply failed.
     pub(super) unusable: Box<Unusable>,
 }
 
 impl From<JudgeError> for Failed {
     fn from(error: JudgeError) -> Self {
-        // A server that checks what its model writes gives an error in place of the reply.
+        // A server that validates output returns an error instead of the reply.
         let unusable = match error.class == ErrorClass::Unparsable {
             true => Unusable::from("is not JSON that matches the schema".to_owned()),
             false => Unusable::default(),
@@ -42,7 +42,7 @@ impl From<JudgeError> for Failed {
 }
 
 impl CallRecord {
-    /// A call of which nothing came yet.
+    /// Creates the record of a call without a result.
     pub(super) fn new(
         spec: &JudgeSpec,
         call_id: Uuid,
@@ -80,7 +80,7 @@ impl CallRecord {
         self.error = Some(error.class);
         self.message = Some(error.message.clone());
         self.status = error.status;
-        // A refusal's words stand beside the reply's text, which is empty then.
+        // Text of a refusal, because the reply is empty in that case.
         self.reply = error.raw_reply.as_deref().map(cut).or(self.reply.take());
         if error.class == ErrorClass::Unparsable {
             tracing::warn!(call_id = %self.call_id, asked_for = %self.asked_for, judge = self.judge, "a reply can't be used; it is kept with its call");
@@ -88,7 +88,7 @@ impl CallRecord {
     }
 }
 
-/// A call that is out. One whose run is dropped meanwhile is logged too: it may be billed.
+/// Call in flight. If its run is dropped, it is still logged, because it may be billed.
 struct InFlightCall<'a> {
     judge: &'a Inner,
     asked_for: Uuid,
@@ -148,15 +148,15 @@ impl Run<'_> {
         let mut record = out.came_back();
         let used = match &called {
             Ok(reply) => Some(usage::of_reply(&self.judge.spec, reply)),
-            // The model wrote something, or may have.
+            // The model may have generated tokens.
             Err(error) => {
                 let wrote = matches!(error.class, ErrorClass::Unparsable | ErrorClass::Truncated);
                 (late || wrote).then(CallUsage::default)
             }
         };
         if let (Ok(_), Some(used)) = (&called, used) {
-            // The next call goes out before this one's reply is read. A failed call keeps its permit for its retry: a judge
-            // in trouble isn't asked more meanwhile.
+            // Releases the permit before the reply is parsed. A failed call keeps its permit for the retry, so that a failing judge doesn't
+            // get more calls.
             if let Some(mut concurrency_permit) = self.concurrency_permit.take() {
                 concurrency_permit.used(used);
             }
@@ -172,7 +172,7 @@ impl Run<'_> {
             Err(error) => Err(Failed::from(error)),
         };
         if read.is_ok() {
-            // A whole answer counts, also with an error beside it.
+            // A complete answer counts as success even with an error next to it.
             end.outcome = CallOutcome::Alive;
         }
         wiring.gate.report(judge.spec.name(), permit, &end);
@@ -188,12 +188,12 @@ impl Run<'_> {
         read
     }
 
-    /// Under which key a call that ended so may stand for another.
+    /// Returns the key under which this call can be reused.
     fn cache_key(&self, read: &Result<Reply, Failed>) -> Option<CacheKey> {
         match read {
-            // What is to be bettered doesn't count yet.
+            // A reply that still needs a repair turn is not reused.
             Ok(reply) => self.to_better(reply).is_empty().then_some(self.key),
-            // Where only the repair turn of a good reply was declined, that reply counts.
+            // Only if the first call was refused. If the repair turn was refused, the first reply counts.
             Err(failed) => {
                 let declined = failed.error.class == ErrorClass::Refused && self.weak.is_none();
                 declined.then(|| CacheKey::of_refusal(&self.judge.spec, self.asked, self.asked_for))
@@ -201,7 +201,7 @@ impl Run<'_> {
         }
     }
 
-    /// From what the provider gave to a checked reply. A repair turn that makes a reply worse is a failed call.
+    /// Parses and checks the provider's reply. A repair turn with a worse reply is a failed call.
     fn read(&self, reply: ProviderReply) -> Result<Reply, Failed> {
         let cap = self.request.max_output_tokens;
         let (spec, raw) = (&self.judge.spec, reply.text.clone());
@@ -243,7 +243,7 @@ impl Run<'_> {
         lacked.map(|_| "lacks fields of the first")
     }
 
-    /// What a question's last error says besides what happened.
+    /// Adds details to the final error of a question.
     pub(super) fn last_words(&self, mut error: JudgeError) -> JudgeError {
         match error.class {
             ErrorClass::Transient => {
@@ -277,8 +277,7 @@ impl Run<'_> {
     }
 }
 
-/// Returns what a provider gave as a checked reply. `cap`: the most tokens that it was allowed; `first`: the object of the model's
-/// reply before.
+/// Parses and checks a provider's reply. `cap`: its output limit in tokens. `first`: the object of the model's previous reply.
 pub(super) fn read(
     spec: &JudgeSpec,
     question: &Question,
@@ -296,7 +295,7 @@ pub(super) fn read(
     };
     let odd_finish = reply.stop != Stop::Complete || reply.error.is_some();
     let parsed = reply::parse(&reply.text, question, first);
-    // A whole answer was paid for, whatever is said of its end.
+    // A complete answer was paid for, so it counts whatever the finish reason.
     let is_complete = parsed.as_ref().is_ok_and(|answer| answer.is_complete);
     match (&reply.error, &reply.stop) {
         _ if is_complete => {}
@@ -319,7 +318,7 @@ pub(super) fn read(
                 words,
             ));
         }
-        // What failed has an error.
+        // `Stop::Failed` always comes with an error.
         (None, Stop::Complete | Stop::Other(_) | Stop::Failed(_)) => {}
     }
     match parsed {

@@ -1,9 +1,8 @@
-//! The second judge (`fallback:`), which is asked what the first one declined to answer.
+//! Fallback judge (`fallback:`) for questions that the first judge refused.
 //!
-//! Only a refusal leads here: every other error has a remedy of its own, and a second judge would hide it. One level is
-//! followed, so a fallback that declines too ends the question. It is a judge like any other: its own gate, retries, limits,
-//! cache key and prices. The refusal is remembered for the asker (a job), so that a run that had to wait for the fallback
-//! doesn't pay for it twice. A simulated reply never stands in for a real one.
+//! Only refusals use it, because every other error has its own remedy that a second judge would hide. One level is followed: if the
+//! fallback refuses too, the question fails. It has its own gate, retries, limits, cache key and prices. The refusal is stored per job, so
+//! that a run that waited for the fallback doesn't pay for it twice. A simulated reply never replaces a real one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,29 +20,27 @@ use crate::{
     Limits, NotConfigured, Question, Reply,
 };
 
-/// A closed fallback is looked at again after this at the latest: whoever opens it before its time wakes no job of another
-/// lane.
+/// Maximum retry delay for a closed fallback, because reopening it early wakes only jobs of its own lane.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
-/// The same where nothing is wrong and all its calls are taken.
+/// The same if all its calls are in use.
 const LOOK_AGAIN_SOON: Duration = Duration::from_secs(5);
 
-/// The judge that stands in for another.
 pub(super) struct Fallback {
     pub(super) name: String,
-    /// Why it can't be asked, where it can't.
+    /// The fallback, or the reason why it can't be asked.
     pub(super) judge: Result<Arc<Inner>, NotConfigured>,
 }
 
-/// What the first judge said when it declined.
+/// Refusal of the first judge.
 struct Declined {
     message: String,
-    /// Retries that were spent by then, over all runs: the fallback has its own.
+    /// Retries used until then, over all runs. The fallback counts its own.
     retries_spent: u32,
-    /// What this run spent on being refused; nothing where an earlier run was.
+    /// Usage of the refused call. Zero if an earlier run made it.
     usage: CallUsage,
 }
 
-/// Asks the first judge, unless it declined in an earlier run, and then its fallback.
+/// Asks the first judge, unless it refused in an earlier run, then its fallback.
 pub(super) async fn ask(
     first: &Arc<Inner>,
     fallback: &Fallback,
@@ -54,7 +51,7 @@ pub(super) async fn ask(
     let remembered = find(first, key, KEPT).await;
     let (declined, own) = match remembered.and_then(Declined::recalled) {
         Some(mut declined) => {
-            // A job that was retried by hand counts from zero again.
+            // Retries of a job retried by hand start at 0.
             declined.retries_spent = declined.retries_spent.min(context.retries_spent);
             let own = AskContext {
                 retries_spent: context.retries_spent - declined.retries_spent,
@@ -73,7 +70,7 @@ pub(super) async fn ask(
                     retries_spent,
                     usage,
                 };
-                // The question was asked once already: it isn't sent elsewhere for want of a permit.
+                // One call was already made, so the question waits for a permit rather than move to another lane.
                 let own = AskContext {
                     retries_spent: 0,
                     concurrency: Arc::new(AskedOnce(Arc::clone(&context.concurrency))),
@@ -101,7 +98,7 @@ pub(super) async fn ask(
 }
 
 impl Declined {
-    /// From the call of an earlier run.
+    /// Restores the refusal of an earlier run.
     fn recalled(call: CallRecord) -> Option<Self> {
         Some(Self {
             message: call.message?,
@@ -110,7 +107,7 @@ impl Declined {
         })
     }
 
-    /// The question ends here: nobody else was asked.
+    /// Ends the question without asking the fallback.
     fn ends(&self, error: JudgeError) -> AskOutcome {
         AskOutcome {
             end: AskEnd::Answered(Err(error)),
@@ -119,7 +116,7 @@ impl Declined {
         }
     }
 
-    /// What the fallback's end comes to, with what both spent.
+    /// Combines the fallback's outcome with the usage and retries of both.
     fn with(&self, first: &JudgeSpec, second: &JudgeSpec, asked: AskOutcome) -> AskOutcome {
         let mut usage = self.usage;
         usage::add(&mut usage, asked.usage);
@@ -188,7 +185,7 @@ fn refused(message: String) -> JudgeError {
     JudgeError::new(ErrorClass::Refused, message)
 }
 
-/// The permits of a question that was answered once: it waits for its next one, however long.
+/// Permits of a question with an earlier call. The next permit is awaited without limit.
 #[derive(Debug)]
 struct AskedOnce(Arc<dyn CallPermits>);
 

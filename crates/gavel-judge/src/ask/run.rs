@@ -1,4 +1,4 @@
-//! One question's run: calls until there is an answer, or a wait too long for a slot.
+//! Run of one question: calls until there is an answer or a wait too long for a slot.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::{
     reply,
 };
 
-/// A server that refuses field after field is asked so often; there are fewer fields than that.
+/// Maximum retries without a rejected field, above the number of optional fields.
 const MOST_DROPPED_FIELDS: u32 = 8;
 
 pub(super) async fn run(
@@ -83,7 +83,7 @@ pub(super) async fn run(
                 if !run.shrink() {
                     return run.fails(failed.error);
                 }
-                // Another question, which has a key of its own: it may have been answered before.
+                // The smaller question has its own key and may be cached.
                 run.key = CacheKey::new(&judge.spec, &run.question);
                 if let Some(reply) = run.look_up(context).await {
                     return run.answered(Ok(reply));
@@ -96,11 +96,11 @@ pub(super) async fn run(
 
 pub(super) struct Run<'a> {
     pub(super) judge: &'a Inner,
-    /// As it was asked.
+    /// Original question.
     pub(super) asked: &'a Question,
-    /// As it is, which may have been made smaller.
+    /// Current question, possibly shortened.
     pub(super) question: Question,
-    /// Of the question as it is.
+    /// Key of the current question.
     pub(super) key: CacheKey,
     pub(super) asked_for: Uuid,
     pub(super) request: CallRequest,
@@ -108,12 +108,12 @@ pub(super) struct Run<'a> {
     pub(super) usage: CallUsage,
     waited: Duration,
     cap_raised: bool,
-    /// The reply that was cut off, until something is known of the larger cap.
+    /// Truncated reply, until the call with a larger cap ends.
     cut_off: Option<JudgeError>,
     pub(super) repaired: bool,
-    /// A good reply that its model was asked to better; it counts where nothing better comes.
+    /// Acceptable reply that the model was asked to improve. It counts if no better one follows.
     pub(super) weak: Option<Reply>,
-    /// The object of the reply that took the repair turn, though it could not be used.
+    /// Object of the unusable reply that used the repair turn.
     pub(super) first_object: Option<Value>,
     dropped_fields: u32,
     shrunk: bool,
@@ -145,7 +145,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    // `&mut`: a permit can't be shared between threads.
+    // Needs `&mut`, because a permit is not `Sync`.
     async fn look_up(&mut self, context: &AskContext) -> Option<Reply> {
         match context.skip_cache {
             true => None,
@@ -153,7 +153,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether a call may go out; if not, nothing was asked yet, and nothing is lost by asking elsewhere.
+    /// Acquires a concurrency permit. Returns false if none is near and no call was made, so that the job can be asked elsewhere.
     async fn has_concurrency_permit(&mut self, context: &AskContext) -> bool {
         if self.concurrency_permit.is_none() {
             self.concurrency_permit = if self.calls == 0 {
@@ -181,7 +181,7 @@ impl<'a> Run<'a> {
 
     fn decide(&self, error: &JudgeError) -> Decision {
         let wiring = &self.judge.wiring;
-        // The gate knows how often the judge has throttled in a row.
+        // The gate counts consecutive 429s.
         let paused = || {
             let closed = wiring.gate.closed(self.judge.spec.name())?;
             closed.retry_in.filter(|_| {
@@ -196,7 +196,7 @@ impl<'a> Run<'a> {
         retry::after_error(&wiring.retry, error.class, retry_state, retry_after)
     }
 
-    /// Twice the output cap, or what the window leaves beside the prompt; `None` if that is no more than the cap is now.
+    /// Returns twice the output cap, limited by the free context window. `None` if that is no larger than the current cap.
     fn larger_cap(&self) -> Option<u32> {
         if self.cap_raised {
             return None;
@@ -212,8 +212,8 @@ impl<'a> Run<'a> {
         u32::try_from(larger).ok().filter(|larger| *larger > cap)
     }
 
-    /// The same failure, or what lies behind it: a server that took the question with the smaller cap, and finds fault with
-    /// it now, refuses the cap. That the question was too large would cost it half its evidence.
+    /// Returns the actual cause of a failure. If a server accepted the question with the smaller cap and rejects it now, the larger cap is
+    /// the cause. As `TooLarge` it would lose half of its evidence.
     fn blamed(&mut self, failed: Failed) -> Failed {
         let of_request = match failed.error.class {
             ErrorClass::TooLarge => true,
@@ -244,7 +244,7 @@ impl<'a> Run<'a> {
         RetryState {
             retries_spent: self.retries_spent,
             waited: self.waited,
-            // Asked for only where a reply was cut off: the estimate isn't free.
+            // Computed only for truncated replies, because the estimate is expensive.
             cap_can_grow: false,
             repair_left: !self.repaired,
             fields_left: self.dropped_fields < MOST_DROPPED_FIELDS,
@@ -252,7 +252,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Waits in the slot.
+    /// Sleeps in the slot.
     async fn rest(&mut self, after: Duration, spends: Spends) {
         self.spend(spends);
         if spends == Spends::Nothing {
@@ -276,7 +276,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Puts a smaller question in the place of the one that didn't fit; false if there is none. A repair turn under way stays.
+    /// Replaces a question that was too large by a smaller one and keeps a repair turn. Returns false if there is none.
     fn shrink(&mut self) -> bool {
         self.shrunk = true;
         let Some(smaller) = self.question.shrink() else {
@@ -289,11 +289,11 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// The repair turn: the model sees its own reply and what is wrong with it.
+    /// Adds the repair turn: the model's own reply and its faults.
     fn show_faults(&mut self, said: String, faults: &[Fault]) {
         self.repaired = true;
         let messages = [
-            // Some servers refuse a message without content.
+            // Some servers reject an empty message.
             (Role::Assistant, non_empty(said).into()),
             (Role::User, reply::repair_prompt(faults).into()),
         ];
@@ -301,7 +301,7 @@ impl<'a> Run<'a> {
         self.request.messages.extend(messages);
     }
 
-    /// What a good reply should be better at, while a repair turn is left.
+    /// Returns the weaknesses to improve, if a repair turn is left.
     pub(super) fn to_better(&self, reply: &Reply) -> Vec<Fault> {
         let weaknesses = reply.weaknesses.iter().filter(|_| !self.repaired);
         weaknesses.map(|weakness| weakness.fault.clone()).collect()
@@ -351,7 +351,7 @@ pub(super) fn first_call(judge: &Inner, question: &Question) -> CallRequest {
     }
 }
 
-/// What a call will take of the judge's tokens a minute.
+/// Returns the expected tokens of a call.
 fn load_of(request: &CallRequest, family: ModelFamily) -> Load {
     let messages = request.messages.iter();
     Load {

@@ -1,4 +1,4 @@
-//! Reads and checks one entry of `llm_providers.yaml`.
+//! Parses and validates one entry of `llm_providers.yaml`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -114,7 +114,7 @@ impl Entry {
     }
 }
 
-/// Enough of a check to catch what people mistype; the client parses it in full.
+/// Catches common typos. The HTTP client parses the URL in full.
 fn plausible_url(url: &str) -> Result<(), String> {
     let rest = url
         .strip_prefix("http://")
@@ -148,7 +148,7 @@ fn read_key(
     clean_key(fields, "key_file", &text).map(Some)
 }
 
-/// A key goes into a header: a line break inside it would fail every call with a riddle.
+/// Rejects line breaks, because the key is sent in a header and every call would fail with an obscure error.
 fn clean_key(fields: &Fields<'_>, at: &str, key: &str) -> Result<SecretString, ProvidersError> {
     let key = key.trim();
     if key.bytes().any(|byte| !(0x20..0x7f).contains(&byte)) {
@@ -176,7 +176,7 @@ fn headers(fields: &Fields<'_>) -> Result<BTreeMap<String, SecretString>, Provid
             return Err(fields.fault(&at, "expected a header's name"));
         }
         let value = clean_key(fields, &at, &value)?;
-        // A variable that is empty leaves its header out: servers refuse an organisation without a name.
+        // An empty variable omits its header, because servers reject an empty organisation.
         if !value.expose_secret().is_empty() {
             headers.insert(name, value);
         }
@@ -192,7 +192,7 @@ fn is_header_name(name: &str) -> bool {
 }
 
 fn auth_prefix(fields: &Fields<'_>, format: &WireFormat) -> Result<String, ProvidersError> {
-    // `auth_prefix: ""` is a setting (Azure), not an absence.
+    // `auth_prefix: ""` is a valid setting (Azure) and differs from an absent one.
     match fields.raw("auth_prefix") {
         Some(Value::String(text)) => Ok(text.clone()),
         Some(_) => Err(fields.fault("auth_prefix", "expected text")),
@@ -208,7 +208,7 @@ fn extra_body(fields: &Fields<'_>) -> Result<Map<String, Value>, ProvidersError>
     }
 }
 
-/// Read whatever the address is; it holds for `base_url` alone: a server of one's own has no batches that cost less.
+/// Validated for every address but applied only to `base_url`, because custom servers have no discounted batches.
 fn batch_price_factor(
     fields: &Fields<'_>,
     format: &WireFormat,

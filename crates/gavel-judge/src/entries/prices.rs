@@ -1,4 +1,4 @@
-//! What tokens cost, by model. A model without a price is unpriced, never free.
+//! Token prices by model. A model without a price has unknown cost, not zero.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ const LONG_PROMPT_KEYS: &[&str] = &[RATES[0], RATES[1], RATES[2], RATES[3], "abo
 pub(crate) struct Price {
     rates: Rates,
     long_prompt: Option<LongPrompt>,
-    /// A day on which it held.
+    /// Date on which the price applied.
     pub(super) as_of: NaiveDate,
 }
 
@@ -39,14 +39,14 @@ pub(crate) struct Price {
 #[derive(Debug, Clone, PartialEq)]
 struct Rates {
     input: f64,
-    /// Equal to the input's where the file names none.
+    /// Defaults to `input`.
     cached_input: f64,
-    /// Equal to the input's where the file names none.
+    /// Defaults to `input`.
     cache_write_input: f64,
     output: f64,
 }
 
-/// The rates of a call whose prompt is longer than so many tokens, for all of its tokens.
+/// Rates for all tokens of a call with a longer prompt than `above_input_tokens`.
 #[derive(Debug, Clone, PartialEq)]
 struct LongPrompt {
     above_input_tokens: i64,
@@ -54,7 +54,7 @@ struct LongPrompt {
 }
 
 impl Price {
-    /// USD of one call.
+    /// Returns the cost of one call in USD.
     pub(crate) fn cost(&self, tokens: Tokens) -> f64 {
         let rates = match &self.long_prompt {
             Some(long) if tokens.input > long.above_input_tokens => &long.rates,
@@ -103,8 +103,8 @@ impl LongPrompt {
     }
 }
 
-/// The price of the model that answered. A dated snapshot (`gpt-4o-mini-2024-07-18`) has the price of the name that it
-/// begins with; another model than the one that was asked has its own price, or none.
+/// Returns the price of the responding model. A dated snapshot (`gpt-4o-mini-2024-07-18`) has the price of its prefix.
+/// A model other than the requested one has its own price or none.
 pub(crate) fn price_of<'a>(
     prices: &'a BTreeMap<String, Price>,
     reported: &str,
@@ -136,7 +136,7 @@ pub(super) fn read(
     for (model, value) in models {
         let fields = Fields::new(&format!("{path}.{model}"), value, KEYS)?;
         let rates = Rates::read(&fields)?;
-        // A price that nobody can trace is a price that nobody can check.
+        // Date and source are required, so that the price can be verified.
         let as_of = day(&fields)?;
         fields.required("source")?;
         let long_prompt = fields

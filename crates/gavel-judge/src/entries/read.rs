@@ -1,28 +1,28 @@
-//! Reads typed fields out of a resolved YAML map, where a number or a boolean may have become text by substitution.
+//! Reads typed fields from a resolved YAML map, in which substitution may have turned numbers and booleans into text.
 
 use std::collections::BTreeMap;
 
 use gavel_rules::hint;
 use serde_json::{Map, Value};
 
-/// A fault in `llm_providers.yaml`: the path of the key, and what is wrong with it.
+/// Error in `llm_providers.yaml`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
 pub struct ProvidersError {
-    /// Dotted path of the key, for the file's line to be found by.
+    /// Dotted path of the key, used to find its line.
     pub path: String,
-    /// What is wrong and what would be right.
+    /// Problem and fix.
     pub message: String,
 }
 
-/// A map with its path, for errors that name the key.
+/// Map with its path, for errors that name the key.
 pub(super) struct Fields<'a> {
     path: String,
     map: &'a Map<String, Value>,
 }
 
 impl<'a> Fields<'a> {
-    /// Takes a map whose keys are all in `known`; another key is an error with the nearest known one.
+    /// Checks that all keys are in `known`. An unknown key is an error with the closest known one.
     pub(super) fn new(
         path: &str,
         value: &'a Value,
@@ -51,12 +51,12 @@ impl<'a> Fields<'a> {
         fault(&self.path(key), message.into())
     }
 
-    /// The raw value; null counts as absent.
+    /// Returns the raw value. Null counts as absent.
     pub(super) fn raw(&self, key: &str) -> Option<&'a Value> {
         self.map.get(key).filter(|value| !value.is_null())
     }
 
-    /// A text without the white space around it; empty counts as absent. Never shows the value in an error: it may be a key.
+    /// Returns a trimmed text. Empty counts as absent. Errors never contain the value, because it may be a key.
     pub(super) fn text(&self, key: &str) -> Result<Option<String>, ProvidersError> {
         match self.raw(key) {
             None => Ok(None),
@@ -71,7 +71,7 @@ impl<'a> Fields<'a> {
             .ok_or_else(|| self.fault(key, "is missing or empty"))
     }
 
-    /// `true` or `false`, also as text.
+    /// Returns a boolean, also from text.
     pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, ProvidersError> {
         match self.text(key)?.as_deref() {
             None => Ok(None),
@@ -81,12 +81,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A whole number of 0 and up, also as text.
+    /// Returns a whole number of 0 or more, also from text.
     pub(super) fn count(&self, key: &str) -> Result<Option<u32>, ProvidersError> {
         self.parsed(key, "expected a whole number of 0 or more")
     }
 
-    /// A finite number of 0 and up, also as text.
+    /// Returns a finite number of 0 or more, also from text.
     pub(super) fn number(&self, key: &str) -> Result<Option<f64>, ProvidersError> {
         const EXPECTED: &str = "expected a number of 0 or more";
         match self.parsed::<f64>(key, EXPECTED)? {
@@ -95,7 +95,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A list of texts without the white space around them; empty ones are left out.
+    /// Returns a list of trimmed texts without empty ones.
     pub(super) fn texts(&self, key: &str) -> Result<Vec<String>, ProvidersError> {
         let Some(value) = self.raw(key) else {
             return Ok(Vec::new());
@@ -122,7 +122,7 @@ impl<'a> Fields<'a> {
         Ok(texts)
     }
 
-    /// One of a closed set of words.
+    /// Returns one of a fixed set of values.
     pub(super) fn word<T: Copy>(
         &self,
         key: &str,
@@ -175,7 +175,7 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// A key may have a word too many (`api_key`).
+/// The key may have an extra word (`api_key`).
 fn unknown_key(key: &str, known: &[&str]) -> String {
     let is_word = |name: &&str| key.split('_').any(|word| word == *name);
     match known.iter().copied().find(is_word) {
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_key_is_told_which_was_meant() {
+    fn unknown_key_error_suggests_a_key() {
         let known = ["key", "key_file", "base_url"];
         for (key, told) in [
             ("api_key", "unknown key; did you mean key?"),

@@ -1,21 +1,20 @@
-//! Learns how many concurrent calls a judge answers in time, from its timeouts.
+//! Learns from timeouts how many concurrent calls a judge answers in time.
 //!
-//! A server that takes one call after the other answers the last of many too late, and each of them costs it as much as one that is
-//! read. So where such calls come together, half as many go out, and then one more at a time: later and later where that was too many
-//! again.
+//! A serial server answers the last of many concurrent calls too late and spends as much work on them as on calls in time. So when timeouts
+//! accumulate, concurrency is halved and then increases one by one. It increases more slowly each time the limit is hit again.
 
 use tokio::time::Instant;
 
-/// One outcome counts for one part in so many of the share of late ones.
+/// Weight of an outcome in the moving average of timeouts is 1/16.
 const PARTS: f64 = 16.0;
-/// One late call among many is chance; two of the last few aren't.
+/// A single timeout among many calls is random. Two within a few calls are not.
 const PREVAILS: f64 = 0.1;
-/// What was found again so often is tried no later than before.
+/// Maximum number of repeated hits that slow the increase.
 const MOST_MET: u32 = 6;
 
 #[derive(Debug, Default)]
 pub(super) struct AdaptiveConcurrency {
-    /// The share of late calls among the last ones.
+    /// Moving average of the share of timeouts.
     late: f64,
     found: Option<LimitEstimate>,
 }
@@ -23,17 +22,17 @@ pub(super) struct AdaptiveConcurrency {
 #[derive(Debug, Clone, Copy)]
 struct LimitEstimate {
     most: f64,
-    /// How many were out when it was too many.
+    /// Calls in flight when the limit was hit.
     too_many: u32,
-    /// Calls that left before say nothing of it.
+    /// Calls sent before this time are ignored.
     at: Instant,
     met: u32,
-    /// Whether a call was answered that left since.
+    /// Whether a call sent since then was answered.
     answers: bool,
 }
 
 impl AdaptiveConcurrency {
-    /// The most calls at once; `None`: nothing is known against more.
+    /// Returns the learned limit, or `None` without one.
     pub(super) fn most(&self) -> Option<usize> {
         self.found.map(|found| found.most as usize)
     }
@@ -42,7 +41,7 @@ impl AdaptiveConcurrency {
         self.most().is_some_and(|most| out as usize >= most)
     }
 
-    /// A call that left at `sent` was answered.
+    /// Records a reply to a call sent at `sent`.
     pub(super) fn answered(&mut self, sent: Instant) {
         self.late -= self.late / PARTS;
         let Some(found) = self.found.as_mut().filter(|found| sent >= found.at) else {
@@ -50,15 +49,15 @@ impl AdaptiveConcurrency {
         };
         found.answers = true;
         found.most += 1.0 / (found.most * f64::from(1 << found.met));
-        // Far beyond what was too many: the server isn't what it was.
+        // The server's capacity has changed.
         if found.most > 2.0 * f64::from(found.too_many) {
             self.found = None;
         }
     }
 
-    /// A call that left at `sent` wasn't answered in time, while `out` were out, itself included; the most from now on, if that is fewer.
+    /// Records a timeout of a call sent at `sent`, with `out` calls in flight including itself. Returns the new limit if it is lower.
     pub(super) fn late(&mut self, sent: Instant, out: u32, now: Instant) -> Option<usize> {
-        // Those that were out together count once.
+        // All calls in flight at that time count once.
         if self.found.is_some_and(|found| sent < found.at) {
             return None;
         }
@@ -67,7 +66,7 @@ impl AdaptiveConcurrency {
             return None;
         }
         self.late = 0.0;
-        // A server that has yet to get through what it was sent before answers nothing; that is no more than the limit that was found.
+        // A server that still processes earlier calls answers nothing, which does not confirm the limit again.
         let (met, too_many) = match self.found {
             None => (0, out),
             Some(found) if found.answers => (found.met + 1, out),
@@ -90,12 +89,12 @@ mod tests {
 
     use super::*;
 
-    /// A server that takes a second for each call, one after the other, and a client that gives each of them `patience` s: how many of
-    /// `calls` were late, and the most at once in the end.
+    /// Simulates a serial server that needs 1 s per call and a client with a timeout of `patience` s. Returns the number of timeouts and
+    /// the final limit.
     fn run(calls: u32, at_once: u32, patience: u64) -> (u32, Option<usize>) {
         let (start, mut adaptive) = (Instant::now(), AdaptiveConcurrency::default());
         let (mut now, mut free, mut late, mut left) = (start, start, 0, calls);
-        // When each was sent, and when its answer comes.
+        // Times of sending and of the reply.
         let mut out: std::collections::VecDeque<(Instant, Instant)> = Default::default();
         while left > 0 || !out.is_empty() {
             while left > 0 && (out.len() as u32) < at_once && !adaptive.is_full(out.len() as u32) {
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_serial_server_is_asked_as_much_at_once_as_it_answers_in_time() {
+    async fn limits_concurrency_of_a_serial_server() {
         let (late, most) = run(2_000, 64, 10);
         assert!(late < 250, "{late} of 2000 were late");
         assert!(most.unwrap() <= 12, "{most:?}");
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_late_call_among_many_slows_nothing_down() {
+    async fn single_timeouts_set_no_limit() {
         let (now, mut adaptive) = (Instant::now(), AdaptiveConcurrency::default());
         for call in 0..500 {
             match call % 20 {
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn calls_that_were_out_together_count_once_and_a_server_that_recovers_is_free() {
+    async fn concurrent_timeouts_count_once_and_recovery_lifts_limit() {
         let (start, mut adaptive) = (Instant::now(), AdaptiveConcurrency::default());
         let later = start + Duration::from_secs(60);
         assert_eq!(adaptive.late(start, 8, later), None);

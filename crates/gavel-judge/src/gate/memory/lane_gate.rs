@@ -1,4 +1,4 @@
-//! What the gate knows of one judge: breaker, throttle, pace, what holds it closed, calls in flight.
+//! Gate of one judge: breaker, throttle, pace, closures and calls in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +20,11 @@ use crate::gate::{
     PaceLimits, Room,
 };
 
-/// A run is made ready when its call may leave within this: long enough to read a session and to write its prompt, and
-/// shorter than a worker's other runs wait for a permit.
+/// A run is prepared when its call may leave within this time: long enough to read a session and render its prompt, shorter than other runs
+/// of the worker wait for a permit.
 const SOON: Duration = Duration::from_millis(500);
 
-/// Nobody knows when one of the calls that are out ends; who waits for that looks again after this.
+/// Retry delay when the adaptive limit is reached, because the end of a call can't be predicted.
 const CROWDED: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -33,45 +33,44 @@ pub(in crate::gate) struct LaneGate {
     pub(super) in_flight: u32,
     pub(super) rule: Rule,
     pub(super) shared: PeerView,
-    /// Whoever is first in it takes the next call that the pace lets go.
+    /// Its permit holder takes the next call that the pace admits.
     pub(super) line: Arc<Semaphore>,
-    /// How many stand in it, the first included.
+    /// Number of waiting calls, including the first.
     pub(super) waiting: u32,
-    /// Whether one of them is a large call that stays there longer than its timeout.
+    /// Whether one waiting call is a large call that exceeds its timeout.
     pub(super) one_stays: bool,
     pub(in crate::gate) pace: Pace,
     pub(super) breaker: Breaker,
     pub(super) throttle: Throttle,
-    /// The concurrency limit learned from timeouts.
+    /// Concurrency limit learned from timeouts.
     pub(super) adaptive: AdaptiveConcurrency,
     held: Option<LaneHold>,
     last_error: Option<(String, Instant)>,
-    /// Known closures that nobody has taken yet; at most one of each reason.
+    /// Uncollected closures, at most one per reason.
     closures: Vec<Closure>,
 }
 
-/// A call that was let pass.
+/// Admitted call.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::gate) struct Admitted {
     pub(in crate::gate) probe: bool,
     pub(in crate::gate) ticket: PaceTicket,
 }
 
-/// A call that was not.
+/// Denied call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::gate) enum Denied {
     /// The lane is closed.
     HeldBack(Denial),
-    /// Its pace lets it go after so long.
+    /// Wait required by the pace.
     Later(Duration),
 }
 
-/// Who asks to be let pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::gate) enum LinePosition {
-    /// Somebody new: whoever waits goes first.
+    /// New call. Waiting calls go first.
     New,
-    /// The first in line.
+    /// First call in line.
     First,
 }
 
@@ -111,7 +110,7 @@ impl LaneGate {
         }
     }
 
-    /// Why the lane is closed now; consumes nothing.
+    /// Returns the reason why the lane is closed. Consumes nothing.
     pub(super) fn closed(&mut self, now: Instant) -> Option<Denial> {
         if let Some(held) = self.held {
             match held.until {
@@ -131,12 +130,12 @@ impl LaneGate {
         Some(Denial::new(HeldBack::Throttled, until - now))
     }
 
-    /// Whether a call's tokens are worth an estimate.
+    /// Returns whether a call's tokens must be estimated.
     pub(super) fn counts_tokens(&self, now: Instant) -> bool {
         self.pace.counts_tokens(now)
     }
 
-    /// Lets one call pass, or says why not, or for how long not.
+    /// Admits one call, or returns the denial or the wait.
     pub(in crate::gate) fn admit(
         &mut self,
         load: Load,
@@ -155,7 +154,7 @@ impl LaneGate {
         })
     }
 
-    /// Whether somebody new, or the first in line, may leave, or ask the others.
+    /// Checks whether a call may leave, before peers are asked.
     pub(super) fn may_leave(
         &mut self,
         load: Load,
@@ -176,15 +175,14 @@ impl LaneGate {
             .map_or(Ok(()), |wait| Err(Denied::Later(wait)))
     }
 
-    /// About when somebody new would leave, behind those who wait.
+    /// Estimates the wait of a new call behind the waiting ones.
     fn behind_the_line(&self, load: Load, now: Instant) -> Duration {
         let first = self.pace.wait(load, now).unwrap_or_default();
         let line = self.pace.step(load, now).saturating_mul(self.waiting);
         first.saturating_add(line)
     }
 
-    /// Whether a call may stay in line beyond its `timeout`: one that smaller ones would overtake for ever, and one at a
-    /// time.
+    /// Returns whether a call may wait beyond its `timeout`: only one at a time, and only if smaller calls would keep overtaking it.
     pub(super) fn may_stay(
         &self,
         load: Load,
@@ -195,16 +193,16 @@ impl LaneGate {
         !timeout.is_zero() && !self.one_stays && wait > timeout && self.pace.is_overtaken(load, now)
     }
 
-    /// For how many runs there is room, or why the lane is closed.
+    /// Returns the capacity, or the reason why the lane is closed.
     pub(super) fn room(&mut self, now: Instant) -> Result<Room, Denial> {
         if let Some(denial) = self.closed(now) {
             return Err(denial);
         }
         let (starts, more_in) = match self.pace.startable(SOON, now) {
-            // Whoever is made ready now would stand behind it.
+            // Newly prepared runs would wait behind the large call.
             _ if self.one_stays => (Some(0), Some(SOON)),
             Some(startable) => {
-                // Those in line are ready already.
+                // Waiting calls are already prepared.
                 let calls = match self.rule {
                     Rule::Together => startable.calls.saturating_sub(self.waiting as usize),
                     Rule::Alone | Rule::Part { .. } => startable.calls,
@@ -213,7 +211,7 @@ impl LaneGate {
             }
             None => (None, None),
         };
-        // One decides, whatever else would be let go.
+        // Only the probe may start.
         let (starts, more_in) = match self.breaker.peek(now) {
             Admission::Probe => (
                 Some(starts.map_or(1, |calls| calls.min(1))),
@@ -232,7 +230,7 @@ impl LaneGate {
         })
     }
 
-    /// A permit was dropped; `probe`: it was the probe, and nobody reported.
+    /// Records a dropped permit. `probe` is true for an unreported probe.
     pub(super) fn left(&mut self, probe: bool, now: Instant) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.shared.probes = self.shared.probes.saturating_sub(u32::from(probe));
@@ -265,12 +263,12 @@ impl LaneGate {
                 message,
             } => {
                 self.last_error = Some((message.clone(), now));
-                // One refusal among many answers delays its own call, and no other.
+                // A single 429 among many replies delays only its own call.
                 if *class == ErrorClass::Throttled && self.pace.throttled(ticket, *retry_after, now)
                 {
                     self.throttle.throttled(*retry_after, now);
                 }
-                // A quota's own reset closes the lane, and whoever resumes that is obeyed at once.
+                // The reset of an exhausted quota closes the lane, so that an operator's resume takes effect immediately.
                 if *class != ErrorClass::Exhausted {
                     self.pace.hold(ticket, &end.rates, now);
                 }
@@ -293,7 +291,7 @@ impl LaneGate {
         }
     }
 
-    /// Notes for the other workers what a call's end means to them.
+    /// Queues the effects of a call's end for the other workers.
     fn tell(&mut self, probe: bool, end: &CallEnd, now: Instant) {
         let failed = match &end.outcome {
             CallOutcome::Alive => Some(false),
@@ -354,7 +352,7 @@ impl LaneGate {
             self.breaker.failed(probe, others_out, now);
             return;
         }
-        // An error that isn't the breaker's business still shows a probe that somebody answers.
+        // Other error classes also show that the judge responds, so the probe succeeded.
         if probe {
             self.breaker.succeeded(true);
         }
@@ -367,7 +365,7 @@ impl LaneGate {
 
     fn shut(&mut self, judge: &str, why: HeldBack, reopens_in: Option<Duration>, now: Instant) {
         let reopens_in = reopens_in.map(|wait| wait.min(LONGEST));
-        // An operator's pause is never replaced by what a call met; it is told to the store all the same.
+        // A call never replaces an operator's pause, but its closure is still stored.
         if self.held.is_none_or(|held| held.why != HeldBack::Paused) {
             self.hold(why, reopens_in, now);
         }
@@ -392,7 +390,7 @@ impl LaneGate {
         });
     }
 
-    /// Whether it is closed until somebody opens it, and nobody must be told of that any more.
+    /// Returns whether the lane is held and has no uncollected closures.
     pub(super) fn is_held(&self) -> bool {
         self.held.is_some() && self.closures.is_empty()
     }
@@ -405,7 +403,7 @@ impl LaneGate {
         std::mem::take(&mut self.closures)
     }
 
-    /// Whether forgetting the lane loses nothing.
+    /// Returns whether the lane can be dropped without losing state.
     pub(super) fn is_idle(&mut self, now: Instant) -> bool {
         self.in_flight == 0
             && self.waiting == 0

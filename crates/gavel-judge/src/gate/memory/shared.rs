@@ -1,4 +1,4 @@
-//! What a lane tells the other workers and hears from them, where they share one gate. It speaks to nobody itself.
+//! Synchronization of a lane with other workers through a shared gate. No I/O.
 
 use std::time::Duration;
 
@@ -10,30 +10,29 @@ use super::outbox::{PeerMessage, SharedState};
 use super::rule::{Rule, part_of};
 use crate::gate::{BreakerState, Denial, HeldBack, Load, Sharing};
 
-/// A lane that was heard of longer ago than this asks before it lets a call go.
+/// Maximum age of the shared state for admitting a call without asking peers.
 const FRESH: Duration = Duration::from_secs(1);
-/// A lane that is used is heard of at least so often.
+/// Poll interval of a lane in use.
 const POLL: Duration = Duration::from_millis(250);
-/// And one that isn't: its worker says how the judge's breaker stands, too.
+/// Poll interval of an idle lane. It must poll because its worker also reports the state of the breaker.
 const IDLE_POLL: Duration = Duration::from_secs(2);
-/// So long after its last call a lane counts as used.
+/// Time after its last call during which a lane is in use.
 const USED: Duration = Duration::from_secs(30);
 
-/// What comes of a call that asks to leave.
 #[derive(Debug)]
 pub(in crate::gate) enum LocalDecision {
-    /// It may: nothing limits it.
+    /// Nothing limits the call.
     Admitted(Admitted),
-    /// The others must be asked.
+    /// Peers decide.
     AskPeers {
-        /// Tokens of the prompt, and of the answer.
+        /// Prompt tokens.
         input: u64,
         output: u64,
     },
 }
 
 impl LaneGate {
-    /// Takes another rule: what was not told yet is told from the lane's own memory when they are together again.
+    /// Applies another rule. When the lane becomes shared again, it reports unsynchronized departures from its own record.
     pub(in crate::gate) fn follow(&mut self, rule: Rule) {
         if rule == Rule::Together && self.rule != rule {
             let since = self.shared.synced;
@@ -42,7 +41,7 @@ impl LaneGate {
             self.shared.retold_from = since;
         }
         if rule != Rule::Together && self.rule == Rule::Together && self.shared.probes == 0 {
-            // The probe was another worker's, and nobody can tell what came of it: each worker has its own now.
+            // The probe belongs to another worker and its result is lost. Each worker now has its own probe.
             self.breaker.give_back(Instant::now());
         }
         self.rule = rule;
@@ -50,13 +49,13 @@ impl LaneGate {
         if let Some(slots) = &mut self.slots {
             match rule {
                 Rule::Alone | Rule::Part { .. } => slots.resize(part_of(slots.cap, rule)),
-                // Those in hand are kept until the others say otherwise.
+                // Current slots stay until peers allow a different number.
                 Rule::Together => self.shared.allowed = slots.in_hand(),
             }
         }
     }
 
-    /// Tells what went out between these times, or within the last minute.
+    /// Queues departures between these times for the report. `since` defaults to the last minute.
     fn retell(&mut self, since: Option<Instant>, until: Option<Instant>) {
         for (at, amounts) in self.pace.went_out(since) {
             if until.is_none_or(|until| at < until) {
@@ -65,7 +64,7 @@ impl LaneGate {
         }
     }
 
-    /// Lets a call leave that nothing limits; else its share must be asked for.
+    /// Admits a call if nothing limits it. Otherwise peers must decide.
     pub(in crate::gate) fn ask(
         &mut self,
         load: Load,
@@ -99,10 +98,10 @@ impl LaneGate {
         }
     }
 
-    /// Takes in how the lane stands; the answer to what was sent at `sent`.
+    /// Applies the shared state from the reply to a message sent at `sent`.
     pub(in crate::gate) fn adopt(&mut self, state: &SharedState, sent: Instant, now: Instant) {
         let half = now.saturating_duration_since(sent) / 2;
-        // An answer that was overtaken. A clock that was set back has begun anew.
+        // Ignores replies out of order, unless the clock was reset and with it the state.
         let is_older = self.shared.clock.is_some_and(|(_, ms)| ms > state.now_ms);
         if is_older && self.shared.born == state.born {
             return;
@@ -110,7 +109,7 @@ impl LaneGate {
         self.shared.clock = Some((sent + half, state.now_ms));
         let lost = self.shared.born != 0 && self.shared.born != state.born;
         self.shared.born = state.born;
-        // What went out while Redis was away is told already.
+        // Departures during the outage of Redis are already reported.
         let retold_from = self.shared.retold_from.take();
         if lost {
             self.retell(None, retold_from);
@@ -135,7 +134,7 @@ impl LaneGate {
         }
     }
 
-    /// Whether a slot that was just left goes back to the others; if so, it is no longer in hand.
+    /// Returns whether a freed slot goes back to the shared pool. If so, it no longer counts as acquired.
     pub(super) fn has_a_slot_too_many(&mut self) -> bool {
         let Some(slots) = &mut self.slots else {
             return false;
@@ -147,12 +146,12 @@ impl LaneGate {
         slots.gives_back(allowed)
     }
 
-    /// What must be said now, if anything: news, slots wanted or given back, or that it is still there.
+    /// Returns the pending message, if any: updates, requested or returned slots, or a keep-alive.
     pub(in crate::gate) fn message(&mut self, now: Instant) -> Option<PeerMessage> {
         let (mut slots, mut wanted, mut short) = (0, 0, false);
         if let Some(own) = &mut self.slots {
             let needs = own.needs(now);
-            // Given back before it is said, so that what is out is never more than what is said.
+            // Slots are released before the report, so that the report never understates the slots in use.
             let kept = needs.min(self.shared.allowed.max(own.out()));
             own.resize(kept.min(own.in_hand()));
             (slots, wanted) = (own.in_hand(), needs);
@@ -162,7 +161,7 @@ impl LaneGate {
             && self.shared.probes == 0
             && self.shared.asking == 0
         {
-            // Nobody here is the probe. If it was this worker's, its call was dropped.
+            // No local call is the probe. If this worker had it, its call was dropped.
             self.shared.outcome('G');
         }
         let period = if self.is_used(slots, now) {
@@ -183,7 +182,7 @@ impl LaneGate {
         })
     }
 
-    /// Whether there is news that can't wait for the next poll. Answers of a lane that fails nobody and has free slots can.
+    /// Returns whether updates can't wait for the next poll. Successful replies can wait if the lane has no failures and free slots.
     pub(in crate::gate) fn has_urgent_news(&self, now: Instant) -> bool {
         let answers = self.breaker.state() == BreakerState::Closed
             && self.shared.failures == 0
@@ -194,7 +193,7 @@ impl LaneGate {
         self.shared.has_more_than_answers() || (self.shared.has_news() && !(answers && has_room))
     }
 
-    /// What is said when the worker leaves.
+    /// Returns the final message of a worker that shuts down.
     pub(in crate::gate) fn last_message(&mut self, now: Instant) -> PeerMessage {
         PeerMessage {
             report: self.shared.take(now),
@@ -202,7 +201,7 @@ impl LaneGate {
         }
     }
 
-    /// So many more, or fewer, calls ask the others.
+    /// Changes the number of calls that await the decision of peers.
     pub(in crate::gate) fn asks(&mut self, more: i32) {
         self.shared.asking = self.shared.asking.saturating_add_signed(more);
     }
@@ -216,7 +215,7 @@ impl LaneGate {
             || self.shared.used.is_some_and(lately)
     }
 
-    /// The most calls at once that this process may hope for; `None` for no cap.
+    /// Returns the maximum concurrency that this process can reach, or `None` without a cap.
     pub(super) fn most_at_once(&self, now: Instant) -> Option<usize> {
         let slots = self.slots.as_ref()?;
         let fresh = |at: Instant| now.saturating_duration_since(at) < FRESH;
@@ -237,7 +236,7 @@ impl LaneGate {
         }
     }
 
-    /// The refusal when the other workers deny the call.
+    /// Returns the denial after peers denied the call.
     pub(in crate::gate) fn refused(&mut self, now: Instant) -> Denied {
         let paced = Denial::new(HeldBack::Paced, POLL);
         Denied::HeldBack(self.closed(now).unwrap_or(paced))

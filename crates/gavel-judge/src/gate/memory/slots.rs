@@ -1,4 +1,4 @@
-//! A judge's slots for calls in this process: as many as it may have out at once. What it has in hand may change.
+//! Local slots for concurrent calls to a judge. Their number changes while the gate is shared.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,18 +6,18 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// Slots are kept for as long as they were needed lately.
+/// Time for which unused slots are kept.
 const LATELY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Slots {
     pub(super) semaphore: Arc<Semaphore>,
-    /// The most at once, of all workers together.
+    /// Maximum concurrency of all workers.
     pub(super) cap: usize,
-    /// How many are in hand here, those of calls that are out included.
+    /// Slots acquired by this process, including those of calls in flight.
     in_hand: usize,
     pub(super) waiting: usize,
-    /// The most that were needed in the stretch that runs, and in the one before.
+    /// Maximum demand in the current and the previous [`LATELY`] interval.
     needed: [usize; 2],
     began: Instant,
 }
@@ -43,7 +43,7 @@ impl Slots {
         self.in_hand.saturating_sub(idle)
     }
 
-    /// Has so many in hand; of fewer than before, those of calls that are out go later.
+    /// Changes the number of slots. Slots of calls in flight are removed later.
     pub(super) fn resize(&mut self, to: usize) {
         if to > self.in_hand {
             self.semaphore.add_permits(to - self.in_hand);
@@ -53,14 +53,14 @@ impl Slots {
         }
     }
 
-    /// Whether a slot that was just left is one more than allowed; if so, it is no longer in hand.
+    /// Returns whether a freed slot exceeds `allowed`. If so, it no longer counts as acquired.
     pub(super) fn gives_back(&mut self, allowed: usize) -> bool {
         let too_many = self.in_hand > allowed;
         self.in_hand -= usize::from(too_many);
         too_many
     }
 
-    /// Notes what is needed now; answers what was needed lately.
+    /// Records the current demand. Returns the recent maximum.
     pub(super) fn needs(&mut self, now: Instant) -> usize {
         if now.saturating_duration_since(self.began) >= LATELY {
             self.needed = [0, self.needed[0]];

@@ -1,24 +1,22 @@
-//! The pause that a lane makes after 429s. It never waits.
-
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A provider's clock may be wrong by years; a lane isn't closed for longer than this on its word.
+/// Maximum closure requested by a provider, because its clock may be wrong by years.
 pub(super) const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The pause that 429s ask for.
+/// Pause of a lane after 429s. It only computes the time and never sleeps.
 #[derive(Debug)]
 pub(super) struct Throttle {
     first: Duration,
     longest: Duration,
     next: Duration,
-    /// The least that the next pause lasts which a server names.
+    /// Minimum of the next pause with a `Retry-After`.
     named: Duration,
     until: Option<Instant>,
 }
 
-/// The longest pause that comes of a named one which was too short.
+/// Maximum of a pause that was increased because the server's `Retry-After` was too short.
 const LONGEST_NAMED: Duration = Duration::from_secs(8);
 
 impl Throttle {
@@ -32,8 +30,8 @@ impl Throttle {
         }
     }
 
-    /// A 429, where they prevail. Calls that were in flight together count once, or a burst would double the pause to its
-    /// longest.
+    /// Starts a pause after dominant 429s. Calls in flight together count once, because otherwise a burst would raise
+    /// the pause to its maximum.
     pub(super) fn throttled(&mut self, retry_after: Option<Duration>, now: Instant) {
         let paused = self.until.is_some_and(|until| until > now);
         let pause = match retry_after {
@@ -56,7 +54,7 @@ impl Throttle {
         self.until = Some(self.until.map_or(until, |known| known.max(until)));
     }
 
-    /// Another worker's calls met as much.
+    /// Applies the pause of another worker.
     pub(super) fn adopt(&mut self, until: Instant) {
         self.until = self.until.max(Some(until));
     }
@@ -66,7 +64,7 @@ impl Throttle {
         self.named = Duration::ZERO;
     }
 
-    /// When the pause ends that lasts now.
+    /// Returns the end of the current pause.
     pub(super) fn until(&self, now: Instant) -> Option<Instant> {
         self.until.filter(|until| *until > now)
     }

@@ -1,13 +1,12 @@
-//! The gate that all workers share through Redis: one breaker, one pace and one cap of calls per judge.
+//! Gate shared by all workers through Redis: one breaker, one pace and one concurrency cap per judge.
 //!
-//! Keys: `{gavel:<queue>:gate:<judge>}:state`, `:members`, and `:r`, `:t`, `:i`, `:o` (what went out lately, by tenths of
-//! a second). Times are Redis' own. A call to a judge without a limit costs no round trip: its slot is in hand, and what
-//! became of it is told later, by 0.4 s at most. A call under a limit, and the breaker's probe, ask first. A worker that says
-//! nothing for a lease is gone, with its slots and its probe.
+//! Keys: `{gavel:<queue>:gate:<judge>}:state`, `:members`, and `:r`, `:t`, `:i`, `:o` (recent usage per 100 ms). Times are on the Redis
+//! clock. A call to a judge without limits needs no round trip, because its slot is already acquired and its outcome is reported within 0.4
+//! s. Calls under a limit and the breaker's probe ask Redis first. A worker that is silent for a lease loses its slots and its probe.
 //!
-//! While Redis is away each worker lets through its part of the figures, by the number of live workers, and counts for
-//! itself. Where only some can't reach it, the others share what these leave. Who is first in line, what an operator
-//! stopped, and the limits that only 429s tell stay in each process.
+//! While Redis is unavailable each worker uses its share of the limits, divided by the number of live workers, and counts locally. If only
+//! some workers can't reach Redis, the others share the rest. The line of waiting calls, an operator's holds and limits learned only from
+//! 429s stay local to each process.
 
 mod scripts;
 
@@ -31,32 +30,32 @@ use super::{Gate, GateOptions, Load, WorkerCounts};
 use gavel_redis::{RedisClient, explain};
 use scripts::{EnterReply, Scripts};
 
-/// A call that may leave within this is let go, and waits for its time.
+/// A call that may leave within this time is admitted and sleeps until then.
 const HORIZON: Duration = Duration::from_millis(250);
-/// How often this looks whether a lane has something to say or was silent for too long.
+/// Interval between checks for pending messages.
 const LOOK: Duration = Duration::from_millis(100);
-/// What happens within this is told together.
+/// Events within this time are reported together.
 const TOGETHER: Duration = Duration::from_millis(5);
-/// How often a server that is away is tried.
+/// Retry interval while Redis is unavailable.
 const RETRY: Duration = Duration::from_millis(500);
-/// A script that takes longer than this is a server that is away.
+/// Timeout of a script, after which Redis counts as unavailable.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// What a process may still say when it leaves.
+/// Timeout of the final report at shutdown.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 struct Link {
     client: RedisClient,
     scripts: Scripts,
-    /// Before the judge's name in every key.
+    /// Prefix of all keys, before the judge's name.
     prefix: String,
     member: String,
-    /// Something is to be said.
+    /// Wakes the synchronization early.
     news: Notify,
     away: AtomicBool,
     workers: Mutex<WorkerCounts>,
 }
 
-/// A gate of the queue `queue`, and what keeps it in step with the others: to be run until `stop`.
+/// Creates a gate of the queue `queue` and its synchronization task, which must run until `stop`.
 pub fn shared_gate(
     client: &RedisClient,
     queue: &str,
@@ -105,7 +104,7 @@ impl GateSync {
                 }
             }
         }
-        // A worker that leaves in good order keeps nothing for the length of a lease.
+        // Releases slots at a regular shutdown instead of keeping them for a lease.
         let leaving = async {
             for judge in self.gate.judges() {
                 let message = self.gate.with_lane(&judge, LaneGate::last_message);
@@ -117,7 +116,7 @@ impl GateSync {
         }
     }
 
-    /// Tells the others what is news here, and hears how the lanes stand.
+    /// Sends pending messages of all lanes and applies the replies.
     async fn tell(&self) {
         if self.link.away.load(Ordering::Relaxed) {
             self.try_again().await;
@@ -145,7 +144,7 @@ impl GateSync {
         }
     }
 
-    /// Asks whether the server is back; it is told what it missed from then on.
+    /// Probes Redis. Pending updates are sent after it recovers.
     async fn try_again(&self) {
         let key = format!("{}}}:back", self.link.prefix);
         if self.link.client.probe(&key).await.is_ok() {
@@ -161,7 +160,7 @@ impl GateSync {
 }
 
 impl Link {
-    /// A script's answer; `None` where the server is away.
+    /// Runs a script. Returns `None` if Redis is unavailable.
     async fn answer(
         &self,
         gate: &Gate,
@@ -176,7 +175,7 @@ impl Link {
             .ok()
     }
 
-    /// What was read of an answer; one of another shape is as if the server were away.
+    /// Treats a malformed reply like an outage.
     fn known<T>(&self, gate: &Gate, read: Option<T>) -> Option<T> {
         if read.is_none() {
             self.lost(gate, &"an answer of another shape");
@@ -184,7 +183,7 @@ impl Link {
         read
     }
 
-    /// The server is away, or can't do the work.
+    /// Switches to the local share after an outage or an error.
     fn lost(&self, gate: &Gate, error: &(dyn std::fmt::Display + Sync)) {
         if !self.away.swap(true, Ordering::Relaxed) {
             let workers = self.workers.lock().alive;
@@ -199,7 +198,7 @@ impl Link {
         }
     }
 
-    /// What every script is told.
+    /// Returns the arguments common to all scripts.
     fn figures(
         &self,
         gate: &Gate,
@@ -231,7 +230,7 @@ impl Link {
             .collect()
     }
 
-    /// Asks the others to let a call go, and waits for its time; `None`: nobody answered.
+    /// Asks peers to admit a call and sleeps until its departure. Returns `None` if Redis is unavailable.
     async fn ask(
         &self,
         gate: &Gate,
@@ -262,7 +261,7 @@ impl Link {
     }
 }
 
-/// A call that asks: while it does, a probe may be on its way to it.
+/// Marks a call that awaits a decision, because a probe may be granted to it.
 struct AskingGuard<'a> {
     gate: &'a Gate,
     judge: &'a str,

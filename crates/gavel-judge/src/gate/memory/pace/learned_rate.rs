@@ -1,8 +1,8 @@
-//! A limit that nobody states: found by the 429s that come with it, and told from noise.
+//! Estimates an undocumented request limit from 429s and separates it from random 429s.
 //!
-//! A server that is over its limit refuses most calls; a server that refuses one in six at random refuses no fewer when it
-//! is asked less. So a lane slows down only where 429s prevail. It goes on at what was really answered, and tries more: at
-//! once where the limit may count by the second, later and later where a minute's limit was met again and again.
+//! A server over its limit rejects most calls. A server that fails one call in six at random still does so at a lower rate. So a lane slows
+//! down only if 429s dominate recent outcomes. It continues at the rate of successful replies and then probes higher: after a second if the
+//! limit may be per second, after longer and longer holds if a limit per minute was hit repeatedly.
 
 use std::time::Duration;
 
@@ -10,44 +10,44 @@ use tokio::time::Instant;
 
 use super::meter::MINUTE;
 
-/// One outcome counts for one part in so many of the share of 429s.
+/// Weight of an outcome in the moving average of 429s is at least 1/32.
 const PARTS: f64 = 32.0;
-/// 429s prevail from this share on: far beyond what a fault that comes at random in a sixth of all calls reaches.
+/// Share of 429s that slows a lane, far above random errors on a sixth of all calls.
 const PREVAILS: f64 = 0.4;
-/// A lane isn't slowed down on fewer outcomes than this.
+/// Minimum number of outcomes before a lane slows down.
 const LEAST_OUTCOMES: u32 = 16;
-/// A lane is slowed to no less than this a minute: slower is what a pause is for.
+/// Minimum rate per minute. Pauses handle anything slower.
 const LEAST: f64 = 30.0;
-/// What counts over a minute isn't back after this; what counts by the second is.
+/// A limit per second recovers within this time, a limit per minute does not.
 const BEYOND_SECONDS: Duration = Duration::from_secs(5);
-/// How long a new estimate stands before more is tried, counted from the first success at it.
+/// Time between the first success at a new estimate and the first probe of a higher rate.
 const FIRST_HOLD: Duration = Duration::from_secs(1);
-/// The same once a limit was met again; doubles each time.
+/// Hold after the limit was hit again. Doubles with each hit up to `LONGEST_HOLD`.
 const CONFIRMED_HOLD: Duration = Duration::from_secs(60);
 const LONGEST_HOLD: Duration = Duration::from_secs(480);
-/// While more is tried the rate doubles in so many seconds.
+/// Doubling time of the rate while probing, in seconds.
 const DOUBLES_IN: f64 = 1.0;
-/// The same once a limit was met again.
+/// The same after the limit was hit again.
 const CONFIRMED_DOUBLES_IN: f64 = 4.0;
-/// A rate that has doubled so often without a refusal is no limit.
+/// Number of doublings without a 429 after which the estimate is dropped.
 const FREE_AFTER: f64 = 6.0;
-/// Fewer 429s than this while more is tried may be chance.
+/// Fewer 429s than this while probing can be random.
 const LEAST_REFUSED: u32 = 5;
-/// What was answered within this tells a limit that counts by the second.
+/// Window that detects limits per second.
 pub(super) const SECONDS: Duration = Duration::from_secs(4);
 
-/// What was answered lately.
+/// Successful replies in recent windows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Answered {
-    /// Within a minute.
+    /// In the last minute.
     pub(super) minute: u64,
-    /// Within [`SECONDS`].
+    /// In the last [`SECONDS`].
     pub(super) seconds: u64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct LearnedRateLimit {
-    /// The share of 429s among the last outcomes.
+    /// Moving average of the share of 429s.
     refused: f64,
     outcomes: u32,
     found: Option<RateEstimate>,
@@ -59,7 +59,7 @@ struct RateEstimate {
     at: Instant,
     met: u32,
     first_success: Option<Instant>,
-    /// Outcomes while more was tried.
+    /// Outcomes while probing.
     answered: u32,
     refused: u32,
 }
@@ -84,7 +84,7 @@ impl RateEstimate {
         self.first_success.map(|at| at + hold)
     }
 
-    /// How often the rate has doubled; `None` before more is tried.
+    /// Number of doublings since probing started. `None` before that.
     fn doubled(&self, now: Instant) -> Option<f64> {
         let since = now.checked_duration_since(self.tries_at()?)?;
         Some(since.as_secs_f64() / self.doubles_in())
@@ -97,7 +97,8 @@ impl RateEstimate {
         }
     }
 
-    /// More was tried, and refused. A minute's limit lets no more pass meanwhile; one by the second may let.
+    /// Returns the next estimate after a rejected probe. More successes in [`SECONDS`] than the old rate allows mean that the limit counts
+    /// per second.
     fn tried(&self, answered: Answered, now: Instant) -> Self {
         let in_a_minute = MINUTE.as_secs_f64() / SECONDS.as_secs_f64();
         let (seconds, expected) = (answered.seconds as f64, self.rate / in_a_minute);
@@ -114,14 +115,14 @@ impl RateEstimate {
 }
 
 impl LearnedRateLimit {
-    /// Requests a minute, where a limit was found.
+    /// Returns the estimated limit per minute, or `None` without one.
     pub(super) fn rate(&self, now: Instant) -> Option<f64> {
         let found = self.found?;
         let doubled = found.doubled(now).unwrap_or(0.0);
         (doubled < FREE_AFTER).then(|| found.rate * doubled.exp2())
     }
 
-    /// How long until the lane is free of it, if it meets no limit any more.
+    /// Returns the time until the estimate is dropped if no further 429 arrives.
     pub(super) fn ends_in(&self, now: Instant) -> Option<Duration> {
         self.rate(now)?;
         let found = self.found?;
@@ -130,7 +131,6 @@ impl LearnedRateLimit {
         Some(ends.saturating_duration_since(now))
     }
 
-    /// Whether 429s prevail among the last outcomes.
     fn prevails(&self) -> bool {
         self.refused >= PREVAILS
     }
@@ -146,7 +146,7 @@ impl LearnedRateLimit {
         }
     }
 
-    /// A call that left at `sent` met a 429; answers whether the lane should pause.
+    /// Records a 429 of a call sent at `sent`. Returns whether the lane should pause.
     pub(super) fn refused(
         &mut self,
         sent: Instant,
@@ -164,7 +164,7 @@ impl LearnedRateLimit {
             }
             return self.prevails();
         };
-        // Those that were out together count once.
+        // All calls in flight at the time of the estimate count once.
         if sent <= found.at {
             return self.prevails();
         }
@@ -173,14 +173,14 @@ impl LearnedRateLimit {
             let tried = f64::from(found.answered + found.refused);
             if found.refused >= LEAST_REFUSED && f64::from(found.refused) >= tried * PREVAILS {
                 found = found.tried(answered, now);
-                // These 429s are explained.
+                // The new estimate accounts for these 429s.
                 self.refused = 0.0;
             }
             self.found = Some(found);
             return false;
         }
         if found.first_success.is_none() {
-            // It lasts: whatever was answered in the minute before is what the minute takes.
+            // The limit outlasts [`BEYOND_SECONDS`], so it counts per minute and the successes of the last minute are its size.
             if now.saturating_duration_since(found.at) >= BEYOND_SECONDS {
                 found.met = found.met.max(1);
             }

@@ -1,8 +1,7 @@
-//! One judge's pace: requests and tokens a minute, as configured, as learned from replies, and as 429s leave of them.
+//! Pace of one judge: requests and tokens per minute, from the configuration, from replies and from 429s.
 //!
-//! Pure in time: every question takes `now`. A call takes its share when it leaves: one request, the tokens of its prompt by
-//! estimate, and what the model typically answers; the usage that its reply reports puts that right. It never waits, and it
-//! never decides what a refused call does.
+//! Pure in time: each method takes `now`. A departing call takes its share: one request, the estimated tokens of its prompt and the typical
+//! number of answer tokens. The usage in its reply corrects that. The pace does not wait and does not handle rejected calls.
 
 mod learned_rate;
 mod meter;
@@ -17,36 +16,36 @@ use crate::gate::{Load, PaceLimits, PaceSnapshot, RateReport, TokensUsed};
 use learned_rate::{Answered, LearnedRateLimit, SECONDS};
 use meter::{MINUTE, Meter, Rate, SlidingWindow, Spread, between};
 
-/// A limit that is said to be used up is looked at again at least so often, whatever its reset says.
+/// Upper bound of a hold for an exhausted limit, whatever reset the server reports.
 const LONGEST_HOLD: Duration = Duration::from_secs(300);
-/// What a model is taken to answer before it has: tokens.
+/// Assumed answer tokens before the first reply.
 const FIRST_ANSWER: u64 = 1_000;
-/// What a call is taken to be before there was one: tokens.
+/// Assumed prompt tokens before the first call.
 const FIRST_PROMPT: u64 = 4_000;
-/// A new call counts for one part in so many of what is typical.
+/// Weight of a new call in the typical size is 1/8.
 const PARTS: u64 = 8;
-/// Room that grows is looked at again no sooner than this.
+/// Minimum interval between checks for growing capacity.
 const SHORTEST_LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(in crate::gate) struct Pace {
-    /// Of requests, tokens, tokens of prompts and tokens of answers, as [`RateReport::all`] has them.
+    /// Requests, tokens, prompt tokens and answer tokens, in the order of [`RateReport::all`].
     meters: [Meter; 4],
-    /// What the 429s tell of a limit that nobody states.
+    /// Unreported request limit, estimated from 429s.
     learned_rate: LearnedRateLimit,
-    /// What was answered lately.
+    /// Recent successful replies.
     answered: SlidingWindow,
-    /// A reply said that nothing is left until then.
+    /// End of the hold after a reply reported an exhausted limit.
     held_until: Option<Instant>,
-    /// The latest call whose reply was heard, so that an older one's news isn't taken for today's.
+    /// Latest call with a processed reply. Reports of older calls are ignored as outdated.
     heard: u64,
     taken: u64,
     typical_prompt: Option<u64>,
     typical_answer: Option<u64>,
-    /// What prompts are estimated at before they go out.
+    /// Typical estimate of prompt tokens before departure.
     typical_estimate: Option<u64>,
     rule: Rule,
-    /// When the next call is due, by what all workers let go.
+    /// Due time of the next call according to the pace shared by all workers.
     next_of_all: Option<Instant>,
 }
 
@@ -54,13 +53,13 @@ pub(in crate::gate) struct Pace {
 pub(crate) struct PaceTicket {
     number: u64,
     at: Instant,
-    /// When it left by Redis' clock, ms, where all workers let it go.
+    /// Departure time on the Redis clock in ms, if shared state admitted the call.
     there: Option<i64>,
     share: Share,
 }
 
 impl PaceTicket {
-    /// What it put down: requests, tokens of prompts, tokens of answers.
+    /// Returns the reserved requests, prompt tokens and answer tokens.
     pub(super) fn departure(&self) -> [i64; 3] {
         [1, signed(self.share.input), signed(self.share.output)]
     }
@@ -74,7 +73,7 @@ fn signed(amount: u64) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
-/// How much of each quantity one call takes.
+/// Prompt and answer tokens of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Share {
     input: u64,
@@ -82,7 +81,7 @@ struct Share {
 }
 
 impl Share {
-    /// What it takes of each meter.
+    /// Returns the amount per meter.
     fn amounts(self) -> [u64; 4] {
         let Self { input, output } = self;
         [1, input.saturating_add(output), input, output]
@@ -119,7 +118,7 @@ impl Pace {
         }
     }
 
-    /// Takes in how the pace stands for all workers.
+    /// Applies the state shared by all workers.
     pub(super) fn adopt(&mut self, state: &SharedState, now: Instant) {
         for (meter, learned) in self.meters.iter_mut().zip(state.learned) {
             meter.adopt(learned, now);
@@ -129,29 +128,28 @@ impl Pace {
         self.held_until = self.held_until.max((held > now).then_some(held));
     }
 
-    /// The others say that the next call is due after this.
+    /// Sets the wait until the next call that Redis reported.
     pub(in crate::gate) fn due_in(&mut self, wait: Duration, now: Instant) {
         self.next_of_all = Some(now + wait);
     }
 
-    /// Whether something limits what goes out.
     pub(super) fn is_limited(&self, now: Instant) -> bool {
         let limited = |meter: &Meter| meter.limit(now).is_some();
         self.held(now).is_some() || self.meters.iter().any(limited)
     }
 
-    /// Until when nothing goes out because nothing is left.
+    /// Returns the end of a hold for an exhausted limit.
     pub(super) fn held(&self, now: Instant) -> Option<Instant> {
         self.held_until.filter(|held| *held > now)
     }
 
-    /// What a call takes of prompts' and answers' tokens.
+    /// Returns prompt and answer tokens of a call.
     pub(super) fn amounts(&self, load: Load) -> (u64, u64) {
         let share = self.share(load);
         (share.input, share.output)
     }
 
-    /// What went out since then, or within the last minute, in its order: requests, tokens of prompts, tokens of answers.
+    /// Returns departures since `since`, or of the last minute without it, oldest first: requests, prompt tokens, answer tokens.
     pub(super) fn went_out(&self, since: Option<Instant>) -> Vec<(Instant, [i64; 3])> {
         let [requests, _, input, output] = &self.meters;
         let requests = requests.went_out(since);
@@ -165,18 +163,18 @@ impl Pace {
         all
     }
 
-    /// Whether a call's tokens matter: only then are they worth an estimate.
+    /// Returns whether a token limit exists. Estimates are computed only in that case.
     pub(super) fn counts_tokens(&self, now: Instant) -> bool {
         let mut of_tokens = self.meters.iter().skip(1);
         of_tokens.any(|meter| meter.limit(now).is_some())
     }
 
-    /// How long a call must wait; `None`: it may leave now.
+    /// Returns the wait of a call, or `None` if it may leave now.
     pub(super) fn wait(&self, load: Load, now: Instant) -> Option<Duration> {
         let share = self.share(load);
         let earliest = match self.rule {
             Rule::Alone | Rule::Part { .. } => self.earliest(share, now),
-            // The limits are asked for elsewhere; what 429s tell stays each worker's own.
+            // Redis enforces the limits. Estimates from 429s stay local to each worker.
             Rule::Together => self
                 .learned_rate
                 .rate(now)
@@ -185,13 +183,13 @@ impl Pace {
         (earliest > now).then(|| earliest - now)
     }
 
-    /// How long the pace holds a call of the usual size back; `None`: not at all.
+    /// Returns the wait of a call of typical size, or `None` if it may leave now.
     pub(super) fn holds_back(&self, now: Instant) -> Option<Duration> {
         let earliest = self.earliest(self.typical_share(), now);
         (earliest > now).then(|| earliest - now)
     }
 
-    /// A call leaves now. `there`: when, by Redis' clock, where all workers let it go.
+    /// Records a departure. `there` is its time on the Redis clock if shared state admitted it.
     pub(super) fn leave(&mut self, load: Load, there: Option<i64>, now: Instant) -> PaceTicket {
         let share = self.share(load);
         let rates = self.rates(now);
@@ -210,7 +208,7 @@ impl Pace {
         }
     }
 
-    /// A call's reply said what it used; answers how much more of each quantity that is than was put down.
+    /// Corrects the reservation by the usage of the reply. Returns usage minus reservation per quantity.
     pub(super) fn settle(
         &mut self,
         ticket: PaceTicket,
@@ -223,7 +221,7 @@ impl Pace {
             output: used.output,
         };
         let amounts = before.amounts().into_iter().zip(really.amounts());
-        // A call is one request, before and after.
+        // Each call stays one request.
         for (meter, (before, after)) in self.meters.iter_mut().zip(amounts).skip(1) {
             meter.correct(ticket.at, before, after, now);
         }
@@ -242,7 +240,7 @@ impl Pace {
         }
     }
 
-    /// A call's reply said what is left: where that is nothing, no call leaves before it is back.
+    /// Holds calls until the reset if the reply reports an exhausted limit.
     pub(super) fn hold(&mut self, ticket: PaceTicket, rates: &RateReport, now: Instant) {
         if ticket.number < self.heard {
             return;
@@ -253,12 +251,12 @@ impl Pace {
         self.held_until = self.held_until.max(until);
     }
 
-    /// Whether a call is so much larger than is usual here that others would overtake it for as long as they come: they fit
-    /// into what a minute's tokens leave, and it doesn't.
+    /// Returns whether a call is so much larger than usual that smaller calls would keep overtaking it, because they fit into the remaining
+    /// tokens of the minute and it does not.
     pub(super) fn is_overtaken(&self, load: Load, now: Instant) -> bool {
         let share = self.share(load);
         let usual = Share {
-            // Estimate beside estimate: what replies report is less.
+            // Compares estimates, because usage in replies is lower than the estimates.
             input: self.typical_estimate.unwrap_or(FIRST_PROMPT) / 4 * 5,
             ..share
         };
@@ -271,7 +269,7 @@ impl Pace {
         self.learned_rate.answered(ticket.at, now);
     }
 
-    /// A call met a 429; answers whether the lane should pause.
+    /// Records a 429. Returns whether the lane should pause.
     pub(super) fn throttled(
         &mut self,
         ticket: PaceTicket,
@@ -286,7 +284,7 @@ impl Pace {
             .refused(ticket.at, retry_after, answered, now)
     }
 
-    /// How many calls of the usual size may leave within `span`; `None`: nothing limits them.
+    /// Returns the number of calls of typical size that may leave within `span`, or `None` without limits.
     pub(super) fn startable(&self, span: Duration, now: Instant) -> Option<Startable> {
         let share = self.typical_share();
         let limited: Vec<_> = self.limited(share, now).collect();
@@ -319,7 +317,7 @@ impl Pace {
         Some(startable)
     }
 
-    /// How far apart calls of this size leave, at least.
+    /// Returns the minimum interval between calls of this size.
     pub(super) fn step(&self, load: Load, now: Instant) -> Duration {
         self.limited(self.share(load), now)
             .map(|limited| limited.step())
@@ -327,7 +325,7 @@ impl Pace {
             .unwrap_or_default()
     }
 
-    /// Whether forgetting it lets nothing out too early.
+    /// Returns whether the pace can be dropped without exceeding a limit.
     pub(super) fn is_idle(&self, now: Instant) -> bool {
         let nothing_out = |meter: &Meter| meter.limit(now).is_none() || meter.used(now) == 0;
         self.meters.iter().all(nothing_out)
@@ -356,7 +354,7 @@ impl Pace {
             .fold(held, Instant::max)
     }
 
-    /// The quantities that have a limit now, and what a call takes of each.
+    /// Returns the quantities with a limit and the amount that a call takes of each.
     fn limited(&self, share: Share, now: Instant) -> impl Iterator<Item = Limited<'_>> {
         let meters = self.meters.iter().zip(share.amounts());
         meters
@@ -370,7 +368,7 @@ impl Pace {
             })
     }
 
-    /// How much of each quantity may go out a minute, where it has a limit.
+    /// Returns the rate per minute of each quantity with a limit.
     fn rates(&self, now: Instant) -> [Option<Rate>; 4] {
         let [requests, tokens, input, output] = &self.meters;
         let of_limit = |meter: &Meter| {
@@ -379,7 +377,7 @@ impl Pace {
                 spread: Spread::WhenScarce,
             })
         };
-        // A server that has said 429 is asked evenly, whatever the limit is known by.
+        // After 429s requests are always spaced evenly, whatever the source of the limit.
         let requests = match (self.learned_rate.rate(now), of_limit(requests)) {
             (None, of_limit) => of_limit,
             (Some(found), of_limit) => Some(Rate {
