@@ -1,5 +1,3 @@
-//! Analytics and exports.
-
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;

@@ -1,5 +1,3 @@
-//! Batches: upload, control and reports.
-
 use std::time::Duration;
 
 use reqwest::Method;
@@ -47,7 +45,6 @@ impl Client {
         self.download(&path, DOWNLOAD_TIMEOUT).await
     }
 
-    /// Starts a download with `timeout` in total.
     pub(super) async fn download(
         &self,
         path: &str,

@@ -1,4 +1,4 @@
-//! HTTP client of the Gavel API for `--server` and `healthcheck`. Parses problem+json. The token never appears in logs or errors.
+//! HTTP client of the Gavel API for `--server` and `healthcheck`. Logs and errors don't contain the token.
 
 #![warn(missing_docs)]
 
@@ -33,19 +33,17 @@ pub type Query<'a> = &'a [(&'a str, String)];
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of a response, in addition to a requested wait.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
-/// Page size of lists.
 const PAGE: u32 = 200;
 
 /// Result of a request for a score.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ScoreOrJob {
-    /// Existing score, or one that was ready in time.
+    /// Existing score, or a new one that was ready in time.
     Score(Box<Score>),
     /// Job to wait for.
     Job(JobId),
 }
 
-/// Page of a list.
 #[derive(Deserialize)]
 struct Listed<T> {
     items: Vec<T>,
@@ -325,7 +323,6 @@ impl Client {
         self.read(path, answer)
     }
 
-    /// Parses a response body.
     fn read<T: DeserializeOwned>(&self, path: &str, answer: Value) -> Result<T, ClientError> {
         serde_json::from_value(answer).map_err(|error| ClientError::Unexpected {
             base: self.url(path),
@@ -356,7 +353,6 @@ impl Client {
         Ok(items)
     }
 
-    /// Creates a request with the token.
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self
             .http
@@ -368,7 +364,6 @@ impl Client {
         }
     }
 
-    /// Sends a request and parses its response.
     async fn answer(
         &self,
         request: RequestBuilder,
@@ -394,7 +389,6 @@ impl Client {
         Err(self.refusal(path, status, &bytes))
     }
 
-    /// Converts an error response.
     fn refusal(&self, path: &str, status: StatusCode, bytes: &[u8]) -> ClientError {
         match serde_json::from_slice(bytes) {
             Ok(problem) => ClientError::Refused(problem),

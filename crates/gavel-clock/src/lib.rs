@@ -14,7 +14,6 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> DateTime<Utc>;
 }
 
-/// System clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -43,7 +42,6 @@ impl ClockSkew {
         Self(database - SystemClock.now())
     }
 
-    /// Returns whether it exceeds [`MAX_SKEW`].
     #[must_use]
     pub fn is_too_large(self) -> bool {
         self.0.abs() > MAX_SKEW
@@ -71,18 +69,15 @@ impl fmt::Display for ClockSkew {
 #[derive(Debug)]
 pub struct DatabaseClock(RwLock<DatabaseTime>);
 
-/// Reading of the database's clock.
 #[derive(Debug, Clone, Copy)]
 pub struct DatabaseTime {
     time: DateTime<Utc>,
     at: Instant,
-    /// Maximum error of the time.
     error: Duration,
 }
 
 /// Maximum drift between two quartz clocks is 1/10,000.
 const DRIFT: u32 = 10_000;
-/// Tolerance for rounding.
 const ROUNDING: Duration = Duration::from_millis(1);
 
 impl DatabaseTime {

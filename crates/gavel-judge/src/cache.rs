@@ -1,4 +1,4 @@
-//! Cache keys of the call log. The same question with the same criteria is asked once per judge in 24 h.
+//! Cache keys of the call log. The same question with the same criteria is put to a judge once in 24 h.
 
 use chrono::TimeDelta;
 use secrecy::ExposeSecret as _;
@@ -12,8 +12,8 @@ use super::{JudgeSpec, Question};
 
 /// Lifetime of a cached reply.
 pub(super) const KEPT: TimeDelta = TimeDelta::hours(24);
-/// Lifetime of a collected reply: its call counts from the submission of the batch, which takes up to a day, and items of a paused batch
-/// wait for their judge.
+/// Lifetime of a collected reply. Its call counts from the submission of the batch, which may last a day, and items of a paused batch wait
+/// for their judge.
 pub(super) const COLLECTED_KEPT: TimeDelta = TimeDelta::days(8);
 
 /// First half of a SHA-256 over judge, parameters, headers, criteria hash and the question before fencing.
@@ -28,7 +28,7 @@ impl CacheKey {
         Self(first_half(&digest(spec, question)))
     }
 
-    /// Returns the key of a refused call of one job. Other jobs ignore the refusal.
+    /// Returns the key of a declined call of one job. Other jobs ignore it.
     pub(super) fn of_refusal(spec: &JudgeSpec, question: &Question, asked_for: Uuid) -> Self {
         Self::of_one_asker("declined", spec, question, asked_for)
     }

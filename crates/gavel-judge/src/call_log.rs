@@ -22,7 +22,6 @@ pub struct CallUsage {
     pub cost_usd: Option<f64>,
 }
 
-/// One call to a provider.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallRecord {
     pub call_id: Uuid,
@@ -31,7 +30,6 @@ pub struct CallRecord {
     pub judge: String,
     /// Requested model, or the reported one if there was a reply.
     pub model: String,
-    /// Time of sending.
     pub at: DateTime<Utc>,
     /// Zero for answers collected from a batch.
     pub latency: Duration,
@@ -44,9 +42,7 @@ pub struct CallRecord {
     pub usage: CallUsage,
     /// Reply text, cut at 64 KiB.
     pub reply: Option<String>,
-    /// Whether a simulated judge answered.
     pub simulated: bool,
-    /// Whether it was a repair turn.
     pub repaired: bool,
     /// Retries of the question before this call, over all runs.
     pub retries_spent: u32,
@@ -54,7 +50,7 @@ pub struct CallRecord {
     pub cache_key: Option<CacheKey>,
 }
 
-/// Stores and finds call records. Never fails: implementations queue records, log dropped ones, and find nothing during an outage.
+/// Stores and finds call records. Errors don't reach the caller: implementations queue records and log dropped ones.
 #[async_trait]
 pub trait CallLog: Send + Sync {
     /// Stores one record without blocking.

@@ -1,4 +1,4 @@
-//! Concurrency permits by which a caller can limit its concurrent calls.
+//! Concurrency permits. They limit the concurrent calls of a caller.
 //!
 //! A question acquires a permit after the cache and before the gate. It keeps the permit until a reply arrives, including waits in the slot
 //! and pauses before retries. The caller decides the number of permits.
@@ -9,11 +9,10 @@ use async_trait::async_trait;
 
 use super::CallUsage;
 
-/// Source of permits.
 #[async_trait]
 pub trait CallPermits: fmt::Debug + Send + Sync {
-    /// Acquires the permit of a question without earlier calls. `None` if none is near, so that the question should be asked elsewhere or
-    /// later.
+    /// Acquires the permit of a question without earlier calls. `None` if the wait would be long, so that the question should go elsewhere
+    /// or be repeated later.
     async fn first(&self) -> Option<ConcurrencyPermit>;
 
     /// Acquires the permit for a further call of a question.
@@ -25,7 +24,7 @@ pub trait PermitHooks: Send {
     /// Called before a call is sent. Not called if the gate denies the call.
     fn calls(&mut self) {}
 
-    /// Called with the usage of an answered call. It is due even if the question is cancelled.
+    /// Called with the usage of a finished call. It is due even if the question is cancelled.
     fn used(&mut self, _: CallUsage) {}
 }
 
@@ -48,7 +47,6 @@ impl ConcurrencyPermit {
 
 impl PermitHooks for () {}
 
-/// Unlimited permits.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unbounded;
 

@@ -5,7 +5,6 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json_lenient::Deserializer as Reader;
 
-/// Value at the start of a text.
 #[derive(Debug)]
 pub(crate) struct Leading {
     pub(crate) value: Value,
@@ -13,7 +12,6 @@ pub(crate) struct Leading {
     pub(crate) length: usize,
 }
 
-/// Parse error.
 #[derive(Debug)]
 pub(crate) struct NotJson {
     /// Whether the text ends inside the value.

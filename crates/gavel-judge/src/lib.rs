@@ -1,4 +1,4 @@
-//! Asks one model one question: flight -> cache -> permit -> gate -> provider -> parse -> (repair), with retries.
+//! Puts one question to one model: flight -> cache -> permit -> gate -> provider -> parse -> (repair), with retries.
 //!
 //! Judges know no jobs, sessions or database rows: they map a [`Question`] to a [`JudgeAnswer`] or a wait. They store calls through the
 //! trait [`CallLog`], which the store implements and `app` connects.

@@ -14,12 +14,9 @@ use gavel_clock::Clock;
 /// Maximum calls to a server that rejects field after field.
 const MOST_CALLS: u32 = 8;
 
-/// Result of a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probed {
-    /// Reported model.
     pub model: String,
-    /// Latency of the call.
     pub took: Duration,
     /// Whether the reply is marked as simulated.
     pub simulated: bool,
@@ -39,7 +36,7 @@ pub async fn probe(spec: &JudgeSpec, clock: &Arc<dyn Clock>) -> Result<Probed, J
             Ok(ProviderReply {
                 error: Some(error), ..
             }) => return Err(error),
-            // Truncated after one token as requested, or refused. Both show that the judge works.
+            // Truncated after one token as requested, or declined. Both show that the judge works.
             Ok(reply) => {
                 return Ok(Probed {
                     model: reply.model,

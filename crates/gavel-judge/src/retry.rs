@@ -10,7 +10,6 @@ use super::gate::HeldBack;
 /// Pause after a 429 without `Retry-After`, unless the gate has a longer one.
 const UNNAMED_PAUSE: Duration = Duration::from_secs(10);
 
-/// Settings of retries.
 #[derive(Debug, Clone)]
 pub struct RetryOptions {
     /// Delay before the first retry. Default 1 s, doubles.
@@ -58,10 +57,8 @@ impl RetryOptions {
     }
 }
 
-/// State of a question in the current run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RetryState {
-    /// Retries over all runs.
     pub(super) retries_spent: u32,
     /// Time waited in the slot without using a retry.
     pub(super) waited: Duration,
@@ -77,7 +74,6 @@ pub(super) struct RetryState {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Repeat the call after a delay.
     Retry {
         after: Duration,
         spends: Spends,
@@ -90,11 +86,10 @@ pub(super) enum Decision {
         /// Whether the next call uses a retry.
         spends: Spends,
     },
-    /// Show the model its faults, once.
     RepairTurn,
-    /// Repeat with a larger output cap, once.
+    /// Once.
     LargerCap,
-    /// Repeat with a smaller question, once.
+    /// Once.
     Shrink,
     /// Repeat without the rejected field.
     DropField,
@@ -109,7 +104,7 @@ pub(super) enum Spends {
     Nothing,
 }
 
-/// Returns the action after an error of `class`. `retry_after` comes from the provider, otherwise from the gate.
+/// Returns the action after an error of `class`. `retry_after` is the provider's, otherwise the gate's.
 pub(super) fn after_error(
     options: &RetryOptions,
     class: ErrorClass,

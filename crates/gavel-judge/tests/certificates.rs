@@ -26,7 +26,6 @@ struct Server {
     authority: String,
 }
 
-/// Fault in the server's certificate.
 #[derive(Clone, Copy)]
 enum Fault {
     None,

@@ -67,8 +67,8 @@ pub fn is_loopback(url: &Url) -> bool {
             .is_ok_and(|address| address.is_loopback())
 }
 
-/// Builds a client with the common settings and those of `with`. It trusts the certificates of `SSL_CERT_FILE` and `SSL_CERT_DIR`,
-/// otherwise the system's, otherwise the bundled ones.
+/// Builds a client with the common settings and `with`. It trusts the certificates of `SSL_CERT_FILE` and `SSL_CERT_DIR`, otherwise of the
+/// system, otherwise the bundled ones.
 ///
 /// # Errors Reason as text.
 pub fn client(

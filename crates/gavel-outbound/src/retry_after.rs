@@ -1,5 +1,3 @@
-//! Parses the delay requested by a server.
-
 use std::time::Duration;
 
 use chrono::{DateTime, NaiveDateTime, Utc};
@@ -13,8 +11,8 @@ const IN_MILLISECONDS: [&str; 2] = ["retry-after-ms", "x-ms-retry-after-ms"];
 
 /// Parses `retry-after-ms` or `x-ms-retry-after-ms`, otherwise `Retry-After` in seconds or as a date.
 ///
-/// A date is relative to the response's `Date`, so that the clocks need not agree. Without that header it is relative to `now`. `None` if
-/// there is no delay, or a date without either.
+/// A date is relative to the response's `Date`, so that the clocks need not agree. Without that header it is relative to `now`. `None`
+/// without a header, or for a date with neither.
 pub fn retry_after(headers: &HeaderMap, now: Option<DateTime<Utc>>) -> Option<Duration> {
     let text = |name: &str| Some(headers.get(name)?.to_str().ok()?.trim());
     let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
@@ -37,7 +35,7 @@ pub fn seconds(number: f64) -> Duration {
     wait.min(LONGEST_WAIT)
 }
 
-/// Parses the three date formats of HTTP, of which two are obsolete.
+/// Parses the three date formats of HTTP, including two obsolete ones.
 fn http_date(text: &str) -> Option<DateTime<Utc>> {
     if let Ok(at) = DateTime::parse_from_rfc2822(text) {
         return Some(at.with_timezone(&Utc));

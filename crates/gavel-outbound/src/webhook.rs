@@ -14,9 +14,7 @@ use sha2::Sha256;
 use crate::public::{PRIVATE, PublicOnly, is_public};
 use crate::{Route, client, innermost, is_loopback, retry_after};
 
-/// Timeout of a delivery.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// Prefix of secrets.
 const PREFIX: &str = "whsec_";
 
 /// Allowed targets.

@@ -2,7 +2,7 @@
 //!
 //! Three forms: `redis://host:6379/0` (one server, or any node of a cluster), `redis+cluster://host:6379,host2:6379`
 //! (several seed nodes), `redis+sentinel://host:26379,host2:26379/mymaster/0` (the primary reported by sentinels).
-//! `rediss` instead of `redis` means TLS. User and password before the hosts are those of the servers. Sentinels have
+//! `rediss` instead of `redis` means TLS. User and password before the hosts belong to the servers. Sentinels have
 //! their own in `?sentinel_username=…&sentinel_password=…`.
 
 use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo as _, RedisError};
@@ -94,7 +94,6 @@ impl Address {
     }
 }
 
-/// Returns the host without the port.
 pub(super) fn host_of(server: &ConnectionInfo) -> String {
     if let ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } = server.addr() {
         host.clone()
@@ -139,7 +138,6 @@ fn unusable(why: &'static str) -> RedisError {
     RedisError::from((ErrorKind::InvalidClientConfig, why))
 }
 
-/// Parts of an address with several hosts.
 struct AddressParts<'a> {
     /// `user:password@` or empty.
     user: &'a str,

@@ -44,7 +44,6 @@ struct Shared {
     links: Mutex<Links>,
 }
 
-/// Open connections and the routes of keys.
 #[derive(Default)]
 struct Links {
     /// Connection to the server, to the primary, or to any node of a cluster.
@@ -219,7 +218,6 @@ pub fn is_away(error: &RedisError) -> bool {
     kind || code(AWAY) || is_rejected(error)
 }
 
-/// Returns whether the server rejects the user or a command.
 fn is_rejected(error: &RedisError) -> bool {
     error.kind() == ErrorKind::AuthenticationFailed
         || matches!(error.code(), Some("NOPERM" | "NOAUTH" | "WRONGPASS"))

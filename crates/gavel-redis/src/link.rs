@@ -22,7 +22,6 @@ pub(super) struct Link {
 #[derive(Clone)]
 pub(super) struct Opened {
     pub(super) connection: MultiplexedConnection,
-    /// Connected server.
     pub(super) server: ConnectionInfo,
     /// `host:port` of every node, if the server belongs to a cluster.
     pub(super) cluster: Vec<String>,
@@ -54,7 +53,6 @@ impl Link {
         Self::by(async { Ok(select_ok(ways).await?.0) })
     }
 
-    /// Connects to a node reported by another one.
     pub(super) fn to_node(address: &Address, node: &str) -> Self {
         let server = split(node).map(|(host, port)| address.server_at(host, port));
         let node = node.to_owned();
@@ -104,7 +102,7 @@ async fn connected(server: &ConnectionInfo) -> Result<MultiplexedConnection, Red
 async fn entered(server: ConnectionInfo) -> Result<Opened, RedisError> {
     let mut connection = connected(&server).await?;
     let mut slots = redis::cmd("CLUSTER");
-    // A single server or an access list may reject this. Then only the configured addresses are known.
+    // A single server or an access list may reject this. Then only the configured addresses are used.
     let slots: Option<Value> = slots.arg("SLOTS").query_async(&mut connection).await.ok();
     let cluster = slots.map_or_else(Vec::new, |slots| nodes(slots, &host_of(&server)));
     Ok(Opened {

@@ -1,7 +1,7 @@
 //! Batch endpoint of a judge's provider: cheaper, with answers within a day.
 //!
-//! A collected reply is stored in the call log. A later `ask` for the same job finds it there instead of calling the provider. Unanswered
-//! questions are asked normally.
+//! A collected reply is stored in the call log, where a later `Judge::ask` for the same job finds it. Unanswered questions become regular
+//! calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,16 +27,14 @@ pub struct BatchEndpoint {
     factor: f64,
 }
 
-/// Result of a collected answer.
 #[derive(Debug)]
 pub struct Collected {
-    /// Reason to ask again. `None` if the call log has a good reply.
+    /// Reason for a regular call. `None` if the call log has a good reply.
     pub error: Option<JudgeError>,
     /// Usage at the batch price. Unusable replies are billed as well.
     pub usage: CallUsage,
 }
 
-/// Submitted chunk.
 #[derive(Debug, Clone, Copy)]
 pub struct HandedOver<'a> {
     /// Batch id of the provider.
@@ -55,7 +53,7 @@ impl Judge {
     }
 }
 
-/// Methods make a single attempt. Their errors have the same classes as those of calls.
+/// Methods make a single attempt. Errors have the same classes as in regular calls.
 impl BatchEndpoint {
     /// Returns the price relative to a regular call.
     pub fn price_factor(&self) -> f64 {
@@ -78,7 +76,7 @@ impl BatchEndpoint {
         self.batches().add(chunk, asked_for, &call)
     }
 
-    /// Uploads the calls of a chunk if the provider requires a separate upload. Nothing is billed yet.
+    /// Uploads the calls of a chunk if the provider requires a separate upload. Submission starts the billing.
     pub async fn upload(&self, chunk: Chunk) -> Result<Uploaded, JudgeError> {
         self.batches().upload(chunk).await
     }
@@ -88,12 +86,10 @@ impl BatchEndpoint {
         self.batches().submit(chunk).await
     }
 
-    /// Finds a chunk that may have been submitted.
     pub async fn find(&self, tag: Uuid) -> Result<ChunkLookup, JudgeError> {
         self.batches().find(tag).await
     }
 
-    /// Returns the progress of a batch.
     pub async fn look(&self, batch: &str) -> Result<Progress, JudgeError> {
         self.batches().look(batch).await
     }

@@ -18,12 +18,11 @@ use crate::{CacheKey, CallRecord, CallUsage, JudgeError, JudgeSpec, Question, Re
 
 /// Message of a call with a complete answer despite an unusual finish reason.
 const ODD_FINISH: &str = "the answer is whole, and was taken in spite of its finish reason";
-/// Maximum length of a stored reply in bytes.
+/// Bytes of a stored reply.
 const LONGEST_REPLY: usize = 64 * 1024;
 
 pub(super) struct Failed {
     pub(super) error: JudgeError,
-    /// Faults of the reply, if the reply failed.
     pub(super) unusable: Box<Unusable>,
 }
 
@@ -42,7 +41,6 @@ impl From<JudgeError> for Failed {
 }
 
 impl CallRecord {
-    /// Creates the record of a call without a result.
     pub(super) fn new(
         spec: &JudgeSpec,
         call_id: Uuid,
@@ -80,7 +78,7 @@ impl CallRecord {
         self.error = Some(error.class);
         self.message = Some(error.message.clone());
         self.status = error.status;
-        // Text of a refusal, because the reply is empty in that case.
+        // A refusal has its text here, because the reply is empty.
         self.reply = error.raw_reply.as_deref().map(cut).or(self.reply.take());
         if error.class == ErrorClass::Unparsable {
             tracing::warn!(call_id = %self.call_id, asked_for = %self.asked_for, judge = self.judge, "a reply can't be used; it is kept with its call");
@@ -188,12 +186,12 @@ impl Run<'_> {
         read
     }
 
-    /// Returns the key under which this call can be reused.
+    /// Returns the key for reuse of this call, if any.
     fn cache_key(&self, read: &Result<Reply, Failed>) -> Option<CacheKey> {
         match read {
             // A reply that still needs a repair turn is not reused.
             Ok(reply) => self.to_better(reply).is_empty().then_some(self.key),
-            // Only if the first call was refused. If the repair turn was refused, the first reply counts.
+            // Only if the first call was rejected. Otherwise the first reply counts.
             Err(failed) => {
                 let declined = failed.error.class == ErrorClass::Refused && self.weak.is_none();
                 declined.then(|| CacheKey::of_refusal(&self.judge.spec, self.asked, self.asked_for))
@@ -243,7 +241,6 @@ impl Run<'_> {
         lacked.map(|_| "lacks fields of the first")
     }
 
-    /// Adds details to the final error of a question.
     pub(super) fn last_words(&self, mut error: JudgeError) -> JudgeError {
         match error.class {
             ErrorClass::Transient => {
@@ -295,7 +292,7 @@ pub(super) fn read(
     };
     let odd_finish = reply.stop != Stop::Complete || reply.error.is_some();
     let parsed = reply::parse(&reply.text, question, first);
-    // A complete answer was paid for, so it counts whatever the finish reason.
+    // A complete answer was paid for, so the finish reason doesn't matter.
     let is_complete = parsed.as_ref().is_ok_and(|answer| answer.is_complete);
     match (&reply.error, &reply.stop) {
         _ if is_complete => {}
@@ -318,7 +315,7 @@ pub(super) fn read(
                 words,
             ));
         }
-        // `Stop::Failed` always comes with an error.
+        // `Stop::Failed` always has an error.
         (None, Stop::Complete | Stop::Other(_) | Stop::Failed(_)) => {}
     }
     match parsed {

@@ -1,8 +1,8 @@
-//! Fallback judge (`fallback:`) for questions that the first judge refused.
+//! Fallback judge (`fallback:`) for questions that the first judge declined to answer.
 //!
-//! Only refusals use it, because every other error has its own remedy that a second judge would hide. One level is followed: if the
-//! fallback refuses too, the question fails. It has its own gate, retries, limits, cache key and prices. The refusal is stored per job, so
-//! that a run that waited for the fallback doesn't pay for it twice. A simulated reply never replaces a real one.
+//! Other errors don't use it, because each has its own remedy that a second judge would hide. One level is followed: if the fallback
+//! declines as well, the question fails. It has its own gate, retries, limits, cache key and prices. The refusal is stored per job, so that
+//! a run that waited for the fallback doesn't pay for it again. A simulated reply doesn't replace a real one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,27 +20,26 @@ use crate::{
     Limits, NotConfigured, Question, Reply,
 };
 
-/// Maximum retry delay for a closed fallback, because reopening it early wakes only jobs of its own lane.
+/// Maximum retry delay for a closed fallback, because reopening it early wakes only jobs of that lane.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// The same if all its calls are in use.
 const LOOK_AGAIN_SOON: Duration = Duration::from_secs(5);
 
 pub(super) struct Fallback {
     pub(super) name: String,
-    /// The fallback, or the reason why it can't be asked.
+    /// The fallback, or the reason why it is unavailable.
     pub(super) judge: Result<Arc<Inner>, NotConfigured>,
 }
 
-/// Refusal of the first judge.
 struct Declined {
     message: String,
     /// Retries used until then, over all runs. The fallback counts its own.
     retries_spent: u32,
-    /// Usage of the refused call. Zero if an earlier run made it.
+    /// Zero if an earlier run made the call.
     usage: CallUsage,
 }
 
-/// Asks the first judge, unless it refused in an earlier run, then its fallback.
+/// Calls the first judge, unless it declined in an earlier run, then its fallback.
 pub(super) async fn ask(
     first: &Arc<Inner>,
     fallback: &Fallback,
@@ -98,7 +97,6 @@ pub(super) async fn ask(
 }
 
 impl Declined {
-    /// Restores the refusal of an earlier run.
     fn recalled(call: CallRecord) -> Option<Self> {
         Some(Self {
             message: call.message?,
@@ -107,7 +105,6 @@ impl Declined {
         })
     }
 
-    /// Ends the question without asking the fallback.
     fn ends(&self, error: JudgeError) -> AskOutcome {
         AskOutcome {
             end: AskEnd::Answered(Err(error)),

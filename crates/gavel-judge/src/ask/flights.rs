@@ -34,9 +34,7 @@ pub(super) struct JoinedFlight {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FlightRole {
-    /// Started the flight.
     Leader,
-    /// Joined a flight that started with `leader_retries` retries used.
     Joined { leader_retries: u32 },
 }
 
@@ -60,7 +58,6 @@ impl Drop for RemoveOnDrop {
 }
 
 impl Flights {
-    /// Joins the flight of `key`, or starts one.
     pub(super) fn join_or_start(
         self: &Arc<Self>,
         key: FlightKey,

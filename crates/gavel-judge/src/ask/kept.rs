@@ -1,5 +1,3 @@
-//! Reuse of logged calls.
-
 use chrono::TimeDelta;
 
 use super::Inner;

@@ -1,5 +1,5 @@
 //! `Judge::ask`: equal questions share a flight of cache -> permit -> gate -> provider -> parse -> repair, with retries. If the judge
-//! refuses, its fallback is asked in the same way.
+//! declines to answer, its fallback is called in the same way.
 
 mod batch_endpoint;
 mod call;
@@ -30,7 +30,6 @@ use fallback::Fallback;
 use flights::{FlightRole, Flights, JoinedFlight};
 use gavel_clock::{Clock, SystemClock};
 
-/// Context of the run that asks a question.
 #[derive(Debug, Clone)]
 pub struct AskContext {
     /// Job id for the call log. The judge doesn't interpret it.
@@ -41,41 +40,35 @@ pub struct AskContext {
     pub skip_cache: bool,
     /// Whether a reply may have been collected for `asked_for`. It is used regardless of `skip_cache`.
     pub precomputed: Precomputed,
-    /// Limits the caller's concurrent calls.
     pub concurrency: Arc<dyn CallPermits>,
 }
 
-/// Whether a provider's batch may have answered a question earlier.
+/// Whether a question may have a reply from a provider's batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precomputed {
-    /// No lookup.
     None,
-    /// Look up a collected reply.
     Collected,
 }
 
-/// Result of asking a question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AskOutcome {
     pub end: AskEnd,
     /// Retries over all runs including this one, by both judges if there is a fallback.
     pub retries_spent: u32,
-    /// Usage of this run's calls.
     pub usage: CallUsage,
 }
 
-/// Reply, error, or wait.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AskEnd {
     /// Reply, or an error that retries can't fix.
     Answered(JudgeAnswer),
-    /// Wait that is too long for a slot. No state is lost: ask again later with the same `retries_spent`.
+    /// Wait that is too long for a slot. No state is lost: repeat the question later with the same `retries_spent`.
     Wait {
         why: HeldBack,
         /// Retry delay. `None` if an operator must act first.
         retry_in: Option<Duration>,
-        /// Name of the awaited judge if it is the fallback. The refusal of the first judge is stored, so that it isn't asked again for the
-        /// same `asked_for` within 24 h. `retry_in` is then always set, because the open lane of the first judge would not delay the job.
+        /// Name of the awaited judge if it is the fallback. The refusal of the first judge is stored for 24 h per `asked_for`, so that its
+        /// call isn't repeated. `retry_in` is then always set, because the open lane of the first judge would not delay the job.
         fallback: Option<String>,
     },
 }
@@ -97,9 +90,7 @@ struct Inner {
 #[derive(Clone)]
 pub struct JudgeWiring {
     pub gate: Arc<Gate>,
-    /// Stores and finds calls.
     pub log: Arc<dyn CallLog>,
-    /// Source of call times.
     pub clock: Arc<dyn Clock>,
     pub retry: RetryOptions,
 }
@@ -114,10 +105,10 @@ impl Judge {
         self.inner.spec.limits()
     }
 
-    /// Asks the question with retries. Cancel-safe: dropping the future frees the permit.
+    /// Makes calls with retries. Cancel-safe: dropping the future frees the permit.
     ///
-    /// An equal question in flight is not asked again. Its caller gets the same answer, marked as cached and without usage. With
-    /// `skip_cache` the question is always asked. A judge that refuses is asked once, then its fallback.
+    /// A question equal to one in flight makes no call of its own. Its caller gets the same answer, marked as cached and without usage.
+    /// With `skip_cache` it always makes a call. If the judge declines to answer, the fallback is called.
     pub async fn ask(&self, question: &Question, context: AskContext) -> AskOutcome {
         match &self.fallback {
             Some(second) => fallback::ask(&self.inner, second, question, &context).await,
@@ -127,7 +118,7 @@ impl Judge {
 }
 
 impl Inner {
-    /// Asks this judge without its fallback.
+    /// Ignores the fallback.
     async fn ask(self: &Arc<Self>, question: &Question, context: &AskContext) -> AskOutcome {
         if context.precomputed == Precomputed::Collected {
             let key = CacheKey::of_collected(&self.spec, question, context.asked_for);
@@ -179,7 +170,7 @@ impl Inner {
     }
 }
 
-/// Returns the outcome for a caller that joined a flight. `None` if it must ask again, because the leader had fewer retries left.
+/// Returns the outcome for a caller that joined a flight. `None` if it must start another, because the leader had fewer retries left.
 fn shared(mut asked: AskOutcome, context: &AskContext, leader_retries: u32) -> Option<AskOutcome> {
     match &mut asked.end {
         AskEnd::Answered(Ok(reply)) => reply.cached = true,
@@ -225,7 +216,6 @@ impl Judges {
         )
     }
 
-    /// Builds all configured judges.
     pub fn wired(providers: &Providers, wiring: JudgeWiring) -> Self {
         let mut judges = Self {
             by_name: BTreeMap::new(),
@@ -244,7 +234,7 @@ impl Judges {
         judges
     }
 
-    /// Returns the judge `entry` or `entry:model`, or the reason why it can't be asked.
+    /// Returns the judge `entry` or `entry:model`, or the reason why it is unavailable.
     pub fn get(&self, name: &str) -> Result<Arc<Judge>, NotConfigured> {
         let judge = match self.by_name.get(name) {
             Some(judge) => Arc::clone(judge),

@@ -96,11 +96,9 @@ pub(super) async fn run(
 
 pub(super) struct Run<'a> {
     pub(super) judge: &'a Inner,
-    /// Original question.
     pub(super) asked: &'a Question,
     /// Current question, possibly shortened.
     pub(super) question: Question,
-    /// Key of the current question.
     pub(super) key: CacheKey,
     pub(super) asked_for: Uuid,
     pub(super) request: CallRequest,
@@ -111,7 +109,7 @@ pub(super) struct Run<'a> {
     /// Truncated reply, until the call with a larger cap ends.
     cut_off: Option<JudgeError>,
     pub(super) repaired: bool,
-    /// Acceptable reply that the model was asked to improve. It counts if no better one follows.
+    /// Acceptable reply with weaknesses, from before the repair turn. It counts if no better one follows.
     pub(super) weak: Option<Reply>,
     /// Object of the unusable reply that used the repair turn.
     pub(super) first_object: Option<Value>,
@@ -153,7 +151,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Acquires a concurrency permit. Returns false if none is near and no call was made, so that the job can be asked elsewhere.
+    /// Acquires a concurrency permit. Returns false before the first call if a permit isn't near, so that the job can run elsewhere.
     async fn has_concurrency_permit(&mut self, context: &AskContext) -> bool {
         if self.concurrency_permit.is_none() {
             self.concurrency_permit = if self.calls == 0 {
@@ -196,7 +194,7 @@ impl<'a> Run<'a> {
         retry::after_error(&wiring.retry, error.class, retry_state, retry_after)
     }
 
-    /// Returns twice the output cap, limited by the free context window. `None` if that is no larger than the current cap.
+    /// Returns the doubled output cap, limited by the free context window. `None` if that is no larger than the current cap.
     fn larger_cap(&self) -> Option<u32> {
         if self.cap_raised {
             return None;
@@ -276,7 +274,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Replaces a question that was too large by a smaller one and keeps a repair turn. Returns false if there is none.
+    /// Replaces a question that was too large by a smaller one and keeps a repair turn. Returns false if it can't get smaller.
     fn shrink(&mut self) -> bool {
         self.shrunk = true;
         let Some(smaller) = self.question.shrink() else {
@@ -289,7 +287,7 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// Adds the repair turn: the model's own reply and its faults.
+    /// Adds the repair turn: the model's own reply and its errors.
     fn show_faults(&mut self, said: String, faults: &[Fault]) {
         self.repaired = true;
         let messages = [
@@ -351,7 +349,6 @@ pub(super) fn first_call(judge: &Inner, question: &Question) -> CallRequest {
     }
 }
 
-/// Returns the expected tokens of a call.
 fn load_of(request: &CallRequest, family: ModelFamily) -> Load {
     let messages = request.messages.iter();
     Load {

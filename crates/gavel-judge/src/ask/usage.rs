@@ -2,7 +2,6 @@ use crate::call_log::CallUsage;
 use crate::entries::{JudgeSpec, price_of};
 use crate::provider::ProviderReply;
 
-/// Returns zero usage at no cost.
 pub(super) fn nothing() -> CallUsage {
     CallUsage {
         cost_usd: Some(0.0),

@@ -17,12 +17,10 @@ impl Cap {
         }
     }
 
-    /// Returns whether any cap is set.
     pub fn is_set(&self) -> bool {
         self.daily_usd.is_some() || self.monthly_usd.is_some()
     }
 
-    /// Returns the name of the setting.
     pub(super) fn key(&self) -> &'static str {
         match self.daily_usd {
             Some(_) => "daily_cap_usd",

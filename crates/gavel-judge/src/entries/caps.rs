@@ -7,7 +7,6 @@ use super::prices::price_of;
 use super::read::ProvidersError;
 use super::{Entry, Providers};
 
-/// Cap of an entry with the names of its judges.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EntryCap {
     pub entry: String,
@@ -16,17 +15,15 @@ pub struct EntryCap {
     pub cap: Cap,
 }
 
-/// All caps, without simulated judges, because these cost nothing.
+/// All caps, without simulated judges, because they are free.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Caps {
-    /// Cap on all judges.
     pub total: Cap,
     /// By entry, including entries without a cap.
     pub entries: Vec<EntryCap>,
 }
 
 impl Caps {
-    /// Returns whether any cap is set.
     pub fn are_set(&self) -> bool {
         self.total.is_set() || self.entries.iter().any(|entry| entry.cap.is_set())
     }
@@ -71,7 +68,6 @@ impl Providers {
         })
     }
 
-    /// Checks that all caps of entries can be enforced.
     pub(super) fn check_caps(&self) -> Result<(), ProvidersError> {
         for entry in self.entries.values().filter(|entry| entry.cap.is_set()) {
             check_cap(entry).map_err(|message| ProvidersError {

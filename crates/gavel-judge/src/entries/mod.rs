@@ -1,7 +1,7 @@
 //! `llm_providers.yaml` after substitution: entries, models, prices, limits.
 //!
-//! Parses and validates without I/O: a callback reads `key_file`. Keys are secrets as soon as they are read, so that no error or debug
-//! output contains them.
+//! Parses and validates without I/O: a callback reads `key_file`. Keys are wrapped as secrets immediately, so that no error or debug output
+//! contains them.
 
 mod cap;
 mod caps;
@@ -26,10 +26,9 @@ pub use read::ProvidersError;
 use spec::Entry;
 pub use spec::JudgeSpec;
 
-/// Reason why a judge can't be asked.
+/// Reason why a judge is unavailable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotConfigured {
-    /// No entry has that name.
     #[error(
         "unknown judge {name:?}: name another one in DEFAULT_LLM_PROVIDER, in the criteria's scoring.llm_provider or with --judge; {known}"
     )]
@@ -44,13 +43,11 @@ pub enum NotConfigured {
          models in llm_providers.yaml and give it a price, or leave the cap out"
     )]
     Capped { name: String, entry: String },
-    /// The entry has no key and no `auth: none`.
     #[error("judge {name:?} is not configured: {remedy}{}", instead(.others))]
     NoKey {
         name: String,
         /// Setting to add, e.g. `set OPENAI_API_KEY`.
         remedy: String,
-        /// Configured judges that are not simulated.
         others: Vec<String>,
     },
 }
@@ -79,10 +76,8 @@ impl NotConfigured {
     }
 }
 
-/// Largest offset from UTC.
 const EASTERNMOST: TimeDelta = TimeDelta::hours(14);
 
-/// All entries.
 #[derive(Debug, Clone)]
 pub struct Providers {
     entries: BTreeMap<String, Arc<Entry>>,
@@ -229,7 +224,6 @@ impl Providers {
             .collect()
     }
 
-    /// Returns requests and tokens per minute by entry for the gate.
     pub fn paces(&self) -> BTreeMap<String, PaceLimits> {
         self.entries
             .values()
@@ -258,7 +252,6 @@ impl Providers {
         entry.any_model || entry.simulated || !(entry.cap.is_set() || self.total_cap.is_set())
     }
 
-    /// Returns a suggestion for an unknown judge.
     fn hint(&self, name: &str) -> String {
         let names = self.names();
         gavel_rules::hint(name, names.iter().map(String::as_str))

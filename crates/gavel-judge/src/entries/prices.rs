@@ -31,17 +31,15 @@ const LONG_PROMPT_KEYS: &[&str] = &[RATES[0], RATES[1], RATES[2], RATES[3], "abo
 pub(crate) struct Price {
     rates: Rates,
     long_prompt: Option<LongPrompt>,
-    /// Date on which the price applied.
+    /// Date on which the price was verified.
     pub(super) as_of: NaiveDate,
 }
 
-/// USD per million tokens.
+/// USD per million tokens. The cached and cache write rates default to `input`.
 #[derive(Debug, Clone, PartialEq)]
 struct Rates {
     input: f64,
-    /// Defaults to `input`.
     cached_input: f64,
-    /// Defaults to `input`.
     cache_write_input: f64,
     output: f64,
 }
@@ -54,7 +52,6 @@ struct LongPrompt {
 }
 
 impl Price {
-    /// Returns the cost of one call in USD.
     pub(crate) fn cost(&self, tokens: Tokens) -> f64 {
         let rates = match &self.long_prompt {
             Some(long) if tokens.input > long.above_input_tokens => &long.rates,

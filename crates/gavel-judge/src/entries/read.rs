@@ -1,4 +1,4 @@
-//! Reads typed fields from a resolved YAML map, in which substitution may have turned numbers and booleans into text.
+//! Reads typed fields from a resolved YAML map. Substitution may have replaced numbers and booleans by text.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 pub struct ProvidersError {
     /// Dotted path of the key, used to find its line.
     pub path: String,
-    /// Problem and fix.
     pub message: String,
 }
 
@@ -56,7 +55,7 @@ impl<'a> Fields<'a> {
         self.map.get(key).filter(|value| !value.is_null())
     }
 
-    /// Returns a trimmed text. Empty counts as absent. Errors never contain the value, because it may be a key.
+    /// Returns a trimmed text. Empty counts as absent. Errors don't contain the value, because it may be a key.
     pub(super) fn text(&self, key: &str) -> Result<Option<String>, ProvidersError> {
         match self.raw(key) {
             None => Ok(None),
@@ -81,7 +80,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Returns a whole number of 0 or more, also from text.
+    /// Returns an integer of 0 or more, also from text.
     pub(super) fn count(&self, key: &str) -> Result<Option<u32>, ProvidersError> {
         self.parsed(key, "expected a whole number of 0 or more")
     }
@@ -122,7 +121,6 @@ impl<'a> Fields<'a> {
         Ok(texts)
     }
 
-    /// Returns one of a fixed set of values.
     pub(super) fn word<T: Copy>(
         &self,
         key: &str,
@@ -175,7 +173,7 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// The key may have an extra word (`api_key`).
+/// Suggests a key for one with an extra part (`api_key`).
 fn unknown_key(key: &str, known: &[&str]) -> String {
     let is_word = |name: &&str| key.split('_').any(|word| word == *name);
     match known.iter().copied().find(is_word) {

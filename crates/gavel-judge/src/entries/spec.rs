@@ -16,7 +16,7 @@ use crate::provider::shape::Rung;
 use crate::question::Limits;
 use crate::tokens::ModelFamily;
 
-/// Validated entry with its resolved key, which is never shown, and the model to ask.
+/// Validated entry with its resolved key, and the model to call. Debug output doesn't contain the key.
 #[derive(Debug, Clone)]
 pub struct JudgeSpec {
     pub(super) name: String,
@@ -25,27 +25,23 @@ pub struct JudgeSpec {
 }
 
 impl JudgeSpec {
-    /// Returns the judge's name: `entry` or `entry:model`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the name of its entry in `llm_providers.yaml`.
     pub fn entry_name(&self) -> &str {
         &self.entry.name
     }
 
-    /// Returns the requested model.
     pub fn model(&self) -> &str {
         &self.model
     }
 
-    /// Returns whether the entry is marked as simulated.
     pub fn simulated(&self) -> bool {
         self.entry.simulated
     }
 
-    /// Returns the concurrency cap, or `None` without one.
+    /// `None` without a cap.
     pub fn max_concurrency(&self) -> Option<u32> {
         Some(self.entry.max_concurrency).filter(|cap| *cap > 0)
     }
@@ -63,7 +59,6 @@ impl JudgeSpec {
         self.entry.batch_price_factor
     }
 
-    /// Returns the cost in USD of a call without cached tokens, or `None` if the model has no price.
     pub fn cost_usd(&self, tokens_in: i64, tokens_out: i64) -> Option<f64> {
         let tokens = Tokens {
             input: tokens_in,
@@ -93,7 +88,6 @@ impl JudgeSpec {
     }
 }
 
-/// Authentication of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Auth {
     /// Key in the header that the entry names.
@@ -133,7 +127,6 @@ pub(crate) struct Entry {
     pub(crate) simulated: bool,
     /// Fallback judge: `entry` or `entry:model`.
     pub(crate) fallback: Option<String>,
-    /// Cap on the total cost of its models.
     pub(super) cap: Cap,
     /// Parameters that can change an answer, serialised for cache keys on first use.
     pub(crate) parameters: OnceLock<String>,
@@ -152,7 +145,6 @@ impl fmt::Debug for Entry {
 }
 
 impl Entry {
-    /// Returns whether the entry lists the model.
     pub(super) fn lists(&self, model: &str) -> bool {
         self.model == model || self.models.iter().any(|other| other == model)
     }
@@ -176,7 +168,7 @@ impl Entry {
     }
 
     /// Redacts the secrets of this entry in a model's reply. Shorter ones stay, because a header value or the key of a local server may be
-    /// a common word, and replacing it would change an answer.
+    /// a common term, and replacing it would change an answer.
     pub(crate) fn redact_reply(&self, text: String) -> String {
         self.redact_from(text, 8, 16)
     }

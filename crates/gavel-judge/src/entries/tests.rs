@@ -1,4 +1,3 @@
-//! Parsing and validation of `llm_providers.yaml`.
 use std::time::Duration;
 
 use gavel_clock::{Clock as _, SystemClock};
@@ -560,7 +559,7 @@ fn cache_writes_default_to_input_price() {
     let own = price(json!({ "cache_write_input_per_mtok": 5 }));
     assert_eq!(own, Some(0.4 * 4.0 + 0.4 * 0.5 + 0.2 * 5.0 + 1.0));
     assert_eq!(price(json!({})), Some(0.6 * 4.0 + 0.4 * 0.5 + 1.0));
-    // Clamped, so that tokens are not billed twice.
+    // Clamped, so that no tokens are billed again.
     let odd = Tokens {
         input: 10,
         cached: 10,
@@ -597,7 +596,6 @@ fn long_prompt_rates_apply_to_all_tokens() {
     assert!(message.contains("missing"), "{message}");
 }
 
-/// Reads two entries, `a` and `b`, with these fallbacks.
 fn pair(a: Value, b: Value) -> Result<Providers, ProvidersError> {
     let mut value = json!({});
     for (name, fallback) in [("a", a), ("b", b)] {

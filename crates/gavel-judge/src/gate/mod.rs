@@ -24,7 +24,7 @@ pub enum HeldBack {
     BreakerOpen,
     /// The provider returned 429. Calls resume after its `Retry-After` or a growing pause.
     Throttled,
-    /// Quota or spend limit exhausted. Lasts until resumed or until a reported reset.
+    /// Quota or cost limit of the provider exhausted. Lasts until resumed or until a reported reset.
     Exhausted,
     /// Key, model or address rejected. Lasts until resumed.
     Misconfigured,
@@ -38,7 +38,6 @@ pub enum HeldBack {
     Busy,
 }
 
-/// Denied call. It costs no request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
     pub why: HeldBack,
@@ -58,7 +57,6 @@ impl Denial {
 /// Permission for one call. Dropping it without [`Gate::report`] frees its slot and probe and records no outcome.
 pub struct Permit {
     pub probe: bool,
-    /// Share of the judge's pace.
     pub(crate) ticket: PaceTicket,
     pub(crate) _on_drop: Option<Box<dyn Send + Sync>>,
 }
@@ -66,11 +64,10 @@ pub struct Permit {
 /// Outcome of a call, as the gate distinguishes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallOutcome {
-    /// A reply arrived, whatever its quality.
+    /// A reply arrived, good or bad.
     Alive,
     Failed {
         class: ErrorClass,
-        /// `Retry-After` or a reported reset.
         retry_after: Option<Duration>,
         /// Error text for the judges page.
         message: String,
@@ -82,7 +79,6 @@ pub enum CallOutcome {
 /// Tokens that a call is expected to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Load {
-    /// Estimate.
     pub prompt_tokens: u64,
     /// Cap on the answer. The gate learns the typical size.
     pub most_answer_tokens: u64,
@@ -97,7 +93,6 @@ pub struct TokensUsed {
     pub output: u64,
 }
 
-/// Data that a gate needs at the end of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallEnd {
     pub outcome: CallOutcome,
@@ -117,7 +112,6 @@ impl From<CallOutcome> for CallEnd {
     }
 }
 
-/// Configured limits of a judge. `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PaceLimits {
     pub requests_per_minute: Option<u64>,
@@ -125,7 +119,7 @@ pub struct PaceLimits {
     pub tokens_per_minute: Option<u64>,
 }
 
-/// Capacity of a judge in runs, including those with calls in flight.
+/// Capacity of a judge in runs, including runs with calls in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     pub in_flight: usize,
@@ -137,7 +131,6 @@ pub struct Room {
     pub more_in: Option<Duration>,
 }
 
-/// State of one quantity with a limit per minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MeterSnapshot {
     /// Effective limit per minute. `None` without a limit.
@@ -145,7 +138,6 @@ pub struct MeterSnapshot {
     pub configured: Option<u64>,
     /// From the server's replies.
     pub learned: Option<u64>,
-    /// Usage of the last minute.
     pub used: u64,
 }
 
@@ -164,14 +156,11 @@ pub struct PaceSnapshot {
     pub held_for: Option<Duration>,
 }
 
-/// State of a judge's breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BreakerState {
-    /// Calls are allowed.
     Closed,
     /// Calls are denied until the cool-down ends.
     Open,
-    /// One probe is in flight.
     HalfOpen,
 }
 
@@ -186,7 +175,6 @@ impl BreakerState {
     }
 }
 
-/// Live workers according to the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkerCounts {
     pub alive: u32,
@@ -224,22 +212,18 @@ pub enum Sharing {
 pub struct GateSnapshot {
     pub judge: String,
     pub breaker: BreakerState,
-    /// Consecutive transient failures.
     pub failures_in_row: u32,
     /// Reason why the lane is closed, or [`HeldBack::Paced`] if it is open but rate limited.
     pub closed: Option<Denial>,
     pub in_flight: u32,
-    /// Scope of the limits.
     pub sharing: Sharing,
     pub pace: PaceSnapshot,
-    /// Kept after later calls succeed.
+    /// Not cleared by a success.
     pub last_error: Option<LastError>,
 }
 
-/// Error of a judge call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastError {
-    /// Error text of the provider.
     pub message: String,
     pub ago: Duration,
 }

@@ -1,7 +1,7 @@
 //! Rate limits reported by a server, in one form for all providers, with checks of their plausibility.
 //!
 //! Headers rarely state their interval: the same name means requests per minute at one server and per day at another. Only limits that can
-//! be per minute pace a lane. A limit per day taken as one per minute is too lax, but remaining 429s are still obeyed. A limit per second
+//! be per minute pace a lane. A limit per day used as one per minute is too lax, but remaining 429s are still obeyed. A limit per second
 //! would be too strict, so it is ignored.
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ const TOO_SHORT_TO_TELL: Duration = Duration::from_secs(1);
 /// Limits above this are implausible: no provider grants as much per minute.
 const MOST: u64 = 1_000_000_000_000;
 
-/// Interval of a limit, as far as the provider documents it.
+/// Documented interval of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Span {
     /// Undocumented: minutes at one server, days at another.
@@ -34,23 +34,20 @@ pub struct LimitReport {
     pub span: Span,
 }
 
-/// Limits in the headers of one reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RateReport {
     pub requests: LimitReport,
     /// Total of prompts and replies.
     pub tokens: LimitReport,
-    /// Prompt tokens.
     pub input_tokens: LimitReport,
-    /// Reply tokens.
     pub output_tokens: LimitReport,
 }
 
 impl LimitReport {
     /// Returns the limit if it can be one per minute.
     ///
-    /// If the provider documents no interval, the reset decides: a partly used limit that resets in full in 10-61 s, or one that refills
-    /// evenly (a reset of n seconds for n sixtieths used).
+    /// If the provider documents no interval, the reset decides. A partly used limit must reset in full in 10-61 s, or refill evenly (a
+    /// reset of n seconds for n sixtieths used).
     pub fn per_minute(&self) -> Option<u64> {
         let limit = self.limit.filter(|limit| (1..=MOST).contains(limit))?;
         if self.span == Span::Minute {
@@ -79,7 +76,6 @@ impl LimitReport {
 }
 
 impl RateReport {
-    /// Returns the limits in the order of the fields.
     pub fn all(&self) -> [&LimitReport; 4] {
         [
             &self.requests,

@@ -1,7 +1,7 @@
-//! Learns from timeouts how many concurrent calls a judge answers in time.
+//! Learns from timeouts the number of concurrent calls that a judge can handle.
 //!
-//! A serial server answers the last of many concurrent calls too late and spends as much work on them as on calls in time. So when timeouts
-//! accumulate, concurrency is halved and then increases one by one. It increases more slowly each time the limit is hit again.
+//! A serial server finishes the last of many concurrent calls too late, and each of them costs as much work as one in time. So when
+//! timeouts accumulate, concurrency is halved and then increases one by one. It increases more slowly after each repeated hit.
 
 use tokio::time::Instant;
 
@@ -14,7 +14,6 @@ const MOST_MET: u32 = 6;
 
 #[derive(Debug, Default)]
 pub(super) struct AdaptiveConcurrency {
-    /// Moving average of the share of timeouts.
     late: f64,
     found: Option<LimitEstimate>,
 }
@@ -27,7 +26,7 @@ struct LimitEstimate {
     /// Calls sent before this time are ignored.
     at: Instant,
     met: u32,
-    /// Whether a call sent since then was answered.
+    /// Whether a later call succeeded.
     answers: bool,
 }
 
@@ -41,7 +40,6 @@ impl AdaptiveConcurrency {
         self.most().is_some_and(|most| out as usize >= most)
     }
 
-    /// Records a reply to a call sent at `sent`.
     pub(super) fn answered(&mut self, sent: Instant) {
         self.late -= self.late / PARTS;
         let Some(found) = self.found.as_mut().filter(|found| sent >= found.at) else {
@@ -66,7 +64,7 @@ impl AdaptiveConcurrency {
             return None;
         }
         self.late = 0.0;
-        // A server that still processes earlier calls answers nothing, which does not confirm the limit again.
+        // A server that still processes earlier calls has no successes, which does not confirm the limit again.
         let (met, too_many) = match self.found {
             None => (0, out),
             Some(found) if found.answers => (found.met + 1, out),
@@ -94,7 +92,6 @@ mod tests {
     fn run(calls: u32, at_once: u32, patience: u64) -> (u32, Option<usize>) {
         let (start, mut adaptive) = (Instant::now(), AdaptiveConcurrency::default());
         let (mut now, mut free, mut late, mut left) = (start, start, 0, calls);
-        // Times of sending and of the reply.
         let mut out: std::collections::VecDeque<(Instant, Instant)> = Default::default();
         while left > 0 || !out.is_empty() {
             while left > 0 && (out.len() as u32) < at_once && !adaptive.is_full(out.len() as u32) {

@@ -25,7 +25,6 @@ pub(super) enum Admission {
     Pass,
     /// Admitted. Its outcome decides whether the breaker closes.
     Probe,
-    /// Time until the next check.
     Refuse(Duration),
 }
 
@@ -42,7 +41,7 @@ impl Breaker {
         }
     }
 
-    /// Returns the admission of a call now. Changes nothing.
+    /// Returns the admission of a call without changing the state.
     pub(super) fn peek(&self, now: Instant) -> Admission {
         match self.state {
             Phase::Closed => Admission::Pass,
@@ -71,8 +70,8 @@ impl Breaker {
 
     /// Records a transient failure while `others_out` other calls are in flight.
     ///
-    /// With a hundred concurrent calls, five consecutive failures can be random. So the required number is at least the
-    /// number of calls in flight, any of which may succeed.
+    /// With a hundred concurrent calls, five consecutive failures can be random. So the threshold is at least the
+    /// number of calls in flight, because each may still succeed.
     pub(super) fn failed(&mut self, probe: bool, others_out: u32, now: Instant) {
         if !probe && self.state != Phase::Closed {
             return;

@@ -33,16 +33,14 @@ pub(in crate::gate) struct LaneGate {
     pub(super) in_flight: u32,
     pub(super) rule: Rule,
     pub(super) shared: PeerView,
-    /// Its permit holder takes the next call that the pace admits.
+    /// Held by the call that leaves next.
     pub(super) line: Arc<Semaphore>,
-    /// Number of waiting calls, including the first.
     pub(super) waiting: u32,
     /// Whether one waiting call is a large call that exceeds its timeout.
     pub(super) one_stays: bool,
     pub(in crate::gate) pace: Pace,
     pub(super) breaker: Breaker,
     pub(super) throttle: Throttle,
-    /// Concurrency limit learned from timeouts.
     pub(super) adaptive: AdaptiveConcurrency,
     held: Option<LaneHold>,
     last_error: Option<(String, Instant)>,
@@ -50,27 +48,23 @@ pub(in crate::gate) struct LaneGate {
     closures: Vec<Closure>,
 }
 
-/// Admitted call.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::gate) struct Admitted {
     pub(in crate::gate) probe: bool,
     pub(in crate::gate) ticket: PaceTicket,
 }
 
-/// Denied call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::gate) enum Denied {
     /// The lane is closed.
     HeldBack(Denial),
-    /// Wait required by the pace.
     Later(Duration),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::gate) enum LinePosition {
-    /// New call. Waiting calls go first.
+    /// Waiting calls go first.
     New,
-    /// First call in line.
     First,
 }
 
@@ -110,7 +104,7 @@ impl LaneGate {
         }
     }
 
-    /// Returns the reason why the lane is closed. Consumes nothing.
+    /// Returns the reason why the lane is closed, without acquiring a probe.
     pub(super) fn closed(&mut self, now: Instant) -> Option<Denial> {
         if let Some(held) = self.held {
             match held.until {
@@ -130,12 +124,10 @@ impl LaneGate {
         Some(Denial::new(HeldBack::Throttled, until - now))
     }
 
-    /// Returns whether a call's tokens must be estimated.
     pub(super) fn counts_tokens(&self, now: Instant) -> bool {
         self.pace.counts_tokens(now)
     }
 
-    /// Admits one call, or returns the denial or the wait.
     pub(in crate::gate) fn admit(
         &mut self,
         load: Load,
@@ -154,7 +146,7 @@ impl LaneGate {
         })
     }
 
-    /// Checks whether a call may leave, before peers are asked.
+    /// Checks whether a call may leave, before the request to peers.
     pub(super) fn may_leave(
         &mut self,
         load: Load,
@@ -268,7 +260,7 @@ impl LaneGate {
                 {
                     self.throttle.throttled(*retry_after, now);
                 }
-                // The reset of an exhausted quota closes the lane, so that an operator's resume takes effect immediately.
+                // The reset of an exhausted quota closes the lane, so that an operator's resume is effective immediately.
                 if *class != ErrorClass::Exhausted {
                     self.pace.hold(ticket, &end.rates, now);
                 }
@@ -365,7 +357,7 @@ impl LaneGate {
 
     fn shut(&mut self, judge: &str, why: HeldBack, reopens_in: Option<Duration>, now: Instant) {
         let reopens_in = reopens_in.map(|wait| wait.min(LONGEST));
-        // A call never replaces an operator's pause, but its closure is still stored.
+        // A call doesn't replace an operator's pause, but its closure is still stored.
         if self.held.is_none_or(|held| held.why != HeldBack::Paused) {
             self.hold(why, reopens_in, now);
         }
@@ -390,7 +382,7 @@ impl LaneGate {
         });
     }
 
-    /// Returns whether the lane is held and has no uncollected closures.
+    /// Returns whether the lane has a closure without uncollected ones.
     pub(super) fn is_held(&self) -> bool {
         self.held.is_some() && self.closures.is_empty()
     }

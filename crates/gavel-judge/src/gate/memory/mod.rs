@@ -37,13 +37,12 @@ const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Retry delay of a call that found no free slot.
 const SLOTS_TAKEN: Duration = Duration::from_secs(5);
 
-/// Maximum wait of the one large call of a lane: long enough for the usage of a minute to expire and for earlier calls to leave.
+/// Maximum wait of the large call of a lane: long enough for the usage of a minute to expire and for earlier calls to leave.
 const LONGEST_STAY: Duration = Duration::from_secs(75);
 
 /// Maximum interval between pace checks of the first call in line, because the pace can become faster.
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
 
-/// Settings of a gate.
 #[derive(Debug, Clone)]
 pub struct GateOptions {
     /// Consecutive transient failures that open the breaker. Default 5.
@@ -83,7 +82,6 @@ impl Default for GateOptions {
 pub struct Gate {
     options: GateOptions,
     lanes: Lanes,
-    /// Rule of new lanes.
     rule: Mutex<Rule>,
     peers: Arc<dyn Peers>,
 }
@@ -125,7 +123,6 @@ impl Peers for NoPeers {
 
 type Lanes = Arc<Mutex<BTreeMap<String, LaneGate>>>;
 
-/// Runs the function when dropped.
 struct OnDrop<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for OnDrop<F> {
@@ -216,7 +213,7 @@ impl Gate {
         }
     }
 
-    /// Returns the current capacity of a judge, or the reason why its lane is closed. Consumes nothing.
+    /// Returns the current capacity of a judge, or the reason why its lane is closed. Acquires no probe.
     pub fn room(&self, judge: &str) -> Result<Room, Denial> {
         let now = Instant::now();
         match self.lanes.lock().get_mut(judge) {
@@ -265,7 +262,6 @@ impl Gate {
             .collect()
     }
 
-    /// Returns the state of each known judge.
     pub fn snapshot(&self) -> Vec<GateSnapshot> {
         let now = Instant::now();
         let mut lanes = self.lanes.lock();
@@ -281,7 +277,6 @@ impl Gate {
         &self.options
     }
 
-    /// Applies another rule to all lanes.
     pub(super) fn follow(&self, rule: Rule) {
         let mut lanes = self.lanes.lock();
         *self.rule.lock() = rule;
@@ -294,7 +289,6 @@ impl Gate {
         self.lanes.lock().keys().cloned().collect()
     }
 
-    /// Returns the pending messages of all lanes to other workers.
     pub(super) fn messages(&self) -> Vec<(String, PeerMessage)> {
         let mut lanes = self.lanes.lock();
         let now = Instant::now();
@@ -309,7 +303,7 @@ impl Gate {
         then: impl FnOnce(&mut LaneGate, Instant) -> T,
     ) -> T {
         let mut lanes = self.lanes.lock();
-        // Read under the lock, so that a lane's time never decreases.
+        // Read under the lock, so that a lane's time can't decrease.
         let now = Instant::now();
         if lanes.len() >= MOST_LANES && !lanes.contains_key(judge) {
             lanes.retain(|_, lane| !lane.is_idle(now));

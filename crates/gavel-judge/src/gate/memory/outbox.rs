@@ -16,7 +16,6 @@ enum When {
     There(i64),
 }
 
-/// Departure, or correction of an earlier one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Departure {
     when: When,
@@ -37,7 +36,6 @@ pub(super) struct PeerView {
     /// Redis clock in ms at a local time.
     pub(super) clock: Option<(Instant, i64)>,
     pub(super) born: i64,
-    /// Consecutive failures counted by all workers.
     pub(super) failures: u32,
     pub(super) synced: Option<Instant>,
     /// Start of the departures reported after an outage of Redis, until the reply.
@@ -46,16 +44,14 @@ pub(super) struct PeerView {
     /// Calls that await a decision or are the probe. While there are any, a probe isn't returned.
     pub(super) asking: u32,
     pub(super) probes: u32,
-    /// Slots that may be kept, and further free slots.
+    /// Number of slots that this process may have, and further free slots.
     pub(super) allowed: usize,
     pub(super) free: usize,
 }
 
-/// Report and slot request of a member.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::gate) struct PeerMessage {
     pub(in crate::gate) out: u32,
-    /// Slots acquired and wanted.
     pub(in crate::gate) slots: usize,
     pub(in crate::gate) wanted: usize,
     /// Arguments of the script `report`, starting with the outcomes.
@@ -65,7 +61,6 @@ pub(in crate::gate) struct PeerMessage {
 /// State of a judge's lane shared by all workers, at the time of the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::gate) struct SharedState {
-    /// Redis clock in ms.
     pub(in crate::gate) now_ms: i64,
     /// Creation time of the state. A different value means that Redis lost the state.
     pub(in crate::gate) born: i64,
@@ -81,7 +76,7 @@ pub(in crate::gate) struct SharedState {
     pub(in crate::gate) next_in: Duration,
     /// Learned limits of requests, tokens, prompt tokens and answer tokens.
     pub(in crate::gate) learned: [Option<u64>; 4],
-    /// Slots acquired, the number that may be kept, and further free slots.
+    /// Slots acquired, the number that this process may have, and further free slots.
     pub(in crate::gate) slots: usize,
     pub(in crate::gate) allowed: usize,
     pub(in crate::gate) free: usize,
@@ -194,7 +189,7 @@ impl PeerView {
                 When::There(at) => at,
                 When::Here(at) => match self.there(at) {
                     Some(at) => at,
-                    // Kept until the reply to this message provides the Redis clock.
+                    // Sent after the reply to this message provides the Redis clock.
                     None => {
                         self.departures.push(departure);
                         continue;
@@ -214,7 +209,6 @@ impl PeerView {
         args
     }
 
-    /// Converts a local time to the Redis clock.
     fn there(&self, at: Instant) -> Option<i64> {
         let (known, ms) = self.clock?;
         let whole = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);

@@ -20,7 +20,6 @@ impl Rule {
     }
 }
 
-/// Returns the share of a cap under this rule: at least 1.
 pub(super) fn part_of(cap: usize, rule: Rule) -> usize {
     let divisor = usize::try_from(rule.divisor()).unwrap_or(usize::MAX);
     (cap / divisor).max(1)

@@ -10,7 +10,7 @@ use super::outbox::{PeerMessage, SharedState};
 use super::rule::{Rule, part_of};
 use crate::gate::{BreakerState, Denial, HeldBack, Load, Sharing};
 
-/// Maximum age of the shared state for admitting a call without asking peers.
+/// Maximum age of the shared state for admitting a call locally.
 const FRESH: Duration = Duration::from_secs(1);
 /// Poll interval of a lane in use.
 const POLL: Duration = Duration::from_millis(250);
@@ -21,14 +21,8 @@ const USED: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(in crate::gate) enum LocalDecision {
-    /// Nothing limits the call.
     Admitted(Admitted),
-    /// Peers decide.
-    AskPeers {
-        /// Prompt tokens.
-        input: u64,
-        output: u64,
-    },
+    AskPeers { input: u64, output: u64 },
 }
 
 impl LaneGate {
@@ -64,7 +58,7 @@ impl LaneGate {
         }
     }
 
-    /// Admits a call if nothing limits it. Otherwise peers must decide.
+    /// Admits an unlimited call. Otherwise peers must decide.
     pub(in crate::gate) fn ask(
         &mut self,
         load: Load,
@@ -134,7 +128,7 @@ impl LaneGate {
         }
     }
 
-    /// Returns whether a freed slot goes back to the shared pool. If so, it no longer counts as acquired.
+    /// Returns whether a freed slot belongs to the shared pool. If so, it no longer counts as acquired.
     pub(super) fn has_a_slot_too_many(&mut self) -> bool {
         let Some(slots) = &mut self.slots else {
             return false;
@@ -151,7 +145,7 @@ impl LaneGate {
         let (mut slots, mut wanted, mut short) = (0, 0, false);
         if let Some(own) = &mut self.slots {
             let needs = own.needs(now);
-            // Slots are released before the report, so that the report never understates the slots in use.
+            // Slots are released before the report, so that the report can't understate the slots in use.
             let kept = needs.min(self.shared.allowed.max(own.out()));
             own.resize(kept.min(own.in_hand()));
             (slots, wanted) = (own.in_hand(), needs);
@@ -236,7 +230,6 @@ impl LaneGate {
         }
     }
 
-    /// Returns the denial after peers denied the call.
     pub(in crate::gate) fn refused(&mut self, now: Instant) -> Denied {
         let paced = Denial::new(HeldBack::Paced, POLL);
         Denied::HeldBack(self.closed(now).unwrap_or(paced))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// Time for which unused slots are kept.
+/// Lifetime of unused slots.
 const LATELY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(super) struct Slots {
     pub(super) semaphore: Arc<Semaphore>,
     /// Maximum concurrency of all workers.
     pub(super) cap: usize,
-    /// Slots acquired by this process, including those of calls in flight.
+    /// Slots acquired by this process, including slots of calls in flight.
     in_hand: usize,
     pub(super) waiting: usize,
     /// Maximum demand in the current and the previous [`LATELY`] interval.

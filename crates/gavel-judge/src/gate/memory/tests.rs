@@ -71,7 +71,6 @@ impl std::io::Write for LogLines {
 }
 
 impl LogLines {
-    /// Returns the lines that contain `text`.
     fn with(&self, text: &str) -> Vec<String> {
         let log = String::from_utf8(self.0.lock().clone()).unwrap();
         let lines = log.lines().filter(|line| line.contains(text));
@@ -427,7 +426,6 @@ async fn cancelled_wait_does_not_delay_others() {
     assert!(begun.elapsed() < Duration::from_secs(2));
 }
 
-/// Gate with 10,000 tokens per minute.
 fn counting_tokens() -> Arc<Gate> {
     let limits = PaceLimits {
         requests_per_minute: None,

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 /// Maximum closure requested by a provider, because its clock may be wrong by years.
 pub(super) const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Pause of a lane after 429s. It only computes the time and never sleeps.
+/// Pause of a lane after 429s. It only computes the time; callers wait.
 #[derive(Debug)]
 pub(super) struct Throttle {
     first: Duration,
@@ -54,7 +54,6 @@ impl Throttle {
         self.until = Some(self.until.map_or(until, |known| known.max(until)));
     }
 
-    /// Applies the pause of another worker.
     pub(super) fn adopt(&mut self, until: Instant) {
         self.until = self.until.max(Some(until));
     }
@@ -64,7 +63,6 @@ impl Throttle {
         self.named = Duration::ZERO;
     }
 
-    /// Returns the end of the current pause.
     pub(super) fn until(&self, now: Instant) -> Option<Instant> {
         self.until.filter(|until| *until > now)
     }

@@ -2,7 +2,7 @@
 //!
 //! Keys: `{gavel:<queue>:gate:<judge>}:state`, `:members`, and `:r`, `:t`, `:i`, `:o` (recent usage per 100 ms). Times are on the Redis
 //! clock. A call to a judge without limits needs no round trip, because its slot is already acquired and its outcome is reported within 0.4
-//! s. Calls under a limit and the breaker's probe ask Redis first. A worker that is silent for a lease loses its slots and its probe.
+//! s. A call under a limit and the breaker's probe need a round trip. A worker that is silent for a lease loses its slots and its probe.
 //!
 //! While Redis is unavailable each worker uses its share of the limits, divided by the number of live workers, and counts locally. If only
 //! some workers can't reach Redis, the others share the rest. The line of waiting calls, an operator's holds and limits learned only from
@@ -36,11 +36,9 @@ const HORIZON: Duration = Duration::from_millis(250);
 const LOOK: Duration = Duration::from_millis(100);
 /// Events within this time are reported together.
 const TOGETHER: Duration = Duration::from_millis(5);
-/// Retry interval while Redis is unavailable.
 const RETRY: Duration = Duration::from_millis(500);
 /// Timeout of a script, after which Redis counts as unavailable.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Timeout of the final report at shutdown.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 struct Link {
@@ -198,7 +196,6 @@ impl Link {
         }
     }
 
-    /// Returns the arguments common to all scripts.
     fn figures(
         &self,
         gate: &Gate,
@@ -230,7 +227,7 @@ impl Link {
             .collect()
     }
 
-    /// Asks peers to admit a call and sleeps until its departure. Returns `None` if Redis is unavailable.
+    /// Requests admission from peers and sleeps until the departure. Returns `None` if Redis is unavailable.
     async fn ask(
         &self,
         gate: &Gate,

@@ -7,7 +7,6 @@ use redis::Script;
 use crate::gate::BreakerState;
 use crate::gate::memory::SharedState;
 
-/// Number of fields at the start of every reply.
 const STATE_FIELDS: usize = 16;
 
 pub(super) struct Scripts {
@@ -37,9 +36,7 @@ pub(super) enum EnterReply {
         wait: Duration,
         at_ms: i64,
     },
-    /// Wait required by the pace.
     Later(Duration),
-    /// The state contains the reason.
     Closed,
 }
 
@@ -88,7 +85,6 @@ impl SharedState {
 }
 
 impl EnterReply {
-    /// Parses the result of `enter`. `None` if it is malformed.
     pub(super) fn read(answer: &[i64]) -> Option<Self> {
         let &[verdict, wait, at_ms] = answer.get(STATE_FIELDS..)?.first_chunk::<3>()?;
         Some(match verdict {

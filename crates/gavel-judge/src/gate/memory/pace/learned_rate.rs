@@ -27,7 +27,6 @@ const CONFIRMED_HOLD: Duration = Duration::from_secs(60);
 const LONGEST_HOLD: Duration = Duration::from_secs(480);
 /// Doubling time of the rate while probing, in seconds.
 const DOUBLES_IN: f64 = 1.0;
-/// The same after the limit was hit again.
 const CONFIRMED_DOUBLES_IN: f64 = 4.0;
 /// Number of doublings without a 429 after which the estimate is dropped.
 const FREE_AFTER: f64 = 6.0;
@@ -36,18 +35,14 @@ const LEAST_REFUSED: u32 = 5;
 /// Window that detects limits per second.
 pub(super) const SECONDS: Duration = Duration::from_secs(4);
 
-/// Successful replies in recent windows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Answered {
-    /// In the last minute.
     pub(super) minute: u64,
-    /// In the last [`SECONDS`].
     pub(super) seconds: u64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct LearnedRateLimit {
-    /// Moving average of the share of 429s.
     refused: f64,
     outcomes: u32,
     found: Option<RateEstimate>,
@@ -115,7 +110,6 @@ impl RateEstimate {
 }
 
 impl LearnedRateLimit {
-    /// Returns the estimated limit per minute, or `None` without one.
     pub(super) fn rate(&self, now: Instant) -> Option<f64> {
         let found = self.found?;
         let doubled = found.doubled(now).unwrap_or(0.0);

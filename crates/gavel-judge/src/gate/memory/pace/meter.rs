@@ -14,9 +14,8 @@ use crate::gate::{LimitReport, MeterSnapshot};
 const SPREAD: f64 = 61.5;
 /// No interval of this length exceeds the limit.
 const WINDOW: Duration = Duration::from_millis(61_200);
-/// Resolution of the window.
 const GRAIN: Duration = Duration::from_millis(100);
-/// Time by which a call may leave early, so that a late call does not delay the next one.
+/// Tolerance for early calls, so that a late call does not delay the next one.
 const EARLY: Duration = Duration::from_millis(25);
 /// The same if calls are closer together than [`GRAIN`], because timers and schedulers are less precise than that.
 const EARLY_WHEN_FAST: Duration = Duration::from_millis(100);
@@ -67,7 +66,6 @@ impl Meter {
         Some((limit / self.divisor).max(1))
     }
 
-    /// Stores a limit that another worker learned from replies.
     pub(super) fn adopt(&mut self, learned: Option<u64>, now: Instant) {
         self.learned = learned.map(|limit| Learned { limit, heard: now });
     }
@@ -106,7 +104,6 @@ impl Meter {
         }
     }
 
-    /// Records the departure of `amount`.
     pub(super) fn take(&mut self, amount: u64, rate: Option<Rate>, now: Instant) {
         self.window.forget(now);
         if let Some(rate) = rate {
@@ -199,7 +196,7 @@ pub(super) enum Spread {
     WhenScarce,
 }
 
-/// Returns the time that `amount` takes of a limit per minute: at most a full minute, so that no call waits forever behind a huge one.
+/// Returns the time of `amount` under a limit per minute: at most a full minute, so that no call waits forever behind a huge one.
 pub(super) fn between(amount: u64, limit: f64) -> Duration {
     Duration::from_secs_f64(SPREAD * (amount as f64 / limit).min(1.0))
 }
@@ -216,7 +213,7 @@ fn whole(limit: f64) -> u64 {
     (limit as u64).max(1)
 }
 
-/// Departures of the last minute, grouped by 100 ms: at most about 1,200 entries, whatever the traffic.
+/// Departures of the last minute, grouped by 100 ms: at most about 1,200 entries.
 #[derive(Debug, Default)]
 pub(super) struct SlidingWindow {
     grains: VecDeque<Grain>,

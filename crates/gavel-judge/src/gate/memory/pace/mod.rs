@@ -1,7 +1,7 @@
 //! Pace of one judge: requests and tokens per minute, from the configuration, from replies and from 429s.
 //!
-//! Pure in time: each method takes `now`. A departing call takes its share: one request, the estimated tokens of its prompt and the typical
-//! number of answer tokens. The usage in its reply corrects that. The pace does not wait and does not handle rejected calls.
+//! Pure in time: each method has an argument `now`. A departing call reserves one request, the estimated tokens of its prompt and the
+//! typical number of answer tokens. The usage in its reply corrects that. The pace does not wait and does not handle rejected calls.
 
 mod learned_rate;
 mod meter;
@@ -16,7 +16,7 @@ use crate::gate::{Load, PaceLimits, PaceSnapshot, RateReport, TokensUsed};
 use learned_rate::{Answered, LearnedRateLimit, SECONDS};
 use meter::{MINUTE, Meter, Rate, SlidingWindow, Spread, between};
 
-/// Upper bound of a hold for an exhausted limit, whatever reset the server reports.
+/// Maximum hold for an exhausted limit, because a reported reset may be wrong.
 const LONGEST_HOLD: Duration = Duration::from_secs(300);
 /// Assumed answer tokens before the first reply.
 const FIRST_ANSWER: u64 = 1_000;
@@ -33,7 +33,6 @@ pub(in crate::gate) struct Pace {
     meters: [Meter; 4],
     /// Unreported request limit, estimated from 429s.
     learned_rate: LearnedRateLimit,
-    /// Recent successful replies.
     answered: SlidingWindow,
     /// End of the hold after a reply reported an exhausted limit.
     held_until: Option<Instant>,
@@ -73,7 +72,6 @@ fn signed(amount: u64) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
-/// Prompt and answer tokens of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Share {
     input: u64,
@@ -81,7 +79,6 @@ struct Share {
 }
 
 impl Share {
-    /// Returns the amount per meter.
     fn amounts(self) -> [u64; 4] {
         let Self { input, output } = self;
         [1, input.saturating_add(output), input, output]
@@ -143,7 +140,6 @@ impl Pace {
         self.held_until.filter(|held| *held > now)
     }
 
-    /// Returns prompt and answer tokens of a call.
     pub(super) fn amounts(&self, load: Load) -> (u64, u64) {
         let share = self.share(load);
         (share.input, share.output)
@@ -251,8 +247,8 @@ impl Pace {
         self.held_until = self.held_until.max(until);
     }
 
-    /// Returns whether a call is so much larger than usual that smaller calls would keep overtaking it, because they fit into the remaining
-    /// tokens of the minute and it does not.
+    /// Returns whether a call is much larger than usual. Smaller calls would keep overtaking it, because they fit into the remaining tokens
+    /// of the minute and it does not.
     pub(super) fn is_overtaken(&self, load: Load, now: Instant) -> bool {
         let share = self.share(load);
         let usual = Share {
@@ -354,7 +350,7 @@ impl Pace {
             .fold(held, Instant::max)
     }
 
-    /// Returns the quantities with a limit and the amount that a call takes of each.
+    /// Returns the quantities with a limit and the amount of the call.
     fn limited(&self, share: Share, now: Instant) -> impl Iterator<Item = Limited<'_>> {
         let meters = self.meters.iter().zip(share.amounts());
         meters
@@ -368,7 +364,6 @@ impl Pace {
             })
     }
 
-    /// Returns the rate per minute of each quantity with a limit.
     fn rates(&self, now: Instant) -> [Option<Rate>; 4] {
         let [requests, tokens, input, output] = &self.meters;
         let of_limit = |meter: &Meter| {
@@ -377,7 +372,7 @@ impl Pace {
                 spread: Spread::WhenScarce,
             })
         };
-        // After 429s requests are always spaced evenly, whatever the source of the limit.
+        // After 429s requests are always spaced evenly, also under a configured limit.
         let requests = match (self.learned_rate.rate(now), of_limit(requests)) {
             (None, of_limit) => of_limit,
             (Some(found), of_limit) => Some(Rate {

@@ -155,7 +155,6 @@ local function next_left()
   return wait
 end
 
--- Returns the reply of every script.
 local function answer(slots, allowed, free)
   local breaker = state.breaker == 'c' and 0 or state.breaker == 'o' and 1 or 2
   return {
