@@ -178,9 +178,7 @@ impl Client {
         Ok(JobId(job.job_id))
     }
 
-    /// Checks that the caller may create jobs. Sends an invalid body, so that no job is created.
-    ///
-    /// # Errors The caller is rejected, or the server doesn't respond.
+    /// Checks that the caller may create jobs. Sends an invalid body, so that no job is created. Fails if the caller is rejected.
     pub async fn may_ask(&self) -> Result<(), ClientError> {
         let asked = self.post::<Value>("/api/v1/jobs", &json!({})).await;
         match asked {
@@ -412,8 +410,7 @@ impl Client {
     }
 }
 
-/// Returns the error for a response that is not from this API: either of a gateway, because the service is unavailable or overloaded, or of
-/// another server.
+/// Returns the error for a response not from this API: of a gateway whose service is unavailable, or of another server.
 fn foreign(base: String, status: StatusCode, length: usize) -> ClientError {
     match status {
         StatusCode::TOO_MANY_REQUESTS

@@ -139,9 +139,7 @@ pub fn is_taken(at: DateTime<Utc>) -> bool {
     (1..=9999).contains(&at.year())
 }
 
-/// Parses an external time.
-///
-/// # Errors Problem and expected format.
+/// Parses an external time. Errors name the expected format.
 pub fn read_time(text: &str) -> Result<DateTime<Utc>, &'static str> {
     let at = DateTime::parse_from_rfc3339(text)
         .map_err(|_| "is not a time; RFC 3339 is expected, for example 2026-03-02T10:00:00Z")?;

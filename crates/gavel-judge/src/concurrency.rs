@@ -11,8 +11,7 @@ use super::CallUsage;
 
 #[async_trait]
 pub trait CallPermits: fmt::Debug + Send + Sync {
-    /// Acquires the permit of a question without earlier calls. `None` if the wait would be long, so that the question should go elsewhere
-    /// or be repeated later.
+    /// Acquires the permit of a first call. `None` if the wait would be long, so that the question should go elsewhere.
     async fn first(&self) -> Option<ConcurrencyPermit>;
 
     /// Acquires the permit for a further call of a question.

@@ -22,9 +22,7 @@ pub struct Probed {
     pub simulated: bool,
 }
 
-/// Requests one token from a judge, at the cost of about a dozen input tokens and one output token.
-///
-/// # Errors Same class as for a job, with a message that names the judge and contains no secret.
+/// Requests one token at the cost of about a dozen input tokens. Errors name the judge and contain no secret.
 pub async fn probe(spec: &JudgeSpec, clock: &Arc<dyn Clock>) -> Result<Probed, JudgeError> {
     let provider = ProviderMaker::default().make(spec, clock);
     let request = CallRequest::harmless();

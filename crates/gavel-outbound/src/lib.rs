@@ -69,8 +69,6 @@ pub fn is_loopback(url: &Url) -> bool {
 
 /// Builds a client with the common settings and `with`. It trusts the certificates of `SSL_CERT_FILE` and `SSL_CERT_DIR`, otherwise of the
 /// system, otherwise the bundled ones.
-///
-/// # Errors Reason as text.
 pub fn client(
     route: Route,
     with: impl Fn(ClientBuilder) -> ClientBuilder,
@@ -125,9 +123,7 @@ pub enum Unread {
     TooLarge,
 }
 
-/// Reads a response body of at most `largest` bytes.
-///
-/// # Errors `TooLarge` as soon as the limit is exceeded. The rest isn't read.
+/// Reads a response body of at most `largest` bytes. Fails with `TooLarge` as soon as the limit is exceeded, without reading the rest.
 pub async fn read_whole(mut response: Response, largest: usize) -> Result<Vec<u8>, Unread> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(Unread::Broken)? {

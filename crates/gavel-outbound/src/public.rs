@@ -31,8 +31,7 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Resolver that returns only public addresses. The connection uses exactly these, so that a second lookup can't return a different
-/// address.
+/// Resolver for public addresses. The connection uses exactly these, so that a second lookup can't differ.
 pub(crate) struct PublicOnly;
 
 impl Resolve for PublicOnly {

@@ -59,9 +59,7 @@ pub fn key_of(secret: &str) -> Option<Vec<u8>> {
     (24..=64).contains(&key.len()).then_some(key)
 }
 
-/// Checks that webhooks can be sent to an address.
-///
-/// # Errors Problem and fix.
+/// Checks that webhooks can be sent to an address. Errors name the fix.
 pub fn check_url(text: &str) -> Result<(), &'static str> {
     let url = Url::parse(text)
         .map_err(|_| "is not an address; give one such as https://hooks.example.com/gavel")?;
@@ -94,8 +92,6 @@ pub struct WebhookSender {
 
 impl WebhookSender {
     /// Creates a sender.
-    ///
-    /// # Errors Reason as text.
     pub fn new(targets: Targets) -> Result<Self, String> {
         let direct = client(Route::Loopback, |builder| {
             let builder = builder.timeout(TIMEOUT);
@@ -115,9 +111,7 @@ impl WebhookSender {
         })
     }
 
-    /// Sends a message once, signed if there is a key. Returns the HTTP status.
-    ///
-    /// # Errors No response, or a status other than 2xx.
+    /// Sends a message once, signed if there is a key. Returns the HTTP status. Fails for no response or a status other than 2xx.
     pub async fn send(
         &self,
         url: &str,

@@ -66,8 +66,6 @@ impl std::fmt::Debug for RedisClient {
 
 impl RedisClient {
     /// Parses the address. The first call connects.
-    ///
-    /// # Errors Invalid address.
     pub fn new(url: &str) -> Result<Self, RedisError> {
         Ok(Self::to(Address::parse(url)?, RESPONSE_TIMEOUT))
     }
@@ -97,9 +95,7 @@ impl RedisClient {
         Self::to(self.shared.address.clone(), self.response_timeout)
     }
 
-    /// Runs a script. All its keys must have the hash tag of `key`, the only declared one.
-    ///
-    /// # Errors The server's error, or an outage: see [`is_away`].
+    /// Runs a script. All its keys must have the hash tag of `key`. See [`is_away`] for outages.
     pub async fn invoke<T: FromRedisValue>(
         &self,
         script: &Script,
@@ -122,9 +118,7 @@ impl RedisClient {
         self.ask(key, &Request::Command(command)).await
     }
 
-    /// Runs several commands on `key` in order.
-    ///
-    /// # Errors As [`RedisClient::invoke`]. Returns the first error of the commands.
+    /// Runs several commands on `key` in order. Returns the first error of the commands.
     pub async fn pipeline<T: FromRedisValue>(
         &self,
         key: &str,
@@ -134,8 +128,6 @@ impl RedisClient {
     }
 
     /// Subscribes to a channel on a separate connection. Receives messages published on any node of a cluster.
-    ///
-    /// # Errors No server can be reached.
     pub async fn subscribe(&self, channel: &str) -> Result<Subscription, RedisError> {
         let subscribing = async {
             let link = self.shared.entry();
@@ -153,8 +145,6 @@ impl RedisClient {
 
     /// Sets `key` for 1 ms by a script. This fails if the server is full, was demoted or forbids scripts, although
     /// reads or plain commands may still succeed.
-    ///
-    /// # Errors As [`RedisClient::invoke`].
     pub async fn probe(&self, key: &str) -> Result<(), RedisError> {
         static PROBE: LazyLock<Script> =
             LazyLock::new(|| Script::new("redis.call('SET', KEYS[1], '1', 'PX', 1)"));

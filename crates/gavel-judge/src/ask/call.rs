@@ -153,8 +153,7 @@ impl Run<'_> {
             }
         };
         if let (Ok(_), Some(used)) = (&called, used) {
-            // Releases the permit before the reply is parsed. A failed call keeps its permit for the retry, so that a failing judge doesn't
-            // get more calls.
+            // Released before parsing. A failed call keeps its permit for the retry, so that a failing judge gets no more calls.
             if let Some(mut concurrency_permit) = self.concurrency_permit.take() {
                 concurrency_permit.used(used);
             }

@@ -8,7 +8,7 @@ pub struct Cap {
 }
 
 impl Cap {
-    /// Creates caps from settings in which 0 means none.
+    /// 0 means no cap.
     pub fn new(daily_usd: f64, monthly_usd: f64) -> Self {
         let given = |usd: f64| Some(usd).filter(|usd| *usd > 0.0);
         Self {

@@ -3,8 +3,7 @@ use super::read::ProvidersError;
 use super::spec::{Entry, JudgeSpec};
 
 impl Providers {
-    /// Returns the name of the fallback judge, or `None`. Another model of the same entry can be the fallback and then
-    /// has none itself.
+    /// Returns the fallback judge. It may be another model of the entry, which then has none.
     pub(crate) fn fallback_of(&self, spec: &JudgeSpec) -> Option<String> {
         self.next(spec.entry(), spec.model())
             .map(|(name, ..)| name.to_owned())
@@ -16,8 +15,7 @@ impl Providers {
         self.next(entry, &model).map(|(name, ..)| name.to_owned())
     }
 
-    /// Checks that each fallback exists, differs from its judge, forms no cycle, and is not simulated if the judge is
-    /// real.
+    /// Checks that fallbacks exist, form no cycle, and are not simulated if the judge is real.
     pub(super) fn check_fallbacks(&self) -> Result<(), ProvidersError> {
         for entry in self.entries.values() {
             if let Some(name) = &entry.fallback {

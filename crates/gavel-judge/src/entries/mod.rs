@@ -111,9 +111,7 @@ impl Providers {
         Ok(providers)
     }
 
-    /// Checks that the date of each price is not after `now`, because such a price can't have been looked up.
-    ///
-    /// # Errors The first price with a future date.
+    /// Checks that the date of each price is not after `now`, because such a price can't have been looked up. Returns the first violation.
     pub fn check_dates(&self, now: DateTime<Utc>) -> Result<(), ProvidersError> {
         let today = (now + EASTERNMOST).date_naive();
         for entry in self.entries.values() {

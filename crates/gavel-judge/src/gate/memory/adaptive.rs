@@ -87,8 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// Simulates a serial server that needs 1 s per call and a client with a timeout of `patience` s. Returns the number of timeouts and
-    /// the final limit.
+    /// Simulates a serial server that needs 1 s per call. `patience`: timeout in s. Returns timeouts and the final limit.
     fn run(calls: u32, at_once: u32, patience: u64) -> (u32, Option<usize>) {
         let (start, mut adaptive) = (Instant::now(), AdaptiveConcurrency::default());
         let (mut now, mut free, mut late, mut left) = (start, start, 0, calls);

@@ -68,10 +68,8 @@ impl Breaker {
         }
     }
 
-    /// Records a transient failure while `others_out` other calls are in flight.
-    ///
-    /// With a hundred concurrent calls, five consecutive failures can be random. So the threshold is at least the
-    /// number of calls in flight, because each may still succeed.
+    /// Records a transient failure while `others_out` other calls are in flight. The threshold is at least that number,
+    /// because with a hundred concurrent calls five consecutive failures can be random.
     pub(super) fn failed(&mut self, probe: bool, others_out: u32, now: Instant) {
         if !probe && self.state != Phase::Closed {
             return;

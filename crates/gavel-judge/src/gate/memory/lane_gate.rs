@@ -302,8 +302,7 @@ impl LaneGate {
         self.shared.held(self.pace.held(now));
     }
 
-    /// Logs that the breaker opened or closed since it was `before`. A failed probe isn't logged, because a judge that is down
-    /// fails one per cool-down.
+    /// Logs that the breaker opened or closed. A failed probe isn't logged, because a judge that is down fails one per cool-down.
     pub(super) fn log_breaker(&self, judge: &str, before: BreakerState) {
         match (before, self.breaker.state()) {
             (BreakerState::Closed, BreakerState::Open | BreakerState::HalfOpen) => {

@@ -592,8 +592,7 @@ fn open_lane(now_ms: i64, born: i64) -> SharedState {
     }
 }
 
-/// Returns the calls in a report, behind outcomes, pauses and limits: time, is correction, requests, input and output
-/// tokens.
+/// Returns the calls of a report: time, is correction, requests, input and output tokens.
 fn told_of_calls(report: &[String]) -> Vec<Vec<i64>> {
     let calls = report[7..].chunks(5);
     let figures = |call: &[String]| call.iter().map(|figure| figure.parse().unwrap()).collect();

@@ -30,8 +30,7 @@ impl Throttle {
         }
     }
 
-    /// Starts a pause after dominant 429s. Calls in flight together count once, because otherwise a burst would raise
-    /// the pause to its maximum.
+    /// Starts a pause. Calls in flight together count once, because otherwise a burst would double it repeatedly.
     pub(super) fn throttled(&mut self, retry_after: Option<Duration>, now: Instant) {
         let paused = self.until.is_some_and(|until| until > now);
         let pause = match retry_after {

@@ -92,8 +92,7 @@ impl RateEstimate {
         }
     }
 
-    /// Returns the next estimate after a rejected probe. More successes in [`SECONDS`] than the old rate allows mean that the limit counts
-    /// per second.
+    /// Returns the estimate after a rejected probe. The limit counts per second if [`SECONDS`] had more successes than the old rate.
     fn tried(&self, answered: Answered, now: Instant) -> Self {
         let in_a_minute = MINUTE.as_secs_f64() / SECONDS.as_secs_f64();
         let (seconds, expected) = (answered.seconds as f64, self.rate / in_a_minute);

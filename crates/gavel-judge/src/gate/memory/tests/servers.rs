@@ -88,8 +88,7 @@ struct Asked {
     too_many: usize,
 }
 
-/// Sends calls with `slots` clients until `jobs` succeed or `span` ends. Rejected calls are retried by the rules of
-/// judge calls.
+/// Sends calls with `slots` clients until `jobs` succeed or `span` ends. Retries as judges do.
 async fn ask(slots: usize, server: impl Server + 'static, jobs: usize, span: Duration) -> Asked {
     let gate = Arc::new(Gate::new(GateOptions {
         default_concurrency: 0,
