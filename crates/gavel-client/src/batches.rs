@@ -52,7 +52,7 @@ impl Client {
     ) -> Result<Download, ClientError> {
         let request = self.request(Method::GET, path).timeout(timeout);
         Ok(Download {
-            answer: self.begun(request, path).await?,
+            answer: self.send_request(request, path).await?,
             base: self.base.clone(),
         })
     }
@@ -117,7 +117,7 @@ impl Client {
         self.post(&path, &BudgetBody { budget_usd: usd }).await
     }
 
-    /// Returns the estimate of rescoring sessions by a filter. Nothing is stored.
+    /// Returns the estimate of rescoring sessions by a filter, without storing it.
     pub async fn plan_rescore(&self, request: &RescoreRequest) -> Result<RescorePlan, ClientError> {
         let planned = RescoreRequest {
             dry_run: true,

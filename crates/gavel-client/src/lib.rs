@@ -38,14 +38,14 @@ const PAGE: u32 = 200;
 /// Result of a request for a score.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ScoreOrJob {
-    /// Existing score, or a new one that was ready in time.
+    /// Existing score, or a new score that was ready in time.
     Score(Box<Score>),
     /// Job to wait for.
     Job(JobId),
 }
 
 #[derive(Deserialize)]
-struct Listed<T> {
+struct Page<T> {
     items: Vec<T>,
     next_cursor: Option<String>,
 }
@@ -85,22 +85,31 @@ impl Client {
     /// Checks that the process is alive.
     pub async fn alive(&self) -> Result<(), ClientError> {
         let request = self.request(Method::GET, "/livez");
-        let answer = self.begun(request, "/livez").await?;
+        let answer = self.send_request(request, "/livez").await?;
         let status = answer.status();
-        let bytes = answer.bytes().await.map_err(|error| self.away(error))?;
+        let bytes = answer
+            .bytes()
+            .await
+            .map_err(|error| self.unreachable(error))?;
         match bytes.trim_ascii() {
             b"ok" => Ok(()),
-            _ => Err(foreign(self.url("/livez"), status, bytes.len())),
+            _ => Err(unexpected_response(self.url("/livez"), status, bytes.len())),
         }
     }
 
     /// Returns the readiness, with reasons if the server isn't ready.
     pub async fn ready(&self) -> Result<Readiness, ClientError> {
         let request = self.request(Method::GET, "/readyz");
-        let answer = request.send().await.map_err(|error| self.away(error))?;
+        let answer = request
+            .send()
+            .await
+            .map_err(|error| self.unreachable(error))?;
         let status = answer.status();
-        let bytes = answer.bytes().await.map_err(|error| self.away(error))?;
-        serde_json::from_slice(&bytes).map_err(|_| self.refusal("/readyz", status, &bytes))
+        let bytes = answer
+            .bytes()
+            .await
+            .map_err(|error| self.unreachable(error))?;
+        serde_json::from_slice(&bytes).map_err(|_| self.error_response("/readyz", status, &bytes))
     }
 
     /// Stores a session. Returns the result.
@@ -213,7 +222,7 @@ impl Client {
     pub async fn delete_session(&self, id: Uuid) -> Result<(), ClientError> {
         let path = format!("/api/v1/sessions/{id}");
         let request = self.request(Method::DELETE, &path);
-        self.begun(request, &path).await.map(drop)
+        self.send_request(request, &path).await.map(drop)
     }
 
     /// Lists jobs, newest first, up to `limit`.
@@ -341,7 +350,7 @@ impl Client {
             let mut query = vec![("limit", wanted.to_string())];
             query.extend_from_slice(filter);
             query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
-            let page: Listed<T> = self.get(&with_query(path, &query)).await?;
+            let page: Page<T> = self.get(&with_query(path, &query)).await?;
             items.extend(page.items);
             cursor = page.next_cursor;
             if cursor.is_none() {
@@ -367,30 +376,43 @@ impl Client {
         request: RequestBuilder,
         path: &str,
     ) -> Result<(StatusCode, Value), ClientError> {
-        let answer = self.begun(request, path).await?;
+        let answer = self.send_request(request, path).await?;
         let status = answer.status();
-        let bytes = answer.bytes().await.map_err(|error| self.away(error))?;
+        let bytes = answer
+            .bytes()
+            .await
+            .map_err(|error| self.unreachable(error))?;
         match serde_json::from_slice(&bytes) {
             Ok(body) => Ok((status, body)),
-            Err(_) => Err(foreign(self.url(path), status, bytes.len())),
+            Err(_) => Err(unexpected_response(self.url(path), status, bytes.len())),
         }
     }
 
     /// Sends a request and returns the unread response. An error status is an error.
-    async fn begun(&self, request: RequestBuilder, path: &str) -> Result<Response, ClientError> {
-        let answer = request.send().await.map_err(|error| self.away(error))?;
+    async fn send_request(
+        &self,
+        request: RequestBuilder,
+        path: &str,
+    ) -> Result<Response, ClientError> {
+        let answer = request
+            .send()
+            .await
+            .map_err(|error| self.unreachable(error))?;
         let status = answer.status();
         if status.is_success() {
             return Ok(answer);
         }
-        let bytes = answer.bytes().await.map_err(|error| self.away(error))?;
-        Err(self.refusal(path, status, &bytes))
+        let bytes = answer
+            .bytes()
+            .await
+            .map_err(|error| self.unreachable(error))?;
+        Err(self.error_response(path, status, &bytes))
     }
 
-    fn refusal(&self, path: &str, status: StatusCode, bytes: &[u8]) -> ClientError {
+    fn error_response(&self, path: &str, status: StatusCode, bytes: &[u8]) -> ClientError {
         match serde_json::from_slice(bytes) {
             Ok(problem) => ClientError::Refused(problem),
-            Err(_) => foreign(self.url(path), status, bytes.len()),
+            Err(_) => unexpected_response(self.url(path), status, bytes.len()),
         }
     }
 
@@ -398,7 +420,7 @@ impl Client {
         format!("{}{path}", self.base)
     }
 
-    fn away(&self, error: reqwest::Error) -> ClientError {
+    fn unreachable(&self, error: reqwest::Error) -> ClientError {
         let mut reason = outbound::chain(error);
         if let Some(rest) = self.base.strip_prefix("https:") {
             reason.push_str(&format!("; if it has no TLS, say http:{rest}"));
@@ -410,8 +432,8 @@ impl Client {
     }
 }
 
-/// Returns the error for a response not from this API: of a gateway whose service is unavailable, or of another server.
-fn foreign(base: String, status: StatusCode, length: usize) -> ClientError {
+/// Returns the error for a response not from this API: from a gateway of an unavailable service, or from another server.
+fn unexpected_response(base: String, status: StatusCode, length: usize) -> ClientError {
     match status {
         StatusCode::TOO_MANY_REQUESTS
         | StatusCode::BAD_GATEWAY
@@ -455,7 +477,7 @@ mod tests {
 
     #[test]
     fn gateway_errors_mean_unavailable() {
-        let of = |status: StatusCode| foreign("http://gavel".to_owned(), status, 150);
+        let of = |status: StatusCode| unexpected_response("http://gavel".to_owned(), status, 150);
         for status in [
             StatusCode::TOO_MANY_REQUESTS,
             StatusCode::BAD_GATEWAY,

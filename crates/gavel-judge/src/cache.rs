@@ -51,13 +51,13 @@ fn digest(spec: &JudgeSpec, question: &Question) -> [u8; 32] {
     let entry = spec.entry();
     let parameters = entry.parameters.get_or_init(|| parameters(entry));
     let mut hash = Sha256::new();
-    let whom = if entry.simulated {
+    let identity = if entry.simulated {
         entry.name.as_str()
     } else {
         entry.base_url.as_str()
     };
     let fixed = [
-        whom,
+        identity,
         spec.model(),
         parameters,
         question.criteria_hash.as_str(),
@@ -65,7 +65,7 @@ fn digest(spec: &JudgeSpec, question: &Question) -> [u8; 32] {
         question.evidence_hash.as_str(),
     ];
     for part in fixed {
-        measured(&mut hash, part);
+        hash_with_length(&mut hash, part);
     }
     hash.finalize().into()
 }
@@ -88,8 +88,8 @@ fn headers(entry: &Entry) -> String {
     let mut hash = Sha256::new();
     for (name, value) in &entry.headers {
         // Header names are case-insensitive.
-        measured(&mut hash, &name.to_ascii_lowercase());
-        measured(&mut hash, value.expose_secret());
+        hash_with_length(&mut hash, &name.to_ascii_lowercase());
+        hash_with_length(&mut hash, value.expose_secret());
     }
     hex::encode(hash.finalize())
 }
@@ -101,7 +101,7 @@ fn first_half(digest: &[u8; 32]) -> Uuid {
 }
 
 /// Hashes a text with its length, so that different lists can't have the same hash.
-fn measured(hash: &mut Sha256, text: &str) {
+fn hash_with_length(hash: &mut Sha256, text: &str) {
     hash.update((text.len() as u64).to_be_bytes());
     hash.update(text.as_bytes());
 }

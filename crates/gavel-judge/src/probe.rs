@@ -12,7 +12,7 @@ use super::{ErrorClass, JudgeError, JudgeSpec};
 use gavel_clock::Clock;
 
 /// Maximum calls to a server that rejects field after field.
-const MOST_CALLS: u32 = 8;
+const MAX_CALLS: u32 = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probed {
@@ -42,7 +42,7 @@ pub async fn probe(spec: &JudgeSpec, clock: &Arc<dyn Clock>) -> Result<Probed, J
                     simulated: reply.simulated || spec.simulated(),
                 });
             }
-            Err(error) if error.class == ErrorClass::Capability && calls < MOST_CALLS => {}
+            Err(error) if error.class == ErrorClass::Capability && calls < MAX_CALLS => {}
             // Reasoning models return this if one token is not enough for their reasoning.
             Err(error) if error.class == ErrorClass::Truncated => {
                 return Ok(Probed {

@@ -8,7 +8,7 @@ use super::error::ErrorClass;
 use super::gate::HeldBack;
 
 /// Pause after a 429 without `Retry-After`, unless the gate has a longer one.
-const UNNAMED_PAUSE: Duration = Duration::from_secs(10);
+const DEFAULT_PAUSE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone)]
 pub struct RetryOptions {
@@ -62,7 +62,7 @@ pub(super) struct RetryState {
     pub(super) retries_spent: u32,
     /// Time waited in the slot without using a retry.
     pub(super) waited: Duration,
-    /// Whether the output cap can still be raised.
+    /// Whether the output cap can still be raised, at most once.
     pub(super) cap_can_grow: bool,
     /// Whether the repair turn is unused.
     pub(super) repair_left: bool,
@@ -76,7 +76,7 @@ pub(super) struct RetryState {
 pub(super) enum Decision {
     Retry {
         after: Duration,
-        spends: Spends,
+        cost: RetryCost,
     },
     /// The job waits outside the slot.
     Wait {
@@ -84,24 +84,21 @@ pub(super) enum Decision {
         /// `None` if an operator must act.
         retry_in: Option<Duration>,
         /// Whether the next call uses a retry.
-        spends: Spends,
+        cost: RetryCost,
     },
     RepairTurn,
-    /// Once.
     LargerCap,
-    /// Once.
     Shrink,
     /// Repeat without the rejected field.
     DropField,
     Fail,
 }
 
-/// Cost of an action in retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Spends {
+pub(super) enum RetryCost {
     /// One of `max_retries`.
-    ARetry,
-    Nothing,
+    OneRetry,
+    Free,
 }
 
 /// Returns the action after an error of `class`. `retry_after` is the provider's, otherwise the gate's.
@@ -115,22 +112,22 @@ pub(super) fn after_error(
         ErrorClass::Transient => after_transient(options, state, retry_after),
         ErrorClass::Throttled => {
             let after = retry_after
-                .unwrap_or(UNNAMED_PAUSE)
+                .unwrap_or(DEFAULT_PAUSE)
                 .max(Duration::from_secs(1));
-            let spends = Spends::Nothing;
+            let cost = RetryCost::Free;
             match in_slot(options, state.waited, Some(after)) {
-                Some(after) => Decision::Retry { after, spends },
+                Some(after) => Decision::Retry { after, cost },
                 None => Decision::Wait {
                     why: HeldBack::Throttled,
                     retry_in: Some(after),
-                    spends,
+                    cost,
                 },
             }
         }
         ErrorClass::Exhausted => Decision::Wait {
             why: HeldBack::Exhausted,
             retry_in: retry_after,
-            spends: Spends::Nothing,
+            cost: RetryCost::Free,
         },
         ErrorClass::Capability => once(state.fields_left, Decision::DropField),
         ErrorClass::Truncated => once(state.cap_can_grow, Decision::LargerCap),
@@ -163,12 +160,12 @@ fn after_transient(
         return Decision::Wait {
             why: HeldBack::Throttled,
             retry_in: Some(after),
-            spends: Spends::ARetry,
+            cost: RetryCost::OneRetry,
         };
     }
     Decision::Retry {
         after,
-        spends: Spends::ARetry,
+        cost: RetryCost::OneRetry,
     }
 }
 
@@ -193,18 +190,18 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn retry(seconds: u64, spends: Spends) -> Decision {
+    fn retry(seconds: u64, cost: RetryCost) -> Decision {
         Decision::Retry {
             after: secs(seconds),
-            spends,
+            cost,
         }
     }
 
-    fn wait(why: HeldBack, seconds: u64, spends: Spends) -> Decision {
+    fn wait(why: HeldBack, seconds: u64, cost: RetryCost) -> Decision {
         Decision::Wait {
             why,
             retry_in: Some(secs(seconds)),
-            spends,
+            cost,
         }
     }
 
@@ -216,9 +213,9 @@ mod tests {
     #[test]
     fn retries_transient_errors_after_1_2_and_4_seconds() {
         let table = [
-            (0, retry(1, Spends::ARetry)),
-            (1, retry(2, Spends::ARetry)),
-            (2, retry(4, Spends::ARetry)),
+            (0, retry(1, RetryCost::OneRetry)),
+            (1, retry(2, RetryCost::OneRetry)),
+            (2, retry(4, RetryCost::OneRetry)),
             (3, Decision::Fail),
             (7, Decision::Fail),
         ];
@@ -234,21 +231,27 @@ mod tests {
     #[test]
     fn long_retry_after_moves_the_job_out_of_its_slot() {
         let transient = ErrorClass::Transient;
-        assert_eq!(decide(transient, FRESH, Some(7)), retry(7, Spends::ARetry));
+        assert_eq!(
+            decide(transient, FRESH, Some(7)),
+            retry(7, RetryCost::OneRetry)
+        );
         assert_eq!(
             decide(transient, FRESH, Some(10)),
-            retry(10, Spends::ARetry)
+            retry(10, RetryCost::OneRetry)
         );
         assert_eq!(
             decide(transient, FRESH, Some(11)),
-            wait(HeldBack::Throttled, 11, Spends::ARetry)
+            wait(HeldBack::Throttled, 11, RetryCost::OneRetry)
         );
         let spent = RetryState {
             retries_spent: 3,
             ..FRESH
         };
         assert_eq!(decide(transient, spent, Some(1)), Decision::Fail);
-        assert_eq!(decide(transient, FRESH, Some(0)), retry(1, Spends::ARetry));
+        assert_eq!(
+            decide(transient, FRESH, Some(0)),
+            retry(1, RetryCost::OneRetry)
+        );
     }
 
     #[test]
@@ -259,13 +262,13 @@ mod tests {
                 retries_spent,
                 ..FRESH
             };
-            assert_eq!(decide(throttled, state, Some(9)), retry(9, Spends::Nothing));
+            assert_eq!(decide(throttled, state, Some(9)), retry(9, RetryCost::Free));
             assert_eq!(
                 decide(throttled, state, Some(11)),
-                wait(HeldBack::Throttled, 11, Spends::Nothing)
+                wait(HeldBack::Throttled, 11, RetryCost::Free)
             );
         }
-        assert_eq!(decide(throttled, FRESH, Some(0)), retry(1, Spends::Nothing));
+        assert_eq!(decide(throttled, FRESH, Some(0)), retry(1, RetryCost::Free));
     }
 
     #[test]
@@ -276,11 +279,11 @@ mod tests {
         };
         assert_eq!(
             decide(ErrorClass::Throttled, waited, Some(4)),
-            retry(4, Spends::Nothing)
+            retry(4, RetryCost::Free)
         );
         assert_eq!(
             decide(ErrorClass::Throttled, waited, Some(5)),
-            wait(HeldBack::Throttled, 5, Spends::Nothing)
+            wait(HeldBack::Throttled, 5, RetryCost::Free)
         );
     }
 
@@ -320,13 +323,13 @@ mod tests {
     #[test]
     fn exhausted_quota_waits_for_operator_or_reset() {
         let reset = decide(ErrorClass::Exhausted, FRESH, Some(5));
-        assert_eq!(reset, wait(HeldBack::Exhausted, 5, Spends::Nothing));
+        assert_eq!(reset, wait(HeldBack::Exhausted, 5, RetryCost::Free));
         assert_eq!(
             decide(ErrorClass::Exhausted, FRESH, None),
             Decision::Wait {
                 why: HeldBack::Exhausted,
                 retry_in: None,
-                spends: Spends::Nothing,
+                cost: RetryCost::Free,
             }
         );
     }

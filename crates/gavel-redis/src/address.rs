@@ -27,7 +27,7 @@ pub(super) enum Address {
 
 impl Address {
     pub(super) fn parse(url: &str) -> Result<Self, RedisError> {
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| unusable("no scheme"))?;
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("no scheme"))?;
         let (scheme, form) = scheme.split_once('+').unwrap_or((scheme, ""));
         match form {
             "cluster" => Self::servers(scheme, &AddressParts::split(rest)),
@@ -46,7 +46,7 @@ impl Address {
         let mut servers = parts
             .hosts()
             .map(|host| format!("{scheme}://{user}{host}{path}{query}").into_connection_info());
-        let first = servers.next().ok_or_else(|| unusable("no host"))??;
+        let first = servers.next().ok_or_else(|| invalid("no host"))??;
         Ok(Self::Servers {
             first,
             more: servers.collect::<Result<_, _>>()?,
@@ -57,7 +57,7 @@ impl Address {
         let path = parts.path.trim_start_matches('/');
         let (service, database) = path.split_once('/').unwrap_or((path, ""));
         if service.is_empty() {
-            return Err(unusable(
+            return Err(invalid(
                 "the service's name is missing: redis+sentinel://host:26379/mymaster",
             ));
         }
@@ -78,7 +78,7 @@ impl Address {
             })
         });
         let sentinels: Vec<_> = sentinels.collect::<Result<_, RedisError>>()?;
-        let any = parts.hosts().next().ok_or_else(|| unusable("no host"))?;
+        let any = parts.hosts().next().ok_or_else(|| invalid("no host"))?;
         let server = format!("{scheme}://{user}{any}/{database}{query}").into_connection_info()?;
         Ok(Self::Sentinels {
             sentinels,
@@ -134,7 +134,7 @@ fn has_port(host: &str) -> bool {
         && !host.ends_with(']')
 }
 
-fn unusable(why: &'static str) -> RedisError {
+fn invalid(why: &'static str) -> RedisError {
     RedisError::from((ErrorKind::InvalidClientConfig, why))
 }
 

@@ -139,7 +139,7 @@ impl RedisClient {
         };
         let (sink, messages) = timeout(CONNECT_TIMEOUT, subscribing)
             .await
-            .unwrap_or_else(|_| Err(too_late()))?;
+            .unwrap_or_else(|_| Err(timeout_error()))?;
         Ok(Subscription { sink, messages })
     }
 
@@ -191,7 +191,7 @@ impl RedisClient {
             if let Some(link) = used {
                 self.shared.drop_link(&link);
             }
-            Err(too_late())
+            Err(timeout_error())
         })
     }
 }
@@ -277,13 +277,13 @@ impl Request<'_> {
         match self {
             Self::Script(invocation) => invocation.invoke_async(connection).await,
             Self::Command(command) => command.query_async(connection).await,
-            Self::Pipeline(commands) => commands.query_async(connection).await.map_err(first_fault),
+            Self::Pipeline(commands) => commands.query_async(connection).await.map_err(first_error),
         }
     }
 }
 
 /// Returns the first error of a pipeline, including the address of a `MOVED`.
-fn first_fault(error: RedisError) -> RedisError {
+fn first_error(error: RedisError) -> RedisError {
     let faults = error.clone().into_server_errors();
     let first = faults.and_then(|faults| faults.first().map(|(_, fault)| fault.clone()));
     first.map_or(error, RedisError::from)
@@ -393,7 +393,7 @@ fn hash_tag(key: &str) -> &str {
     }
 }
 
-fn too_late() -> RedisError {
+fn timeout_error() -> RedisError {
     std::io::Error::new(std::io::ErrorKind::TimedOut, "no answer in time").into()
 }
 
@@ -422,7 +422,7 @@ mod tests {
         ] {
             assert!(is_away(&server_error(text)), "{text}");
         }
-        assert!(is_away(&too_late()));
+        assert!(is_away(&timeout_error()));
         for text in ["ERR unknown command", "WRONGTYPE Operation against a key"] {
             assert!(!is_away(&server_error(text)), "{text}");
         }

@@ -9,7 +9,7 @@ use redis::{AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, RedisError
 use tokio::time::timeout;
 
 use super::address::{Address, host_of, split};
-use super::{CONNECT_TIMEOUT, too_late};
+use super::{CONNECT_TIMEOUT, timeout_error};
 
 /// Connection, or the future that opens it.
 #[derive(Clone)]
@@ -39,14 +39,14 @@ impl Link {
                 let servers = std::iter::once(first.clone()).chain(more.iter().cloned());
                 servers
                     .chain(known)
-                    .map(|server| entered(server).boxed())
+                    .map(|server| connect_entry(server).boxed())
                     .collect()
             }
             Address::Sentinels {
                 sentinels, service, ..
             } => sentinels
                 .iter()
-                .map(|sentinel| named(sentinel.clone(), service.clone(), address.clone()).boxed())
+                .map(|sentinel| primary(sentinel.clone(), service.clone(), address.clone()).boxed())
                 .collect(),
         };
         // Tries all concurrently, so that an unresponsive one doesn't delay the others.
@@ -57,8 +57,8 @@ impl Link {
         let server = split(node).map(|(host, port)| address.server_at(host, port));
         let node = node.to_owned();
         Self::by(async move {
-            let server = server.ok_or_else(|| unclear(&node))?;
-            let connection = connected(&server).await?;
+            let server = server.ok_or_else(|| invalid_node(&node))?;
+            let connection = connect(&server).await?;
             Ok(Opened {
                 connection,
                 server,
@@ -71,7 +71,7 @@ impl Link {
         let in_time = async {
             timeout(CONNECT_TIMEOUT, opening)
                 .await
-                .unwrap_or_else(|_| Err(too_late()))
+                .unwrap_or_else(|_| Err(timeout_error()))
         };
         Self {
             identity: Arc::new(()),
@@ -89,7 +89,7 @@ impl Link {
     }
 }
 
-async fn connected(server: &ConnectionInfo) -> Result<MultiplexedConnection, RedisError> {
+async fn connect(server: &ConnectionInfo) -> Result<MultiplexedConnection, RedisError> {
     // The caller's timeout covers both the connection and the call.
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(None)
@@ -99,8 +99,8 @@ async fn connected(server: &ConnectionInfo) -> Result<MultiplexedConnection, Red
         .await
 }
 
-async fn entered(server: ConnectionInfo) -> Result<Opened, RedisError> {
-    let mut connection = connected(&server).await?;
+async fn connect_entry(server: ConnectionInfo) -> Result<Opened, RedisError> {
+    let mut connection = connect(&server).await?;
     let mut slots = redis::cmd("CLUSTER");
     // A single server or an access list may reject this. Then only the configured addresses are used.
     let slots: Option<Value> = slots.arg("SLOTS").query_async(&mut connection).await.ok();
@@ -113,12 +113,12 @@ async fn entered(server: ConnectionInfo) -> Result<Opened, RedisError> {
 }
 
 /// Connects to the primary of a service, as reported by one sentinel.
-async fn named(
+async fn primary(
     sentinel: ConnectionInfo,
     service: String,
     address: Address,
 ) -> Result<Opened, RedisError> {
-    let mut asked = connected(&sentinel).await?;
+    let mut asked = connect(&sentinel).await?;
     let mut which = redis::cmd("SENTINEL");
     which.arg("get-master-addr-by-name").arg(&service);
     let named: Option<(String, u16)> = which.query_async(&mut asked).await?;
@@ -130,7 +130,7 @@ async fn named(
         ))
     })?;
     let server = address.server_at(&host, port);
-    let mut connection = connected(&server).await?;
+    let mut connection = connect(&server).await?;
     // Shortly after a failover a sentinel may still report the old primary.
     let role = redis::cmd("ROLE").query_async(&mut connection).await.ok();
     match role.and_then(|role: Value| texts(role).into_iter().next()) {
@@ -186,7 +186,7 @@ fn texts(value: Value) -> Vec<String> {
         .collect()
 }
 
-fn unclear(node: &str) -> RedisError {
+fn invalid_node(node: &str) -> RedisError {
     RedisError::from((
         ErrorKind::Io,
         "a node of the cluster has no usable address",

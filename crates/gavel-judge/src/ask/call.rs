@@ -19,7 +19,7 @@ use crate::{CacheKey, CallRecord, CallUsage, JudgeError, JudgeSpec, Question, Re
 /// Message of a call with a complete answer despite an unusual finish reason.
 const ODD_FINISH: &str = "the answer is whole, and was taken in spite of its finish reason";
 /// Bytes of a stored reply.
-const LONGEST_REPLY: usize = 64 * 1024;
+const MAX_REPLY_BYTES: usize = 64 * 1024;
 
 pub(super) struct Failed {
     pub(super) error: JudgeError,
@@ -58,7 +58,7 @@ impl CallRecord {
             error: None,
             message: None,
             status: None,
-            usage: usage::nothing(),
+            usage: usage::zero(),
             reply: None,
             simulated: spec.simulated(),
             repaired: false,
@@ -92,7 +92,7 @@ struct InFlightCall<'a> {
     asked_for: Uuid,
     at: DateTime<Utc>,
     sent: Instant,
-    is_back: bool,
+    is_finished: bool,
 }
 
 impl<'a> InFlightCall<'a> {
@@ -102,12 +102,12 @@ impl<'a> InFlightCall<'a> {
             asked_for,
             at: judge.wiring.clock.now(),
             sent: Instant::now(),
-            is_back: false,
+            is_finished: false,
         }
     }
 
-    fn came_back(&mut self) -> CallRecord {
-        self.is_back = true;
+    fn finish(&mut self) -> CallRecord {
+        self.is_finished = true;
         self.record()
     }
 
@@ -119,7 +119,7 @@ impl<'a> InFlightCall<'a> {
 
 impl Drop for InFlightCall<'_> {
     fn drop(&mut self) {
-        if !self.is_back {
+        if !self.is_finished {
             let mut record = self.record();
             let what = "the run ended before the answer came";
             record.failed(&JudgeError::new(ErrorClass::Transient, what));
@@ -143,7 +143,7 @@ impl Run<'_> {
             rates,
             late,
         } = judge.provider.call(&self.request).await;
-        let mut record = out.came_back();
+        let mut record = out.finish();
         let used = match &called {
             Ok(reply) => Some(usage::of_reply(&self.judge.spec, reply)),
             // The model may have generated tokens.
@@ -189,7 +189,10 @@ impl Run<'_> {
     fn cache_key(&self, read: &Result<Reply, Failed>) -> Option<CacheKey> {
         match read {
             // A reply that still needs a repair turn is not reused.
-            Ok(reply) => self.to_better(reply).is_empty().then_some(self.key),
+            Ok(reply) => self
+                .weaknesses_to_improve(reply)
+                .is_empty()
+                .then_some(self.key),
             // Only if the first call was rejected. Otherwise the first reply counts.
             Err(failed) => {
                 let declined = failed.error.class == ErrorClass::Refused && self.weak.is_none();
@@ -212,7 +215,7 @@ impl Run<'_> {
                 Some("changes the judgement")
             }
             Some(_) => self.lacks(&reply),
-            None if self.first_was_whole() => self.lacks(&reply),
+            None if self.is_first_complete() => self.lacks(&reply),
             None => None,
         };
         match worse {
@@ -230,7 +233,7 @@ impl Run<'_> {
         }
     }
 
-    fn first_was_whole(&self) -> bool {
+    fn is_first_complete(&self) -> bool {
         let first = self.first_object.as_ref();
         first.is_some_and(|first| self.question.schema.lacks(first).is_none())
     }
@@ -240,7 +243,7 @@ impl Run<'_> {
         lacked.map(|_| "lacks fields of the first")
     }
 
-    pub(super) fn last_words(&self, mut error: JudgeError) -> JudgeError {
+    pub(super) fn add_details(&self, mut error: JudgeError) -> JudgeError {
         match error.class {
             ErrorClass::Transient => {
                 let calls = self.retries_spent.saturating_add(1);
@@ -352,7 +355,7 @@ pub(super) fn read(
 }
 
 fn end_of(called: &Result<ProviderReply, JudgeError>, late: bool, rates: RateReport) -> CallEnd {
-    let whole = |tokens: i64| u64::try_from(tokens).unwrap_or(0);
+    let non_negative = |tokens: i64| u64::try_from(tokens).unwrap_or(0);
     let failed = |error: &JudgeError| CallOutcome::Failed {
         class: error.class,
         retry_after: error.retry_after,
@@ -371,15 +374,15 @@ fn end_of(called: &Result<ProviderReply, JudgeError>, late: bool, rates: RateRep
     CallEnd {
         outcome,
         used: used.map(|used| TokensUsed {
-            input: whole(used.input),
-            output: whole(used.output),
+            input: non_negative(used.input),
+            output: non_negative(used.output),
         }),
         rates,
     }
 }
 
 fn cut(text: &str) -> String {
-    text.get(..text.floor_char_boundary(LONGEST_REPLY))
+    text.get(..text.floor_char_boundary(MAX_REPLY_BYTES))
         .unwrap_or_default()
         .to_owned()
 }

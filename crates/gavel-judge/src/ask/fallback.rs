@@ -72,7 +72,7 @@ pub(super) async fn ask(
                 // One call was already made, so the question waits for a permit rather than move to another lane.
                 let own = AskContext {
                     retries_spent: 0,
-                    concurrency: Arc::new(AskedOnce(Arc::clone(&context.concurrency))),
+                    concurrency: Arc::new(RetryPermits(Arc::clone(&context.concurrency))),
                     ..context.clone()
                 };
                 (declined, own)
@@ -82,11 +82,11 @@ pub(super) async fn ask(
     };
     let second = match &fallback.judge {
         Ok(second) => second,
-        Err(why) => return declined.ends(not_asked(&declined, fallback, &why.to_string())),
+        Err(why) => return declined.ends(skipped_error(&declined, fallback, &why.to_string())),
     };
     let limits = second.spec.limits();
     let Some(fitting) = question.fit_into(&limits) else {
-        return declined.ends(not_asked(
+        return declined.ends(skipped_error(
             &declined,
             fallback,
             &too_large(question, &limits),
@@ -101,7 +101,7 @@ impl Declined {
         Some(Self {
             message: call.message?,
             retries_spent: call.retries_spent,
-            usage: usage::nothing(),
+            usage: usage::zero(),
         })
     }
 
@@ -140,7 +140,7 @@ impl Declined {
     fn answer(&self, first: &JudgeSpec, second: &JudgeSpec, answer: JudgeAnswer) -> JudgeAnswer {
         let name = second.name();
         match answer {
-            Ok(reply) if reply.simulated && !first.simulated() => Err(refused(format!(
+            Ok(reply) if reply.simulated && !first.simulated() => Err(refusal(format!(
                 "{}; its fallback {name:?} gave a simulated reply, which never stands in for a real one",
                 self.message
             ))),
@@ -162,8 +162,8 @@ impl Declined {
     }
 }
 
-fn not_asked(declined: &Declined, fallback: &Fallback, why: &str) -> JudgeError {
-    refused(format!(
+fn skipped_error(declined: &Declined, fallback: &Fallback, why: &str) -> JudgeError {
+    refusal(format!(
         "{}; its fallback {:?} was not asked: {why}",
         declined.message, fallback.name
     ))
@@ -178,16 +178,16 @@ fn too_large(question: &Question, limits: &Limits) -> String {
     )
 }
 
-fn refused(message: String) -> JudgeError {
+fn refusal(message: String) -> JudgeError {
     JudgeError::new(ErrorClass::Refused, message)
 }
 
 /// Permits of a question with an earlier call. The next permit is awaited without limit.
 #[derive(Debug)]
-struct AskedOnce(Arc<dyn CallPermits>);
+struct RetryPermits(Arc<dyn CallPermits>);
 
 #[async_trait]
-impl CallPermits for AskedOnce {
+impl CallPermits for RetryPermits {
     async fn first(&self) -> Option<ConcurrencyPermit> {
         Some(self.another().await)
     }

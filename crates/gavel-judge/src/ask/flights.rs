@@ -128,7 +128,7 @@ mod tests {
                 fallback: None,
             },
             retries_spent: 0,
-            usage: super::super::usage::nothing(),
+            usage: super::super::usage::zero(),
         }
     }
 

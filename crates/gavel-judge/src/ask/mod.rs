@@ -107,7 +107,7 @@ impl Judge {
 
     /// Makes calls with retries. Cancel-safe: dropping the future frees the permit.
     ///
-    /// A question equal to one in flight makes no call of its own. Its caller gets the same answer, marked as cached and without usage.
+    /// A question equal to one in flight shares its calls: the caller gets the same answer, marked as cached and without usage.
     /// With `skip_cache` it always makes a call. If the judge declines to answer, the fallback is called.
     pub async fn ask(&self, question: &Question, context: AskContext) -> AskOutcome {
         match &self.fallback {
@@ -130,7 +130,7 @@ impl Inner {
                         ..reply
                     })),
                     retries_spent: context.retries_spent,
-                    usage: usage::nothing(),
+                    usage: usage::zero(),
                 };
             }
         }
@@ -183,13 +183,13 @@ fn shared(mut asked: AskOutcome, context: &AskContext, leader_retries: u32) -> O
     }
     Some(AskOutcome {
         retries_spent: context.retries_spent,
-        usage: usage::nothing(),
+        usage: usage::zero(),
         ..asked
     })
 }
 
 /// Maximum number of warnings about models without a price.
-const WARNED: usize = 256;
+const MAX_WARNED: usize = 256;
 
 /// Judges of all entries in `llm_providers.yaml` by name.
 pub struct Judges {
@@ -241,17 +241,17 @@ impl Judges {
             // Unlisted models are not cached, because callers choose their names.
             None => self.build(self.providers.spec(name)?),
         };
-        self.warn_of_unpriced(&judge.inner.spec);
+        self.warn_if_unpriced(&judge.inner.spec);
         Ok(judge)
     }
 
     /// Logs a warning once per model without a price.
-    fn warn_of_unpriced(&self, spec: &JudgeSpec) {
+    fn warn_if_unpriced(&self, spec: &JudgeSpec) {
         if !spec.misses_price() {
             return;
         }
         let mut warned = self.warned.lock();
-        if warned.len() < WARNED && warned.insert(spec.name().to_owned()) {
+        if warned.len() < MAX_WARNED && warned.insert(spec.name().to_owned()) {
             tracing::warn!(
                 judge = spec.name(),
                 model = spec.model(),
@@ -318,7 +318,7 @@ mod tests {
                 panic!("expected the error, got {shared:?}");
             };
             assert_eq!((error.class, retries_spent), (class, 1));
-            assert_eq!(usage, usage::nothing());
+            assert_eq!(usage, usage::zero());
         }
     }
 

@@ -15,14 +15,14 @@ use crate::call_log::CallUsage;
 use crate::error::ErrorClass;
 use crate::gate::{Denial, HeldBack, Load, Permit};
 use crate::provider::{CallRequest, Message, Role};
-use crate::retry::{self, Decision, RetryState, Spends};
+use crate::retry::{self, Decision, RetryCost, RetryState};
 use crate::{
     CacheKey, ConcurrencyPermit, Fault, JudgeAnswer, JudgeError, ModelFamily, Question, Reply,
     reply,
 };
 
 /// Maximum retries without a rejected field, above the number of optional fields.
-const MOST_DROPPED_FIELDS: u32 = 8;
+const MAX_DROPPED_FIELDS: u32 = 8;
 
 pub(super) async fn run(
     judge: &Inner,
@@ -43,7 +43,7 @@ pub(super) async fn run(
             Err(refusal) => {
                 let options = &judge.wiring.retry;
                 match retry::in_slot(options, run.waited, refusal.retry_in) {
-                    Some(after) => run.rest(after, Spends::Nothing).await,
+                    Some(after) => run.sleep_in_slot(after, RetryCost::Free).await,
                     None => return run.waits(refusal.why, refusal.retry_in),
                 }
                 continue;
@@ -51,31 +51,31 @@ pub(super) async fn run(
         };
         let failed = match run.call(permit).await {
             Ok(reply) => {
-                let faults = run.to_better(&reply);
+                let faults = run.weaknesses_to_improve(&reply);
                 if faults.is_empty() {
                     return run.answered(Ok(reply));
                 }
                 let said = reply.value.to_string();
                 run.weak = Some(reply);
-                run.show_faults(said, &faults);
+                run.add_repair_turn(said, &faults);
                 continue;
             }
-            Err(failed) => run.blamed(failed),
+            Err(failed) => run.actual_cause(failed),
         };
         match run.decide(&failed.error) {
-            Decision::Retry { after, spends } => run.rest(after, spends).await,
+            Decision::Retry { after, cost } => run.sleep_in_slot(after, cost).await,
             Decision::Wait {
                 why,
                 retry_in,
-                spends,
+                cost,
             } => {
-                run.spend(spends);
+                run.use_retry(cost);
                 return run.waits(why, retry_in);
             }
             Decision::RepairTurn => {
                 let said = failed.error.raw_reply.unwrap_or_default();
                 run.first_object = failed.unusable.object;
-                run.show_faults(said, &failed.unusable.faults);
+                run.add_repair_turn(said, &failed.unusable.faults);
             }
             Decision::LargerCap => run.raise_cap(failed.error),
             Decision::DropField => run.dropped_fields += 1,
@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
             asked_for: context.asked_for,
             request: first_call(judge, question),
             retries_spent: context.retries_spent,
-            usage: usage::nothing(),
+            usage: usage::zero(),
             waited: Duration::ZERO,
             cap_raised: false,
             cut_off: None,
@@ -212,7 +212,7 @@ impl<'a> Run<'a> {
 
     /// Returns the actual cause of a failure. If a server accepted the question with the smaller cap and rejects it now, the larger cap is
     /// the cause. As `TooLarge` it would lose half of its evidence.
-    fn blamed(&mut self, failed: Failed) -> Failed {
+    fn actual_cause(&mut self, failed: Failed) -> Failed {
         let of_request = match failed.error.class {
             ErrorClass::TooLarge => true,
             ErrorClass::Rejected => failed.error.status.is_some_and(|status| status >= 400),
@@ -245,15 +245,15 @@ impl<'a> Run<'a> {
             // Computed only for truncated replies, because the estimate is expensive.
             cap_can_grow: false,
             repair_left: !self.repaired,
-            fields_left: self.dropped_fields < MOST_DROPPED_FIELDS,
+            fields_left: self.dropped_fields < MAX_DROPPED_FIELDS,
             can_shrink: !self.shrunk && self.question.shrink.is_some(),
         }
     }
 
     /// Sleeps in the slot.
-    async fn rest(&mut self, after: Duration, spends: Spends) {
-        self.spend(spends);
-        if spends == Spends::Nothing {
+    async fn sleep_in_slot(&mut self, after: Duration, cost: RetryCost) {
+        self.use_retry(cost);
+        if cost == RetryCost::Free {
             self.waited += after;
         }
         tokio::time::sleep(after).await;
@@ -267,10 +267,10 @@ impl<'a> Run<'a> {
         self.cut_off = Some(cut_off);
     }
 
-    fn spend(&mut self, spends: Spends) {
-        match spends {
-            Spends::ARetry => self.retries_spent = self.retries_spent.saturating_add(1),
-            Spends::Nothing => {}
+    fn use_retry(&mut self, cost: RetryCost) {
+        match cost {
+            RetryCost::OneRetry => self.retries_spent = self.retries_spent.saturating_add(1),
+            RetryCost::Free => {}
         }
     }
 
@@ -288,7 +288,7 @@ impl<'a> Run<'a> {
     }
 
     /// Adds the repair turn: the model's own reply and its errors.
-    fn show_faults(&mut self, said: String, faults: &[Fault]) {
+    fn add_repair_turn(&mut self, said: String, faults: &[Fault]) {
         self.repaired = true;
         let messages = [
             // Some servers reject an empty message.
@@ -300,7 +300,7 @@ impl<'a> Run<'a> {
     }
 
     /// Returns the weaknesses to improve, if a repair turn is left.
-    pub(super) fn to_better(&self, reply: &Reply) -> Vec<Fault> {
+    pub(super) fn weaknesses_to_improve(&self, reply: &Reply) -> Vec<Fault> {
         let weaknesses = reply.weaknesses.iter().filter(|_| !self.repaired);
         weaknesses.map(|weakness| weakness.fault.clone()).collect()
     }
@@ -308,7 +308,7 @@ impl<'a> Run<'a> {
     fn fails(&self, error: JudgeError) -> AskOutcome {
         match &self.weak {
             Some(reply) => self.answered(Ok(reply.clone())),
-            None => self.answered(Err(self.last_words(error))),
+            None => self.answered(Err(self.add_details(error))),
         }
     }
 

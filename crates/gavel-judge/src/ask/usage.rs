@@ -2,7 +2,7 @@ use crate::call_log::CallUsage;
 use crate::entries::{JudgeSpec, price_of};
 use crate::provider::ProviderReply;
 
-pub(super) fn nothing() -> CallUsage {
+pub(super) fn zero() -> CallUsage {
     CallUsage {
         cost_usd: Some(0.0),
         ..CallUsage::default()

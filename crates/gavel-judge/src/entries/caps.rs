@@ -50,7 +50,7 @@ impl Providers {
         let total = self.total_cap;
         let real = || self.entries.values().filter(|entry| !entry.simulated);
         if total.is_set() {
-            for entry in real().filter(|entry| entry.lacks_key().is_none()) {
+            for entry in real().filter(|entry| entry.missing_key().is_none()) {
                 check_prices(entry).map_err(|fault| ProvidersError {
                     path: format!("judge.{}", total.key()),
                     message: format!("{fault} (entry {:?} of llm_providers.yaml)", entry.name),

@@ -76,7 +76,7 @@ impl NotConfigured {
     }
 }
 
-const EASTERNMOST: TimeDelta = TimeDelta::hours(14);
+const MAX_UTC_OFFSET: TimeDelta = TimeDelta::hours(14);
 
 #[derive(Debug, Clone)]
 pub struct Providers {
@@ -113,7 +113,7 @@ impl Providers {
 
     /// Checks that the date of each price is not after `now`, because such a price can't have been looked up. Returns the first violation.
     pub fn check_dates(&self, now: DateTime<Utc>) -> Result<(), ProvidersError> {
-        let today = (now + EASTERNMOST).date_naive();
+        let today = (now + MAX_UTC_OFFSET).date_naive();
         for entry in self.entries.values() {
             let future = entry.prices.iter().find(|(_, price)| price.as_of > today);
             if let Some((model, price)) = future {
@@ -154,9 +154,12 @@ impl Providers {
     pub fn askable(&self) -> Vec<String> {
         let mut names = self.names();
         names.retain(|name| self.check(name).is_ok());
-        let any = self.entries.values().filter(|entry| self.takes_any(entry));
+        let any = self
+            .entries
+            .values()
+            .filter(|entry| self.accepts_any_model(entry));
         names.extend(
-            any.filter(|entry| entry.lacks_key().is_none())
+            any.filter(|entry| entry.missing_key().is_none())
                 .map(|entry| format!("{}:*", entry.name)),
         );
         names
@@ -165,7 +168,7 @@ impl Providers {
     /// Returns the entries of configured judges that are not simulated.
     pub fn real(&self) -> Vec<String> {
         let real = self.entries.values().filter(|entry| !entry.simulated);
-        real.filter(|entry| entry.lacks_key().is_none())
+        real.filter(|entry| entry.missing_key().is_none())
             .map(|entry| entry.name.clone())
             .collect()
     }
@@ -181,7 +184,7 @@ impl Providers {
         let default = entry_of(default);
         let lists = |entry: &&Arc<Entry>| {
             let own = entry.name == default && entry.any_model;
-            own || entry.lists(name) && entry.lacks_key().is_none()
+            own || entry.lists(name) && entry.missing_key().is_none()
         };
         let default_first = self.entries.get(&default).into_iter();
         let found = default_first.chain(self.entries.values()).find(lists);
@@ -194,13 +197,13 @@ impl Providers {
             name: name.to_owned(),
             known: self.hint(name),
         })?;
-        if !self.takes_any(entry) && !entry.lists(&model) {
+        if !self.accepts_any_model(entry) && !entry.lists(&model) {
             return Err(NotConfigured::Capped {
                 name: name.to_owned(),
                 entry: entry.name.clone(),
             });
         }
-        if let Some(remedy) = entry.lacks_key() {
+        if let Some(remedy) = entry.missing_key() {
             return Err(NotConfigured::NoKey {
                 name: name.to_owned(),
                 remedy,
@@ -246,7 +249,7 @@ impl Providers {
     }
 
     /// Returns whether the entry accepts unlisted models. With a cap it doesn't, because only listed models have prices.
-    fn takes_any(&self, entry: &Entry) -> bool {
+    fn accepts_any_model(&self, entry: &Entry) -> bool {
         entry.any_model || entry.simulated || !(entry.cap.is_set() || self.total_cap.is_set())
     }
 

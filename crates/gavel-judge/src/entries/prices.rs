@@ -31,7 +31,7 @@ const LONG_PROMPT_KEYS: &[&str] = &[RATES[0], RATES[1], RATES[2], RATES[3], "abo
 pub(crate) struct Price {
     rates: Rates,
     long_prompt: Option<LongPrompt>,
-    /// Date on which the price was verified.
+    /// Date of verification.
     pub(super) as_of: NaiveDate,
 }
 
@@ -73,7 +73,7 @@ impl Rates {
         let needed = |key: &str| {
             fields
                 .number(key)?
-                .ok_or_else(|| fields.fault(key, "is missing; USD per million tokens"))
+                .ok_or_else(|| fields.error(key, "is missing; USD per million tokens"))
         };
         let [input, cached_input, cache_write_input, output] = RATES;
         let input = needed(input)?;
@@ -92,7 +92,7 @@ impl LongPrompt {
         let fields = Fields::new(path, value, LONG_PROMPT_KEYS)?;
         let above = fields
             .count(ABOVE)?
-            .ok_or_else(|| fields.fault(ABOVE, "is missing; tokens of a prompt"))?;
+            .ok_or_else(|| fields.error(ABOVE, "is missing; tokens of a prompt"))?;
         Ok(Self {
             above_input_tokens: i64::from(above),
             rates: Rates::read(&fields)?,
@@ -154,7 +154,7 @@ fn day(fields: &Fields<'_>) -> Result<NaiveDate, ProvidersError> {
     let text = fields.required(AS_OF)?;
     let day = NaiveDate::parse_from_str(text.trim(), "%Y-%m-%d");
     day.map_err(|_| {
-        fields.fault(
+        fields.error(
             AS_OF,
             format!("{text:?} is no date; give a day on which the price held, as 2026-01-31"),
         )

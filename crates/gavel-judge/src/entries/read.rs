@@ -28,12 +28,12 @@ impl<'a> Fields<'a> {
         known: &[&str],
     ) -> Result<Self, ProvidersError> {
         let Value::Object(map) = value else {
-            return Err(fault(path, "expected a map".to_owned()));
+            return Err(error(path, "expected a map".to_owned()));
         };
         for key in map.keys() {
             if !known.contains(&key.as_str()) {
                 let path = format!("{path}.{key}");
-                return Err(fault(&path, unknown_key(key, known)));
+                return Err(error(&path, unknown_key(key, known)));
             }
         }
         Ok(Self {
@@ -46,8 +46,8 @@ impl<'a> Fields<'a> {
         format!("{}.{key}", self.path)
     }
 
-    pub(super) fn fault(&self, key: &str, message: impl Into<String>) -> ProvidersError {
-        fault(&self.path(key), message.into())
+    pub(super) fn error(&self, key: &str, message: impl Into<String>) -> ProvidersError {
+        error(&self.path(key), message.into())
     }
 
     /// Returns the raw value. Null counts as absent.
@@ -61,13 +61,13 @@ impl<'a> Fields<'a> {
             None => Ok(None),
             Some(value) => scalar(value)
                 .map(|text| Some(text.trim().to_owned()).filter(|text| !text.is_empty()))
-                .ok_or_else(|| self.fault(key, "expected text")),
+                .ok_or_else(|| self.error(key, "expected text")),
         }
     }
 
     pub(super) fn required(&self, key: &str) -> Result<String, ProvidersError> {
         self.text(key)?
-            .ok_or_else(|| self.fault(key, "is missing or empty"))
+            .ok_or_else(|| self.error(key, "is missing or empty"))
     }
 
     /// Returns a boolean, also from text.
@@ -76,7 +76,7 @@ impl<'a> Fields<'a> {
             None => Ok(None),
             Some("true") => Ok(Some(true)),
             Some("false") => Ok(Some(false)),
-            Some(_) => Err(self.fault(key, "expected true or false")),
+            Some(_) => Err(self.error(key, "expected true or false")),
         }
     }
 
@@ -89,7 +89,7 @@ impl<'a> Fields<'a> {
     pub(super) fn number(&self, key: &str) -> Result<Option<f64>, ProvidersError> {
         const EXPECTED: &str = "expected a number of 0 or more";
         match self.parsed::<f64>(key, EXPECTED)? {
-            Some(number) if !number.is_finite() || number < 0.0 => Err(self.fault(key, EXPECTED)),
+            Some(number) if !number.is_finite() || number < 0.0 => Err(self.error(key, EXPECTED)),
             number => Ok(number),
         }
     }
@@ -99,7 +99,7 @@ impl<'a> Fields<'a> {
         let Some(value) = self.raw(key) else {
             return Ok(Vec::new());
         };
-        let expected = || self.fault(key, "expected a list of texts");
+        let expected = || self.error(key, "expected a list of texts");
         let list = value.as_array().ok_or_else(expected)?;
         let mut texts = Vec::new();
         for item in list {
@@ -113,7 +113,7 @@ impl<'a> Fields<'a> {
         let Some(value) = self.raw(key) else {
             return Ok(BTreeMap::new());
         };
-        let expected = || self.fault(key, "expected a map of texts");
+        let expected = || self.error(key, "expected a map of texts");
         let mut texts = BTreeMap::new();
         for (name, value) in value.as_object().ok_or_else(expected)? {
             texts.insert(name.clone(), scalar(value).ok_or_else(expected)?);
@@ -121,7 +121,7 @@ impl<'a> Fields<'a> {
         Ok(texts)
     }
 
-    pub(super) fn word<T: Copy>(
+    pub(super) fn choice<T: Copy>(
         &self,
         key: &str,
         words: &[(&str, T)],
@@ -133,7 +133,7 @@ impl<'a> Fields<'a> {
             Some((_, value)) => Ok(Some(*value)),
             None => {
                 let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-                Err(self.fault(
+                Err(self.error(
                     key,
                     format!("unknown {key} {text:?}; known: {}", known.join(", ")),
                 ))
@@ -151,12 +151,12 @@ impl<'a> Fields<'a> {
             Some(text) => text
                 .parse()
                 .map(Some)
-                .map_err(|_| self.fault(key, expected)),
+                .map_err(|_| self.error(key, expected)),
         }
     }
 }
 
-fn fault(path: &str, message: String) -> ProvidersError {
+fn error(path: &str, message: String) -> ProvidersError {
     ProvidersError {
         path: path.to_owned(),
         message,

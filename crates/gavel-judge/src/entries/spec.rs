@@ -150,7 +150,7 @@ impl Entry {
     }
 
     /// Returns how to add a key if the entry needs one and has none.
-    pub(super) fn lacks_key(&self) -> Option<String> {
+    pub(super) fn missing_key(&self) -> Option<String> {
         let needs = self.auth == Auth::Key && !self.key_optional && self.key.is_none();
         needs.then(|| {
             self.hint.clone().unwrap_or_else(|| {

@@ -24,7 +24,7 @@ fn entry_with(more: Value) -> Value {
     json!({ "j": entry })
 }
 
-fn fault_of(more: Value) -> (String, String) {
+fn error_of(more: Value) -> (String, String) {
     let error = read(entry_with(more)).unwrap_err();
     (error.path, error.message)
 }
@@ -241,7 +241,7 @@ fn batch_price_factor_is_validated() {
         ),
     ];
     for (more, path, message) in table {
-        let (at, said) = fault_of(more);
+        let (at, said) = error_of(more);
         assert_eq!(at, path);
         assert!(said.contains(message), "{said}");
     }
@@ -334,7 +334,7 @@ fn errors_name_the_path() {
         ),
     ];
     for (more, path, words) in table {
-        let (at, message) = fault_of(more.clone());
+        let (at, message) = error_of(more.clone());
         assert_eq!(at, path, "{more}");
         assert!(message.contains(words), "{more}: {message}");
     }
@@ -365,7 +365,7 @@ fn reads_key_from_file_and_never_shows_it() {
     assert_eq!(error.path, "j.key_file");
     assert!(error.message.contains("no such file"));
 
-    let (path, message) = fault_of(json!({ "key": "sk-one\nsk-two" }));
+    let (path, message) = error_of(json!({ "key": "sk-one\nsk-two" }));
     assert_eq!(path, "j.key");
     assert!(!message.contains("sk-"), "{message}");
 }
@@ -476,7 +476,7 @@ fn rejects_price_with_a_future_date() {
         ("spring", "as 2026-01-31"),
         ("2026-01-31T00:00:00Z", "no date"),
     ] {
-        let (at, message) = fault_of(priced_as_of(day));
+        let (at, message) = error_of(priced_as_of(day));
         assert_eq!(at, "j.prices.m.as_of");
         assert!(message.contains(words), "{day}: {message}");
     }
@@ -535,7 +535,7 @@ fn limits_per_minute_must_be_positive() {
     assert_eq!(limits(both), expected);
     for key in ["requests_per_minute", "tokens_per_minute"] {
         for (value, words) in [(json!(0), "1 or more"), (json!("many"), "whole number")] {
-            let (path, message) = fault_of(json!({ key: value }));
+            let (path, message) = error_of(json!({ key: value }));
             assert_eq!(path, format!("j.{key}"));
             assert!(message.contains(words), "{message}");
         }
@@ -591,7 +591,7 @@ fn long_prompt_rates_apply_to_all_tokens() {
         "input_per_mtok": 1, "output_per_mtok": 10, "as_of": "2026-01-01", "source": "s",
         "long_prompt": { "input_per_mtok": 2, "output_per_mtok": 15 },
     }});
-    let (path, message) = fault_of(json!({ "prices": without }));
+    let (path, message) = error_of(json!({ "prices": without }));
     assert_eq!(path, "j.prices.m.long_prompt.above_input_tokens");
     assert!(message.contains("missing"), "{message}");
 }

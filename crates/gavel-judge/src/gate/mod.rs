@@ -184,7 +184,7 @@ pub struct WorkerCounts {
 
 impl WorkerCounts {
     /// Returns the part of `figure` for the workers that share it through Redis: 0 only if `figure` is 0.
-    fn together(&self, judge: &str, figure: u64) -> u64 {
+    fn shared_part(&self, judge: &str, figure: u64) -> u64 {
         let alive = u64::from(self.alive.max(1));
         let apart = self.apart.get(judge).copied().unwrap_or(0);
         let sharing = alive.saturating_sub(u64::from(apart)).max(1);

@@ -7,13 +7,13 @@
 use std::time::Duration;
 
 /// A limit that needs longer to reset in full covers more than a minute.
-const LONGEST_MINUTE: Duration = Duration::from_secs(61);
+const MAX_MINUTE_RESET: Duration = Duration::from_secs(61);
 /// A limit that needs longer to reset in full covers more than 10 s.
-const BEYOND_SECONDS: Duration = Duration::from_secs(10);
+const MAX_SECONDS_RESET: Duration = Duration::from_secs(10);
 /// Shorter resets carry no information, because clocks and rounding are no more precise.
-const TOO_SHORT_TO_TELL: Duration = Duration::from_secs(1);
+const MIN_RESET: Duration = Duration::from_secs(1);
 /// Limits above this are implausible: no provider grants as much per minute.
-const MOST: u64 = 1_000_000_000_000;
+const MAX_LIMIT: u64 = 1_000_000_000_000;
 
 /// Documented interval of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,7 +49,7 @@ impl LimitReport {
     /// If the provider documents no interval, the reset decides. A partly used limit must reset in full in 10-61 s, or refill evenly (a
     /// reset of n seconds for n sixtieths used).
     pub fn per_minute(&self) -> Option<u64> {
-        let limit = self.limit.filter(|limit| (1..=MOST).contains(limit))?;
+        let limit = self.limit.filter(|limit| (1..=MAX_LIMIT).contains(limit))?;
         if self.span == Span::Minute {
             return Some(limit);
         }
@@ -58,13 +58,13 @@ impl LimitReport {
             .checked_sub(self.remaining?)
             .filter(|used| *used > 0)?;
         let fills_in = reset.as_secs_f64() * limit as f64 / used as f64;
-        let in_a_minute = (54.0..=66.0).contains(&fills_in) && reset > TOO_SHORT_TO_TELL;
-        (reset <= LONGEST_MINUTE && (reset > BEYOND_SECONDS || in_a_minute)).then_some(limit)
+        let in_a_minute = (54.0..=66.0).contains(&fills_in) && reset > MIN_RESET;
+        (reset <= MAX_MINUTE_RESET && (reset > MAX_SECONDS_RESET || in_a_minute)).then_some(limit)
     }
 
     /// Returns whether the limit certainly covers more than a minute.
     pub fn is_longer_than_a_minute(&self) -> bool {
-        self.span == Span::Unsaid && self.resets_in.is_some_and(|reset| reset > LONGEST_MINUTE)
+        self.span == Span::Unsaid && self.resets_in.is_some_and(|reset| reset > MAX_MINUTE_RESET)
     }
 
     /// Returns the time until an exhausted limit resets. `None` if capacity is left or the values are inconsistent.

@@ -1,16 +1,16 @@
 //! Learns from timeouts the number of concurrent calls that a judge can handle.
 //!
-//! A serial server finishes the last of many concurrent calls too late, and each of them costs as much work as one in time. So when
-//! timeouts accumulate, concurrency is halved and then increases one by one. It increases more slowly after each repeated hit.
+//! A serial server finishes the last of many concurrent calls too late, but each costs it the same work. So when timeouts accumulate,
+//! concurrency is halved and then increases one by one. It increases more slowly after each repeated hit.
 
 use tokio::time::Instant;
 
 /// Weight of an outcome in the moving average of timeouts is 1/16.
-const PARTS: f64 = 16.0;
+const AVERAGE_OVER: f64 = 16.0;
 /// A single timeout among many calls is random. Two within a few calls are not.
-const PREVAILS: f64 = 0.1;
+const TIMEOUT_SHARE: f64 = 0.1;
 /// Maximum number of repeated hits that slow the increase.
-const MOST_MET: u32 = 6;
+const MAX_HITS: u32 = 6;
 
 #[derive(Debug, Default)]
 pub(super) struct AdaptiveConcurrency {
@@ -40,8 +40,8 @@ impl AdaptiveConcurrency {
         self.most().is_some_and(|most| out as usize >= most)
     }
 
-    pub(super) fn answered(&mut self, sent: Instant) {
-        self.late -= self.late / PARTS;
+    pub(super) fn succeeded(&mut self, sent: Instant) {
+        self.late -= self.late / AVERAGE_OVER;
         let Some(found) = self.found.as_mut().filter(|found| sent >= found.at) else {
             return;
         };
@@ -59,8 +59,8 @@ impl AdaptiveConcurrency {
         if self.found.is_some_and(|found| sent < found.at) {
             return None;
         }
-        self.late += (1.0 - self.late) / PARTS;
-        if self.late < PREVAILS {
+        self.late += (1.0 - self.late) / AVERAGE_OVER;
+        if self.late < TIMEOUT_SHARE {
             return None;
         }
         self.late = 0.0;
@@ -74,7 +74,7 @@ impl AdaptiveConcurrency {
             most: f64::from((out / 2).max(1)),
             too_many,
             at: now,
-            met: met.min(MOST_MET),
+            met: met.min(MAX_HITS),
             answers: false,
         });
         self.most()
@@ -104,7 +104,7 @@ mod tests {
             let deadline = sent + Duration::from_secs(patience);
             now = now.max(answer.min(deadline));
             match answer <= deadline {
-                true => adaptive.answered(sent),
+                true => adaptive.succeeded(sent),
                 false => {
                     late += 1;
                     adaptive.late(sent, out.len() as u32, now);
@@ -129,7 +129,7 @@ mod tests {
         for call in 0..500 {
             match call % 20 {
                 0 => assert_eq!(adaptive.late(now, 64, now), None),
-                _ => adaptive.answered(now),
+                _ => adaptive.succeeded(now),
             }
         }
     }
@@ -142,12 +142,12 @@ mod tests {
         assert_eq!(adaptive.late(start, 8, later), Some(4));
         for _ in 0..6 {
             assert_eq!(adaptive.late(start, 6, later), None);
-            adaptive.answered(start);
+            adaptive.succeeded(start);
         }
         assert_eq!(adaptive.most(), Some(4));
         let mut answers = 0;
         while adaptive.most().is_some() {
-            adaptive.answered(later + Duration::from_secs(1));
+            adaptive.succeeded(later + Duration::from_secs(1));
             answers += 1;
         }
         assert!(answers < 200, "{answers} answers");

@@ -25,11 +25,11 @@ pub(super) enum Admission {
     Pass,
     /// Admitted. Its outcome decides whether the breaker closes.
     Probe,
-    Refuse(Duration),
+    Deny(Duration),
 }
 
 /// Retry delay while a probe is in flight, because its duration is unknown.
-const PROBE_OUT: Duration = Duration::from_secs(5);
+const PROBE_RETRY_DELAY: Duration = Duration::from_secs(5);
 
 impl Breaker {
     pub(super) fn new(threshold: u32, cool_down: Duration) -> Self {
@@ -45,9 +45,9 @@ impl Breaker {
     pub(super) fn peek(&self, now: Instant) -> Admission {
         match self.state {
             Phase::Closed => Admission::Pass,
-            Phase::Open { until } if until > now => Admission::Refuse(until - now),
+            Phase::Open { until } if until > now => Admission::Deny(until - now),
             Phase::Open { .. } => Admission::Probe,
-            Phase::HalfOpen => Admission::Refuse(PROBE_OUT.min(self.cool_down)),
+            Phase::HalfOpen => Admission::Deny(PROBE_RETRY_DELAY.min(self.cool_down)),
         }
     }
 
@@ -83,7 +83,7 @@ impl Breaker {
     }
 
     /// Returns a probe without a result, so that the next call can be the probe.
-    pub(super) fn give_back(&mut self, now: Instant) {
+    pub(super) fn return_probe(&mut self, now: Instant) {
         if self.state == Phase::HalfOpen {
             self.state = Phase::Open { until: now };
         }
@@ -140,11 +140,11 @@ mod tests {
         }
         assert_eq!(breaker.admit(Instant::now()), Admission::Pass);
         breaker.failed(false, 0, Instant::now());
-        assert_eq!(breaker.admit(Instant::now()), Admission::Refuse(COOL_DOWN));
+        assert_eq!(breaker.admit(Instant::now()), Admission::Deny(COOL_DOWN));
         advance(Duration::from_secs(29)).await;
         assert_eq!(
             breaker.admit(Instant::now()),
-            Admission::Refuse(Duration::from_secs(1))
+            Admission::Deny(Duration::from_secs(1))
         );
     }
 
@@ -155,7 +155,7 @@ mod tests {
             assert_eq!(breaker.admit(Instant::now()), Admission::Pass);
             breaker.failed(false, out, Instant::now());
         }
-        assert_eq!(breaker.admit(Instant::now()), Admission::Refuse(COOL_DOWN));
+        assert_eq!(breaker.admit(Instant::now()), Admission::Deny(COOL_DOWN));
     }
 
     #[tokio::test(start_paused = true)]
@@ -164,10 +164,7 @@ mod tests {
         advance(COOL_DOWN).await;
         assert_eq!(breaker.admit(Instant::now()), Admission::Probe);
         assert_eq!(breaker.state(), BreakerState::HalfOpen);
-        assert!(matches!(
-            breaker.admit(Instant::now()),
-            Admission::Refuse(_)
-        ));
+        assert!(matches!(breaker.admit(Instant::now()), Admission::Deny(_)));
         breaker.succeeded(true);
         assert_eq!(breaker.admit(Instant::now()), Admission::Pass);
         assert_eq!(breaker.failures_in_row(), 0);
@@ -179,7 +176,7 @@ mod tests {
         advance(COOL_DOWN).await;
         assert_eq!(breaker.admit(Instant::now()), Admission::Probe);
         breaker.failed(true, 0, Instant::now());
-        assert_eq!(breaker.admit(Instant::now()), Admission::Refuse(COOL_DOWN));
+        assert_eq!(breaker.admit(Instant::now()), Admission::Deny(COOL_DOWN));
         assert_eq!(breaker.failures_in_row(), 6);
     }
 
@@ -188,7 +185,7 @@ mod tests {
         let mut breaker = opened();
         advance(COOL_DOWN).await;
         assert_eq!(breaker.admit(Instant::now()), Admission::Probe);
-        breaker.give_back(Instant::now());
+        breaker.return_probe(Instant::now());
         assert_eq!(breaker.admit(Instant::now()), Admission::Probe);
     }
 
@@ -201,7 +198,7 @@ mod tests {
         breaker.failed(false, 0, Instant::now());
         assert_eq!(
             breaker.admit(Instant::now()),
-            Admission::Refuse(Duration::from_secs(10))
+            Admission::Deny(Duration::from_secs(10))
         );
     }
 }

@@ -13,7 +13,7 @@ use super::outbox::PeerView;
 use super::pace::{Pace, PaceTicket};
 use super::rule::{Rule, part_of};
 use super::slots::Slots;
-use super::throttle::{LONGEST, Throttle};
+use super::throttle::{MAX_CLOSURE, Throttle};
 use crate::error::ErrorClass;
 use crate::gate::{
     BreakerState, CallEnd, CallOutcome, Closure, Denial, GateSnapshot, HeldBack, LastError, Load,
@@ -22,10 +22,10 @@ use crate::gate::{
 
 /// A run is prepared when its call may leave within this time: long enough to read a session and render its prompt, shorter than other runs
 /// of the worker wait for a permit.
-const SOON: Duration = Duration::from_millis(500);
+const PREPARE_WITHIN: Duration = Duration::from_millis(500);
 
 /// Retry delay when the adaptive limit is reached, because the end of a call can't be predicted.
-const CROWDED: Duration = Duration::from_secs(1);
+const FULL_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(in crate::gate) struct LaneGate {
@@ -33,11 +33,11 @@ pub(in crate::gate) struct LaneGate {
     pub(super) in_flight: u32,
     pub(super) rule: Rule,
     pub(super) shared: PeerView,
-    /// Held by the call that leaves next.
+    /// Permit of the call that leaves next.
     pub(super) line: Arc<Semaphore>,
     pub(super) waiting: u32,
     /// Whether one waiting call is a large call that exceeds its timeout.
-    pub(super) one_stays: bool,
+    pub(super) large_call_waiting: bool,
     pub(in crate::gate) pace: Pace,
     pub(super) breaker: Breaker,
     pub(super) throttle: Throttle,
@@ -82,18 +82,18 @@ impl LaneGate {
         rule: Rule,
         now: Instant,
     ) -> Self {
-        let in_hand = match rule {
+        let acquired = match rule {
             Rule::Alone | Rule::Part { .. } => part_of(cap, rule),
             Rule::Together => 0,
         };
         Self {
-            slots: (cap > 0).then(|| Slots::new(cap, in_hand, now)),
+            slots: (cap > 0).then(|| Slots::new(cap, acquired, now)),
             in_flight: 0,
             rule,
             shared: PeerView::default(),
             line: Arc::new(Semaphore::new(1)),
             waiting: 0,
-            one_stays: false,
+            large_call_waiting: false,
             pace: Pace::new(limits, rule),
             breaker: Breaker::new(options.failures_to_open, options.cool_down),
             throttle: Throttle::new(options.throttle_first, options.throttle_longest),
@@ -117,7 +117,7 @@ impl LaneGate {
                 }
             }
         }
-        if let Admission::Refuse(wait) = self.breaker.peek(now) {
+        if let Admission::Deny(wait) = self.breaker.peek(now) {
             return Some(Denial::new(HeldBack::BreakerOpen, wait));
         }
         let until = self.throttle.until(now)?;
@@ -157,10 +157,10 @@ impl LaneGate {
             return Err(Denied::HeldBack(denial));
         }
         if self.adaptive.is_full(self.in_flight) {
-            return Err(Denied::Later(CROWDED));
+            return Err(Denied::Later(FULL_RETRY_DELAY));
         }
         if place == LinePosition::New && self.waiting > 0 {
-            return Err(Denied::Later(self.behind_the_line(load, now)));
+            return Err(Denied::Later(self.wait_behind_line(load, now)));
         }
         self.pace
             .wait(load, now)
@@ -168,21 +168,24 @@ impl LaneGate {
     }
 
     /// Estimates the wait of a new call behind the waiting ones.
-    fn behind_the_line(&self, load: Load, now: Instant) -> Duration {
+    fn wait_behind_line(&self, load: Load, now: Instant) -> Duration {
         let first = self.pace.wait(load, now).unwrap_or_default();
         let line = self.pace.step(load, now).saturating_mul(self.waiting);
         first.saturating_add(line)
     }
 
     /// Returns whether a call may wait beyond its `timeout`: only one at a time, and only if smaller calls would keep overtaking it.
-    pub(super) fn may_stay(
+    pub(super) fn can_exceed_timeout(
         &self,
         load: Load,
         wait: Duration,
         timeout: Duration,
         now: Instant,
     ) -> bool {
-        !timeout.is_zero() && !self.one_stays && wait > timeout && self.pace.is_overtaken(load, now)
+        !timeout.is_zero()
+            && !self.large_call_waiting
+            && wait > timeout
+            && self.pace.is_overtaken(load, now)
     }
 
     /// Returns the capacity, or the reason why the lane is closed.
@@ -190,9 +193,9 @@ impl LaneGate {
         if let Some(denial) = self.closed(now) {
             return Err(denial);
         }
-        let (starts, more_in) = match self.pace.startable(SOON, now) {
+        let (starts, more_in) = match self.pace.startable(PREPARE_WITHIN, now) {
             // Newly prepared runs would wait behind the large call.
-            _ if self.one_stays => (Some(0), Some(SOON)),
+            _ if self.large_call_waiting => (Some(0), Some(PREPARE_WITHIN)),
             Some(startable) => {
                 // Waiting calls are already prepared.
                 let calls = match self.rule {
@@ -207,13 +210,13 @@ impl LaneGate {
         let (starts, more_in) = match self.breaker.peek(now) {
             Admission::Probe => (
                 Some(starts.map_or(1, |calls| calls.min(1))),
-                more_in.or(Some(SOON)),
+                more_in.or(Some(PREPARE_WITHIN)),
             ),
-            Admission::Pass | Admission::Refuse(_) => (starts, more_in),
+            Admission::Pass | Admission::Deny(_) => (starts, more_in),
         };
         Ok(Room {
             in_flight: self.in_flight as usize,
-            cap: [self.most_at_once(now), self.adaptive.most()]
+            cap: [self.max_concurrency_now(now), self.adaptive.most()]
                 .into_iter()
                 .flatten()
                 .min(),
@@ -227,7 +230,7 @@ impl LaneGate {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.shared.probes = self.shared.probes.saturating_sub(u32::from(probe));
         if probe && self.rule != Rule::Together {
-            self.breaker.give_back(now);
+            self.breaker.return_probe(now);
         }
     }
 
@@ -240,12 +243,12 @@ impl LaneGate {
                 self.shared.corrected(at, there, shift);
             }
         }
-        self.pace.heard(&end.rates, now);
+        self.pace.observe(&end.rates, now);
         match &end.outcome {
             CallOutcome::Alive => {
                 self.pace.hold(ticket, &end.rates, now);
-                self.pace.answered(ticket, now);
-                self.adaptive.answered(ticket.left_at().0);
+                self.pace.succeeded(ticket, now);
+                self.adaptive.succeeded(ticket.left_at().0);
                 self.breaker.succeeded(probe);
                 self.throttle.succeeded();
             }
@@ -279,12 +282,12 @@ impl LaneGate {
             }
         }
         if self.rule == Rule::Together {
-            self.tell(probe, end, now);
+            self.queue_outcome(probe, end, now);
         }
     }
 
     /// Queues the effects of a call's end for the other workers.
-    fn tell(&mut self, probe: bool, end: &CallEnd, now: Instant) {
+    fn queue_outcome(&mut self, probe: bool, end: &CallEnd, now: Instant) {
         let failed = match &end.outcome {
             CallOutcome::Alive => Some(false),
             CallOutcome::Failed { class, .. } => (*class == ErrorClass::Transient).then_some(true),
@@ -355,7 +358,7 @@ impl LaneGate {
     }
 
     fn shut(&mut self, judge: &str, why: HeldBack, reopens_in: Option<Duration>, now: Instant) {
-        let reopens_in = reopens_in.map(|wait| wait.min(LONGEST));
+        let reopens_in = reopens_in.map(|wait| wait.min(MAX_CLOSURE));
         // A call doesn't replace an operator's pause, but its closure is still stored.
         if self.held.is_none_or(|held| held.why != HeldBack::Paused) {
             self.hold(why, reopens_in, now);
@@ -377,7 +380,7 @@ impl LaneGate {
     pub(super) fn hold(&mut self, why: HeldBack, reopens_in: Option<Duration>, now: Instant) {
         self.held = Some(LaneHold {
             why,
-            until: reopens_in.map(|wait| now + wait.min(LONGEST)),
+            until: reopens_in.map(|wait| now + wait.min(MAX_CLOSURE)),
         });
     }
 
@@ -411,7 +414,7 @@ impl LaneGate {
             breaker: self.breaker.state(),
             failures_in_row: self.breaker.failures_in_row(),
             closed: self.closed(now).or_else(|| {
-                let wait = self.pace.holds_back(now)?;
+                let wait = self.pace.typical_wait(now)?;
                 Some(Denial::new(HeldBack::Paced, wait))
             }),
             in_flight: self.in_flight,

@@ -29,19 +29,19 @@ pub(super) use rule::Rule;
 pub(super) use shared::LocalDecision;
 
 /// Maximum number of lanes before idle ones are dropped, because callers choose the models of entries that accept any model.
-const MOST_LANES: usize = 1024;
+const MAX_LANES: usize = 1024;
 
 /// Minimum wait for a slot. A denied job returns immediately, so that a shorter wait would be a busy loop.
-const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
+const MIN_SLOT_WAIT: Duration = Duration::from_secs(1);
 
 /// Retry delay of a call that found no free slot.
-const SLOTS_TAKEN: Duration = Duration::from_secs(5);
+const BUSY_RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// Maximum wait of the large call of a lane: long enough for the usage of a minute to expire and for earlier calls to leave.
-const LONGEST_STAY: Duration = Duration::from_secs(75);
+const MAX_LARGE_CALL_WAIT: Duration = Duration::from_secs(75);
 
 /// Maximum interval between pace checks of the first call in line, because the pace can become faster.
-const LONGEST_LOOK: Duration = Duration::from_secs(1);
+const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone)]
 pub struct GateOptions {
@@ -98,7 +98,7 @@ pub(super) trait Peers: Send + Sync {
         place: LinePosition,
     ) -> Result<Admitted, Denied>;
     /// Requests a prompt synchronization.
-    fn news(&self);
+    fn wake_sync(&self);
     fn live_workers(&self, workers: WorkerCounts);
 }
 
@@ -116,7 +116,7 @@ impl Peers for NoPeers {
         gate.with_lane(judge, |lane, now| lane.admit(load, place, now))
     }
 
-    fn news(&self) {}
+    fn wake_sync(&self) {}
 
     fn live_workers(&self, _: WorkerCounts) {}
 }
@@ -163,7 +163,7 @@ impl Gate {
         })?;
         let mut slot = match slots {
             Some(slots) => {
-                let deadline = begun + timeout.max(LEAST_TIMEOUT);
+                let deadline = begun + timeout.max(MIN_SLOT_WAIT);
                 Some(self.take_slot(judge, slots, deadline).await?)
             }
             None => None,
@@ -177,7 +177,7 @@ impl Gate {
                 Ok(admitted) => admitted,
                 Err(Denied::HeldBack(denial)) => return Err(denial),
                 Err(Denied::Later(wait)) => {
-                    self.stand_in_line(judge, load, wait, begun + timeout)
+                    self.wait_in_line(judge, load, wait, begun + timeout)
                         .await?
                 }
             };
@@ -186,7 +186,7 @@ impl Gate {
             if let Some(lane) = lanes.lock().get_mut(&judge) {
                 lane.left(probe, Instant::now());
                 // Surrenders the slot if another process needs it.
-                if let Some(slot) = slot.take_if(|_| lane.has_a_slot_too_many()) {
+                if let Some(slot) = slot.take_if(|_| lane.release_excess_slot()) {
                     slot.forget();
                 }
             }
@@ -208,8 +208,8 @@ impl Gate {
         self.with_lane(judge, |lane, now| lane.report(judge, call, end, now));
         // The breaker is no longer half-open, so that dropping the permit doesn't return the probe.
         drop(permit);
-        if self.with_lane(judge, |lane, now| lane.has_urgent_news(now)) {
-            self.peers.news();
+        if self.with_lane(judge, |lane, now| lane.has_urgent_updates(now)) {
+            self.peers.wake_sync();
         }
     }
 
@@ -305,7 +305,7 @@ impl Gate {
         let mut lanes = self.lanes.lock();
         // Read under the lock, so that a lane's time can't decrease.
         let now = Instant::now();
-        if lanes.len() >= MOST_LANES && !lanes.contains_key(judge) {
+        if lanes.len() >= MAX_LANES && !lanes.contains_key(judge) {
             lanes.retain(|_, lane| !lane.is_idle(now));
         }
         let lane = lanes
@@ -324,11 +324,11 @@ impl Gate {
     }
 
     pub(super) fn cap(&self, judge: &str) -> u32 {
-        figure_of(&self.options.max_concurrency, judge).unwrap_or(self.options.default_concurrency)
+        value_of(&self.options.max_concurrency, judge).unwrap_or(self.options.default_concurrency)
     }
 
     pub(super) fn limits(&self, judge: &str) -> PaceLimits {
-        figure_of(&self.options.paces, judge).unwrap_or_default()
+        value_of(&self.options.paces, judge).unwrap_or_default()
     }
 
     async fn take_slot(
@@ -349,10 +349,10 @@ impl Gate {
         };
         wait(1);
         let _waiting = OnDrop(|| wait(-1));
-        self.peers.news();
+        self.peers.wake_sync();
         match timeout_at(deadline, slots.acquire_owned()).await {
             Ok(Ok(slot)) => Ok(slot),
-            Ok(Err(_)) | Err(_) => Err(Denial::new(HeldBack::Busy, SLOTS_TAKEN)),
+            Ok(Err(_)) | Err(_) => Err(Denial::new(HeldBack::Busy, BUSY_RETRY_DELAY)),
         }
     }
 
@@ -360,7 +360,7 @@ impl Gate {
     ///
     /// A call with more tokens than a busy lane ever has free would starve, because smaller calls use them first. One such call at a time
     /// stays in line beyond its timeout, and later calls wait behind it.
-    async fn stand_in_line(
+    async fn wait_in_line(
         &self,
         judge: &str,
         load: Load,
@@ -368,26 +368,26 @@ impl Gate {
         deadline: Instant,
     ) -> Result<Admitted, Denial> {
         let in_line = self.with_lane(judge, |lane, now| {
-            let stays = now + wait > deadline;
+            let exceeds_timeout = now + wait > deadline;
             let left = deadline.saturating_duration_since(now);
-            if stays && !lane.may_stay(load, wait, left, now) {
+            if exceeds_timeout && !lane.can_exceed_timeout(load, wait, left, now) {
                 return None;
             }
-            lane.one_stays |= stays;
+            lane.large_call_waiting |= exceeds_timeout;
             lane.waiting += 1;
-            Some((Arc::clone(&lane.line), stays))
+            Some((Arc::clone(&lane.line), exceeds_timeout))
         });
-        let Some((line, stays)) = in_line else {
+        let Some((line, exceeds_timeout)) = in_line else {
             return Err(Denial::new(HeldBack::Paced, wait));
         };
         let _waiting = OnDrop(|| {
             self.with_lane(judge, |lane, _| {
                 lane.waiting = lane.waiting.saturating_sub(1);
-                lane.one_stays &= !stays;
+                lane.large_call_waiting &= !exceeds_timeout;
             });
         });
-        let deadline = match stays {
-            true => Instant::now() + LONGEST_STAY,
+        let deadline = match exceeds_timeout {
+            true => Instant::now() + MAX_LARGE_CALL_WAIT,
             false => deadline,
         };
         let Ok(Ok(_first)) = timeout_at(deadline, line.acquire_owned()).await else {
@@ -407,13 +407,13 @@ impl Gate {
             if now + wait > deadline {
                 return Err(Denial::new(HeldBack::Paced, wait));
             }
-            tokio::time::sleep_until(now + wait.min(LONGEST_LOOK)).await;
+            tokio::time::sleep_until(now + wait.min(MAX_CHECK_INTERVAL)).await;
         }
     }
 }
 
 /// Returns the value of the judge or of its entry. It applies to each model separately.
-fn figure_of<T: Copy>(figures: &BTreeMap<String, T>, judge: &str) -> Option<T> {
+fn value_of<T: Copy>(figures: &BTreeMap<String, T>, judge: &str) -> Option<T> {
     let entry = judge.split_once(':').map_or(judge, |(entry, _)| entry);
     figures.get(judge).or_else(|| figures.get(entry)).copied()
 }

@@ -7,13 +7,13 @@ use tokio::time::Instant;
 use crate::gate::{BreakerState, LimitReport, RateReport};
 
 /// Departures within this time are merged.
-const TOGETHER: Duration = Duration::from_millis(50);
+const MERGED: Duration = Duration::from_millis(50);
 
 /// Time on the local clock or on the Redis clock in ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum When {
-    Here(Instant),
-    There(i64),
+    Local(Instant),
+    Redis(i64),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -119,12 +119,12 @@ impl PeerView {
 
     /// Records an unreserved departure.
     pub(super) fn departed(&mut self, at: Instant, amounts: [i64; 3]) {
-        self.add(When::Here(at), false, amounts);
+        self.add(When::Local(at), false, amounts);
     }
 
     /// Records usage minus reservation of a call. `there` is its departure on the Redis clock, if known.
     pub(super) fn corrected(&mut self, at: Instant, there: Option<i64>, amounts: [i64; 3]) {
-        let when = there.map_or(When::Here(at), When::There);
+        let when = there.map_or(When::Local(at), When::Redis);
         self.add(when, true, amounts);
     }
 
@@ -140,7 +140,7 @@ impl PeerView {
         };
         if let Some(last) = self.departures.iter_mut().rev().find(is_alike) {
             let together = match (last.when, when) {
-                (When::Here(last), When::Here(at)) => at.saturating_duration_since(last) < TOGETHER,
+                (When::Local(last), When::Local(at)) => at.saturating_duration_since(last) < MERGED,
                 (last, when) => last == when,
             };
             if together {
@@ -159,12 +159,12 @@ impl PeerView {
         });
     }
 
-    pub(super) fn has_news(&self) -> bool {
-        self.has_more_than_answers() || !self.outcomes.is_empty() || !self.departures.is_empty()
+    pub(super) fn has_updates(&self) -> bool {
+        self.has_more_than_successes() || !self.outcomes.is_empty() || !self.departures.is_empty()
     }
 
     /// Returns whether there are updates other than departures and successful replies.
-    pub(super) fn has_more_than_answers(&self) -> bool {
+    pub(super) fn has_more_than_successes(&self) -> bool {
         self.learned.iter().any(|said| *said != 0)
             || self.outcomes.contains(|outcome| outcome != 'a')
             || self.pause_until.is_some()
@@ -186,8 +186,8 @@ impl PeerView {
         args.extend(learned.iter().map(i64::to_string));
         for departure in std::mem::take(&mut self.departures) {
             let at = match departure.when {
-                When::There(at) => at,
-                When::Here(at) => match self.there(at) {
+                When::Redis(at) => at,
+                When::Local(at) => match self.redis_time(at) {
                     Some(at) => at,
                     // Sent after the reply to this message provides the Redis clock.
                     None => {
@@ -209,7 +209,7 @@ impl PeerView {
         args
     }
 
-    fn there(&self, at: Instant) -> Option<i64> {
+    fn redis_time(&self, at: Instant) -> Option<i64> {
         let (known, ms) = self.clock?;
         let whole = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
         Some(match at.checked_duration_since(known) {

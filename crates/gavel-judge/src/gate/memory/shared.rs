@@ -11,13 +11,13 @@ use super::rule::{Rule, part_of};
 use crate::gate::{BreakerState, Denial, HeldBack, Load, Sharing};
 
 /// Maximum age of the shared state for admitting a call locally.
-const FRESH: Duration = Duration::from_secs(1);
+const MAX_STATE_AGE: Duration = Duration::from_secs(1);
 /// Poll interval of a lane in use.
 const POLL: Duration = Duration::from_millis(250);
 /// Poll interval of an idle lane. It must poll because its worker also reports the state of the breaker.
 const IDLE_POLL: Duration = Duration::from_secs(2);
 /// Time after its last call during which a lane is in use.
-const USED: Duration = Duration::from_secs(30);
+const ACTIVE_FOR: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(in crate::gate) enum LocalDecision {
@@ -31,12 +31,12 @@ impl LaneGate {
         if rule == Rule::Together && self.rule != rule {
             let since = self.shared.synced;
             self.shared.departures = Vec::new();
-            self.retell(since, None);
+            self.requeue_departures(since, None);
             self.shared.retold_from = since;
         }
         if rule != Rule::Together && self.rule == Rule::Together && self.shared.probes == 0 {
             // The probe belongs to another worker and its result is lost. Each worker now has its own probe.
-            self.breaker.give_back(Instant::now());
+            self.breaker.return_probe(Instant::now());
         }
         self.rule = rule;
         self.pace.follow(rule);
@@ -44,14 +44,14 @@ impl LaneGate {
             match rule {
                 Rule::Alone | Rule::Part { .. } => slots.resize(part_of(slots.cap, rule)),
                 // Current slots stay until peers allow a different number.
-                Rule::Together => self.shared.allowed = slots.in_hand(),
+                Rule::Together => self.shared.allowed = slots.acquired(),
             }
         }
     }
 
     /// Queues departures between these times for the report. `since` defaults to the last minute.
-    fn retell(&mut self, since: Option<Instant>, until: Option<Instant>) {
-        for (at, amounts) in self.pace.went_out(since) {
+    fn requeue_departures(&mut self, since: Option<Instant>, until: Option<Instant>) {
+        for (at, amounts) in self.pace.departures_since(since) {
             if until.is_none_or(|until| at < until) {
                 self.shared.departed(at, amounts);
             }
@@ -59,13 +59,13 @@ impl LaneGate {
     }
 
     /// Admits an unlimited call. Otherwise peers must decide.
-    pub(in crate::gate) fn ask(
+    pub(in crate::gate) fn decide_locally(
         &mut self,
         load: Load,
         place: LinePosition,
         now: Instant,
     ) -> Result<LocalDecision, Denied> {
-        let fresh = |at: Instant| now.saturating_duration_since(at) < FRESH;
+        let fresh = |at: Instant| now.saturating_duration_since(at) < MAX_STATE_AGE;
         let known = self.shared.synced.is_some_and(fresh);
         self.shared.used = Some(now);
         let is_open = self.breaker.state() == BreakerState::Closed && !self.pace.is_limited(now);
@@ -77,7 +77,7 @@ impl LaneGate {
         Ok(LocalDecision::AskPeers { input, output })
     }
 
-    pub(in crate::gate) fn let_go(
+    pub(in crate::gate) fn grant(
         &mut self,
         load: Load,
         probe: bool,
@@ -106,10 +106,10 @@ impl LaneGate {
         // Departures during the outage of Redis are already reported.
         let retold_from = self.shared.retold_from.take();
         if lost {
-            self.retell(None, retold_from);
+            self.requeue_departures(None, retold_from);
         }
         self.shared.synced = Some(now);
-        let is_shut = matches!(self.breaker.peek(now), Admission::Refuse(_));
+        let is_shut = matches!(self.breaker.peek(now), Admission::Deny(_));
         if lost && state.breaker == BreakerState::Closed && is_shut {
             self.shared.outcome('O');
         } else {
@@ -124,12 +124,12 @@ impl LaneGate {
     pub(in crate::gate) fn adopt_slots(&mut self, state: &SharedState) {
         (self.shared.allowed, self.shared.free) = (state.allowed, state.free);
         if let Some(slots) = &mut self.slots {
-            slots.resize(state.slots.max(slots.in_hand()));
+            slots.resize(state.slots.max(slots.acquired()));
         }
     }
 
     /// Returns whether a freed slot belongs to the shared pool. If so, it no longer counts as acquired.
-    pub(super) fn has_a_slot_too_many(&mut self) -> bool {
+    pub(super) fn release_excess_slot(&mut self) -> bool {
         let Some(slots) = &mut self.slots else {
             return false;
         };
@@ -137,18 +137,18 @@ impl LaneGate {
             Rule::Alone | Rule::Part { .. } => part_of(slots.cap, self.rule),
             Rule::Together => self.shared.allowed,
         };
-        slots.gives_back(allowed)
+        slots.release_excess(allowed)
     }
 
     /// Returns the pending message, if any: updates, requested or returned slots, or a keep-alive.
     pub(in crate::gate) fn message(&mut self, now: Instant) -> Option<PeerMessage> {
         let (mut slots, mut wanted, mut short) = (0, 0, false);
         if let Some(own) = &mut self.slots {
-            let needs = own.needs(now);
+            let needs = own.record_demand(now);
             // Slots are released before the report, so that the report can't understate the slots in use.
-            let kept = needs.min(self.shared.allowed.max(own.out()));
-            own.resize(kept.min(own.in_hand()));
-            (slots, wanted) = (own.in_hand(), needs);
+            let kept = needs.min(self.shared.allowed.max(own.in_use()));
+            own.resize(kept.min(own.acquired()));
+            (slots, wanted) = (own.acquired(), needs);
             short = own.waiting > 0;
         }
         if self.breaker.state() == BreakerState::HalfOpen
@@ -165,7 +165,7 @@ impl LaneGate {
         };
         let silent = |at: Instant| now.saturating_duration_since(at) >= period;
         let due = self.shared.synced.is_none_or(silent);
-        if !due && !short && !self.has_urgent_news(now) {
+        if !due && !short && !self.has_urgent_updates(now) {
             return None;
         }
         Some(PeerMessage {
@@ -177,14 +177,15 @@ impl LaneGate {
     }
 
     /// Returns whether updates can't wait for the next poll. Successful replies can wait if the lane has no failures and free slots.
-    pub(in crate::gate) fn has_urgent_news(&self, now: Instant) -> bool {
+    pub(in crate::gate) fn has_urgent_updates(&self, now: Instant) -> bool {
         let answers = self.breaker.state() == BreakerState::Closed
             && self.shared.failures == 0
             && !self.pace.is_limited(now);
         let slots = self.slots.as_ref();
         let has_room =
-            slots.is_none_or(|own| self.shared.free > 0 && own.in_hand() <= self.shared.allowed);
-        self.shared.has_more_than_answers() || (self.shared.has_news() && !(answers && has_room))
+            slots.is_none_or(|own| self.shared.free > 0 && own.acquired() <= self.shared.allowed);
+        self.shared.has_more_than_successes()
+            || (self.shared.has_updates() && !(answers && has_room))
     }
 
     /// Returns the final message of a worker that shuts down.
@@ -196,12 +197,12 @@ impl LaneGate {
     }
 
     /// Changes the number of calls that await the decision of peers.
-    pub(in crate::gate) fn asks(&mut self, more: i32) {
+    pub(in crate::gate) fn change_asking(&mut self, more: i32) {
         self.shared.asking = self.shared.asking.saturating_add_signed(more);
     }
 
     fn is_used(&self, slots: usize, now: Instant) -> bool {
-        let lately = |at: Instant| now.saturating_duration_since(at) < USED;
+        let lately = |at: Instant| now.saturating_duration_since(at) < ACTIVE_FOR;
         self.in_flight > 0
             || self.waiting > 0
             || slots > 0
@@ -210,13 +211,13 @@ impl LaneGate {
     }
 
     /// Returns the maximum concurrency that this process can reach, or `None` without a cap.
-    pub(super) fn most_at_once(&self, now: Instant) -> Option<usize> {
+    pub(super) fn max_concurrency_now(&self, now: Instant) -> Option<usize> {
         let slots = self.slots.as_ref()?;
-        let fresh = |at: Instant| now.saturating_duration_since(at) < FRESH;
+        let fresh = |at: Instant| now.saturating_duration_since(at) < MAX_STATE_AGE;
         Some(match self.rule {
             Rule::Alone | Rule::Part { .. } => part_of(slots.cap, self.rule),
             Rule::Together if self.shared.synced.is_some_and(fresh) => {
-                (slots.in_hand() + self.shared.free).clamp(1, slots.cap)
+                (slots.acquired() + self.shared.free).clamp(1, slots.cap)
             }
             Rule::Together => slots.cap,
         })
@@ -230,7 +231,7 @@ impl LaneGate {
         }
     }
 
-    pub(in crate::gate) fn refused(&mut self, now: Instant) -> Denied {
+    pub(in crate::gate) fn denied(&mut self, now: Instant) -> Denied {
         let paced = Denial::new(HeldBack::Paced, POLL);
         Denied::HeldBack(self.closed(now).unwrap_or(paced))
     }

@@ -9,7 +9,7 @@ use crate::gate::{BreakerState, CallOutcome, LastError, PaceLimits, TokensUsed};
 const NOW: Duration = Duration::ZERO;
 const JUDGE: &str = "openai-default";
 
-fn nothing() -> Load {
+fn no_load() -> Load {
     Load::default()
 }
 
@@ -31,12 +31,12 @@ fn alive() -> CallEnd {
 }
 
 async fn meet(gate: &Gate, outcome: &CallEnd) {
-    let permit = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
+    let permit = gate.enter(JUDGE, NOW, &no_load).await.unwrap();
     gate.report(JUDGE, permit, outcome);
 }
 
-async fn refused(gate: &Gate) -> Denial {
-    gate.enter(JUDGE, NOW, &nothing).await.err().unwrap()
+async fn enter_denied(gate: &Gate) -> Denial {
+    gate.enter(JUDGE, NOW, &no_load).await.err().unwrap()
 }
 
 fn closed_for(why: HeldBack, seconds: u64) -> Denial {
@@ -52,8 +52,11 @@ async fn breaker_affects_only_its_judge() {
     for _ in 0..5 {
         meet(&gate, &failed(ErrorClass::Transient, None)).await;
     }
-    assert_eq!(refused(&gate).await, closed_for(HeldBack::BreakerOpen, 30));
-    assert!(gate.enter("other", NOW, &nothing).await.is_ok());
+    assert_eq!(
+        enter_denied(&gate).await,
+        closed_for(HeldBack::BreakerOpen, 30)
+    );
+    assert!(gate.enter("other", NOW, &no_load).await.is_ok());
 }
 
 #[derive(Clone, Default)]
@@ -122,12 +125,12 @@ async fn closed_consumes_no_probe() {
     advance(Duration::from_secs(30)).await;
     assert_eq!(gate.closed(JUDGE), None);
     assert_eq!(gate.closed(JUDGE), None);
-    let probe = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
+    let probe = gate.enter(JUDGE, NOW, &no_load).await.unwrap();
     assert!(probe.probe);
     assert_eq!(gate.closed(JUDGE).unwrap().why, HeldBack::BreakerOpen);
     assert_eq!(gate.snapshot()[0].breaker, BreakerState::HalfOpen);
     gate.report(JUDGE, probe, &alive());
-    assert!(!gate.enter(JUDGE, NOW, &nothing).await.unwrap().probe);
+    assert!(!gate.enter(JUDGE, NOW, &no_load).await.unwrap().probe);
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,11 +140,11 @@ async fn dropped_permit_frees_slot_and_returns_probe() {
         meet(&gate, &failed(ErrorClass::Transient, None)).await;
     }
     advance(Duration::from_secs(30)).await;
-    let probe = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
+    let probe = gate.enter(JUDGE, NOW, &no_load).await.unwrap();
     assert_eq!(gate.snapshot()[0].in_flight, 1);
     drop(probe);
     assert_eq!(gate.snapshot()[0].in_flight, 0);
-    assert!(gate.enter(JUDGE, NOW, &nothing).await.unwrap().probe);
+    assert!(gate.enter(JUDGE, NOW, &no_load).await.unwrap().probe);
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,7 +188,7 @@ async fn burst_of_429s_doubles_pause_once() {
     let gate = gate();
     let mut burst = Vec::new();
     for _ in 0..6 {
-        burst.push(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
+        burst.push(gate.enter(JUDGE, NOW, &no_load).await.unwrap());
     }
     for permit in burst {
         gate.report(JUDGE, permit, &failed(ErrorClass::Throttled, None));
@@ -200,8 +203,8 @@ async fn burst_of_429s_doubles_pause_once() {
 #[tokio::test(start_paused = true)]
 async fn exhausted_judge_stays_closed_and_is_reported_once() {
     let gate = gate();
-    let first = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
-    let second = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
+    let first = gate.enter(JUDGE, NOW, &no_load).await.unwrap();
+    let second = gate.enter(JUDGE, NOW, &no_load).await.unwrap();
     gate.report(JUDGE, first, &failed(ErrorClass::Exhausted, None));
     gate.report(JUDGE, second, &failed(ErrorClass::Exhausted, None));
     let closure = Closure {
@@ -217,7 +220,7 @@ async fn exhausted_judge_stays_closed_and_is_reported_once() {
         why: HeldBack::Exhausted,
         retry_in: None,
     };
-    assert_eq!(refused(&gate).await, denial);
+    assert_eq!(enter_denied(&gate).await, denial);
     gate.open(JUDGE);
     assert_eq!(gate.closed(JUDGE), None);
 }
@@ -250,7 +253,7 @@ async fn open_does_not_change_breaker_and_throttle() {
 #[tokio::test(start_paused = true)]
 async fn rejected_key_does_not_replace_a_pause() {
     let gate = gate();
-    let in_flight = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
+    let in_flight = gate.enter(JUDGE, NOW, &no_load).await.unwrap();
     gate.close(JUDGE, HeldBack::Paused, None);
     gate.report(JUDGE, in_flight, &failed(ErrorClass::Misconfigured, None));
     assert_eq!(gate.closed(JUDGE).unwrap().why, HeldBack::Paused);
@@ -302,14 +305,14 @@ async fn limits_concurrency_and_waits_for_a_slot() {
         max_concurrency: BTreeMap::from([(JUDGE.to_owned(), 1)]),
         ..GateOptions::default()
     }));
-    let held = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
-    let denial = gate.enter(JUDGE, Duration::from_secs(10), &nothing).await;
+    let held = gate.enter(JUDGE, NOW, &no_load).await.unwrap();
+    let denial = gate.enter(JUDGE, Duration::from_secs(10), &no_load).await;
     assert_eq!(denial.err().unwrap(), closed_for(HeldBack::Busy, 5));
     assert_eq!(gate.closed(JUDGE), None);
     let waiting = tokio::spawn({
         let gate = Arc::clone(&gate);
         async move {
-            gate.enter(JUDGE, Duration::from_secs(10), &nothing)
+            gate.enter(JUDGE, Duration::from_secs(10), &no_load)
                 .await
                 .is_ok()
         }
@@ -325,12 +328,12 @@ async fn entry_cap_applies_per_model_and_zero_means_no_cap() {
         max_concurrency: BTreeMap::from([("capped".to_owned(), 1), ("free".to_owned(), 0)]),
         ..GateOptions::default()
     });
-    let _held = gate.enter("capped:a", NOW, &nothing).await.unwrap();
-    assert!(gate.enter("capped:a", NOW, &nothing).await.is_err());
-    assert!(gate.enter("capped:b", NOW, &nothing).await.is_ok());
+    let _held = gate.enter("capped:a", NOW, &no_load).await.unwrap();
+    assert!(gate.enter("capped:a", NOW, &no_load).await.is_err());
+    assert!(gate.enter("capped:b", NOW, &no_load).await.is_ok());
     let mut all = Vec::new();
     for _ in 0..1_000 {
-        all.push(gate.enter("free", NOW, &nothing).await.unwrap());
+        all.push(gate.enter("free", NOW, &no_load).await.unwrap());
     }
     assert_eq!(gate.snapshot().last().unwrap().in_flight, 1_000);
 }
@@ -341,12 +344,12 @@ async fn drops_idle_lanes() {
     gate.close("kept", HeldBack::Paused, None);
     for model in 0..3_000 {
         drop(
-            gate.enter(&format!("any:{model}"), NOW, &nothing)
+            gate.enter(&format!("any:{model}"), NOW, &no_load)
                 .await
                 .unwrap(),
         );
     }
-    assert!(gate.snapshot().len() <= MOST_LANES);
+    assert!(gate.snapshot().len() <= MAX_LANES);
     assert_eq!(gate.closed("kept").unwrap().why, HeldBack::Paused);
 }
 
@@ -371,7 +374,7 @@ async fn waiting_calls_leave_in_order() {
         let (gate, order) = (Arc::clone(&gate), Arc::clone(&order));
         waiting.push(tokio::spawn(async move {
             let permit = gate
-                .enter(JUDGE, Duration::from_secs(10), &nothing)
+                .enter(JUDGE, Duration::from_secs(10), &no_load)
                 .await
                 .unwrap();
             order.lock().push((number, begun.elapsed().as_secs()));
@@ -389,9 +392,9 @@ async fn waiting_calls_leave_in_order() {
 #[tokio::test(start_paused = true)]
 async fn denies_immediately_if_wait_exceeds_timeout() {
     let gate = paced_at(6);
-    drop(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
+    drop(gate.enter(JUDGE, NOW, &no_load).await.unwrap());
     let begun = Instant::now();
-    let denial = refused(&gate).await;
+    let denial = enter_denied(&gate).await;
     assert_eq!(begun.elapsed(), Duration::ZERO);
     assert_eq!(denial.why, HeldBack::Paced);
     let wait = denial.retry_in.unwrap();
@@ -406,23 +409,23 @@ async fn denies_immediately_if_wait_exceeds_timeout() {
         HeldBack::Paced
     );
     advance(wait).await;
-    assert!(gate.enter(JUDGE, NOW, &nothing).await.is_ok());
+    assert!(gate.enter(JUDGE, NOW, &no_load).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_wait_does_not_delay_others() {
     let gate = paced_at(60);
-    drop(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
+    drop(gate.enter(JUDGE, NOW, &no_load).await.unwrap());
     let patient = Duration::from_secs(10);
     let gone = tokio::spawn({
         let gate = Arc::clone(&gate);
-        async move { gate.enter(JUDGE, patient, &nothing).await.is_ok() }
+        async move { gate.enter(JUDGE, patient, &no_load).await.is_ok() }
     });
     tokio::task::yield_now().await;
     gone.abort();
     assert!(gone.await.unwrap_err().is_cancelled());
     let begun = Instant::now();
-    assert!(gate.enter(JUDGE, patient, &nothing).await.is_ok());
+    assert!(gate.enter(JUDGE, patient, &no_load).await.is_ok());
     assert!(begun.elapsed() < Duration::from_secs(2));
 }
 
@@ -438,7 +441,7 @@ fn counting_tokens() -> Arc<Gate> {
 }
 
 /// Makes one call with `tokens` prompt tokens and a timeout of 10 s.
-async fn ask(gate: &Gate, tokens: u64) -> Result<(), Denial> {
+async fn make_call(gate: &Gate, tokens: u64) -> Result<(), Denial> {
     let load = move || Load {
         prompt_tokens: tokens,
         most_answer_tokens: 0,
@@ -454,7 +457,7 @@ async fn ask(gate: &Gate, tokens: u64) -> Result<(), Denial> {
 
 /// Retries until the call leaves.
 async fn retry_until_sent(gate: &Gate, tokens: u64) {
-    while let Err(denial) = ask(gate, tokens).await {
+    while let Err(denial) = make_call(gate, tokens).await {
         tokio::time::sleep(denial.retry_in.unwrap()).await;
     }
 }
@@ -474,8 +477,8 @@ async fn small_calls_do_not_starve_a_large_call() {
     tokio::time::sleep(Duration::from_secs(120)).await;
     for size in [8_000, 30_000] {
         // A call above the limit waits for an empty minute.
-        let went_out = retry_until_sent(&gate, size);
-        let within = tokio::time::timeout(Duration::from_secs(150), went_out).await;
+        let departures_since = retry_until_sent(&gate, size);
+        let within = tokio::time::timeout(Duration::from_secs(150), departures_since).await;
         assert!(within.is_ok(), "{size}");
     }
 }
@@ -484,33 +487,36 @@ async fn small_calls_do_not_starve_a_large_call() {
 async fn one_large_call_waits_beyond_its_timeout() {
     let gate = counting_tokens();
     for _ in 0..9 {
-        ask(&gate, 1_000).await.unwrap();
+        make_call(&gate, 1_000).await.unwrap();
     }
     let stays = tokio::spawn({
         let gate = Arc::clone(&gate);
-        async move { ask(&gate, 8_000).await }
+        async move { make_call(&gate, 8_000).await }
     });
     // By now a small call could leave.
     tokio::time::sleep(Duration::from_secs(7)).await;
     assert_eq!(gate.room(JUDGE).unwrap().starts, Some(0));
     let begun = Instant::now();
-    assert_eq!(ask(&gate, 8_000).await.unwrap_err().why, HeldBack::Paced);
+    assert_eq!(
+        make_call(&gate, 8_000).await.unwrap_err().why,
+        HeldBack::Paced
+    );
     assert_eq!(begun.elapsed(), Duration::ZERO);
     stays.abort();
     assert!(stays.await.unwrap_err().is_cancelled());
     assert_eq!(gate.room(JUDGE).unwrap().starts, Some(1));
-    ask(&gate, 8_000).await.unwrap();
+    make_call(&gate, 8_000).await.unwrap();
     assert!(begun.elapsed() > Duration::from_secs(10));
 }
 
 #[tokio::test(start_paused = true)]
 async fn closing_lane_denies_waiting_calls() {
     let gate = paced_at(60);
-    drop(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
+    drop(gate.enter(JUDGE, NOW, &no_load).await.unwrap());
     let waiting = tokio::spawn({
         let gate = Arc::clone(&gate);
         async move {
-            gate.enter(JUDGE, Duration::from_secs(10), &nothing)
+            gate.enter(JUDGE, Duration::from_secs(10), &no_load)
                 .await
                 .err()
         }
@@ -529,7 +535,7 @@ async fn room_counts_calls_in_flight_and_starts() {
         (0, Some(64), Some(1))
     );
     assert!(gate.snapshot().is_empty(), "asking makes no lane");
-    let held = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
+    let held = gate.enter(JUDGE, NOW, &no_load).await.unwrap();
     let room = gate.room(JUDGE).unwrap();
     assert_eq!((room.in_flight, room.starts), (1, Some(0)));
     assert_eq!(room.more_in, Some(Duration::from_millis(500)));
@@ -544,12 +550,12 @@ async fn room_counts_calls_in_flight_and_starts() {
 async fn entry_pace_applies_per_model() {
     let gate = paced_at(60);
     let [a, b] = ["a", "b"].map(|model| format!("{JUDGE}:{model}"));
-    assert!(gate.enter(&a, NOW, &nothing).await.is_ok());
+    assert!(gate.enter(&a, NOW, &no_load).await.is_ok());
     assert_eq!(
-        gate.enter(&a, NOW, &nothing).await.err().unwrap().why,
+        gate.enter(&a, NOW, &no_load).await.err().unwrap().why,
         HeldBack::Paced
     );
-    assert!(gate.enter(&b, NOW, &nothing).await.is_ok());
+    assert!(gate.enter(&b, NOW, &no_load).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
@@ -557,7 +563,7 @@ async fn timeouts_reduce_concurrency() {
     let gate = gate();
     let mut out = Vec::new();
     for _ in 0..8 {
-        out.push(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
+        out.push(gate.enter(JUDGE, NOW, &no_load).await.unwrap());
     }
     advance(Duration::from_secs(60)).await;
     for permit in out.drain(..2) {
@@ -566,12 +572,12 @@ async fn timeouts_reduce_concurrency() {
     }
     assert_eq!(gate.room(JUDGE).unwrap().cap, Some(3));
     assert_eq!(gate.snapshot()[0].failures_in_row, 2);
-    assert_eq!(refused(&gate).await, closed_for(HeldBack::Paced, 1));
+    assert_eq!(enter_denied(&gate).await, closed_for(HeldBack::Paced, 1));
     out.clear();
     for _ in 0..3 {
-        out.push(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
+        out.push(gate.enter(JUDGE, NOW, &no_load).await.unwrap());
     }
-    assert_eq!(refused(&gate).await, closed_for(HeldBack::Paced, 1));
+    assert_eq!(enter_denied(&gate).await, closed_for(HeldBack::Paced, 1));
 }
 
 /// Returns the shared state of an open lane without limits.
@@ -593,7 +599,7 @@ fn open_lane(now_ms: i64, born: i64) -> SharedState {
 }
 
 /// Returns the calls of a report: time, is correction, requests, input and output tokens.
-fn told_of_calls(report: &[String]) -> Vec<Vec<i64>> {
+fn reported_calls(report: &[String]) -> Vec<Vec<i64>> {
     let calls = report[7..].chunks(5);
     let figures = |call: &[String]| call.iter().map(|figure| figure.parse().unwrap()).collect();
     calls.map(figures).collect()
@@ -625,7 +631,7 @@ async fn reports_failures_immediately_and_replies_with_poll() {
     meet(&gate, &failed(ErrorClass::Transient, None)).await;
     let report = message().unwrap().report;
     assert_eq!(report[0], "af");
-    let told = told_of_calls(&report);
+    let told = reported_calls(&report);
     let of = |kind| told.iter().filter(move |call| call[1] == kind);
     assert_eq!(of(0).map(|call| call[2]).sum::<i64>(), 41, "{told:?}");
     assert_eq!((of(0).count(), of(1).count()), (1, 1), "{told:?}");
@@ -673,6 +679,9 @@ async fn reports_each_call_once_after_redis_lost_state() {
         lane.adopt(&open_lane(1_010_000, 2), now, now);
         lane.message(now).unwrap().report
     });
-    let requests = told_of_calls(&told).iter().map(|call| call[2]).sum::<i64>();
+    let requests = reported_calls(&told)
+        .iter()
+        .map(|call| call[2])
+        .sum::<i64>();
     assert_eq!(requests, 5, "{told:?}");
 }

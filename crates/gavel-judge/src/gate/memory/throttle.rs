@@ -3,7 +3,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Maximum closure requested by a provider, because its clock may be wrong by years.
-pub(super) const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+pub(super) const MAX_CLOSURE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Pause of a lane after 429s. It only computes the time; callers wait.
 #[derive(Debug)]
@@ -12,12 +12,12 @@ pub(super) struct Throttle {
     longest: Duration,
     next: Duration,
     /// Minimum of the next pause with a `Retry-After`.
-    named: Duration,
+    min_retry_after: Duration,
     until: Option<Instant>,
 }
 
 /// Maximum of a pause that was increased because the server's `Retry-After` was too short.
-const LONGEST_NAMED: Duration = Duration::from_secs(8);
+const MAX_RAISED_PAUSE: Duration = Duration::from_secs(8);
 
 impl Throttle {
     pub(super) fn new(first: Duration, longest: Duration) -> Self {
@@ -25,7 +25,7 @@ impl Throttle {
             first,
             longest,
             next: first,
-            named: Duration::ZERO,
+            min_retry_after: Duration::ZERO,
             until: None,
         }
     }
@@ -35,10 +35,10 @@ impl Throttle {
         let paused = self.until.is_some_and(|until| until > now);
         let pause = match retry_after {
             Some(asked) => {
-                let asked = asked.clamp(Duration::from_secs(1), LONGEST);
-                let pause = asked.max(self.named);
+                let asked = asked.clamp(Duration::from_secs(1), MAX_CLOSURE);
+                let pause = asked.max(self.min_retry_after);
                 if !paused {
-                    self.named = (pause * 2).min(LONGEST_NAMED);
+                    self.min_retry_after = (pause * 2).min(MAX_RAISED_PAUSE);
                 }
                 if paused { asked } else { pause }
             }
@@ -59,7 +59,7 @@ impl Throttle {
 
     pub(super) fn succeeded(&mut self) {
         self.next = self.first;
-        self.named = Duration::ZERO;
+        self.min_retry_after = Duration::ZERO;
     }
 
     pub(super) fn until(&self, now: Instant) -> Option<Instant> {

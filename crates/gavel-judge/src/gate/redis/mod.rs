@@ -33,13 +33,13 @@ use scripts::{EnterReply, Scripts};
 /// A call that may leave within this time is admitted and sleeps until then.
 const HORIZON: Duration = Duration::from_millis(250);
 /// Interval between checks for pending messages.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Events within this time are reported together.
-const TOGETHER: Duration = Duration::from_millis(5);
-const RETRY: Duration = Duration::from_millis(500);
+const BATCH_DELAY: Duration = Duration::from_millis(5);
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// Timeout of a script, after which Redis counts as unavailable.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
-const FAREWELL: Duration = Duration::from_millis(500);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
 struct Link {
     client: RedisClient,
@@ -48,7 +48,7 @@ struct Link {
     prefix: String,
     member: String,
     /// Wakes the synchronization early.
-    news: Notify,
+    wake_sync: Notify,
     away: AtomicBool,
     workers: Mutex<WorkerCounts>,
 }
@@ -65,7 +65,7 @@ pub fn shared_gate(
         scripts: Scripts::new(),
         prefix: format!("{{gavel:{queue}:gate:"),
         member: Uuid::now_v7().simple().to_string(),
-        news: Notify::new(),
+        wake_sync: Notify::new(),
         away: AtomicBool::new(false),
         workers: Mutex::default(),
     });
@@ -85,19 +85,19 @@ struct GateSync {
 impl GateSync {
     async fn keep(self, stop: CancellationToken) {
         while !stop.is_cancelled() {
-            self.tell().await;
+            self.sync_lanes().await;
             let pause = match self.link.away.load(Ordering::Relaxed) {
-                true => RETRY,
-                false => TOGETHER,
+                true => RETRY_INTERVAL,
+                false => BATCH_DELAY,
             };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = stop.cancelled() => {}
             }
-            if pause == TOGETHER {
+            if pause == BATCH_DELAY {
                 tokio::select! {
-                    () = self.link.news.notified() => {}
-                    () = tokio::time::sleep(LOOK) => {}
+                    () = self.link.wake_sync.notified() => {}
+                    () = tokio::time::sleep(CHECK_INTERVAL) => {}
                     () = stop.cancelled() => {}
                 }
             }
@@ -106,34 +106,37 @@ impl GateSync {
         let leaving = async {
             for judge in self.gate.judges() {
                 let message = self.gate.with_lane(&judge, LaneGate::last_message);
-                self.say(&judge, message, Duration::ZERO).await;
+                self.send(&judge, message, Duration::ZERO).await;
             }
         };
         if !self.link.away.load(Ordering::Relaxed) {
-            let _late = tokio::time::timeout(FAREWELL, leaving).await;
+            let _late = tokio::time::timeout(SHUTDOWN_TIMEOUT, leaving).await;
         }
     }
 
     /// Sends pending messages of all lanes and applies the replies.
-    async fn tell(&self) {
+    async fn sync_lanes(&self) {
         if self.link.away.load(Ordering::Relaxed) {
-            self.try_again().await;
+            self.probe_redis().await;
             return;
         }
         let lease = self.gate.options().lease;
         let messages = self.gate.messages().into_iter();
         let telling =
-            messages.map(|(judge, message)| async move { self.say(&judge, message, lease).await });
+            messages.map(|(judge, message)| async move { self.send(&judge, message, lease).await });
         join_all(telling).await;
     }
 
-    async fn say(&self, judge: &str, message: PeerMessage, lease: Duration) {
+    async fn send(&self, judge: &str, message: PeerMessage, lease: Duration) {
         let (gate, link) = (&*self.gate, &*self.link);
-        let mut args = link.figures(gate, judge, &message, lease);
+        let mut args = link.common_args(gate, judge, &message, lease);
         args.extend(message.report);
         let sent = Instant::now();
-        let answer = link.answer(gate, &link.scripts.report, judge, &args).await;
-        if let Some(state) = answer.and_then(|answer| link.known(gate, SharedState::read(&answer)))
+        let answer = link
+            .run_script(gate, &link.scripts.report, judge, &args)
+            .await;
+        if let Some(state) =
+            answer.and_then(|answer| link.checked(gate, SharedState::read(&answer)))
         {
             gate.with_lane(judge, |lane, now| {
                 lane.adopt(&state, sent, now);
@@ -143,7 +146,7 @@ impl GateSync {
     }
 
     /// Probes Redis. Pending updates are sent after it recovers.
-    async fn try_again(&self) {
+    async fn probe_redis(&self) {
         let key = format!("{}}}:back", self.link.prefix);
         if self.link.client.probe(&key).await.is_ok() {
             self.link.away.store(false, Ordering::Relaxed);
@@ -152,14 +155,14 @@ impl GateSync {
                 "Redis is back: the judges' breakers, paces and caps hold for all workers together again"
             );
         } else {
-            self.gate.follow(self.link.part());
+            self.gate.follow(self.link.local_share());
         }
     }
 }
 
 impl Link {
     /// Runs a script. Returns `None` if Redis is unavailable.
-    async fn answer(
+    async fn run_script(
         &self,
         gate: &Gate,
         script: &redis::Script,
@@ -169,34 +172,34 @@ impl Link {
         let key = format!("{}{judge}}}", self.prefix);
         let answer = self.client.invoke(script, &key, args).await;
         answer
-            .map_err(|error| self.lost(gate, &explain(&error)))
+            .map_err(|error| self.go_local(gate, &explain(&error)))
             .ok()
     }
 
     /// Treats a malformed reply like an outage.
-    fn known<T>(&self, gate: &Gate, read: Option<T>) -> Option<T> {
+    fn checked<T>(&self, gate: &Gate, read: Option<T>) -> Option<T> {
         if read.is_none() {
-            self.lost(gate, &"an answer of another shape");
+            self.go_local(gate, &"an answer of another shape");
         }
         read
     }
 
     /// Switches to the local share after an outage or an error.
-    fn lost(&self, gate: &Gate, error: &(dyn std::fmt::Display + Sync)) {
+    fn go_local(&self, gate: &Gate, error: &(dyn std::fmt::Display + Sync)) {
         if !self.away.swap(true, Ordering::Relaxed) {
             let workers = self.workers.lock().alive;
             tracing::warn!(%error, workers, "Redis is away: this worker keeps to its part of the judges' paces and caps, by the number of live workers");
-            gate.follow(self.part());
+            gate.follow(self.local_share());
         }
     }
 
-    fn part(&self) -> Rule {
+    fn local_share(&self) -> Rule {
         Rule::Part {
             workers: self.workers.lock().alive.max(1),
         }
     }
 
-    fn figures(
+    fn common_args(
         &self,
         gate: &Gate,
         judge: &str,
@@ -207,12 +210,12 @@ impl Link {
         let limits = gate.limits(judge);
         let requests = limits.requests_per_minute.unwrap_or(0);
         let tokens = limits.tokens_per_minute.unwrap_or(0);
-        let ours = |figure: u64| self.workers.lock().together(judge, figure);
-        let figures = [
+        let ours = |figure: u64| self.workers.lock().shared_part(judge, figure);
+        let common_args = [
             ours(u64::from(gate.cap(judge))),
-            whole(lease),
+            millis(lease),
             u64::from(options.failures_to_open.max(1)),
-            whole(options.cool_down),
+            millis(options.cool_down),
             requests,
             tokens,
             u64::from(message.out),
@@ -221,14 +224,14 @@ impl Link {
             ours(requests),
             ours(tokens),
         ];
-        let figures = figures.iter().map(u64::to_string);
+        let common_args = common_args.iter().map(u64::to_string);
         std::iter::once(self.member.clone())
-            .chain(figures)
+            .chain(common_args)
             .collect()
     }
 
     /// Requests admission from peers and sleeps until the departure. Returns `None` if Redis is unavailable.
-    async fn ask(
+    async fn ask_peers(
         &self,
         gate: &Gate,
         judge: &str,
@@ -236,24 +239,26 @@ impl Link {
         (input, output): (u64, u64),
     ) -> Option<Result<Admitted, Denied>> {
         let nothing = PeerMessage::default();
-        let mut args = self.figures(gate, judge, &nothing, gate.options().lease);
-        args.extend([input, output, whole(HORIZON)].map(|figure| figure.to_string()));
+        let mut args = self.common_args(gate, judge, &nothing, gate.options().lease);
+        args.extend([input, output, millis(HORIZON)].map(|figure| figure.to_string()));
         let sent = Instant::now();
         let _asking = AskingGuard::new(gate, judge);
-        let answer = self.answer(gate, &self.scripts.enter, judge, &args).await?;
+        let answer = self
+            .run_script(gate, &self.scripts.enter, judge, &args)
+            .await?;
         let read = SharedState::read(&answer).zip(EnterReply::read(&answer));
-        let (state, verdict) = self.known(gate, read)?;
+        let (state, verdict) = self.checked(gate, read)?;
         gate.with_lane(judge, |lane, now| lane.adopt(&state, sent, now));
         Some(match verdict {
             EnterReply::Passes { probe, wait, at_ms } => {
                 tokio::time::sleep_until(sent + wait).await;
-                Ok(gate.with_lane(judge, |lane, now| lane.let_go(load, probe, at_ms, now)))
+                Ok(gate.with_lane(judge, |lane, now| lane.grant(load, probe, at_ms, now)))
             }
             EnterReply::Later(wait) => {
                 gate.with_lane(judge, |lane, now| lane.pace.due_in(wait, now));
                 Err(Denied::Later(wait.saturating_sub(HORIZON / 2)))
             }
-            EnterReply::Closed => Err(gate.with_lane(judge, LaneGate::refused)),
+            EnterReply::Closed => Err(gate.with_lane(judge, LaneGate::denied)),
         })
     }
 }
@@ -266,14 +271,15 @@ struct AskingGuard<'a> {
 
 impl<'a> AskingGuard<'a> {
     fn new(gate: &'a Gate, judge: &'a str) -> Self {
-        gate.with_lane(judge, |lane, _| lane.asks(1));
+        gate.with_lane(judge, |lane, _| lane.change_asking(1));
         Self { gate, judge }
     }
 }
 
 impl Drop for AskingGuard<'_> {
     fn drop(&mut self) {
-        self.gate.with_lane(self.judge, |lane, _| lane.asks(-1));
+        self.gate
+            .with_lane(self.judge, |lane, _| lane.change_asking(-1));
     }
 }
 
@@ -286,18 +292,19 @@ impl Peers for Link {
         load: Load,
         place: LinePosition,
     ) -> Result<Admitted, Denied> {
-        let (input, output) = match gate.with_lane(judge, |lane, now| lane.ask(load, place, now))? {
-            LocalDecision::Admitted(admitted) => return Ok(admitted),
-            LocalDecision::AskPeers { input, output } => (input, output),
-        };
-        match self.ask(gate, judge, load, (input, output)).await {
+        let (input, output) =
+            match gate.with_lane(judge, |lane, now| lane.decide_locally(load, place, now))? {
+                LocalDecision::Admitted(admitted) => return Ok(admitted),
+                LocalDecision::AskPeers { input, output } => (input, output),
+            };
+        match self.ask_peers(gate, judge, load, (input, output)).await {
             Some(answer) => answer,
             None => gate.with_lane(judge, |lane, now| lane.admit(load, place, now)),
         }
     }
 
-    fn news(&self) {
-        self.news.notify_one();
+    fn wake_sync(&self) {
+        self.wake_sync.notify_one();
     }
 
     fn live_workers(&self, workers: WorkerCounts) {
@@ -305,6 +312,6 @@ impl Peers for Link {
     }
 }
 
-fn whole(span: Duration) -> u64 {
+fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

@@ -16,11 +16,11 @@ const SPREAD: f64 = 61.5;
 const WINDOW: Duration = Duration::from_millis(61_200);
 const GRAIN: Duration = Duration::from_millis(100);
 /// Tolerance for early calls, so that a late call does not delay the next one.
-const EARLY: Duration = Duration::from_millis(25);
+const EARLY_TOLERANCE: Duration = Duration::from_millis(25);
 /// The same if calls are closer together than [`GRAIN`], because timers and schedulers are less precise than that.
-const EARLY_WHEN_FAST: Duration = Duration::from_millis(100);
+const FAST_EARLY_TOLERANCE: Duration = Duration::from_millis(100);
 /// Lifetime of a learned limit without confirmation by a reply, because quotas are raised and headers misread.
-const BELIEVED_FOR: Duration = Duration::from_secs(600);
+const LIMIT_TTL: Duration = Duration::from_secs(600);
 
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
 
@@ -38,7 +38,7 @@ pub(super) struct Meter {
 #[derive(Debug, Clone, Copy)]
 struct Learned {
     limit: u64,
-    heard: Instant,
+    as_of: Instant,
 }
 
 impl Meter {
@@ -50,10 +50,10 @@ impl Meter {
         }
     }
 
-    pub(super) fn heard(&mut self, report: &LimitReport, now: Instant) {
+    pub(super) fn observe(&mut self, report: &LimitReport, now: Instant) {
         let known = self.learned.map(|learned| learned.limit);
         if let Some(limit) = report.per_minute() {
-            self.learned = Some(Learned { limit, heard: now });
+            self.learned = Some(Learned { limit, as_of: now });
         } else if report.is_longer_than_a_minute() && report.limit == known {
             self.learned = None;
         }
@@ -67,7 +67,7 @@ impl Meter {
     }
 
     pub(super) fn adopt(&mut self, learned: Option<u64>, now: Instant) {
-        self.learned = learned.map(|limit| Learned { limit, heard: now });
+        self.learned = learned.map(|limit| Learned { limit, as_of: now });
     }
 
     /// Returns the due time by rate only, without the window.
@@ -78,7 +78,10 @@ impl Meter {
     }
 
     /// Returns departures since `since`, or of the last minute without it.
-    pub(super) fn went_out(&self, since: Option<Instant>) -> impl Iterator<Item = (Instant, i64)> {
+    pub(super) fn departures_since(
+        &self,
+        since: Option<Instant>,
+    ) -> impl Iterator<Item = (Instant, i64)> {
         let counted = self.window.grains.iter();
         counted
             .filter(move |grain| since.is_none_or(|since| grain.from >= since))
@@ -105,7 +108,7 @@ impl Meter {
     }
 
     pub(super) fn take(&mut self, amount: u64, rate: Option<Rate>, now: Instant) {
-        self.window.forget(now);
+        self.window.expire(now);
         if let Some(rate) = rate {
             let due = match self.next {
                 Some(next) if self.spreads(rate, now) => next.max(now),
@@ -148,7 +151,7 @@ impl Meter {
             let span = until.saturating_duration_since(from).as_secs_f64();
             1 + (span / step) as u64
         } else {
-            whole(rate.per_minute / 2.0).saturating_sub(used) / amount
+            at_least_one(rate.per_minute / 2.0).saturating_sub(used) / amount
         };
         let room = self
             .limit(from)
@@ -159,7 +162,7 @@ impl Meter {
 
     pub(super) fn snapshot(&self, rate: Option<Rate>, now: Instant) -> MeterSnapshot {
         MeterSnapshot {
-            limit: rate.map(|rate| whole(rate.per_minute)),
+            limit: rate.map(|rate| at_least_one(rate.per_minute)),
             configured: self.configured,
             learned: self.learned(now),
             used: self.used(now),
@@ -168,7 +171,7 @@ impl Meter {
 
     fn learned(&self, now: Instant) -> Option<u64> {
         self.learned
-            .filter(|learned| now.saturating_duration_since(learned.heard) < BELIEVED_FOR)
+            .filter(|learned| now.saturating_duration_since(learned.as_of) < LIMIT_TTL)
             .map(|learned| learned.limit)
     }
 
@@ -203,13 +206,13 @@ pub(super) fn between(amount: u64, limit: f64) -> Duration {
 
 fn early(amount: u64, rate: f64) -> Duration {
     if between(amount, rate) < GRAIN {
-        EARLY_WHEN_FAST
+        FAST_EARLY_TOLERANCE
     } else {
-        EARLY
+        EARLY_TOLERANCE
     }
 }
 
-fn whole(limit: f64) -> u64 {
+fn at_least_one(limit: f64) -> u64 {
     (limit as u64).max(1)
 }
 
@@ -247,7 +250,7 @@ impl SlidingWindow {
             .fold(0, |sum, grain| sum.saturating_add(grain.amount))
     }
 
-    pub(super) fn forget(&mut self, now: Instant) {
+    pub(super) fn expire(&mut self, now: Instant) {
         while self.grains.front().is_some_and(|grain| grain.ends() <= now) {
             self.grains.pop_front();
         }
@@ -263,7 +266,7 @@ impl SlidingWindow {
     }
 
     fn correct(&mut self, at: Instant, before: u64, after: u64, now: Instant) {
-        self.forget(now);
+        self.expire(now);
         let behind = self.grains.partition_point(|grain| grain.from <= at);
         if let Some(grain) = behind
             .checked_sub(1)

@@ -13,19 +13,19 @@ use tokio::time::Instant;
 use super::outbox::SharedState;
 use super::rule::Rule;
 use crate::gate::{Load, PaceLimits, PaceSnapshot, RateReport, TokensUsed};
-use learned_rate::{Answered, LearnedRateLimit, SECONDS};
+use learned_rate::{LearnedRateLimit, SECONDS, SuccessCounts};
 use meter::{MINUTE, Meter, Rate, SlidingWindow, Spread, between};
 
 /// Maximum hold for an exhausted limit, because a reported reset may be wrong.
-const LONGEST_HOLD: Duration = Duration::from_secs(300);
+const MAX_HOLD: Duration = Duration::from_secs(300);
 /// Assumed answer tokens before the first reply.
-const FIRST_ANSWER: u64 = 1_000;
+const DEFAULT_ANSWER_TOKENS: u64 = 1_000;
 /// Assumed prompt tokens before the first call.
-const FIRST_PROMPT: u64 = 4_000;
+const DEFAULT_PROMPT_TOKENS: u64 = 4_000;
 /// Weight of a new call in the typical size is 1/8.
-const PARTS: u64 = 8;
+const AVERAGE_OVER: u64 = 8;
 /// Minimum interval between checks for growing capacity.
-const SHORTEST_LOOK: Duration = Duration::from_millis(100);
+const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(in crate::gate) struct Pace {
@@ -37,15 +37,15 @@ pub(in crate::gate) struct Pace {
     /// End of the hold after a reply reported an exhausted limit.
     held_until: Option<Instant>,
     /// Latest call with a processed reply. Reports of older calls are ignored as outdated.
-    heard: u64,
-    taken: u64,
+    last_reply: u64,
+    last_ticket: u64,
     typical_prompt: Option<u64>,
     typical_answer: Option<u64>,
     /// Typical estimate of prompt tokens before departure.
     typical_estimate: Option<u64>,
     rule: Rule,
     /// Due time of the next call according to the pace shared by all workers.
-    next_of_all: Option<Instant>,
+    shared_next: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +53,7 @@ pub(crate) struct PaceTicket {
     number: u64,
     at: Instant,
     /// Departure time on the Redis clock in ms, if shared state admitted the call.
-    there: Option<i64>,
+    redis_ms: Option<i64>,
     share: Share,
 }
 
@@ -64,7 +64,7 @@ impl PaceTicket {
     }
 
     pub(super) fn left_at(&self) -> (Instant, Option<i64>) {
-        (self.at, self.there)
+        (self.at, self.redis_ms)
     }
 }
 
@@ -109,7 +109,7 @@ impl Pace {
 
     pub(super) fn follow(&mut self, rule: Rule) {
         self.rule = rule;
-        self.next_of_all = None;
+        self.shared_next = None;
         for meter in &mut self.meters {
             meter.divisor = rule.divisor();
         }
@@ -120,14 +120,14 @@ impl Pace {
         for (meter, learned) in self.meters.iter_mut().zip(state.learned) {
             meter.adopt(learned, now);
         }
-        self.next_of_all = Some(now + state.next_in);
+        self.shared_next = Some(now + state.next_in);
         let held = now + state.held_for;
         self.held_until = self.held_until.max((held > now).then_some(held));
     }
 
     /// Sets the wait until the next call that Redis reported.
     pub(in crate::gate) fn due_in(&mut self, wait: Duration, now: Instant) {
-        self.next_of_all = Some(now + wait);
+        self.shared_next = Some(now + wait);
     }
 
     pub(super) fn is_limited(&self, now: Instant) -> bool {
@@ -146,13 +146,13 @@ impl Pace {
     }
 
     /// Returns departures since `since`, or of the last minute without it, oldest first: requests, prompt tokens, answer tokens.
-    pub(super) fn went_out(&self, since: Option<Instant>) -> Vec<(Instant, [i64; 3])> {
+    pub(super) fn departures_since(&self, since: Option<Instant>) -> Vec<(Instant, [i64; 3])> {
         let [requests, _, input, output] = &self.meters;
-        let requests = requests.went_out(since);
+        let requests = requests.departures_since(since);
         let requests = requests.map(|(at, amount)| (at, [amount, 0, 0]));
-        let input = input.went_out(since);
+        let input = input.departures_since(since);
         let input = input.map(|(at, amount)| (at, [0, amount, 0]));
-        let output = output.went_out(since);
+        let output = output.departures_since(since);
         let output = output.map(|(at, amount)| (at, [0, 0, amount]));
         let mut all: Vec<_> = requests.chain(input).chain(output).collect();
         all.sort_by_key(|(at, _)| *at);
@@ -180,13 +180,13 @@ impl Pace {
     }
 
     /// Returns the wait of a call of typical size, or `None` if it may leave now.
-    pub(super) fn holds_back(&self, now: Instant) -> Option<Duration> {
+    pub(super) fn typical_wait(&self, now: Instant) -> Option<Duration> {
         let earliest = self.earliest(self.typical_share(), now);
         (earliest > now).then(|| earliest - now)
     }
 
-    /// Records a departure. `there` is its time on the Redis clock if shared state admitted it.
-    pub(super) fn leave(&mut self, load: Load, there: Option<i64>, now: Instant) -> PaceTicket {
+    /// Records a departure. `redis_ms` is its time on the Redis clock if shared state admitted it.
+    pub(super) fn leave(&mut self, load: Load, redis_ms: Option<i64>, now: Instant) -> PaceTicket {
         let share = self.share(load);
         let rates = self.rates(now);
         for ((meter, amount), rate) in self.meters.iter_mut().zip(share.amounts()).zip(rates) {
@@ -195,11 +195,11 @@ impl Pace {
         if share.input > 0 {
             self.typical_estimate = Some(typical(self.typical_estimate, share.input));
         }
-        self.taken += 1;
+        self.last_ticket += 1;
         PaceTicket {
-            number: self.taken,
+            number: self.last_ticket,
             at: now,
-            there,
+            redis_ms,
             share,
         }
     }
@@ -230,20 +230,20 @@ impl Pace {
         ]
     }
 
-    pub(super) fn heard(&mut self, rates: &RateReport, now: Instant) {
+    pub(super) fn observe(&mut self, rates: &RateReport, now: Instant) {
         for (meter, report) in self.meters.iter_mut().zip(rates.all()) {
-            meter.heard(report, now);
+            meter.observe(report, now);
         }
     }
 
     /// Holds calls until the reset if the reply reports an exhausted limit.
     pub(super) fn hold(&mut self, ticket: PaceTicket, rates: &RateReport, now: Instant) {
-        if ticket.number < self.heard {
+        if ticket.number < self.last_reply {
             return;
         }
-        self.heard = ticket.number;
+        self.last_reply = ticket.number;
         let nothing_left = rates.all().into_iter().filter_map(|r| r.nothing_left_for());
-        let until = nothing_left.max().map(|wait| now + wait.min(LONGEST_HOLD));
+        let until = nothing_left.max().map(|wait| now + wait.min(MAX_HOLD));
         self.held_until = self.held_until.max(until);
     }
 
@@ -253,16 +253,16 @@ impl Pace {
         let share = self.share(load);
         let usual = Share {
             // Compares estimates, because usage in replies is lower than the estimates.
-            input: self.typical_estimate.unwrap_or(FIRST_PROMPT) / 4 * 5,
+            input: self.typical_estimate.unwrap_or(DEFAULT_PROMPT_TOKENS) / 4 * 5,
             ..share
         };
         self.earliest(share, now) > self.earliest(usual, now)
     }
 
-    pub(super) fn answered(&mut self, ticket: PaceTicket, now: Instant) {
-        self.answered.forget(now);
+    pub(super) fn succeeded(&mut self, ticket: PaceTicket, now: Instant) {
+        self.answered.expire(now);
         self.answered.add(now, 1);
-        self.learned_rate.answered(ticket.at, now);
+        self.learned_rate.succeeded(ticket.at, now);
     }
 
     /// Records a 429. Returns whether the lane should pause.
@@ -272,12 +272,12 @@ impl Pace {
         retry_after: Option<Duration>,
         now: Instant,
     ) -> bool {
-        let answered = Answered {
+        let answered = SuccessCounts {
             minute: self.answered.sum_within(MINUTE, now),
             seconds: self.answered.sum_within(SECONDS, now),
         };
         self.learned_rate
-            .refused(ticket.at, retry_after, answered, now)
+            .throttled(ticket.at, retry_after, answered, now)
     }
 
     /// Returns the number of calls of typical size that may leave within `span`, or `None` without limits.
@@ -309,7 +309,7 @@ impl Pace {
             startable.calls = startable.calls.min(calls);
             startable.more_in = startable.more_in.max(limited.step());
         }
-        startable.more_in = startable.more_in.max(SHORTEST_LOOK);
+        startable.more_in = startable.more_in.max(MIN_CHECK_INTERVAL);
         Some(startable)
     }
 
@@ -343,7 +343,7 @@ impl Pace {
     }
 
     fn earliest(&self, share: Share, now: Instant) -> Instant {
-        let held = self.held_until.max(self.next_of_all);
+        let held = self.held_until.max(self.shared_next);
         let held = held.unwrap_or(now).max(now);
         self.limited(share, now)
             .map(|limited| limited.meter.earliest(limited.amount, limited.rate, now))
@@ -393,15 +393,15 @@ impl Pace {
             input: load.prompt_tokens,
             output: self
                 .typical_answer
-                .unwrap_or(FIRST_ANSWER)
+                .unwrap_or(DEFAULT_ANSWER_TOKENS)
                 .min(load.most_answer_tokens),
         }
     }
 
     fn typical_share(&self) -> Share {
         Share {
-            input: self.typical_prompt.unwrap_or(FIRST_PROMPT),
-            output: self.typical_answer.unwrap_or(FIRST_ANSWER),
+            input: self.typical_prompt.unwrap_or(DEFAULT_PROMPT_TOKENS),
+            output: self.typical_answer.unwrap_or(DEFAULT_ANSWER_TOKENS),
         }
     }
 }
@@ -421,10 +421,10 @@ impl Limited<'_> {
 fn typical(before: Option<u64>, now: u64) -> u64 {
     match before {
         None => now,
-        Some(before) => (before / PARTS)
-            .saturating_mul(PARTS - 1)
-            .saturating_add(before % PARTS)
-            .saturating_add(now / PARTS),
+        Some(before) => (before / AVERAGE_OVER)
+            .saturating_mul(AVERAGE_OVER - 1)
+            .saturating_add(before % AVERAGE_OVER)
+            .saturating_add(now / AVERAGE_OVER),
     }
 }
 

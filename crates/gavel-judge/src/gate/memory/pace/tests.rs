@@ -190,15 +190,15 @@ fn call_above_the_limit_leaves_in_an_empty_window() {
 fn lower_learned_limit_applies_until_it_expires() {
     let (mut pace, begin) = (limits(Some(60), None), Instant::now());
     pace.take(Load::default(), begin).unwrap();
-    pace.heard(&said(30, 29, 2.0), begin);
+    pace.observe(&said(30, 29, 2.0), begin);
     assert_eq!(pace.snapshot(begin).requests.limit, Some(30));
-    pace.heard(&said(600, 500, 10.0), begin);
+    pace.observe(&said(600, 500, 10.0), begin);
     let requests = pace.snapshot(begin).requests;
     assert_eq!((requests.limit, requests.learned), (Some(60), Some(600)));
-    pace.heard(&said(30, 29, 2.0), begin);
+    pace.observe(&said(30, 29, 2.0), begin);
     // A quota per day and one per second.
-    pace.heard(&said(200, 199, 432.0), begin);
-    pace.heard(&said(10, 9, 0.1), begin);
+    pace.observe(&said(200, 199, 432.0), begin);
+    pace.observe(&said(10, 9, 0.1), begin);
     assert_eq!(pace.snapshot(begin).requests.limit, Some(30));
     let later = begin + Duration::from_secs(601);
     assert_eq!(pace.snapshot(later).requests.limit, Some(60));
@@ -209,8 +209,8 @@ fn learned_limit_spaces_calls_after_half_is_used() {
     let (mut pace, begin) = (limits(None, None), Instant::now());
     pace.take(Load::default(), begin).unwrap();
     assert_eq!(pace.startable(secs(0.5), begin), None);
-    pace.heard(&said(60, 59, 1.0), begin);
-    pace.heard(&said(60, 58, 2.0), begin);
+    pace.observe(&said(60, 59, 1.0), begin);
+    pace.observe(&said(60, 58, 2.0), begin);
     for _ in 1..30 {
         pace.take(Load::default(), begin).unwrap();
     }
@@ -252,10 +252,10 @@ fn invalid_limit_reports_do_not_block_calls() {
     ] {
         let mut pace = limits(None, None);
         let call = pace.take(Load::default(), begin).unwrap();
-        pace.heard(&rates, begin);
+        pace.observe(&rates, begin);
         pace.hold(call, &rates, begin);
         let wait = pace.wait(Load::default(), begin).unwrap_or_default();
-        assert!(wait <= LONGEST_HOLD, "{rates:?}: {wait:?}");
+        assert!(wait <= MAX_HOLD, "{rates:?}: {wait:?}");
         assert!(
             pace.take(Load::default(), begin + wait).is_ok(),
             "{rates:?}"
@@ -276,7 +276,7 @@ fn saturated(configured: Option<u64>) -> (Pace, Instant) {
     let calls: Vec<_> = (0..84).map(|_| take(&mut pace)).collect();
     let (_, now) = calls[83];
     for (call, _) in &calls[..60] {
-        pace.answered(*call, now);
+        pace.succeeded(*call, now);
     }
     for (call, _) in &calls[60..] {
         pace.throttled(*call, None, now);
@@ -298,7 +298,7 @@ fn frequent_429s_slow_to_the_successful_rate() {
 fn successes_lift_the_estimate_within_seconds() {
     let (mut pace, now) = saturated(None);
     let call = pace.take(Load::default(), now + secs(2.0)).unwrap();
-    pace.answered(call, now + secs(2.0));
+    pace.succeeded(call, now + secs(2.0));
     let rate = |pace: &Pace, at: f64| pace.snapshot(now + secs(at)).requests.limit;
     assert_eq!(rate(&pace, 2.5), Some(60));
     assert_eq!(rate(&pace, 5.0), Some(240));
@@ -312,7 +312,7 @@ fn persistent_limit_is_probed_after_a_minute() {
     let call = pace.take(Load::default(), now + secs(10.0)).unwrap();
     pace.throttled(call, None, now + secs(10.0));
     let call = pace.take(Load::default(), now + secs(60.0)).unwrap();
-    pace.answered(call, now + secs(60.0));
+    pace.succeeded(call, now + secs(60.0));
     let rate = |pace: &Pace, at: f64| pace.snapshot(now + secs(at)).requests.limit;
     assert_eq!(rate(&pace, 119.0), Some(60));
     assert_eq!(rate(&pace, 124.0), Some(120));
@@ -328,7 +328,7 @@ fn one_429_in_six_does_not_slow_calls() {
         let call = pace.take(Load::default(), now).unwrap();
         match random.f64() < 1.0 / 6.0 {
             true => prevailed += u32::from(pace.throttled(call, Some(secs(1.0)), now)),
-            false => pace.answered(call, now),
+            false => pace.succeeded(call, now),
         }
     }
     assert_eq!(pace.snapshot(now).requests.limit, None);
@@ -408,7 +408,7 @@ proptest! {
                 },
                 Event::Says(limit, remaining, ms) => if let Some(call) = calls.last() {
                     let rates = said(limit, remaining, ms as f64 / 1e3);
-                        pace.heard(&rates, now);
+                        pace.observe(&rates, now);
                         pace.hold(*call, &rates, now);
                 },
                 Event::Throttled => if let Some(call) = calls.pop() {
@@ -418,7 +418,7 @@ proptest! {
         }
         prop_assert!(most_in_a_minute(&left) as u64 <= limit);
         // Any report allows a call within minutes.
-        prop_assert!(pace.wait(Load::default(), now).unwrap_or_default() <= LONGEST_HOLD);
+        prop_assert!(pace.wait(Load::default(), now).unwrap_or_default() <= MAX_HOLD);
     }
 
     #[test]

@@ -83,28 +83,33 @@ impl Server for Bucket {
     }
 }
 
-struct Asked {
+struct CallResults {
     good: Vec<Duration>,
     too_many: usize,
 }
 
 /// Sends calls with `slots` clients until `jobs` succeed or `span` ends. Retries as judges do.
-async fn ask(slots: usize, server: impl Server + 'static, jobs: usize, span: Duration) -> Asked {
+async fn send_calls(
+    slots: usize,
+    server: impl Server + 'static,
+    jobs: usize,
+    span: Duration,
+) -> CallResults {
     let gate = Arc::new(Gate::new(GateOptions {
         default_concurrency: 0,
         ..GateOptions::default()
     }));
     let server = Arc::new(Mutex::new(server));
-    let asked = Arc::new(Mutex::new(Asked {
+    let results = Arc::new(Mutex::new(CallResults {
         good: Vec::new(),
         too_many: 0,
     }));
     let begun = Instant::now();
-    let mut asking = tokio::task::JoinSet::new();
+    let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..slots {
-        let (gate, server, asked) = (gate.clone(), server.clone(), asked.clone());
-        asking.spawn(async move {
-            while begun.elapsed() < span && asked.lock().good.len() < jobs {
+        let (gate, server, results) = (gate.clone(), server.clone(), results.clone());
+        tasks.spawn(async move {
+            while begun.elapsed() < span && results.lock().good.len() < jobs {
                 let patience = Duration::from_secs(10);
                 let permit = match gate.enter(JUDGE, patience, &Load::default).await {
                     Ok(permit) => permit,
@@ -130,10 +135,10 @@ async fn ask(slots: usize, server: impl Server + 'static, jobs: usize, span: Dur
                 };
                 gate.report(JUDGE, permit, &outcome.into());
                 {
-                    let mut asked = asked.lock();
+                    let mut results = results.lock();
                     match answer {
-                        Answer::Good => asked.good.push(begun.elapsed()),
-                        Answer::TooMany(_) => asked.too_many += 1,
+                        Answer::Good => results.good.push(begun.elapsed()),
+                        Answer::TooMany(_) => results.too_many += 1,
                         Answer::Broken => {}
                     }
                 }
@@ -141,8 +146,8 @@ async fn ask(slots: usize, server: impl Server + 'static, jobs: usize, span: Dur
             }
         });
     }
-    asking.join_all().await;
-    Arc::into_inner(asked).unwrap().into_inner()
+    tasks.join_all().await;
+    Arc::into_inner(results).unwrap().into_inner()
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,8 +159,8 @@ async fn random_failures_of_30_percent_do_not_slow_calls() {
             broken: 0.15,
         };
         let begun = Instant::now();
-        let asked = ask(96, noise, 1_000, Duration::from_secs(600)).await;
-        assert!(asked.good.len() >= 1_000);
+        let results = send_calls(96, noise, 1_000, Duration::from_secs(600)).await;
+        assert!(results.good.len() >= 1_000);
         let took = begun.elapsed();
         // If early calls are rejected, the lane is slow for some seconds.
         assert!(took < Duration::from_secs(20), "seed {seed}: {took:?}");
@@ -164,10 +169,10 @@ async fn random_failures_of_30_percent_do_not_slow_calls() {
 
 /// Returns successes of `span` relative to the limit, and 429s per success.
 async fn used(server: impl Server + 'static, limit: usize, span: Duration) -> (f64, f64) {
-    let asked = ask(32, server, usize::MAX, span).await;
+    let results = send_calls(32, server, usize::MAX, span).await;
     let most = limit as f64 * span.as_secs_f64() / 60.0;
-    let good = asked.good.len() as f64;
-    (good / most, asked.too_many as f64 / good)
+    let good = results.good.len() as f64;
+    (good / most, results.too_many as f64 / good)
 }
 
 #[tokio::test(start_paused = true)]
