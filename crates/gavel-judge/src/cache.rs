@@ -29,7 +29,7 @@ impl CacheKey {
     }
 
     /// Returns the key of a declined call of one job. Other jobs ignore it.
-    pub(super) fn of_refusal(spec: &JudgeSpec, question: &Question, asked_for: Uuid) -> Self {
+    pub(super) fn of_declined(spec: &JudgeSpec, question: &Question, asked_for: Uuid) -> Self {
         Self::of_one_asker("declined", spec, question, asked_for)
     }
 

@@ -106,7 +106,7 @@ impl RedisClient {
         for arg in args {
             invocation.arg(arg);
         }
-        self.ask(key, &Request::Script(invocation)).await
+        self.execute(key, &Request::Script(invocation)).await
     }
 
     /// Runs a command on the server of `key`.
@@ -115,7 +115,7 @@ impl RedisClient {
         key: &str,
         command: &Cmd,
     ) -> Result<T, RedisError> {
-        self.ask(key, &Request::Command(command)).await
+        self.execute(key, &Request::Command(command)).await
     }
 
     /// Runs several commands on `key` in order. Returns the first error of the commands.
@@ -124,7 +124,7 @@ impl RedisClient {
         key: &str,
         commands: &Pipeline,
     ) -> Result<T, RedisError> {
-        self.ask(key, &Request::Pipeline(commands)).await
+        self.execute(key, &Request::Pipeline(commands)).await
     }
 
     /// Subscribes to a channel on a separate connection. Receives messages published on any node of a cluster.
@@ -155,12 +155,12 @@ impl RedisClient {
     pub async fn maxmemory_policy(&self) -> Option<String> {
         let mut info = redis::cmd("INFO");
         info.arg("memory");
-        let text: String = self.ask("", &Request::Command(&info)).await.ok()?;
+        let text: String = self.execute("", &Request::Command(&info)).await.ok()?;
         let mut lines = text.lines();
         lines.find_map(|line| Some(line.strip_prefix("maxmemory_policy:")?.trim().to_owned()))
     }
 
-    async fn ask<T: FromRedisValue>(
+    async fn execute<T: FromRedisValue>(
         &self,
         key: &str,
         request: &Request<'_>,

@@ -78,7 +78,7 @@ impl CallRecord {
         self.error = Some(error.class);
         self.message = Some(error.message.clone());
         self.status = error.status;
-        // A refusal has its text here, because the reply is empty.
+        // The text of a declined answer, because the reply is empty.
         self.reply = error.raw_reply.as_deref().map(cut).or(self.reply.take());
         if error.class == ErrorClass::Unparsable {
             tracing::warn!(call_id = %self.call_id, asked_for = %self.asked_for, judge = self.judge, "a reply can't be used; it is kept with its call");
@@ -196,7 +196,8 @@ impl Run<'_> {
             // Only if the first call was rejected. Otherwise the first reply counts.
             Err(failed) => {
                 let declined = failed.error.class == ErrorClass::Refused && self.weak.is_none();
-                declined.then(|| CacheKey::of_refusal(&self.judge.spec, self.asked, self.asked_for))
+                declined
+                    .then(|| CacheKey::of_declined(&self.judge.spec, self.asked, self.asked_for))
             }
         }
     }
@@ -214,8 +215,8 @@ impl Run<'_> {
             Some(first) if !self.question.keeps_judgement(&first.value, &reply.value) => {
                 Some("changes the judgement")
             }
-            Some(_) => self.lacks(&reply),
-            None if self.is_first_complete() => self.lacks(&reply),
+            Some(_) => self.missing_fields(&reply),
+            None if self.is_first_complete() => self.missing_fields(&reply),
             None => None,
         };
         match worse {
@@ -238,7 +239,7 @@ impl Run<'_> {
         first.is_some_and(|first| self.question.schema.lacks(first).is_none())
     }
 
-    fn lacks(&self, reply: &Reply) -> Option<&'static str> {
+    fn missing_fields(&self, reply: &Reply) -> Option<&'static str> {
         let lacked = self.question.schema.lacks(&reply.value);
         lacked.map(|_| "lacks fields of the first")
     }

@@ -1,7 +1,7 @@
 //! Fallback judge (`fallback:`) for questions that the first judge declined to answer.
 //!
 //! Other errors don't use it, because each has its own remedy that a second judge would hide. One level is followed: if the fallback
-//! declines as well, the question fails. It has its own gate, retries, limits, cache key and prices. The refusal is stored per job, so that
+//! declines as well, the question fails. It has its own gate, retries, limits, cache key and prices. The first outcome is stored per job, so that
 //! a run that waited for the fallback doesn't pay for it again. A simulated reply doesn't replace a real one.
 
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(super) async fn ask(
     question: &Question,
     context: &AskContext,
 ) -> AskOutcome {
-    let key = CacheKey::of_refusal(&first.spec, question, context.asked_for);
+    let key = CacheKey::of_declined(&first.spec, question, context.asked_for);
     let remembered = find(first, key, KEPT).await;
     let (declined, own) = match remembered.and_then(Declined::recalled) {
         Some(mut declined) => {
@@ -140,7 +140,7 @@ impl Declined {
     fn answer(&self, first: &JudgeSpec, second: &JudgeSpec, answer: JudgeAnswer) -> JudgeAnswer {
         let name = second.name();
         match answer {
-            Ok(reply) if reply.simulated && !first.simulated() => Err(refusal(format!(
+            Ok(reply) if reply.simulated && !first.simulated() => Err(declined_error(format!(
                 "{}; its fallback {name:?} gave a simulated reply, which never stands in for a real one",
                 self.message
             ))),
@@ -163,7 +163,7 @@ impl Declined {
 }
 
 fn skipped_error(declined: &Declined, fallback: &Fallback, why: &str) -> JudgeError {
-    refusal(format!(
+    declined_error(format!(
         "{}; its fallback {:?} was not asked: {why}",
         declined.message, fallback.name
     ))
@@ -178,7 +178,7 @@ fn too_large(question: &Question, limits: &Limits) -> String {
     )
 }
 
-fn refusal(message: String) -> JudgeError {
+fn declined_error(message: String) -> JudgeError {
     JudgeError::new(ErrorClass::Refused, message)
 }
 

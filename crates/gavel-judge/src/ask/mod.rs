@@ -67,7 +67,7 @@ pub enum AskEnd {
         why: HeldBack,
         /// Retry delay. `None` if an operator must act first.
         retry_in: Option<Duration>,
-        /// Name of the awaited judge if it is the fallback. The refusal of the first judge is stored for 24 h per `asked_for`, so that its
+        /// Name of the awaited judge if it is the fallback. The outcome of the first judge is stored for 24 h per `asked_for`, so that its
         /// call isn't repeated. `retry_in` is then always set, because the open lane of the first judge would not delay the job.
         fallback: Option<String>,
     },
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn caller_with_more_retries_left_asks_again() {
+    fn caller_with_more_retries_left_starts_another_flight() {
         let transient = failed(ErrorClass::Transient);
         assert_eq!(shared(transient, &joined_with(0), 2), None);
         let refused = failed(ErrorClass::Refused);

@@ -32,7 +32,7 @@ pub(super) async fn run(
 ) -> AskOutcome {
     let mut run = Run::new(judge, question, context, key);
     if let Some(reply) = run.look_up(context).await {
-        return run.answered(Ok(reply));
+        return run.with_answer(Ok(reply));
     }
     loop {
         if !run.has_concurrency_permit(context).await {
@@ -53,7 +53,7 @@ pub(super) async fn run(
             Ok(reply) => {
                 let faults = run.weaknesses_to_improve(&reply);
                 if faults.is_empty() {
-                    return run.answered(Ok(reply));
+                    return run.with_answer(Ok(reply));
                 }
                 let said = reply.value.to_string();
                 run.weak = Some(reply);
@@ -86,7 +86,7 @@ pub(super) async fn run(
                 // The smaller question has its own key and may be cached.
                 run.key = CacheKey::new(&judge.spec, &run.question);
                 if let Some(reply) = run.look_up(context).await {
-                    return run.answered(Ok(reply));
+                    return run.with_answer(Ok(reply));
                 }
             }
             Decision::Fail => return run.fails(failed.error),
@@ -307,18 +307,18 @@ impl<'a> Run<'a> {
 
     fn fails(&self, error: JudgeError) -> AskOutcome {
         match &self.weak {
-            Some(reply) => self.answered(Ok(reply.clone())),
-            None => self.answered(Err(self.add_details(error))),
+            Some(reply) => self.with_answer(Ok(reply.clone())),
+            None => self.with_answer(Err(self.add_details(error))),
         }
     }
 
-    fn answered(&self, answer: JudgeAnswer) -> AskOutcome {
+    fn with_answer(&self, answer: JudgeAnswer) -> AskOutcome {
         self.ended(AskEnd::Answered(answer))
     }
 
     fn waits(&self, why: HeldBack, retry_in: Option<Duration>) -> AskOutcome {
         if let Some(reply) = &self.weak {
-            return self.answered(Ok(reply.clone()));
+            return self.with_answer(Ok(reply.clone()));
         }
         self.ended(AskEnd::Wait {
             why,

@@ -348,7 +348,7 @@ fn errors_name_the_path() {
 }
 
 #[test]
-fn reads_key_from_file_and_never_shows_it() {
+fn reads_key_from_file_and_hides_it() {
     let value = entry_with(json!({ "key": "", "key_file": "/run/secrets/key" }));
     let key_file = |path: &str| {
         assert_eq!(path, "/run/secrets/key");

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn returned_probe_goes_to_the_next_call() {
+    async fn next_call_can_take_a_returned_probe() {
         let mut breaker = opened();
         advance(COOL_DOWN).await;
         assert_eq!(breaker.admit(Instant::now()), Admission::Probe);

@@ -301,8 +301,8 @@ impl LaneGate {
             (None, false) => {}
         }
         self.shared.learned(&end.rates);
-        self.shared.paused(self.throttle.until(now));
-        self.shared.held(self.pace.held(now));
+        self.shared.set_pause(self.throttle.until(now));
+        self.shared.set_hold(self.pace.hold_end(now));
     }
 
     /// Logs that the breaker opened or closed. A failed probe isn't logged, because a judge that is down fails one per cool-down.
@@ -385,7 +385,7 @@ impl LaneGate {
     }
 
     /// Returns whether the lane has a closure without uncollected ones.
-    pub(super) fn is_held(&self) -> bool {
+    pub(super) fn has_hold(&self) -> bool {
         self.held.is_some() && self.closures.is_empty()
     }
 

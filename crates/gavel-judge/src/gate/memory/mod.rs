@@ -249,7 +249,7 @@ impl Gate {
     /// Returns judges with lanes closed by [`Self::close`] or by a closure that the worker has already collected.
     pub fn held(&self) -> Vec<String> {
         let lanes = self.lanes.lock();
-        let held = lanes.iter().filter(|(_, lane)| lane.is_held());
+        let held = lanes.iter().filter(|(_, lane)| lane.has_hold());
         held.map(|(judge, _)| judge.clone()).collect()
     }
 

@@ -42,7 +42,7 @@ pub(super) struct PeerView {
     pub(super) retold_from: Option<Instant>,
     pub(super) used: Option<Instant>,
     /// Calls that await a decision or are the probe. While there are any, a probe isn't returned.
-    pub(super) asking: u32,
+    pub(super) pending: u32,
     pub(super) probes: u32,
     /// Number of slots that this process may have, and further free slots.
     pub(super) allowed: usize,
@@ -91,11 +91,11 @@ impl PeerView {
         }
     }
 
-    pub(super) fn paused(&mut self, until: Option<Instant>) {
+    pub(super) fn set_pause(&mut self, until: Option<Instant>) {
         self.pause_until = self.pause_until.max(until);
     }
 
-    pub(super) fn held(&mut self, until: Option<Instant>) {
+    pub(super) fn set_hold(&mut self, until: Option<Instant>) {
         self.hold_until = self.hold_until.max(until);
     }
 

@@ -153,7 +153,7 @@ impl LaneGate {
         }
         if self.breaker.state() == BreakerState::HalfOpen
             && self.shared.probes == 0
-            && self.shared.asking == 0
+            && self.shared.pending == 0
         {
             // No local call is the probe. If this worker had it, its call was dropped.
             self.shared.outcome('G');
@@ -197,8 +197,8 @@ impl LaneGate {
     }
 
     /// Changes the number of calls that await the decision of peers.
-    pub(in crate::gate) fn change_asking(&mut self, more: i32) {
-        self.shared.asking = self.shared.asking.saturating_add_signed(more);
+    pub(in crate::gate) fn adjust_pending(&mut self, more: i32) {
+        self.shared.pending = self.shared.pending.saturating_add_signed(more);
     }
 
     fn is_used(&self, slots: usize, now: Instant) -> bool {

@@ -231,7 +231,7 @@ impl Link {
     }
 
     /// Requests admission from peers and sleeps until the departure. Returns `None` if Redis is unavailable.
-    async fn ask_peers(
+    async fn request_admission(
         &self,
         gate: &Gate,
         judge: &str,
@@ -242,7 +242,7 @@ impl Link {
         let mut args = self.common_args(gate, judge, &nothing, gate.options().lease);
         args.extend([input, output, millis(HORIZON)].map(|figure| figure.to_string()));
         let sent = Instant::now();
-        let _asking = AskingGuard::new(gate, judge);
+        let _pending = PendingGuard::new(gate, judge);
         let answer = self
             .run_script(gate, &self.scripts.enter, judge, &args)
             .await?;
@@ -264,22 +264,22 @@ impl Link {
 }
 
 /// Marks a call that awaits a decision, because a probe may be granted to it.
-struct AskingGuard<'a> {
+struct PendingGuard<'a> {
     gate: &'a Gate,
     judge: &'a str,
 }
 
-impl<'a> AskingGuard<'a> {
+impl<'a> PendingGuard<'a> {
     fn new(gate: &'a Gate, judge: &'a str) -> Self {
-        gate.with_lane(judge, |lane, _| lane.change_asking(1));
+        gate.with_lane(judge, |lane, _| lane.adjust_pending(1));
         Self { gate, judge }
     }
 }
 
-impl Drop for AskingGuard<'_> {
+impl Drop for PendingGuard<'_> {
     fn drop(&mut self) {
         self.gate
-            .with_lane(self.judge, |lane, _| lane.change_asking(-1));
+            .with_lane(self.judge, |lane, _| lane.adjust_pending(-1));
     }
 }
 
@@ -297,7 +297,10 @@ impl Peers for Link {
                 LocalDecision::Admitted(admitted) => return Ok(admitted),
                 LocalDecision::AskPeers { input, output } => (input, output),
             };
-        match self.ask_peers(gate, judge, load, (input, output)).await {
+        match self
+            .request_admission(gate, judge, load, (input, output))
+            .await
+        {
             Some(answer) => answer,
             None => gate.with_lane(judge, |lane, now| lane.admit(load, place, now)),
         }

@@ -132,11 +132,11 @@ impl Pace {
 
     pub(super) fn is_limited(&self, now: Instant) -> bool {
         let limited = |meter: &Meter| meter.limit(now).is_some();
-        self.held(now).is_some() || self.meters.iter().any(limited)
+        self.hold_end(now).is_some() || self.meters.iter().any(limited)
     }
 
     /// Returns the end of a hold for an exhausted limit.
-    pub(super) fn held(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn hold_end(&self, now: Instant) -> Option<Instant> {
         self.held_until.filter(|held| *held > now)
     }
 
@@ -284,7 +284,7 @@ impl Pace {
     pub(super) fn startable(&self, span: Duration, now: Instant) -> Option<Startable> {
         let share = self.typical_share();
         let limited: Vec<_> = self.limited(share, now).collect();
-        if limited.is_empty() && self.held(now).is_none() {
+        if limited.is_empty() && self.hold_end(now).is_none() {
             return None;
         }
         let until = now + span;
@@ -326,7 +326,7 @@ impl Pace {
         let nothing_out = |meter: &Meter| meter.limit(now).is_none() || meter.used(now) == 0;
         self.meters.iter().all(nothing_out)
             && self.learned_rate.rate(now).is_none()
-            && self.held(now).is_none()
+            && self.hold_end(now).is_none()
     }
 
     pub(super) fn snapshot(&self, now: Instant) -> PaceSnapshot {
@@ -338,7 +338,7 @@ impl Pace {
             input_tokens: input.snapshot(rates[2], now),
             output_tokens: output.snapshot(rates[3], now),
             shrunk_for: self.learned_rate.ends_in(now),
-            held_for: self.held(now).map(|held| held - now),
+            held_for: self.hold_end(now).map(|held| held - now),
         }
     }
 

@@ -59,7 +59,7 @@ fn most_in_a_minute(times: &[Instant]) -> usize {
     times.iter().map(within).max().unwrap_or(0)
 }
 
-fn said(limit: u64, remaining: u64, reset: f64) -> RateReport {
+fn report(limit: u64, remaining: u64, reset: f64) -> RateReport {
     RateReport {
         requests: LimitReport {
             limit: Some(limit),
@@ -190,15 +190,15 @@ fn call_above_the_limit_leaves_in_an_empty_window() {
 fn lower_learned_limit_applies_until_it_expires() {
     let (mut pace, begin) = (limits(Some(60), None), Instant::now());
     pace.take(Load::default(), begin).unwrap();
-    pace.observe(&said(30, 29, 2.0), begin);
+    pace.observe(&report(30, 29, 2.0), begin);
     assert_eq!(pace.snapshot(begin).requests.limit, Some(30));
-    pace.observe(&said(600, 500, 10.0), begin);
+    pace.observe(&report(600, 500, 10.0), begin);
     let requests = pace.snapshot(begin).requests;
     assert_eq!((requests.limit, requests.learned), (Some(60), Some(600)));
-    pace.observe(&said(30, 29, 2.0), begin);
+    pace.observe(&report(30, 29, 2.0), begin);
     // A quota per day and one per second.
-    pace.observe(&said(200, 199, 432.0), begin);
-    pace.observe(&said(10, 9, 0.1), begin);
+    pace.observe(&report(200, 199, 432.0), begin);
+    pace.observe(&report(10, 9, 0.1), begin);
     assert_eq!(pace.snapshot(begin).requests.limit, Some(30));
     let later = begin + Duration::from_secs(601);
     assert_eq!(pace.snapshot(later).requests.limit, Some(60));
@@ -209,8 +209,8 @@ fn learned_limit_spaces_calls_after_half_is_used() {
     let (mut pace, begin) = (limits(None, None), Instant::now());
     pace.take(Load::default(), begin).unwrap();
     assert_eq!(pace.startable(secs(0.5), begin), None);
-    pace.observe(&said(60, 59, 1.0), begin);
-    pace.observe(&said(60, 58, 2.0), begin);
+    pace.observe(&report(60, 59, 1.0), begin);
+    pace.observe(&report(60, 58, 2.0), begin);
     for _ in 1..30 {
         pace.take(Load::default(), begin).unwrap();
     }
@@ -226,12 +226,12 @@ fn exhausted_limit_holds_calls_until_reset() {
     let (mut pace, begin) = (limits(None, None), Instant::now());
     let old = pace.take(Load::default(), begin).unwrap();
     let new = pace.take(Load::default(), begin).unwrap();
-    pace.hold(new, &said(60, 0, 20.0), begin);
+    pace.hold(new, &report(60, 0, 20.0), begin);
     assert_eq!(pace.wait(Load::default(), begin), Some(secs(20.0)));
     let startable = pace.startable(secs(0.5), begin).unwrap();
     assert_eq!((startable.calls, startable.more_in), (0, secs(19.5)));
     // Report of an older call.
-    pace.hold(old, &said(60, 0, 50.0), begin);
+    pace.hold(old, &report(60, 0, 50.0), begin);
     let snapshot = pace.snapshot(begin);
     assert_eq!(
         (snapshot.held_for, snapshot.shrunk_for),
@@ -244,11 +244,11 @@ fn exhausted_limit_holds_calls_until_reset() {
 fn invalid_limit_reports_do_not_block_calls() {
     let begin = Instant::now();
     for rates in [
-        said(0, 0, 3_600.0),
-        said(u64::MAX, 0, 1e9),
-        said(1, 0, 7.0 * 86_400.0),
-        said(5, u64::MAX, 30.0),
-        said(60, 0, 0.0),
+        report(0, 0, 3_600.0),
+        report(u64::MAX, 0, 1e9),
+        report(1, 0, 7.0 * 86_400.0),
+        report(5, u64::MAX, 30.0),
+        report(60, 0, 0.0),
     ] {
         let mut pace = limits(None, None);
         let call = pace.take(Load::default(), begin).unwrap();
@@ -355,7 +355,7 @@ fn startable_matches_upcoming_departures() {
 }
 
 #[test]
-fn unlimited_pace_never_waits_and_is_idle() {
+fn unlimited_pace_has_no_wait_and_is_idle() {
     let (mut pace, begin) = (limits(None, None), Instant::now());
     for _ in 0..10_000 {
         pace.take(prompt(100_000), begin).unwrap();
@@ -407,7 +407,7 @@ proptest! {
                     }
                 },
                 Event::Says(limit, remaining, ms) => if let Some(call) = calls.last() {
-                    let rates = said(limit, remaining, ms as f64 / 1e3);
+                    let rates = report(limit, remaining, ms as f64 / 1e3);
                         pace.observe(&rates, now);
                         pace.hold(*call, &rates, now);
                 },
