@@ -1,8 +1,8 @@
 //! Fallback judge (`fallback:`) for questions that the first judge declined to answer.
 //!
-//! Other errors don't use it, because each has its own remedy that a second judge would hide. One level is followed: if the fallback
-//! declines as well, the question fails. It has its own gate, retries, limits, cache key and prices. The first outcome is stored per job, so that
-//! a run that waited for the fallback doesn't pay for it again. A simulated reply doesn't replace a real one.
+//! Other errors do not use it, because each has its own remedy that a second judge would hide. One level is followed: if the fallback
+//! declines as well, the question fails. It has its own gate, retries, limits, cache key and prices. The first outcome is stored per job,
+//! so that a run that waited for the fallback does not pay for it again. A simulated reply does not replace a real one.
 
 use std::sync::Arc;
 use std::time::Duration;
